@@ -1,0 +1,80 @@
+# Everything a developer runs, one target each. `make test` is the whole gate.
+#
+# The virtual environment lives in .venv and is stamped with the hash of the lock file:
+# as long as the lock is unchanged, no target installs anything.
+
+PYTHON ?= python3
+TRIES ?= 20000
+KILLS ?= 30
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements/dev.lock
+LOCK_HASH := $(shell { sha256sum $(LOCK) || shasum -a 256 $(LOCK); } 2>/dev/null | cut -c1-16)
+VENV_STAMP := $(VENV)/.stamp-lock-$(LOCK_HASH)
+PACKAGE_STAMP := $(VENV)/.stamp-package
+LINTED := $(wildcard src tests examples bench)
+TYPED := $(wildcard src examples)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv run test unit lint format bench attack crash lock clean
+
+help: ## List the targets.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+$(VENV_STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "The venv module is incomplete. On Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
+	@touch $@
+
+$(PACKAGE_STAMP): $(VENV_STAMP) pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation -e .
+	@touch $@
+
+venv: $(PACKAGE_STAMP) ## Make the virtual environment.
+
+run: venv ## A guided first example on a temporary directory.
+	@$(BIN)/python examples/first_steps.py
+
+test: lint ## The whole gate: lint, then every test.
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+unit: venv ## The fast part of the tests.
+	$(BIN)/python -m pytest -n 2 -m "not hostile and not slow" $(PYTEST_ARGS)
+
+lint: venv ## Style, types and import layers.
+	$(BIN)/ruff check $(LINTED)
+	$(BIN)/ruff format --check $(LINTED)
+	$(BIN)/mypy $(TYPED)
+	$(BIN)/lint-imports
+
+format: venv ## Rewrite the code in the house format.
+	$(BIN)/ruff check --fix-only $(LINTED)
+	$(BIN)/ruff format $(LINTED)
+
+bench: venv ## Measure, and print ratios.
+	$(BIN)/python -m bench
+
+attack: venv ## A live attacker against every verb; TRIES=1000000 for the full figure.
+	$(BIN)/python -m tests.hostile.attack --tries $(TRIES)
+
+crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
+	$(BIN)/python -m tests.hostile.crash --kills $(KILLS)
+
+# The lock names versions and hashes only: where they are fetched from is the business of the
+# machine that installs. That is why the header and the index address are left out.
+lock: ## Write the lock file anew, with the newest versions that fit.
+	$(PYTHON) -m venv --clear .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lock/bin/uv pip compile pyproject.toml --extra rg --group dev --upgrade \
+	  --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --quiet --output-file $(LOCK)
+
+clean: ## Remove everything that can be made again.
+	rm -rf $(VENV) .venv-lock .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

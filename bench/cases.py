@@ -1,0 +1,147 @@
+"""What is measured, and the figure each case has to reach."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from bench.peers.bailiwick_disk import (
+    GREP,
+    GREP_SKIPPED,
+    IMPORT,
+    LIST,
+    READ_BYTES,
+    READ_TEXT,
+    WRITE_BYTES,
+    WRITE_TEXT,
+)
+from bench.peers.fsspec_local import CAT_FILE
+from bench.peers.peer import Peer
+from bench.peers.plain import INTERPRETER, PLAIN, PLAIN_LIST, RIPGREP
+from bench.scratch import CHUNK, LARGE_CHUNKS, LISTED, NEEDLES, SMALL
+from bench.timing import Bar, Case, Contender
+
+SLOW_ROUNDS = 40
+"""For cases whose calls take milliseconds and more."""
+
+_GREP_BARS = [Bar(GREP, RIPGREP, 1.5), Bar(GREP_SKIPPED, RIPGREP, 3)]
+
+
+def all_cases(peers: list[Peer]) -> Iterator[Case]:
+    """Every case, with those of the peers that can do it."""
+    for make in (_small_files, _looking, _searching, _streams, _in_memory, _startup):
+        yield from make(peers)
+
+
+def _small_files(peers: list[Peer]) -> Iterator[Case]:
+    yield Case(
+        "read",
+        "Read a file of 1 KiB",
+        _contenders(peers, Peer.read),
+        [
+            Bar(READ_BYTES, PLAIN, 2.5),
+            Bar(READ_BYTES, CAT_FILE, 1),
+            Bar(READ_TEXT, PLAIN, 2.5),
+            Bar(READ_TEXT, CAT_FILE, 1),
+        ],
+        expected=len(SMALL),
+    )
+    yield Case(
+        "write",
+        "Write 1 KiB over an existing file, without fsync",
+        _contenders(peers, Peer.write),
+        [Bar(WRITE_BYTES, PLAIN, 2.5), Bar(WRITE_TEXT, PLAIN, 2.5)],
+        note='Bailiwick with `durability="rename"`: atomic, and without fsync like the others.',
+    )
+    yield Case(
+        "durable-write",
+        "Write 1 KiB over an existing file, durably, on a disk",
+        _contenders(peers, Peer.durable_write),
+        note='Bailiwick with its default, `durability="full"`.',
+    )
+    yield Case("edit", "Replace one word in 4 KB of text", _contenders(peers, Peer.edit))
+
+
+def _looking(peers: list[Peer]) -> Iterator[Case]:
+    yield Case(
+        "list",
+        "List 1,000 entries with type, size and time",
+        _contenders(peers, Peer.listing),
+        [Bar(LIST, PLAIN_LIST, 12)],
+        expected=LISTED,
+        rounds=100,
+        block_ms=4,  # about one call of most: all are interrupted equally often
+    )
+    yield Case("stat", "Stat a file", _contenders(peers, Peer.stat), expected=len(SMALL))
+
+
+def _searching(peers: list[Peer]) -> Iterator[Case]:
+    note = "Ripgrep with `--no-ignore --hidden -n`. All of the tree is read."
+    yield Case(
+        "grep",
+        "Search 20,000 files, 227 MB, for a rare word",
+        _contenders(peers, Peer.grep_literal),
+        _GREP_BARS,
+        expected=NEEDLES,
+        rounds=SLOW_ROUNDS,
+        block_ms=0,
+        note=note,
+    )
+    yield Case(
+        "grep-pattern",
+        "Search 20,000 files, 227 MB, for a pattern without a literal",
+        _contenders(peers, Peer.grep_pattern),
+        _GREP_BARS,
+        expected=NEEDLES,
+        rounds=SLOW_ROUNDS,
+        block_ms=0,
+        note=note,
+    )
+
+
+def _streams(peers: list[Peer]) -> Iterator[Case]:
+    yield Case(
+        "stream-in",
+        "Write 64 MiB as a stream",
+        _contenders(peers, Peer.stream_in),
+        rounds=SLOW_ROUNDS,
+        block_ms=0,
+        note="Bailiwick's result says the SHA-256 of what was written.",
+    )
+    yield Case(
+        "stream-out",
+        "Read 64 MiB as a stream",
+        _contenders(peers, Peer.stream_out),
+        expected=LARGE_CHUNKS * len(CHUNK),
+        rounds=SLOW_ROUNDS,
+        block_ms=0,
+    )
+
+
+def _in_memory(peers: list[Peer]) -> Iterator[Case]:
+    yield Case(
+        "memory-read",
+        "Read 1 KiB from a filesystem in memory",
+        _contenders(peers, Peer.memory_read),
+        expected=len(SMALL),
+    )
+    yield Case(
+        "memory-write",
+        "Write 1 KiB into a filesystem in memory",
+        _contenders(peers, Peer.memory_write),
+    )
+
+
+def _startup(peers: list[Peer]) -> Iterator[Case]:
+    yield Case(
+        "import",
+        "Start an interpreter and import",
+        _contenders(peers, Peer.startup),
+        [Bar(IMPORT, INTERPRETER, 150, "extra_ms")],
+        rounds=SLOW_ROUNDS,
+        block_ms=0,
+    )
+
+
+def _contenders(
+    peers: list[Peer], operation: Callable[[Peer], Iterable[Contender]]
+) -> list[Contender]:
+    """The ways of all peers to do one thing. Named by the base class, done by the peer's own."""
+    return [way for peer in peers for way in getattr(peer, operation.__name__)()]

@@ -1,0 +1,116 @@
+"""Bailiwick on a directory, through `Scope`: grant, lookup, policy, audit and hash included."""
+
+import contextlib
+from typing import Any
+
+from bench.peers.peer import Contenders, Peer, there_and_back
+from bench.peers.plain import interpreter
+from bench.scratch import CHUNK, EDITED, LARGE_CHUNKS, NEEDLE, SMALL, TICKET
+from bench.timing import Contender
+
+READ_BYTES = "Bailiwick read_bytes"
+READ_TEXT = "Bailiwick read_text"
+WRITE_BYTES = "Bailiwick write_bytes"
+WRITE_TEXT = "Bailiwick write_text"
+LIST = "Bailiwick list"
+GREP = "Bailiwick grep, matches"
+GREP_SKIPPED = "Bailiwick grep, with skipped lists"
+IMPORT = "import bailiwick"
+
+
+def ours(name: str, call: Any, answer: Any = None) -> Contender:
+    """A verb of `Scope`, awaited."""
+    return Contender(name, call, awaits=True, ours=True, answer=answer)
+
+
+class BailiwickDisk(Peer):
+    name = "Bailiwick"
+    remark = "confined by descriptors, atomic, hashed, recorded"
+
+    async def open(self) -> None:
+        import bailiwick
+
+        state = str(self.places.state)
+        self._version = getattr(bailiwick, "__version__", "")
+        self._closing = stack = contextlib.AsyncExitStack()
+        enter = stack.enter_async_context
+        memory, disk, tree = self.places.memory, self.places.disk, self.places.tree
+        self._fast = await enter(bailiwick.open(memory, durability="rename", state_dir=state))
+        self._full = await enter(bailiwick.open(disk, durability="full", state_dir=state))
+        self._tree = await enter(bailiwick.open(tree, durability="rename", state_dir=state))
+        self._sync = stack.enter_context(
+            bailiwick.open_sync(memory, durability="rename", state_dir=state)
+        )
+
+    async def close(self) -> None:
+        await self._closing.aclose()
+
+    def version(self) -> str:
+        return self._version
+
+    def read(self) -> Contenders:
+        scope, path = self._fast, "docs/small.txt"
+        yield ours(READ_BYTES, lambda: scope.read_bytes(path), lambda got: len(got.data))
+        yield ours(READ_TEXT, lambda: scope.read_text(path), lambda got: len(got.text))
+        yield Contender(
+            "Bailiwick read_bytes, blocking portal",
+            lambda: self._sync.read_bytes(path),
+            ours=True,
+            answer=lambda got: len(got.data),
+        )
+
+    def write(self) -> Contenders:
+        scope, text = self._fast, SMALL.decode()
+        yield ours(WRITE_BYTES, lambda: scope.write_bytes("docs/ours.bin", SMALL))
+        yield ours(WRITE_TEXT, lambda: scope.write_text("docs/ours.txt", text))
+
+    def durable_write(self) -> Contenders:
+        scope = self._full
+        yield ours(WRITE_BYTES, lambda: scope.write_bytes("docs/ours.bin", SMALL))
+
+    def listing(self) -> Contenders:
+        yield ours(LIST, lambda: self._fast.list("many"), lambda page: len(page.entries))
+
+    def stat(self) -> Contenders:
+        scope = self._fast
+        yield ours("Bailiwick stat", lambda: scope.stat("docs/small.txt"), lambda stat: stat.size)
+
+    def edit(self) -> Contenders:
+        path = "docs/ours-edit.txt"
+        (self.places.memory / path).write_text(EDITED)
+        edit = there_and_back(lambda old, new: self._fast.edit(path, old=old, new=new))
+        yield ours("Bailiwick edit", edit)
+
+    def stream_in(self) -> Contenders:
+        def chunks() -> Any:
+            return (CHUNK for _ in range(LARGE_CHUNKS))
+
+        scope = self._fast
+        yield ours("Bailiwick write_stream", lambda: scope.write_stream("ours.bin", chunks()))
+
+    def stream_out(self) -> Contenders:
+        async def read() -> int:
+            size = 0
+            async for chunk in self._fast.stream("large.bin"):
+                size += len(chunk)
+            return size
+
+        yield ours("Bailiwick stream", read, int)
+
+    def grep_literal(self) -> Contenders:
+        yield from self._grep(NEEDLE, literal=True)
+
+    def grep_pattern(self) -> Contenders:
+        yield from self._grep(TICKET, literal=False)
+
+    def _grep(self, pattern: str, *, literal: bool) -> Contenders:
+        grep = self._tree.grep
+
+        def found(result: Any) -> int:
+            return len(result.matches)
+
+        yield ours(GREP, lambda: grep(pattern, literal=literal, report_skipped=False), found)
+        yield ours(GREP_SKIPPED, lambda: grep(pattern, literal=literal), found)
+
+    def startup(self) -> Contenders:
+        yield Contender(IMPORT, interpreter("import bailiwick"), ours=True)

@@ -1,0 +1,97 @@
+"""What an adapter is: for each operation, the ways its library has to do it."""
+
+import itertools
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from bench.timing import Contender
+
+Contenders = Iterator[Contender]
+
+
+class Places:
+    """The directories of one run."""
+
+    def __init__(self, memory: pathlib.Path, disk: pathlib.Path, state: pathlib.Path) -> None:
+        self.memory = memory
+        self.disk = disk
+        self.state = state
+
+    @property
+    def tree(self) -> pathlib.Path:
+        """Where the files lie that are searched."""
+        return self.memory / "tree"
+
+
+class Peer:
+    """One library, opened on the places of a run."""
+
+    name: ClassVar[str]
+    remark: ClassVar[str]
+    """What its figures do and do not include."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+
+    async def open(self) -> None:
+        """Get ready. Raises where the library is not installed."""
+
+    async def close(self) -> None:
+        """Let go of everything."""
+
+    def version(self) -> str:
+        return ""
+
+    def read(self) -> Contenders:
+        """1 KiB, an existing file."""
+        yield from ()
+
+    def write(self) -> Contenders:
+        """1 KiB over an existing file, without fsync."""
+        yield from ()
+
+    def durable_write(self) -> Contenders:
+        """1 KiB over an existing file, on the disk when the call returns."""
+        yield from ()
+
+    def listing(self) -> Contenders:
+        """1,000 entries with type, size and time."""
+        yield from ()
+
+    def stat(self) -> Contenders:
+        yield from ()
+
+    def edit(self) -> Contenders:
+        """One word in 4 KB of text."""
+        yield from ()
+
+    def stream_in(self) -> Contenders:
+        """64 MiB, chunk by chunk where the library can."""
+        yield from ()
+
+    def stream_out(self) -> Contenders:
+        yield from ()
+
+    def grep_literal(self) -> Contenders:
+        yield from ()
+
+    def grep_pattern(self) -> Contenders:
+        yield from ()
+
+    def memory_read(self) -> Contenders:
+        """1 KiB out of a filesystem held in memory."""
+        yield from ()
+
+    def memory_write(self) -> Contenders:
+        yield from ()
+
+    def startup(self) -> Contenders:
+        """An interpreter that imports the library and ends."""
+        yield from ()
+
+
+def there_and_back(edit: Callable[[str, str], Any]) -> Callable[[], Any]:
+    """A call that edits a word, and the next time edits it back."""
+    words = itertools.cycle((("alpha", "omega"), ("omega", "alpha")))
+    return lambda: edit(*next(words))

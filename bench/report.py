@@ -1,0 +1,173 @@
+"""The figures as a table for a terminal and as `bench/RESULTS.md`."""
+
+import json
+from typing import Any
+
+from bench.environment import ROOT
+from bench.figures import CaseFigures, Row, RunFigures, Verdict
+from bench.timing import TIMES
+
+_HEAD = """# Results
+
+Measured by `make bench`, which writes this file. Everyone is measured in one run on one machine, in
+turns; what counts are the ratios, since times differ from machine to machine and hour to hour.
+
+"""
+
+_METHOD = """
+## How it is measured
+
+- The contenders of a case take turns, A B C, A B C, … A turn is a block of calls of about 0.7 ms
+  (one call where a call takes longer), after one that is not timed. Each round gives one ratio to
+  the baseline's turn of the same round. The tables show the median of these ratios, the range of
+  the middle half of them, and as "quiet" the ratio of times in the quietest tenth of the rounds.
+- Everything runs in one process, inside one running event loop. Asynchronous calls are awaited one
+  after the other, so that nobody pays for starting a loop or a task. The blocking portal is the
+  exception by nature: each of its calls crosses two threads.
+- An answer is checked before anything is timed: who returns other bytes, entries or matches is not
+  measured.
+- Files lie on {places}. Bailiwick is measured as shipped: grant, lookup
+  by descriptor, policy, SHA-256, audit record.
+- `make bench` installs the peers in an environment of its own, by the hashes in
+  `bench/requirements-peers.txt`. `python -m bench --only read write` runs single cases and writes
+  nothing; so does `--quick`, which takes a minute.
+
+## Who is measured
+
+| | version | |
+|---|---|---|
+"""
+
+
+def as_text(case: CaseFigures) -> str:
+    """A case for the terminal."""
+    lines = [f"\n{case['title']}  [{case['key']}]"]
+    for row in case["rows"]:
+        mark = "▸" if row["ours"] else " "
+        if row["ratio"] is None:
+            lines.append(f"  {mark} {row['name']:<46} {_failure(row)}")
+        else:
+            spread = f"({_times(row['low'])} to {_times(row['high'])})"
+            lines.append(
+                f"  {mark} {row['name']:<46} {_times(row['ratio']):>8} {spread:<20} "
+                f"{_times(row['best']):>8} quiet {_duration(row['us']):>10}"
+            )
+    lines += [f"    {_mark(bar)} {bar['text']}: {_value(bar)}" for bar in case["bars"]]
+    return "\n".join(lines)
+
+
+def as_markdown(run: RunFigures) -> str:
+    """The whole of `bench/RESULTS.md`."""
+    parts = [
+        _HEAD,
+        f"{run['date']} · {run['machine']}\n",
+        _bars(run),
+        *(_section(case) for case in run["cases"] if case["rows"]),
+        _trials(),
+        _METHOD.format(places=run["places"]),
+    ]
+    parts += [
+        f"| {peer['name']} | {peer['version']} | {peer['missing'] or peer['remark']} |\n"
+        for peer in run["peers"]
+    ]
+    return "".join(parts)
+
+
+def _bars(run: RunFigures) -> str:
+    lines = ["\n## What was to be reached\n\n", "| | figure | measured | |\n|---|---|---|---|\n"]
+    for case in run["cases"]:
+        lines += [
+            f"| {case['title']} | {bar['text']} | {_value(bar)} | {_mark(bar)} |\n"
+            for bar in case["bars"]
+        ]
+    return "".join(lines)
+
+
+def _section(case: CaseFigures) -> str:
+    lines = [f"\n## {case['title']}\n\n{case['rounds']} rounds."]
+    lines.append(f" {case['note']}\n\n" if case["note"] else "\n\n")
+    lines.append("| | ratio | middle half | quiet | time |\n|---|--:|--:|--:|--:|\n")
+    for row in case["rows"]:
+        name = f"**{row['name']}**" if row["ours"] else row["name"]
+        if row["ratio"] is None:
+            lines.append(f"| {name} | - | - | - | {_failure(row)} |\n")
+            continue
+        ratio = f"**{_times(row['ratio'])}**" if row["ours"] else _times(row["ratio"])
+        spread = f"{_times(row['low'])} to {_times(row['high'])}"
+        lines.append(
+            f"| {name} | {ratio} | {spread} | {_times(row['best'])} | {_duration(row['us'])} |\n"
+        )
+    return "".join(lines)
+
+
+def _trials() -> str:
+    """The figures of `make attack` and `make crash`, where these were run and kept."""
+    parts = []
+    for name, title in (("attack", "Under a live attacker"), ("crash", "Under kill -9")):
+        file = ROOT / "bench" / f"{name}.json"
+        if file.exists():
+            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            parts.append(f"\n## {title}\n\nFrom `make {name}`.\n\n{_as_table(found)}")
+    return "".join(parts)
+
+
+def _as_table(found: dict[str, Any]) -> str:
+    """Numbers first; each list or mapping of mappings beneath as a table of its own."""
+    single = {key: value for key, value in found.items() if not isinstance(value, dict | list)}
+    parts = ["| | |\n|---|--:|\n", *(f"| {_words(k)} | {_shown(v)} |\n" for k, v in single.items())]
+    for key, value in found.items():
+        rows = value if isinstance(value, list) else _rows(value) if isinstance(value, dict) else []
+        rows = [row for row in rows if isinstance(row, dict)]
+        if rows:
+            heads = list(dict.fromkeys(head for row in rows for head in row))
+            parts.append(f"\n{_words(key).capitalize()}:\n\n")
+            parts.append(f"| {' | '.join(map(_words, heads))} |\n|{'---|' * len(heads)}\n")
+            parts += [f"| {' | '.join(_shown(row.get(h)) for h in heads)} |\n" for row in rows]
+    return "".join(parts)
+
+
+def _rows(mapping: dict[str, Any]) -> list[dict[str, Any]]:
+    if all(isinstance(value, dict) for value in mapping.values()):
+        return [{"": key, **value} for key, value in mapping.items()]
+    return [{"": key, "count": value} for key, value in mapping.items()]
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value)
+
+
+def _failure(row: Row) -> str:
+    return f"failed: {row['failure']}" if row["failure"] else "not measured"
+
+
+def _mark(bar: Verdict) -> str:
+    if bar["reached"] is None:
+        return "not measured"
+    return "reached" if bar["reached"] else "**missed**"
+
+
+def _value(bar: Verdict) -> str:
+    if bar["value"] is None:
+        return "-"
+    return _times(bar["value"]) if bar["unit"] == TIMES else f"{bar['value']:.1f}{bar['unit']}"
+
+
+def _times(ratio: float | None) -> str:
+    if ratio is None:
+        return "-"
+    digits = 0 if ratio >= 19.95 else 1 if ratio >= 9.95 else 2
+    return f"{ratio:.{digits}f}{TIMES}"
+
+
+def _duration(us: float | None) -> str:
+    if us is None:
+        return "-"
+    if us >= 1e6:
+        return f"{us / 1e6:.2f} s"
+    return f"{us / 1000:.1f} ms" if us >= 1000 else f"{us:.1f} µs"

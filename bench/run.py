@@ -1,0 +1,163 @@
+"""One run: open everyone, measure every case, and hand the figures to the report."""
+
+import argparse
+import asyncio
+import datetime as dt
+import json
+import logging
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+from bench import chart, report, scratch
+from bench.cases import all_cases
+from bench.environment import ROOT
+from bench.figures import CaseFigures, PeerFigures, RunFigures, Verdict, crashed, of_case
+from bench.peers import PEERS, Peer
+from bench.peers.peer import Places
+from bench.timing import measure
+
+FIGURES = ROOT / "bench" / "results.json"
+PEAK_MIB_MAX = 64
+PEAK = "memory-peak"
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", nargs="+", metavar="CASE", help="these cases; writes nothing")
+    parser.add_argument("--quick", action="store_true", help="few rounds; writes nothing")
+    parser.add_argument(
+        "--report", action="store_true", help="write the report anew, from the last full run"
+    )
+    return parser.parse_args()
+
+
+def main() -> int:
+    asked = parse_arguments()
+    if asked.report:
+        _write(json.loads(FIGURES.read_text(encoding="utf-8")))
+        return 0
+    # deepagents and Bailiwick look for ripgrep on PATH; it came with the environment.
+    os.environ["PATH"] = os.pathsep.join((str(pathlib.Path(sys.executable).parent), os.defpath))
+    # A search names each binary file it skipped in the log; a terminal is no part of the measure.
+    logging.getLogger("bailiwick").addHandler(logging.NullHandler())
+    logging.getLogger("bailiwick").propagate = False
+    places = Places(scratch.on_memory(), scratch.on_disk(ROOT), scratch.on_memory())
+    try:
+        figures = asyncio.run(_run(places, asked.only, quick=asked.quick))
+    finally:
+        for place in (places.memory, places.disk, places.state):
+            shutil.rmtree(place)
+    if not asked.only and not asked.quick:
+        FIGURES.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+        _write(figures)
+    return 1 if any(map(crashed, figures["cases"])) else 0
+
+
+def _write(figures: RunFigures) -> None:
+    (ROOT / "bench" / "RESULTS.md").write_text(report.as_markdown(figures), encoding="utf-8")
+    picture = ROOT / "docs" / "images" / "bench.svg"
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    picture.write_text(chart.as_svg(figures), encoding="utf-8")
+    print("\nwritten: bench/RESULTS.md, docs/images/bench.svg")
+
+
+async def _run(places: Places, only: list[str] | None, *, quick: bool) -> RunFigures:
+    _fill(places, only)
+    peers, described = await _opened(places)
+    figures = RunFigures(
+        date=dt.date.today().isoformat(),
+        machine=_machine(),
+        places=f"{scratch.kind_of(places.memory)}; durable writes: {scratch.kind_of(places.disk)}",
+        peers=described,
+        cases=[],
+    )
+    for word in described:
+        print(f"{word['name']} {word['version']}: {word['missing'] or word['remark']}")
+    try:
+        for case in all_cases(peers):
+            if only is None or case.key in only:
+                measured = of_case(case, await measure(case, quick=quick))
+                figures["cases"].append(measured)
+                print(report.as_text(measured), flush=True)
+    finally:
+        for peer in peers:
+            await peer.close()
+    if only is None or PEAK in only:
+        figures["cases"].append(_memory_peak(places, mib=64 if quick else 1024))
+        print(report.as_text(figures["cases"][-1]), flush=True)
+    return figures
+
+
+def _fill(places: Places, only: list[str] | None) -> None:
+    for place in (places.memory, places.disk):
+        scratch.fill(place)
+    places.tree.mkdir()
+    if only is None or any(key.startswith("grep") for key in only):
+        scratch.fill_tree(places.tree)
+    if only is None or "stream-out" in only:
+        scratch.fill_large(places.memory)
+
+
+async def _opened(places: Places) -> tuple[list[Peer], list[PeerFigures]]:
+    """Those that could be opened, and a word on each, also on those that could not."""
+    peers, described = [], []
+    for kind in PEERS:
+        peer, missing = kind(places), None
+        try:
+            await peer.open()
+            peers.append(peer)
+        except Exception as error:
+            missing = f"not measured ({type(error).__name__}: {error})"
+        described.append(
+            PeerFigures(
+                name=kind.name,
+                version="" if missing else peer.version(),
+                remark=kind.remark,
+                missing=missing,
+            )
+        )
+    return peers, described
+
+
+def _memory_peak(places: Places, *, mib: int) -> CaseFigures:
+    """The peak of a process that streams a gibibyte in and out."""
+    chunks = mib * scratch.MiB // len(scratch.CHUNK)
+    command = [sys.executable, "-m", "bench.memory_peak"]
+    command += [str(places.memory), str(places.state), str(chunks)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    rose: dict[str, int] = json.loads(done.stdout) if done.returncode == 0 else {}
+    if done.returncode != 0:
+        print(done.stderr, file=sys.stderr)
+    bars = []
+    for way in ("in", "out"):
+        peak = rose[way] / scratch.MiB if way in rose else None
+        bars.append(
+            Verdict(
+                text=f"streaming {mib / 1024:g} GiB {way}: < {PEAK_MIB_MAX} MiB above idle",
+                value=peak,
+                unit=" MiB",
+                reached=None if peak is None else peak < PEAK_MIB_MAX,
+            )
+        )
+    return CaseFigures(
+        key=PEAK, title="Peak memory while streaming", note="", rounds=1, rows=[], bars=bars
+    )
+
+
+def _machine() -> str:
+    """The machine in words that say nothing of whose it is."""
+    try:
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        memory = f"{pages / 1024**3:.0f} GiB memory, "
+    except (OSError, ValueError):
+        memory = ""
+    kernel = f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}"
+    return f"{os.cpu_count()} cores, {memory}{kernel}, CPython {platform.python_version()}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,350 @@
+"""The values Bailiwick hands out and the limits it keeps: frozen, plain, without behaviour.
+
+Every result that can be bounded says so (``truncated``) and how to go on (``next_cursor``). Hashes
+are 64 hex digits of SHA-256; times are nanoseconds since 1970; sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from bailiwick.errors import escape_for_display
+from bailiwick.paths import ScopedPath
+
+KiB = 1024
+MiB = 1024 * KiB
+GiB = 1024 * MiB
+
+EntryType = Literal["file", "directory", "symlink", "other"]
+LineEnding = Literal["lf", "crlf", "mixed", "none"]
+WriteMode = Literal["create", "overwrite", "replace"]
+MatchedIgnore = Literal["file", "directory"]
+Symlinks = Literal["reject", "in-root"]
+Hardlinks = Literal["reject", "allow"]
+Durability = Literal["full", "rename"]
+Containment = Literal["auto", "require-kernel", "walk"]
+NewFileMode = Literal["private", "umask"] | int
+
+
+class Value(msgspec.Struct, frozen=True, gc=False):
+    """The base of every value: immutable, comparable, ready for the wire.
+
+    Untracked by the garbage collector: a frozen value cannot come to hold itself, and a listing
+    makes thousands.
+    """
+
+
+class Limits(Value, frozen=True, kw_only=True):
+    """Every limit there is, with its reason. Settable per root and per grant."""
+
+    text_read_bytes_max: int = 256 * KiB
+    """What one text read returns: about what a model can use of one answer."""
+
+    text_write_bytes_max: int = 5 * MiB
+    """What one text write or edit takes: far above source files, below a JSON body's 10 MiB."""
+
+    edits_max: int = 1_000
+    """Edits in one call: each of them looks through the whole text."""
+
+    bytes_call_max: int = 100 * MiB
+    """What one call may hold in memory, read or written; more goes by streams."""
+
+    max_file_bytes: int = 1 * GiB
+    """How large a file may become through this scope."""
+
+    list_page_max: int = 2_000
+    """Entries a page of `list`: a page a person or model can still take in."""
+
+    glob_default: int = 5_000
+    """Matches a `glob`, `find` or `files` returns unless asked for more."""
+
+    glob_max: int = 50_000
+    """The most matches that can be asked for: they are held in memory."""
+
+    grep_matches_default: int = 1_000
+    grep_matches_max: int = 50_000
+    """Matches a `grep` returns: they are held in memory with their lines."""
+
+    grep_file_bytes_default: int = 10 * MiB
+    """Files larger than this are logs and dumps; they are named in `skipped_paths`."""
+
+    grep_context_max: int = 10
+    """Lines of context on either side of a match."""
+
+    grep_line_characters_max: int = 2_000
+    """A longer line is shown around its match: minified files have lines of megabytes."""
+
+    grep_seconds_max: float = 10.0
+    """After this a search returns what it has, marked `truncated`."""
+
+    walk_entries_max: int = 1_000_000
+    """Entries one walk visits: a bound on the time of a call on an unbounded tree."""
+
+    depth_max: int = 256
+    """Levels a walk descends: one descriptor is held for each."""
+
+    diff_lines_max: int = 20_000
+    """Lines of a unified diff that is shown; a larger one is summarised."""
+
+    diff_bytes_max: int = 5 * MiB
+    """Text on either side of a diff: what an edit can produce."""
+
+    link_hops_max: int = 40
+    """Links one lookup follows: the kernel's own number, so that all stores agree."""
+
+    link_text_bytes_max: int = 4_096
+    """The text of a link: PATH_MAX."""
+
+    stream_chunk_bytes: int = 256 * KiB
+    """One chunk of a stream: large enough to amortise a thread hop, small enough to hold many."""
+
+    busy_retries_max: int = 128
+    """Times a lookup that raced is tried again before it is `busy`; the worst seen was 2."""
+
+    lock_wait_seconds_max: float = 10.0
+    """How long a write waits for another writer of the same file before it is `busy`."""
+
+    hook_seconds_max: float = 5.0
+    """How long a before-hook may take; a slower one refuses the operation."""
+
+    audit_ring_records: int = 4_096
+    """Records kept in memory for a quick look back."""
+
+    text_probe_bytes: int = 4_096
+    search_probe_bytes: int = 8_192
+    """How much of a file decides whether it is binary, for text calls and for search."""
+
+
+class Stat(Value, frozen=True, kw_only=True):
+    """What is known of one object."""
+
+    path: ScopedPath
+    name: str
+    type: EntryType
+    size: int
+    mode: int
+    mtime_ns: int
+    version: str
+    links: int
+    created_ns: int | None = None
+    mime: str | None = None
+    target: str | None = None
+
+
+class Entry(Value, frozen=True, kw_only=True):
+    """One row of a listing.
+
+    A name that is not valid text on disk is listed escaped with ``addressable = False``.
+    """
+
+    name: str
+    path: ScopedPath
+    parent: ScopedPath
+    type: EntryType
+    size: int
+    mtime_ns: int
+    ignored: bool = False
+    addressable: bool = True
+
+    @property
+    def display(self) -> str:
+        """The name with control and invisible characters made visible, for eyes."""
+        return escape_for_display(self.name)
+
+
+class Page(Value, frozen=True, kw_only=True):
+    """One page of a listing, sorted by name."""
+
+    path: ScopedPath
+    entries: list[Entry]
+    truncated: bool
+    next_cursor: str | None
+    request_id: str
+
+
+class Found(Value, frozen=True, kw_only=True):
+    """What a glob, find or files call found, sorted by path.
+
+    ``truncated`` says that there may be more; ``omitted`` counts the matches that were seen and
+    left out, and ``reason`` says why the search stopped early.
+    """
+
+    base: ScopedPath
+    matches: list[Entry]
+    truncated: bool
+    omitted: int
+    visited: int
+    request_id: str
+    reason: str | None = None
+    unreadable: list[ScopedPath] = []
+
+    @property
+    def paths(self) -> list[ScopedPath]:
+        return [match.path for match in self.matches]
+
+
+class BytesRead(Value, frozen=True, kw_only=True):
+    """Bytes of a file. ``sha256`` is given when the whole file was read."""
+
+    path: ScopedPath
+    data: bytes
+    offset: int
+    size: int
+    truncated: bool
+    sha256: str | None
+    version: str
+    request_id: str
+
+
+class TextRead(Value, frozen=True, kw_only=True):
+    """Text of a file, or a window of its lines.
+
+    ``size`` is the file's, ``returned_bytes`` the window's as stored. ``partial_line`` says that
+    the window ends inside a line, so that the next page joins it without a newline.
+    """
+
+    path: ScopedPath
+    text: str
+    encoding: str
+    bom: bool
+    line_ending: LineEnding
+    size: int
+    returned_bytes: int
+    sha256: str | None
+    version: str
+    truncated: bool
+    request_id: str
+    first_line: int | None = 1
+    total_lines: int | None = None
+    next_cursor: str | None = None
+    partial_line: bool = False
+    matched_ignore: MatchedIgnore | None = None
+
+
+class JsonRead(Value, frozen=True, kw_only=True):
+    """A parsed JSON document and what it was parsed from."""
+
+    path: ScopedPath
+    value: Any
+    sha256: str
+    version: str
+    request_id: str
+
+
+class WriteResult(Value, frozen=True, kw_only=True):
+    """What a write made. ``mode`` is how it was asked for, ``file_mode`` the permission bits."""
+
+    path: ScopedPath
+    mode: WriteMode
+    created: bool
+    size: int
+    sha256: str
+    version: str
+    file_mode: int
+    request_id: str
+    encoding: str | None = None
+    bom: bool | None = None
+    line_ending: LineEnding | None = None
+    matched_ignore: MatchedIgnore | None = None
+
+
+class Edit(Value, frozen=True):
+    """Replace ``old`` by ``new``; everywhere with ``replace_all``, else ``old`` must be unique."""
+
+    old: str
+    new: str
+    replace_all: bool = False
+
+
+class EditResult(Value, frozen=True, kw_only=True):
+    """What an edit changed, or would change (``dry_run``)."""
+
+    path: ScopedPath
+    replacements: int
+    diff: str
+    diff_truncated: bool
+    first_changed_line: int | None
+    sha256_before: str
+    sha256: str
+    size: int
+    version: str
+    dry_run: bool
+    request_id: str
+
+
+class DiffResult(Value, frozen=True, kw_only=True):
+    """The difference of two texts as a unified diff, or a summary where that is too large.
+
+    ``binary`` content is compared by size and hash; ``text`` then says so in words.
+    """
+
+    a: str
+    b: str
+    equal: bool
+    text: str
+    added_lines: int
+    removed_lines: int
+    truncated: bool
+    binary: bool
+    request_id: str
+
+
+class GrepMatch(Value, frozen=True, kw_only=True):
+    """One matching line: where it is, what it says, what stands around it.
+
+    ``line_truncated`` says that only the part around the match is shown; ``undecodable`` that bytes
+    which are not UTF-8 are shown as ``\\xNN``.
+    """
+
+    path: ScopedPath
+    line: int
+    column: int
+    text: str
+    before: list[str] = []
+    after: list[str] = []
+    line_truncated: bool = False
+    undecodable: bool = False
+
+
+class GrepResult(Value, frozen=True, kw_only=True):
+    """What a search found, sorted by path and line, and everything it did not look into.
+
+    ``skips_reported`` is False where the caller asked to leave out the lists of skipped files.
+    """
+
+    matches: list[GrepMatch]
+    skipped_paths: list[ScopedPath]
+    skipped_binary_paths: list[ScopedPath]
+    unreadable: list[ScopedPath]
+    withheld: list[ScopedPath]
+    truncated: bool
+    files_searched: int
+    skips_reported: bool
+    request_id: str
+    reason: str | None = None
+
+
+class ChangeResult(Value, frozen=True, kw_only=True):
+    """A change that has no content of its own: make_dir, remove, move, symlink, set_mode …"""
+
+    path: ScopedPath
+    changed: bool
+    request_id: str
+    destination: ScopedPath | None = None
+    count: int = 1
+    version: str | None = None
+
+
+class Change(Value, frozen=True, kw_only=True):
+    """One row of the change feed."""
+
+    kind: Literal["created", "updated", "deleted", "moved"]
+    path: ScopedPath
+    type: EntryType
+    subject: str
+    request_id: str
+    version: str | None = None
+    origin: ScopedPath | None = None
+    subtree: bool = False

@@ -1,0 +1,78 @@
+"""The closed list of operations and the access each needs.
+
+Access is what a grant holds; an operation is what a rule, a hook and a ledger record name; a verb
+is what a caller types. Every verb belongs to exactly one operation.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+Access = Literal["read", "write", "delete", "list", "move", "archive", "watch", "metadata"]
+
+ALL_ACCESS: frozenset[Access] = frozenset(get_args(Access))
+
+
+class Operation(msgspec.Struct, frozen=True, eq=False):
+    """One operation: the access it needs on the path it names, and at its destination."""
+
+    name: str
+    access: frozenset[Access]
+    verbs: tuple[str, ...]
+    changes: bool = False
+    destination_access: frozenset[Access] = frozenset()
+    needed: frozenset[Access] = frozenset()
+    """Both together: what a grant must hold for the operation to be worth looking at."""
+
+
+def _operation(
+    name: str,
+    access: tuple[Access, ...],
+    verbs: str,
+    *,
+    changes: bool = False,
+    destination: tuple[Access, ...] = (),
+) -> Operation:
+    here, there = frozenset(access), frozenset(destination)
+    return Operation(name, here, tuple(verbs.split()), changes, there, here | there)
+
+
+READ = _operation("read", ("read",), "read_bytes read_text read_json stream diff history")
+METADATA = _operation("metadata", ("metadata",), "stat lstat exists readlink")
+LIST = _operation("list", ("list",), "list find files glob")
+SEARCH = _operation("search", ("read", "list"), "grep")
+WRITE = _operation(
+    "write",
+    ("write",),
+    "write_bytes write_text write_json write_stream append truncate make_dir symlink set_mode"
+    " set_times lock",
+    changes=True,
+)
+EDIT = _operation("edit", ("read", "write"), "edit restore", changes=True)
+DELETE = _operation("delete", ("delete",), "remove", changes=True)
+# A move that replaces something also needs `delete` there: known only once the place is resolved.
+MOVE = _operation("move", ("move",), "move", changes=True, destination=("write",))
+COPY = _operation("copy", ("read",), "copy copy_from", changes=True, destination=("write",))
+COPY_IN = _operation("copy-in", (), "copy_in", changes=True, destination=("write",))
+ARCHIVE_EXTRACT = _operation(
+    "archive-extract", ("archive", "write"), "extract_archive", changes=True
+)
+ARCHIVE_CREATE = _operation("archive-create", ("archive", "read"), "create_archive", changes=True)
+WATCH = _operation("watch", ("watch",), "watch on_change")
+VERSION = _operation("version", ("write",), "snapshot fork merge undo transaction", changes=True)
+
+# A copy between two roots is one call on each of them: the source is only read, so it may be
+# untrusted; what is made at the destination needs what the operation needs there.
+COPY_SOURCE = _operation("copy", ("read",), "copy_from copy_in")
+COPY_DESTINATION = _operation("copy", ("write",), "copy_from", changes=True)
+COPY_IN_DESTINATION = _operation("copy-in", ("write",), "copy_in", changes=True)
+
+OPERATIONS: dict[str, Operation] = {
+    operation.name: operation
+    for operation in (
+        READ, METADATA, LIST, SEARCH, WRITE, EDIT, DELETE, MOVE, COPY, COPY_IN,
+        ARCHIVE_EXTRACT, ARCHIVE_CREATE, WATCH, VERSION,
+    )
+}  # fmt: skip

@@ -1,0 +1,181 @@
+"""Blocking code's way to a scope: the same verbs, run on one event loop in a thread of its own.
+
+Not a second implementation: every method of `SyncScope` hands the coroutine of the `Scope` verb of
+the same name to the portal and waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from bailiwick.errors import Closed
+from bailiwick.grant import Grant, Root, Subject
+from bailiwick.model import ChangeResult, Limits
+from bailiwick.operations import Access
+from bailiwick.paths import PathText
+from bailiwick.scope import Scope
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Portal:
+    """An event loop in a thread, which runs coroutines for threads that have none."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="bailiwick-portal", daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run to the end and return the result. An interrupt cancels the coroutine first."""
+        with self._lock:
+            if self._closed:
+                coroutine.close()
+                raise Closed("this scope is closed")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Wait for what other threads run here, then end the loop. Closing twice does nothing."""
+        with self._lock:
+            first, self._closed = not self._closed, True
+            if first:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        if first:
+            self._loop.close()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        while tasks := asyncio.all_tasks(self._loop):
+            self._loop.run_until_complete(asyncio.wait(tasks))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+
+
+def _blocking(
+    verb: Callable[Concatenate[Scope, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[SyncScope, Arguments], Result]:
+    """The blocking twin of a verb: same arguments, same result, same errors."""
+
+    @functools.wraps(verb)
+    def run(scope: SyncScope, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return scope._portal.run(verb(scope._scope, *arguments, **options))
+
+    run.__qualname__ = f"SyncScope.{verb.__name__}"
+    return run
+
+
+class SyncScope:
+    """A `Scope` for blocking code. See `Scope` for what each verb does."""
+
+    def __init__(self, scope: Scope, portal: Portal) -> None:
+        self._scope = scope
+        self._portal = portal
+
+    def __repr__(self) -> str:
+        return f"<SyncScope {self.root} for {self.subject}>"
+
+    @property
+    def root(self) -> Root:
+        return self._scope.root
+
+    @property
+    def subject(self) -> Subject:
+        return self._scope.subject
+
+    @property
+    def grant(self) -> Grant:
+        return self._scope.grant
+
+    @property
+    def access(self) -> frozenset[Access]:
+        return self._scope.access
+
+    @property
+    def limits(self) -> Limits:
+        return self._scope.limits
+
+    @property
+    def powers(self) -> frozenset[str]:
+        return self._scope.powers
+
+    @property
+    def description(self) -> dict[str, str]:
+        return self._scope.description
+
+    def with_request(self, request_id: str) -> SyncScope:
+        """The same scope, whose results, errors and records carry ``request_id``."""
+        return SyncScope(self._scope.with_request(request_id), self._portal)
+
+    def stream(
+        self, path: PathText, offset: int = 0, length: int | None = None
+    ) -> Generator[bytes, None, None]:
+        """The bytes of a file of any size, chunk by chunk, one chunk in memory."""
+        chunks = self._scope.stream(path, offset, length)
+        try:
+            while (chunk := self._portal.run(_next(chunks))) is not None:
+                yield chunk
+        finally:
+            with contextlib.suppress(Closed):  # a closed portal has ended the stream already
+                self._portal.run(chunks.aclose())
+
+    read_bytes = _blocking(Scope.read_bytes)
+    read_text = _blocking(Scope.read_text)
+    read_json = _blocking(Scope.read_json)
+    write_bytes = _blocking(Scope.write_bytes)
+    write_text = _blocking(Scope.write_text)
+    write_json = _blocking(Scope.write_json)
+    write_stream = _blocking(Scope.write_stream)
+    append = _blocking(Scope.append)
+    truncate = _blocking(Scope.truncate)
+    edit = _blocking(Scope.edit)
+    list = _blocking(Scope.list)
+    find = _blocking(Scope.find)
+    files = _blocking(Scope.files)
+    glob = _blocking(Scope.glob)
+    grep = _blocking(Scope.grep)
+    stat = _blocking(Scope.stat)
+    lstat = _blocking(Scope.lstat)
+    exists = _blocking(Scope.exists)
+    readlink = _blocking(Scope.readlink)
+    diff = _blocking(Scope.diff)
+    make_dir = _blocking(Scope.make_dir)
+    remove = _blocking(Scope.remove)
+    move = _blocking(Scope.move)
+    copy = _blocking(Scope.copy)
+    symlink = _blocking(Scope.symlink)
+    set_mode = _blocking(Scope.set_mode)
+    set_times = _blocking(Scope.set_times)
+    copy_in = _blocking(Scope.copy_in)
+
+    def copy_from(
+        self,
+        other: SyncScope,
+        path: PathText,
+        to: PathText,
+        *,
+        recursive: bool = False,
+        parents: bool = False,
+    ) -> ChangeResult:
+        """Copy from another scope into this one; the grants and policies of both apply."""
+        return self._portal.run(
+            self._scope.copy_from(other._scope, path, to, recursive=recursive, parents=parents)
+        )
+
+
+async def _next(chunks: AsyncGenerator[bytes, None]) -> bytes | None:
+    return await anext(chunks, None)

@@ -1,0 +1,271 @@
+"""The seam between Bailiwick and whatever keeps names and bytes.
+
+A store knows nobody: it is told paths, content and preconditions, never who asks. Every verb acts
+on a `Handle` that `resolve` returned, never again on the text of a path, so that what was checked
+is what is acted on. `bailiwick.testing.store_contract` proves an implementation.
+
+Every method may raise: `PathNotFound`, `NotADirectory`, `IsADirectory`, `SymlinkEscape`,
+`TooManyLinks`, `PermissionDenied`, `ReadOnly`, `Busy`, `IoError`, `Closed`. What a method raises
+besides stands in its docstring. Nothing else may escape: an `OSError` that is no `BailiwickError`
+is a fault of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from bailiwick.model import EntryType, Limits, Stat, WriteMode
+from bailiwick.paths import ScopedPath
+
+Look = Literal["object", "entry"]
+"""What a lookup is for: ``object`` follows a final link to what it leads to, which must exist;
+``entry`` is a parent and one name, links in the parent followed, the name itself never, and
+nothing need stand there."""
+
+
+class Handle(Protocol):
+    """What a lookup found, held open until `close`.
+
+    ``path`` is canonical: the name of what was really opened (an ``object``), or the parent's
+    canonical name and the last component (an ``entry``). ``type`` and ``size`` are what stood
+    there at that instant; ``type`` is None where nothing did.
+    """
+
+    @property
+    def path(self) -> ScopedPath: ...
+    @property
+    def type(self) -> EntryType | None: ...
+    @property
+    def size(self) -> int: ...
+    def close(self) -> None:
+        """Let go. Closing twice does nothing."""
+        ...
+
+
+class Content(NamedTuple):
+    """Bytes read in one go, with the size and version of the file they are from."""
+
+    data: bytes
+    size: int
+    version: str
+
+
+class Child(NamedTuple):
+    """One name in a directory. ``addressable`` is False where the name is not valid text: then
+    ``name`` is escaped and cannot be used to reach it."""
+
+    name: str
+    type: EntryType
+    size: int
+    mtime_ns: int
+    addressable: bool = True
+
+
+class Children(NamedTuple):
+    """Some names of a directory, sorted by name; ``more`` says that others follow."""
+
+    entries: list[Child]
+    more: bool
+
+
+class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How content is to be published.
+
+    ``mode`` and the expected hash and version are checked before anything is staged, and again at
+    the instant of publishing. ``file_mode`` None keeps the mode of what is replaced, or gives a
+    new file the store's default. ``parents`` lets missing directories be made, at publishing only.
+    """
+
+    mode: WriteMode = "overwrite"
+    expected_sha256: str | None = None
+    expected_version: str | None = None
+    file_mode: int | None = None
+    parents: bool = False
+    size_max: int = Limits().max_file_bytes
+
+    @property
+    def conditional(self) -> bool:
+        return self.expected_sha256 is not None or self.expected_version is not None
+
+
+class Written(NamedTuple):
+    """What was published."""
+
+    created: bool
+    size: int
+    sha256: str
+    version: str
+    file_mode: int
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Names and bytes. All methods but `close_blocking` may be called from one event loop only."""
+
+    @property
+    def powers(self) -> frozenset[str]:
+        """The optional protocols below that this store has, by name."""
+        ...
+
+    @property
+    def description(self) -> dict[str, str]:
+        """How the store works here, for people: kind, containment, durability …"""
+        ...
+
+    async def resolve(
+        self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
+    ) -> Handle:
+        """Find ``path`` and hold it.
+
+        ``directory`` demands one (`NotADirectory`); for an ``entry`` it only refuses something
+        else that stands there. ``parents`` accepts an ``entry`` whose parents are missing: the
+        handle then stands on the deepest one there is. The root itself is an ``object`` always;
+        as an ``entry`` it resolves too, with type ``directory`` and the name ``""``: verbs refuse
+        what may not be done to it.
+        """
+        ...
+
+    async def descend(self, directory: Handle, name: str) -> Handle:
+        """Hold the child ``name`` of a held directory, never following a link.
+
+        For walks: costs one component, and cannot leave the directory that was checked.
+        """
+        ...
+
+    async def stat(self, handle: Handle) -> Stat:
+        """What is known of the object, or of the entry itself (a link is not followed)."""
+        ...
+
+    async def children(
+        self, directory: Handle, *, after: str | None = None, limit: int | None = None
+    ) -> Children:
+        """The names in a directory, sorted by name, those after ``after``, at most ``limit``.
+
+        Reserved staging names are left out. An entry that vanishes or cannot be examined while
+        listing never fails the rest: it is left out if gone, else given with type ``other``.
+        """
+        ...
+
+    async def names_beside(self, entry: Handle) -> list[str]:
+        """All names in the parent directory of an ``entry``; none where that is still missing."""
+        ...
+
+    async def read(self, file: Handle, offset: int, length: int) -> Content:
+        """At most ``length`` bytes from ``offset``; fewer only at the end of the file.
+
+        Takes an ``object``, or an ``entry`` under whose name a file stands (never a link).
+        The bytes are of one version of the file. Raises `NotARegularFile` and `HardlinkRefused`,
+        and `HashMismatch` when the file was seen to be rewritten in place meanwhile.
+        """
+        ...
+
+    def stream(self, file: Handle, offset: int, length: int | None) -> AsyncGenerator[bytes, None]:
+        """The same bytes in chunks, one in memory at a time. Raises as `read`, at any chunk."""
+        ...
+
+    async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
+        """Publish ``data``, whose hash is ``sha256``, under the entry's name: whole or not at all.
+
+        Raises `FileAlreadyExists` (mode ``create``), `PathNotFound` (mode ``replace``, or a
+        missing parent), `HashMismatch`, `FileTooLarge`, `NotARegularFile`, and `SymlinkEscape`
+        when the name is a link.
+        """
+        ...
+
+    async def write_stream(
+        self, entry: Handle, chunks: AsyncIterator[bytes], plan: WritePlan
+    ) -> Written:
+        """The same from chunks. An exception of ``chunks`` is raised on, and nothing is left."""
+        ...
+
+    async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
+        """Add ``data`` at the end, all or nothing; parallel appends lose nothing."""
+        ...
+
+    async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
+        """Cut or extend (with zeros) to ``size``, all or nothing."""
+        ...
+
+    async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
+        """Make a directory; with ``parents`` also those above it, and an existing one is fine.
+
+        Returns whether anything was made. Raises `FileAlreadyExists`.
+        """
+        ...
+
+    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+        """Remove the entry itself: a link, not what it leads to. Returns how many objects went.
+
+        Raises `DirectoryNotEmpty` without ``recursive``. Never descends through a link.
+        """
+        ...
+
+    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+        """Give the object another name, atomically. Returns whether anything changed.
+
+        Moving a thing onto itself changes nothing. ``replace`` replaces a file, a link or an
+        empty directory. Raises `FileAlreadyExists`, `DirectoryNotEmpty`, `ParseError` (a
+        directory into itself), `Unsupported` (across filesystems).
+        """
+        ...
+
+    async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
+        """Copy a file, a link as a link, or with ``recursive`` a directory, to a new name.
+
+        Keeps links, modes and times; appears whole or not at all. Returns how many objects were
+        made. Raises `FileAlreadyExists`, `IsADirectory`, `ParseError` (into itself).
+        """
+        ...
+
+    async def symlink(self, entry: Handle, target: str) -> None:
+        """Make a link. On disk one that points outside is `SymlinkEscape`."""
+        ...
+
+    async def readlink(self, entry: Handle) -> str:
+        """The text of a link. Raises `ParseError` where there is none, `SymlinkEscape` where it
+        leads outside a real directory."""
+        ...
+
+    async def set_mode(self, entry: Handle, file_mode: int) -> None:
+        """Set permission bits; setuid, setgid and sticky are refused by the caller."""
+        ...
+
+    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+        """Set the times of a file or directory."""
+        ...
+
+    async def aclose(self) -> None:
+        """Wait for work under way, then let go of everything. Closing twice does nothing."""
+        ...
+
+
+@runtime_checkable
+class Nominates(Protocol):
+    """A power: naming the files in which a pattern may match, faster than reading them all."""
+
+    async def nominate(
+        self,
+        directory: Handle,
+        pattern: str,
+        *,
+        literal: bool,
+        ignore_case: bool,
+        word: bool,
+        binaries: bool,
+        leave_out: tuple[str, ...],
+        deadline_s: float,
+    ) -> set[ScopedPath] | None:
+        """A superset of the files beneath ``directory`` with a match; None where it cannot tell.
+
+        Paths are canonical, from the root. With ``binaries`` files that hold a NUL byte are named
+        too, so that they can be told apart. ``leave_out`` are directories, relative to
+        ``directory``, not worth entering.
+        """
+        ...
+
+
+OpenStore = Callable[[], Store]
+"""Makes a fresh store: what the contract and the composition root pass around."""

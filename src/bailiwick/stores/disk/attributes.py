@@ -1,0 +1,59 @@
+"""Modes and times of files and directories; never those of a link, a device or another's file."""
+
+from __future__ import annotations
+
+import os
+
+from bailiwick.errors import Busy, PathNotFound
+from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.handles import Held, check_readable, is_directory, same_object
+from bailiwick.stores.disk.publishing import Publisher
+from bailiwick.stores.disk.workers import Stop
+
+
+def set_mode_blocking(publisher: Publisher, held: Held, file_mode: int, stop: Stop) -> None:
+    fd = _open_to_change(publisher, held)
+    try:
+        stop.commit()
+        os.chmod(_through(fd), file_mode & 0o777)
+    finally:
+        os.close(fd)
+
+
+def set_times_blocking(
+    publisher: Publisher, held: Held, mtime_ns: int, atime_ns: int | None, stop: Stop
+) -> None:
+    fd = _open_to_change(publisher, held)
+    try:
+        if atime_ns is None:
+            atime_ns = os.fstat(fd).st_atime_ns
+        stop.commit()
+        os.utime(_through(fd), ns=(atime_ns, mtime_ns))
+    finally:
+        os.close(fd)
+
+
+def _open_to_change(publisher: Publisher, held: Held) -> int:
+    """Hold a file or directory whose mode or times may be changed; never a link or device."""
+    status = held.refresh()
+    if status is None:
+        raise PathNotFound("no such file or directory", path=held.path)
+    if not is_directory(status):
+        check_readable(status, held.path, publisher.settings.hardlinks)
+    if held.fd >= 0:
+        return os.dup(held.fd)
+    publisher.lookup.check_pinned(held)
+    if publisher.lookup.holds_objects:
+        flags = syscalls.HOLD_FLAGS
+    else:
+        flags = syscalls.READ_FLAGS | syscalls.O_NOFOLLOW
+    fd = os.open(held.name, flags, dir_fd=held.parent)
+    if same_object(os.fstat(fd), status):
+        return fd
+    os.close(fd)
+    raise Busy("something else took this name meanwhile", path=held.path)
+
+
+def _through(fd: int) -> str | int:
+    """A descriptor as chmod and utime take it: an O_PATH one only by way of /proc."""
+    return fd if syscalls.O_PATH is None else f"/proc/self/fd/{fd}"

@@ -1,0 +1,201 @@
+"""What this store has lying about in the tree, written down before it lies there.
+
+One file for each open store that changes something, outside the root, locked while the store
+lives: the lock says that its writer is alive, never a process id. It names the directories in
+which the store stages, and every swap about to be made. Staging names carry the store's token, so
+that recovery (`bailiwick.stores.disk.recovery`) removes what this journal accounts for and nothing
+else. Not flushed: it is for a killed process, whose writes the kernel keeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import threading
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from bailiwick.errors import ParseError
+from bailiwick.model import KiB
+from bailiwick.paths import RESERVED_PREFIX
+from bailiwick.stores.disk import syscalls
+
+JOURNAL_SUFFIX: Final = ".journal"
+COMPACT_BYTES: Final = 256 * KiB
+"""A journal that has grown to this is begun anew with what is still under way."""
+
+
+class Header(msgspec.Struct, tag="journal", frozen=True):
+    """The first line: whose staging names these are."""
+
+    token: str
+
+
+class Directory(msgspec.Struct, tag="directory", frozen=True):
+    """A directory in which the store stages, by its path in the root and its inode."""
+
+    path: str
+    inode: int
+
+
+class Swap(msgspec.Struct, tag="swap", frozen=True):
+    """Two names of a directory about to be exchanged, and what stood under each before."""
+
+    directory: str
+    name: str
+    stage: str
+    old_inode: int
+    old_sha256: str
+    new_inode: int
+
+
+Line = Header | Directory | Swap
+
+_encode = msgspec.json.Encoder().encode
+
+
+def stage_prefix(token: str) -> str:
+    return f"{RESERVED_PREFIX}{token}-"
+
+
+class JournalPlace:
+    """The directory that holds the journals of one root, made when first needed."""
+
+    def __init__(self, state_dir: str, root_name: str) -> None:
+        # A journal belongs to a place: two roots never share one, and a restart finds it again.
+        key = hashlib.sha256(os.fsencode(root_name)).hexdigest()[:32]
+        self._path = os.path.join(state_dir, "journals", key)
+
+    def ambient_open(self) -> int | None:
+        """The directory, or None where nothing was ever written for this root."""
+        try:
+            return os.open(self._path, syscalls.LIST_FLAGS)
+        except FileNotFoundError:
+            return None
+
+    def ambient_make(self) -> int:
+        above = os.path.dirname(self._path)
+        os.makedirs(os.path.dirname(above), mode=0o700, exist_ok=True)
+        for path in (above, self._path):
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+        return os.open(self._path, syscalls.LIST_FLAGS)
+
+
+def ambient_check_outside(state_dir: str, root: os.stat_result) -> None:
+    """Refuse a state directory beneath the root: those who may write there could forge it."""
+    place = os.path.realpath(state_dir)
+    while True:
+        try:
+            status = os.stat(place)
+        except FileNotFoundError:
+            pass
+        else:
+            if (status.st_dev, status.st_ino) == (root.st_dev, root.st_ino):
+                raise ParseError("the state directory lies inside the root")
+        above = os.path.dirname(place)
+        if above == place:
+            return
+        place = above
+
+
+class Journal:
+    """The journal of one open store. Safe to use from several threads."""
+
+    def __init__(self, place: JournalPlace) -> None:
+        self._place = place
+        self._header = Header(token := os.urandom(6).hex())
+        self._stage_format = stage_prefix(token) + "%016x"
+        self._lock = threading.Lock()
+        self.directories: dict[str, Directory] = {}
+        self._next_number = random.Random(os.urandom(32)).getrandbits
+        self._swaps: dict[str, Swap] = {}
+        self._fd = -1
+        self._name = ""
+        self._size = 0
+
+    def new_stage_name(self, taken: bool = False) -> str:
+        """A name nobody has. ``taken``: the last one was, by someone who guesses."""
+        return self._stage_format % (
+            int.from_bytes(os.urandom(8)) if taken else self._next_number(64)
+        )
+
+    def staging_in(self, path: str, directory: int) -> None:
+        """Before something is staged in the held directory ``directory``."""
+        if path not in self.directories:
+            line = Directory(str(path), os.fstat(directory).st_ino)
+            with self._lock:
+                self._write(line)
+                self.directories[line.path] = line
+
+    def swapping(self, swap: Swap) -> None:
+        """Before two names are exchanged."""
+        with self._lock:
+            self._write(swap)
+            self._swaps[swap.stage] = swap
+
+    def swapped(self, stage: str) -> None:
+        """The staging name of a swap is gone again."""
+        with self._lock:
+            self._swaps.pop(stage, None)
+
+    def close(self) -> None:
+        """Nothing lies about any more: remove the journal."""
+        with self._lock:
+            self._discard(self._fd, self._name)
+            self._fd = -1
+
+    def _write(self, line: Line) -> None:
+        if self._fd < 0:
+            self._begin([])
+        elif self._size > COMPACT_BYTES:
+            old = self._fd, self._name
+            self._begin([*self.directories.values(), *self._swaps.values()])
+            self._discard(*old)
+        self._append([line])
+
+    def _begin(self, lines: list[Line]) -> None:
+        """Make a new journal file, locked before anyone can take it for a dead one."""
+        directory = self._place.ambient_make()
+        try:
+            while True:
+                name = os.urandom(8).hex() + JOURNAL_SUFFIX
+                flags = syscalls.STAGE_FLAGS | os.O_APPEND
+                fd = syscalls.open_at(name, flags, 0o600, dir_fd=directory)
+                try:
+                    # Recovery in another process may have seen the file first, and removed it.
+                    if syscalls.try_lock(fd) and os.fstat(fd).st_nlink:
+                        break
+                except OSError as error:
+                    # Without locks nobody will take this journal for a dead one either.
+                    if error.errno in syscalls.NO_LOCKS:
+                        break
+                    os.close(fd)
+                    raise
+                os.close(fd)
+        finally:
+            os.close(directory)
+        self._fd, self._name, self._size = fd, name, 0
+        self._append([self._header, *lines])
+
+    def _append(self, lines: list[Line]) -> None:
+        text = b"".join(_encode(line) + b"\n" for line in lines)
+        self._size += len(text)
+        while text:
+            text = text[syscalls.write(self._fd, text) :]
+
+    def _discard(self, fd: int, name: str) -> None:
+        if fd < 0:
+            return
+        directory = self._place.ambient_open()
+        if directory is not None:
+            try:
+                os.unlink(name, dir_fd=directory)
+            except FileNotFoundError:
+                pass
+            finally:
+                os.close(directory)
+        os.close(fd)

@@ -1,0 +1,264 @@
+"""From a checked path to an open object beneath the root. The one door of the disk store.
+
+Every object the store touches comes out of `Lookup.find_object` or `Lookup.find_entry`. There are
+two ways to find one, with the same answers: the kernel confines the lookup (`kernel`), or we walk
+it component by component (`walk`). Which is in force is chosen once, when the store is opened; no
+error on a real path ever changes it.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import Final
+
+from bailiwick.errors import (
+    Busy,
+    NotADirectory,
+    NotARegularFile,
+    ParseError,
+    PathNotFound,
+    SymlinkEscape,
+)
+from bailiwick.paths import RESERVED_PREFIX, ROOT, ScopedPath, from_parts
+from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.handles import Held, is_directory, lstat_at, same_object
+from bailiwick.stores.disk.settings import Root, Settings
+
+
+class Lookup(ABC):
+    """What both ways share: entries, canonical names, and what is refused wherever it is found."""
+
+    containment: str
+
+    def __init__(self, root: Root, settings: Settings) -> None:
+        self.root = root
+        self.settings = settings
+        self._retries: Final = settings.limits.busy_retries_max
+        # Whether the spelling that found an object may not be its name.
+        self.folds: Final = syscalls.may_fold_names(root.fd)
+        # Whether objects of every kind are held by a descriptor of their own.
+        self.holds_objects: Final = syscalls.can_reopen()
+        self._names_objects: Final = self.holds_objects or syscalls.MACOS
+        self._root_prefix = self._ask_root_prefix() if self._names_objects else ""
+
+    @property
+    def root_name(self) -> str:
+        """The host path of the root: what its journals are found by. Never shown."""
+        return self._root_prefix
+
+    def _ask_root_prefix(self) -> str:
+        return syscalls.kernel_name(self.root.fd).rstrip("/") + "/"
+
+    @abstractmethod
+    def find_object(self, path: ScopedPath, directory: bool) -> Held:
+        """Hold what ``path`` leads to, links followed as the root allows."""
+
+    # --- entries ------------------------------------------------------------------------------
+
+    def find_entry(self, path: ScopedPath, directory: bool, parents: bool) -> Held:
+        """Hold the parent of ``path`` and its last name, which need not exist."""
+        if path == ".":
+            return self.find_object(path, directory)
+        parent_text, _, name = path.rpartition("/")
+        missing: tuple[str, ...] = ()
+        if parent_text:
+            try:
+                parent = self.find_object(ScopedPath(parent_text), True)
+            except PathNotFound:
+                if not parents:
+                    raise
+                parent, missing = self._find_deepest(ScopedPath(parent_text))
+        else:
+            parent = Held(ROOT, self.root.status, os.dup(self.root.fd))
+        try:
+            return self._entry_in(parent, name, missing, directory)
+        except BaseException:
+            parent.close()
+            raise
+
+    def _entry_in(self, parent: Held, name: str, missing: tuple[str, ...], directory: bool) -> Held:
+        """The entry ``name``; takes over the descriptor of ``parent``."""
+        status = None if missing else lstat_at(parent.fd, name)
+        if status is not None:
+            if self.folds or status.st_dev != self.root.dev:
+                name = self._spelling(parent, name, status)
+            if directory and not is_directory(status):
+                raise NotADirectory("not a directory", path=parent.path.child(name))
+        path = parent.path
+        if missing:
+            path = from_parts((*path.parts, *missing))
+        held = Held(path.child(name), status, -1)
+        held.stand_in(parent.fd, name, parent.path, missing)
+        parent.fd = -1
+        return held
+
+    def _find_deepest(self, path: ScopedPath) -> tuple[Held, tuple[str, ...]]:
+        """The deepest directory of ``path`` that exists, and the names still missing beneath."""
+        parts = path.parts
+        for cut in range(len(parts) - 1, -1, -1):
+            try:
+                held = self.find_object(from_parts(parts[:cut]), True)
+            except PathNotFound:
+                continue
+            found = lstat_at(held.fd, parts[cut])
+            if found is None:
+                return held, parts[cut:]
+            held.close()
+            if found.st_mode & 0o170000 == 0o120000:
+                raise PathNotFound("a link on the way leads to nothing", path=path)
+            raise Busy("the directory was made by someone else meanwhile", path=path)
+        raise PathNotFound("the root itself is gone", path=path)
+
+    def check_pinned(self, held: Held) -> None:
+        """Raise `Busy` unless the directory an entry stands in is still where it was found.
+
+        A directory that was moved out of the root after it was opened must not be changed. What
+        remains is the instant between this check and the call that follows it.
+        """
+        path = held.parent_path
+        if path != "." and not self.leads_to(path, os.fstat(held.parent)):
+            raise moved_meanwhile(held.path)
+
+    @abstractmethod
+    def leads_to(self, path: str, status: os.stat_result, sole: bool = False) -> bool:
+        """Whether ``path``, without following any link, is that very object.
+
+        ``sole``: and has no other name.
+        """
+
+    # --- children -----------------------------------------------------------------------------
+
+    def find_child(self, directory: Held, name: str) -> Held:
+        """Hold one name of a held directory, a link not followed."""
+        if "/" in name or name in ("", ".", ".."):
+            raise ParseError("a child is named by one component", path=directory.path)
+        path = directory.path.child(name)
+        if name.startswith(RESERVED_PREFIX):
+            raise PathNotFound("no such file or directory", path=path)
+        parent = directory.fd if directory.fd >= 0 else directory.open_for_listing()
+        try:
+            held = self._hold_child(parent, directory.path, name)
+        finally:
+            if parent != directory.fd:
+                os.close(parent)
+        try:
+            self.check_place(held)
+        except BaseException:
+            held.close()
+            raise
+        return held
+
+    def _hold_child(self, parent: int, parent_path: ScopedPath, name: str) -> Held:
+        path = parent_path.child(name)
+        if self.holds_objects:
+            return hold(path, os.open(name, syscalls.HOLD_FLAGS, dir_fd=parent))
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if is_directory(status):
+            return hold(path, os.open(name, syscalls.HOLD_DIRECTORY_FLAGS, dir_fd=parent))
+        held = Held(path, status, -1)
+        held.stand_in(os.dup(parent), name, parent_path)
+        return held
+
+    # --- what is refused wherever it is found -------------------------------------------------
+
+    def check_place(self, held: Held) -> None:
+        """Refuse an object on a kernel filesystem, or across a mount where that is refused."""
+        status = held.status
+        if status is None or status.st_dev == self.root.dev:
+            return
+        if not self.settings.cross_mounts:
+            raise across_mount(held.path)
+        if held.fd >= 0:
+            check_filesystem(held.fd, held.path)
+
+    # --- canonical names ----------------------------------------------------------------------
+
+    def _spelling(self, parent: Held, name: str, status: os.stat_result) -> str:
+        """The name an existing entry really has, which may differ in case from the one typed."""
+        path = parent.path.child(name)
+        if status.st_dev != self.root.dev and not self.settings.cross_mounts:
+            raise across_mount(path)
+        if not self.holds_objects:
+            return listed_spelling(parent.fd, name, status)
+        fd = os.open(name, syscalls.HOLD_FLAGS, dir_fd=parent.fd)
+        try:
+            if status.st_dev != self.root.dev:
+                check_filesystem(fd, path)
+            found = syscalls.kernel_name(fd).rpartition("/")[2]
+        finally:
+            os.close(fd)
+        if found == name:
+            return name
+        there = lstat_at(parent.fd, found)
+        if there is not None and same_object(there, status):
+            return found
+        raise Busy("the entry was renamed meanwhile", path=path)
+
+    def canonical_path(self, held: Held, spelled: ScopedPath) -> ScopedPath | None:
+        """The path of an open object as the kernel knows it; None where it moved meanwhile.
+
+        ``spelled`` is what was looked up: most often it is right, and one call shows that.
+        """
+        name = syscalls.kernel_name(held.fd)
+        if name == self._root_prefix + spelled:
+            return spelled
+        self._root_prefix = prefix = self._ask_root_prefix()
+        if name == prefix.rstrip("/") or name == prefix:
+            return ROOT
+        if not name.startswith(prefix):
+            return None
+        text = name[len(prefix) :]
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ParseError("the name of what this leads to is not valid text") from None
+        path = ScopedPath(text)
+        if any(part.startswith(RESERVED_PREFIX) for part in path.parts):
+            raise PathNotFound("no such file or directory", path=spelled)
+        return path
+
+
+def hold(path: ScopedPath, fd: int) -> Held:
+    """A handle on an open descriptor, which it owns from here on."""
+    try:
+        return Held(path, os.fstat(fd), fd)
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def listed_spelling(parent: int, name: str, status: os.stat_result) -> str:
+    """The name of an object as its directory lists it, for platforms that cannot say it."""
+    listing = os.open(".", syscalls.LIST_FLAGS, dir_fd=parent)
+    try:
+        with os.scandir(listing) as entries:
+            same = [entry.name for entry in entries if entry.inode() == status.st_ino]
+    finally:
+        os.close(listing)
+    return name if name in same or len(same) != 1 else same[0]
+
+
+def check_filesystem(fd: int, path: ScopedPath) -> None:
+    """Refuse what lies on a filesystem whose files are conversations with the kernel."""
+    kind = syscalls.KERNEL_FILESYSTEMS.get(syscalls.filesystem_type(fd))
+    if kind is not None:
+        raise NotARegularFile(f"lies on a kernel filesystem ({kind})", path=path)
+
+
+def moved_meanwhile(path: ScopedPath) -> Busy:
+    return Busy("the directory was moved or replaced meanwhile, nothing was changed", path=path)
+
+
+def across_mount(path: ScopedPath) -> SymlinkEscape:
+    return SymlinkEscape(
+        "another filesystem is mounted there, and this root does not cross mounts", path=path
+    )
+
+
+def links_rejected(path: ScopedPath) -> SymlinkEscape:
+    return SymlinkEscape(
+        "a link stands in the path, and this root follows none",
+        path=path,
+        hint="name the place it leads to, if that is inside",
+    )

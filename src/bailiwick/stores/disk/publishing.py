@@ -1,0 +1,301 @@
+"""New content under a name: staged beside it, then put in its place in one step.
+
+Nothing is ever written through an existing file: a name gets a new file or keeps its old one.
+Whatever fails before that step leaves the tree as it was. Conditional publishing, where the old
+content matters, is in `bailiwick.stores.disk.swapping`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as stat_bits
+from contextlib import suppress
+from typing import Final
+
+from bailiwick.errors import (
+    BailiwickError,
+    Busy,
+    FileAlreadyExists,
+    FileTooLarge,
+    IsADirectory,
+    PathNotFound,
+    SymlinkEscape,
+)
+from bailiwick.paths import ScopedPath
+from bailiwick.store import WritePlan, Written
+from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.directories import Flushing, MadeDirectories
+from bailiwick.stores.disk.handles import (
+    FORMAT_MASK,
+    Held,
+    check_readable,
+    lstat_at,
+    new_tuple,
+    same_object,
+    version_of,
+)
+from bailiwick.stores.disk.journal import Journal
+from bailiwick.stores.disk.lookup import Lookup, moved_meanwhile
+from bailiwick.stores.disk.modes import NewModes
+from bailiwick.stores.disk.workers import Stop
+
+_REPLACEABLE: Final = (None, "file")
+
+
+class Stage:
+    """A file being written under a staging name, in the directory an entry is held by."""
+
+    __slots__ = ("directory", "fd", "name", "status")
+
+    def __init__(self, directory: int, name: str, fd: int) -> None:
+        self.directory = directory
+        self.name = name
+        self.fd = fd
+        self.status = os.fstat(fd)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write all of ``data``, however little of it one call takes."""
+        written = syscalls.write(self.fd, data)
+        while written < len(data):
+            data = memoryview(data)[written:]
+            written = syscalls.write(self.fd, data)
+
+    def is_ours(self) -> bool:
+        """Whether the staging name still stands for the file that was written."""
+        found = lstat_at(self.directory, self.name)
+        return found is not None and same_object(found, self.status)
+
+    def published(self, created: bool, sha256: str, mode: int) -> Written:
+        """What was made of it; the stage is done with."""
+        fd, self.fd = self.fd, -1
+        try:
+            status = os.fstat(fd)
+        finally:
+            os.close(fd)
+        return new_tuple(Written, (created, status.st_size, sha256, version_of(status), mode))
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def discard(self) -> None:
+        """Take the staged file away again; it was never published."""
+        with suppress(OSError):
+            if self.is_ours():
+                syscalls.unlink(self.name, dir_fd=self.directory)
+        self.close()
+
+
+class Publisher:
+    """Stages and publishes for one store."""
+
+    def __init__(self, lookup: Lookup, journal: Journal, modes: NewModes) -> None:
+        self.lookup: Final = lookup
+        self.settings: Final = lookup.settings
+        self.journal: Final = journal
+        self.modes: Final = modes
+        self._durable: Final = lookup.settings.durable
+        self._hardlinks: Final = lookup.settings.hardlinks
+
+    # --- the whole of an unconditional write --------------------------------------------------
+
+    def write_blocking(
+        self, held: Held, data: bytes, sha256: str, plan: WritePlan, stop: Stop
+    ) -> Written:
+        if len(data) > plan.size_max:
+            raise too_large(plan, held.path)
+        self.check_early(held, plan)
+        stage = self.stage(held)
+        try:
+            stage.write(data)
+            result = self.publish(held, stage, sha256, plan, stop)
+        except BaseException:
+            stage.discard()
+            raise
+        return result
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def check_early(self, held: Held, plan: WritePlan) -> None:
+        """Refuse before anything is staged what the lookup has already seen to be refused.
+
+        Only a look now may refuse, since the lookup may be long ago; where it saw nothing wrong,
+        the look before publishing is enough.
+        """
+        if held.type not in _REPLACEABLE or plan.mode == "create" or held.missing:
+            self.check_target(held, plan)
+
+    def check_target(self, held: Held, plan: WritePlan) -> os.stat_result | None:
+        """What stands under the name now; refuses what may not be replaced."""
+        if held.path == ".":
+            if plan.mode == "create":
+                raise FileAlreadyExists("already exists", path=held.path)
+            raise IsADirectory("is a directory", path=held.path)
+        if held.missing:
+            if not plan.parents:
+                raise PathNotFound("no such file or directory", path=held.path)
+            return None
+        try:
+            current = os.stat(held.name, dir_fd=held.parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if plan.mode == "create":
+            raise FileAlreadyExists("already exists", path=held.path)
+        if current.st_mode & FORMAT_MASK != stat_bits.S_IFREG or current.st_nlink != 1:
+            if stat_bits.S_ISLNK(current.st_mode):
+                raise self._link_in_the_way(held)
+            check_readable(current, held.path, self._hardlinks)
+        return current
+
+    def stage(self, held: Held) -> Stage:
+        """Make an empty private file beside the target, or where its parents will be made."""
+        journal = self.journal
+        directory = held.parent
+        if held.parent_path not in journal.directories:
+            journal.staging_in(held.parent_path, directory)
+        name = journal.new_stage_name()
+        while True:
+            try:
+                fd = syscalls.open_at(name, syscalls.STAGE_FLAGS, 0o600, dir_fd=directory)
+            except FileExistsError:
+                name = journal.new_stage_name(taken=True)
+            else:
+                return Stage(directory, name, fd)
+
+    def set_mode(self, stage: Stage, current: os.stat_result | None, plan: WritePlan) -> int:
+        """Give the staged file the mode it shall have."""
+        if plan.file_mode is not None:
+            mode = plan.file_mode & 0o777
+        elif current is not None:
+            mode = current.st_mode & 0o777
+        else:
+            mode = self.modes.file
+        if mode != 0o600:
+            os.fchmod(stage.fd, mode)
+        return mode
+
+    def publish(
+        self, held: Held, stage: Stage, sha256: str, plan: WritePlan, stop: Stop
+    ) -> Written:
+        """Put the staged file under the name. On failure nothing has changed."""
+        if self._durable:
+            self.set_mode(stage, self.check_target(held, plan), plan)
+            syscalls.flush(stage.fd)
+        self.check_ready(held, stage)
+        for _ in range(self.settings.limits.busy_retries_max):
+            # The last look: a link or directory put there since is refused. One put there after
+            # this line loses its name, but is never written through.
+            current = self.check_target(held, plan)
+            mode = self.set_mode(stage, current, plan)
+            stop.commit()
+            try:
+                self._put(held, stage, current is not None)
+            except FileAlreadyExists:
+                stop.take_back()
+                if plan.mode == "create":
+                    raise
+                continue  # someone made it in that instant: replace theirs
+            return stage.published(current is None, sha256, mode)
+        raise Busy("others keep making and removing this file", path=held.path)
+
+    def _put(self, held: Held, stage: Stage, replace: bool) -> None:
+        if held.missing:
+            self._put_with_parents(held, stage)
+        elif self._durable:
+            with Flushing(True, stage.directory):
+                _rename(held, stage, replace)
+        else:
+            _rename(held, stage, replace)
+
+    def check_ready(self, held: Held, stage: Stage) -> None:
+        """The last look at where it goes: the directory has not moved, the staged file is ours.
+
+        One lookup from the root says both: the staging name is reached there, without a link, and
+        stands for our file, which has no second name by which it could be shown elsewhere.
+        """
+        path = held.parent_path
+        if path == ".":
+            ours = stage.is_ours()
+        else:
+            ours = self.lookup.leads_to(f"{path}/{stage.name}", stage.status, sole=True)
+        if not ours:
+            raise moved_meanwhile(held.path)
+
+    def _put_with_parents(self, held: Held, stage: Stage) -> None:
+        made = MadeDirectories(held.parent, self.modes.directory, self._durable)
+        try:
+            parent = made.make_all(held.missing)
+            with Flushing(self._durable, parent):
+                rename_new(stage.directory, stage.name, parent, held.name, held.path)
+        except BaseException:
+            made.unmake()
+            raise
+        finally:
+            made.close()
+
+    def _link_in_the_way(self, held: Held) -> SymlinkEscape:
+        """Writing through a final link is refused; where it leads is told if that is inside."""
+        hint, details = None, {}
+        try:
+            target = self.lookup.find_object(held.path, False)
+        except (BailiwickError, OSError):
+            pass
+        else:
+            target.close()
+            hint = f"address {target.path} instead"
+            details = {"leads_to": target.path}
+        return SymlinkEscape(
+            "is a link, and writing through one is refused",
+            path=held.path,
+            hint=hint,
+            details=details,
+        )
+
+
+def _rename(held: Held, stage: Stage, replace: bool) -> None:
+    directory = stage.directory
+    if replace:
+        syscalls.rename_over(stage.name, held.name, src_dir_fd=directory, dst_dir_fd=directory)
+    else:
+        rename_new(directory, stage.name, directory, held.name, held.path)
+
+
+def rename_new(from_fd: int, source: str, to_fd: int, target: str, path: ScopedPath) -> None:
+    """Rename to a name that must be free, also where the kernel has no word for that."""
+    try:
+        syscalls.rename_new(from_fd, source, to_fd, target)
+    except FileExistsError:
+        raise FileAlreadyExists("already exists", path=path) from None
+    except OSError as error:
+        if error.errno not in syscalls.NO_SUCH_RENAME:
+            raise
+        _link_new(from_fd, source, to_fd, target, path)
+
+
+def _link_new(from_fd: int, source: str, to_fd: int, target: str, path: ScopedPath) -> None:
+    """The same by a second name, which never replaces; directories cannot have one."""
+    found = os.stat(source, dir_fd=from_fd, follow_symlinks=False)
+    if stat_bits.S_ISDIR(found.st_mode):
+        if lstat_at(to_fd, target) is not None:
+            raise FileAlreadyExists("already exists", path=path)
+        syscalls.rename_over(source, target, src_dir_fd=from_fd, dst_dir_fd=to_fd)
+        return
+    try:
+        os.link(source, target, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
+    except FileExistsError:
+        raise FileAlreadyExists("already exists", path=path) from None
+    syscalls.unlink(source, dir_fd=from_fd)
+
+
+def check_size(size: int, plan: WritePlan, path: ScopedPath) -> None:
+    if size > plan.size_max:
+        raise too_large(plan, path)
+
+
+def too_large(plan: WritePlan, path: ScopedPath) -> FileTooLarge:
+    return FileTooLarge(
+        f"the file would be larger than {plan.size_max} bytes",
+        path=path,
+        details={"limit": plan.size_max},
+    )

@@ -1,0 +1,199 @@
+"""Clearing up after a store that was killed, by its journal and by nothing else.
+
+Runs when a store is opened, for each journal of the same root whose lock is free, which means that
+its writer is dead. Half-done swaps come first: finished where the old content came out unharmed,
+undone where something foreign did. Then what carries the dead store's token goes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from bailiwick.errors import BailiwickError
+from bailiwick.paths import ScopedPath
+from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.current import hash_of
+from bailiwick.stores.disk.handles import lstat_at
+from bailiwick.stores.disk.journal import (
+    JOURNAL_SUFFIX,
+    Directory,
+    Header,
+    JournalPlace,
+    Line,
+    Swap,
+    stage_prefix,
+)
+from bailiwick.stores.disk.lookup import Lookup
+from bailiwick.stores.disk.removal import leads_down, remove_litter
+from bailiwick.stores.disk.workers import UNSTOPPABLE
+
+_log = logging.getLogger("bailiwick.stores.disk")
+
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def recover(lookup: Lookup, place: JournalPlace) -> None:
+    """Clear up after every dead store of this root."""
+    directory = place.ambient_open()
+    if directory is None:
+        return
+    try:
+        for name in os.listdir(directory):
+            if name.endswith(JOURNAL_SUFFIX):
+                _recover_one(lookup, directory, name)
+    finally:
+        os.close(directory)
+
+
+def _recover_one(lookup: Lookup, directory: int, name: str) -> None:
+    try:
+        fd = os.open(name, os.O_RDWR | syscalls.O_NOFOLLOW | syscalls.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return  # another start was quicker, or it is not ours to open
+    try:
+        if not _is_dead(fd):
+            return
+        with os.fdopen(os.dup(fd), "rb") as journal:
+            lines = _read_lines(journal.read())
+        if lines and isinstance(lines[0], Header):
+            _Cleaning(lookup, lines[0].token, lines).run()
+        os.unlink(name, dir_fd=directory)
+    except OSError:
+        # What cannot be cleared now stays in the journal for the next start.
+        _log.warning("a journal of a killed store could not be worked off", exc_info=True)
+    finally:
+        os.close(fd)
+
+
+def _is_dead(fd: int) -> bool:
+    """Whether the writer of a journal is gone. In doubt it lives."""
+    try:
+        return syscalls.try_lock(fd) and os.fstat(fd).st_nlink > 0
+    except OSError:
+        return False
+
+
+def _read_lines(text: bytes) -> list[Line]:
+    """The lines of a journal; the last may have been cut by the kill, before it took effect."""
+    lines: list[Line] = []
+    for line in text.splitlines():
+        try:
+            lines.append(_decode(line))
+        except msgspec.MsgspecError:
+            break
+    return lines
+
+
+class _Cleaning:
+    """One dead store's things, found and cleared."""
+
+    def __init__(self, lookup: Lookup, token: str, lines: list[Line]) -> None:
+        self._lookup: Final = lookup
+        self._prefix: Final = stage_prefix(token)
+        self._depth_max: Final = lookup.settings.limits.depth_max
+        self._directories: Final = [line for line in lines if isinstance(line, Directory)]
+        self._swaps: Final = {line.stage: line for line in lines if isinstance(line, Swap)}
+
+    def run(self) -> None:
+        moved = [line for line in self._directories if not self._sweep_named(line)]
+        if moved:
+            # Renamed or removed since: its litter, if any, is somewhere in the tree.
+            self._sweep_everything()
+
+    def _sweep_named(self, line: Directory) -> bool:
+        """Sweep the directory of that very path, reached without a link; whether it is there."""
+        try:
+            held = self._lookup.find_object(ScopedPath(line.path), True)
+        except BailiwickError:
+            return False
+        try:
+            if held.path != line.path or held.status is None or held.status.st_ino != line.inode:
+                return False
+            fd = held.open_for_listing()
+        except OSError:
+            return False
+        finally:
+            held.close()
+        try:
+            self._sweep(fd)
+        finally:
+            os.close(fd)
+        return True
+
+    def _sweep_everything(self) -> None:
+        try:
+            fd = os.open(".", syscalls.LIST_FLAGS, dir_fd=self._lookup.root.fd)
+        except OSError:
+            return
+        stack = [(fd, self._sweep(fd))]
+        try:
+            while stack:
+                fd, inner = stack[-1]
+                if not inner:
+                    os.close(stack.pop()[0])
+                    continue
+                name = inner.pop()
+                if len(stack) >= self._depth_max:
+                    continue
+                with suppress(OSError):
+                    child = os.open(name, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=fd)
+                    stack.append((child, self._sweep(child)))
+        finally:
+            for fd, _ in stack:
+                os.close(fd)
+
+    def _sweep(self, directory: int) -> list[str]:
+        """Clear one directory of what carries the token; the names of its own directories."""
+        inner: list[str] = []
+        ours: list[str] = []
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.startswith(self._prefix):
+                    ours.append(entry.name)
+                elif leads_down(entry):
+                    inner.append(entry.name)
+        for name in ours:
+            swap = self._swaps.get(name)
+            if swap is None or self._settle(directory, swap):
+                remove_litter(directory, name)
+        return inner
+
+    def _settle(self, directory: int, swap: Swap) -> bool:
+        """Finish or undo a swap; whether what is now under its staging name may go.
+
+        New content there: the swap did not happen, or was undone. The old content, unharmed: it is
+        finished. Anything else is foreign and was taken out by us: it goes back, unless someone
+        has put something newer under the name since.
+        """
+        out = lstat_at(directory, swap.stage)
+        if out is None or out.st_ino == swap.new_inode:
+            return True
+        if out.st_ino == swap.old_inode and _hash_at(directory, swap.stage) == swap.old_sha256:
+            return True
+        now = lstat_at(directory, swap.name)
+        try:
+            if now is None:
+                syscalls.rename_new(directory, swap.stage, directory, swap.name)
+            elif now.st_ino == swap.new_inode:
+                syscalls.exchange(directory, swap.stage, directory, swap.name)
+        except OSError:
+            return False
+        return True
+
+
+def _hash_at(directory: int, name: str) -> str | None:
+    try:
+        fd = os.open(name, syscalls.READ_FLAGS | syscalls.O_NOFOLLOW, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        return hash_of(fd, UNSTOPPABLE)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)

@@ -1,0 +1,182 @@
+"""Taking away entries and whole trees, by descriptors, never through a link.
+
+A tree is first given a staging name, which is the one instant at which it is gone, and then taken
+apart out of sight. If taking apart fails, what is left gets its name back.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from bailiwick.errors import PathNotFound
+from bailiwick.paths import ScopedPath
+from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.directories import Flushing
+from bailiwick.stores.disk.handles import Held, is_directory, root_itself
+from bailiwick.stores.disk.lookup import across_mount, check_filesystem
+from bailiwick.stores.disk.publishing import Publisher
+from bailiwick.stores.disk.workers import UNSTOPPABLE, Stop
+
+BATCH_ENTRIES: Final = 4_096
+"""Names held in memory at a time while a directory is emptied."""
+
+LEVELS_MAX: Final = 64
+"""Descriptors one removal holds: a small part of the 1,024 a process commonly may have."""
+
+
+def remove_blocking(publisher: Publisher, held: Held, recursive: bool, stop: Stop) -> int:
+    """Remove an entry; how many objects went."""
+    if held.path == ".":
+        raise root_itself(held.path)
+    found = held.refresh()
+    if found is None:
+        raise PathNotFound("no such file or directory", path=held.path)
+    publisher.lookup.check_pinned(held)
+    with Flushing(publisher.settings.durable, held.parent):
+        if not is_directory(found):
+            stop.commit()
+            syscalls.unlink(held.name, dir_fd=held.parent)
+            return 1
+        if recursive:
+            return _remove_tree(publisher, held, found, stop)
+        stop.commit()
+        os.rmdir(held.name, dir_fd=held.parent)
+        return 1
+
+
+def _remove_tree(publisher: Publisher, held: Held, found: os.stat_result, stop: Stop) -> int:
+    mount = None if publisher.settings.cross_mounts else publisher.lookup.root.dev
+    if mount is not None and found.st_dev != mount:
+        raise across_mount(held.path)
+    hidden = _hide(publisher, held, stop)
+    demolition = Demolition(held.path, mount)
+    if hidden is None:
+        return demolition.run(held.parent, held.name, stop)
+    try:
+        return demolition.run(held.parent, hidden, stop)
+    except BaseException:
+        with suppress(OSError):
+            syscalls.rename_new(held.parent, hidden, held.parent, held.name)
+        raise
+
+
+def _hide(publisher: Publisher, held: Held, stop: Stop) -> str | None:
+    """Give the tree a staging name; None where that cannot be done.
+
+    A mount point cannot be renamed, and on a full disk neither the journal nor the directory may
+    take one more line: removing must work all the same.
+    """
+    hidden = publisher.journal.new_stage_name()
+    try:
+        publisher.journal.staging_in(held.parent_path, held.parent)
+        stop.commit()
+        syscalls.rename_over(held.name, hidden, src_dir_fd=held.parent, dst_dir_fd=held.parent)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        stop.take_back()
+        return None
+    return hidden
+
+
+class Demolition:
+    """Removes one tree: children before their parents, one descriptor a level.
+
+    What lies deeper than `LEVELS_MAX` is first lifted to the top of the tree that is going, so
+    that no depth needs more descriptors than that.
+    """
+
+    def __init__(self, path: ScopedPath, mount: int | None) -> None:
+        self._path = path
+        self._mount = mount
+        self._device = -1
+        self._stack: list[tuple[int, int, str]] = []  # parent, directory, its name there
+        self._count = 0
+
+    def run(self, parent: int, name: str, stop: Stop) -> int:
+        try:
+            self._enter(parent, name)
+            while self._stack:
+                stop.check()
+                self._step()
+        finally:
+            for _, directory, _ in self._stack:
+                os.close(directory)
+        return self._count
+
+    def _enter(self, parent: int, name: str) -> None:
+        directory = os.open(name, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=parent)
+        self._stack.append((parent, directory, name))
+        device = os.fstat(directory).st_dev
+        if len(self._stack) == 1:
+            self._device = device
+        elif device != self._device:
+            check_filesystem(directory, self._path)
+        if self._mount is not None and device != self._mount:
+            raise across_mount(self._path)
+
+    def _step(self) -> None:
+        """Empty the innermost directory as far as it has no directories, then go in or out."""
+        parent, directory, name = self._stack[-1]
+        with os.scandir(directory) as entries:
+            batch = [(entry.name, leads_down(entry)) for entry in islice(entries, BATCH_ENTRIES)]
+        for child, down in batch:
+            if not down:
+                self._unlink(directory, child)
+        inner = next((child for child, down in batch if down), None)
+        if inner is not None:
+            with suppress(FileNotFoundError):
+                self._go_down(directory, inner)
+        elif not batch:
+            self._go_up(parent, directory, name)
+
+    def _go_down(self, directory: int, inner: str) -> None:
+        if len(self._stack) < LEVELS_MAX:
+            self._enter(directory, inner)
+            return
+        top = self._stack[0][1]
+        os.rename(inner, os.urandom(16).hex(), src_dir_fd=directory, dst_dir_fd=top)
+
+    def _go_up(self, parent: int, directory: int, name: str) -> None:
+        try:
+            os.rmdir(name, dir_fd=parent)
+            self._count += 1
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+            return  # someone put something in: empty it again
+        self._stack.pop()
+        os.close(directory)
+
+    def _unlink(self, directory: int, name: str) -> None:
+        try:
+            syscalls.unlink(name, dir_fd=directory)
+            self._count += 1
+        except FileNotFoundError:
+            pass
+        except IsADirectoryError:
+            pass  # it became one: the next look finds it
+
+
+def leads_down(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a directory itself; one that cannot be examined is not entered."""
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def remove_litter(directory: int, name: str) -> None:
+    """Remove something of ours, of whatever kind, as far as that is possible."""
+    with suppress(OSError):
+        try:
+            syscalls.unlink(name, dir_fd=directory)
+        except (IsADirectoryError, PermissionError):
+            # Linux says EISDIR of a directory, POSIX and macOS say EPERM.
+            Demolition(ScopedPath(name), None).run(directory, name, UNSTOPPABLE)

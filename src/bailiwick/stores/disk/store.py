@@ -1,0 +1,390 @@
+"""`DiskStore`: a real directory as a store. Thin: chooses where work runs, and speaks the errors.
+
+Small reads and lookups run where they are called, since a hop to a thread costs more than they do;
+what may take long, or waits for the disk, runs in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import Executor
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
+
+from bailiwick.errors import (
+    IoError,
+    NotADirectory,
+    RootNotFound,
+    Unsupported,
+    from_os_error,
+)
+from bailiwick.model import Durability, Hardlinks, Limits, NewFileMode, Stat, Symlinks
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.store import Children, Content, Handle, Look, WritePlan, Written
+from bailiwick.stores.disk import (
+    attributes,
+    copying,
+    directories,
+    links,
+    listing,
+    moving,
+    reading,
+    removal,
+    syscalls,
+)
+from bailiwick.stores.disk.handles import Held, held_entry, held_object
+from bailiwick.stores.disk.journal import Journal, JournalPlace, ambient_check_outside
+from bailiwick.stores.disk.kernel import KernelLookup
+from bailiwick.stores.disk.lookup import Lookup, check_filesystem
+from bailiwick.stores.disk.modes import NewModes
+from bailiwick.stores.disk.publishing import Publisher
+from bailiwick.stores.disk.recovery import recover
+from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, Containment, Root, Settings
+from bailiwick.stores.disk.swapping import Swapper
+from bailiwick.stores.disk.uploads import Upload, gather
+from bailiwick.stores.disk.walk import WalkLookup
+from bailiwick.stores.disk.workers import UNSTOPPABLE, Turns, Workers, closed
+
+T = TypeVar("T")
+
+
+class DiskStore:
+    """A directory of the host. Nothing outside it is ever opened, made, changed or named."""
+
+    def __init__(self, lookup: Lookup, place: JournalPlace, workers: Workers) -> None:
+        """Use `open`."""
+        self._lookup: Final = lookup
+        self._settings: Final = lookup.settings
+        self._journal: Final = Journal(place)
+        self._modes: Final = NewModes(lookup.settings.new_file_mode, place)
+        self._publisher: Final = Publisher(lookup, self._journal, self._modes)
+        self._swapper: Final = Swapper(self._publisher)
+        self._workers: Final = workers
+        self._turns: Final = Turns(lookup.settings.limits.lock_wait_seconds_max)
+        self._durable: Final = lookup.settings.durable
+        self._find_object: Final = lookup.find_object
+
+    @classmethod
+    def open(
+        cls,
+        host_path: str | os.PathLike[str],
+        *,
+        state_dir: str | os.PathLike[str],
+        symlinks: Symlinks = "in-root",
+        hardlinks: Hardlinks = "allow",
+        cross_mounts: bool = True,
+        containment: Containment = "auto",
+        durability: Durability = "full",
+        new_file_mode: NewFileMode = "private",
+        limits: Limits | None = None,
+        workers: Executor | None = None,
+    ) -> DiskStore:
+        """Open a directory of the host as a store, and clear up what a killed one left there.
+
+        ``state_dir`` is a directory outside it, for the journal. ``containment`` "require-kernel"
+        refuses to work without the kernel's help; "walk" does without it. ``workers`` lends an
+        executor; otherwise the store has its own threads.
+
+        Raises `RootNotFound`, `Unsupported`, `ParseError` (a setting), `PermissionDenied`.
+        """
+        settings = Settings(
+            symlinks=symlinks,
+            hardlinks=hardlinks,
+            cross_mounts=cross_mounts,
+            durability=durability,
+            new_file_mode=new_file_mode,
+            limits=limits or Limits(),
+        )
+        settings.check(containment)
+        if syscalls.WINDOWS:
+            raise Unsupported(
+                "a directory of this host cannot be a root: Python has no way to confine names on"
+                " Windows",
+                hint="use a volume or a memory root",
+            )
+        root = _ambient_open_root(os.fspath(host_path))
+        try:
+            state = os.fspath(state_dir)
+            ambient_check_outside(state, root.status)
+            lookup = _choose_lookup(root, settings, containment)
+            place = JournalPlace(state, lookup.root_name or os.path.realpath(host_path))
+            recover(lookup, place)
+        except OSError as error:
+            root.close()
+            raise from_os_error(error) from None
+        except BaseException:
+            root.close()
+            raise
+        return cls(lookup, place, Workers(workers))
+
+    # --- what it is ---------------------------------------------------------------------------
+
+    @property
+    def powers(self) -> frozenset[str]:
+        from bailiwick.stores.disk.nominating import ambient_can_nominate
+
+        return frozenset({"Nominates"}) if ambient_can_nominate() else frozenset()
+
+    @property
+    def description(self) -> dict[str, str]:
+        settings = self._settings
+        mode = settings.new_file_mode
+        return {
+            "kind": "disk",
+            "containment": self._lookup.containment,
+            "symlinks": settings.symlinks,
+            "hardlinks": settings.hardlinks,
+            "cross_mounts": "yes" if settings.cross_mounts else "no",
+            "durability": settings.durability,
+            "new_file_mode": f"{mode:04o}" if isinstance(mode, int) else mode,
+            "compare_and_swap": "exchange" if self._swapper.can_exchange else "check-then-rename",
+        }
+
+    # --- lookups ------------------------------------------------------------------------------
+
+    async def resolve(
+        self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
+    ) -> Held:
+        if self._workers.closed:
+            raise closed()
+        try:
+            if look == "object":
+                return self._find_object(path, directory)
+            return self._lookup.find_entry(path, directory, parents)
+        except OSError as error:
+            raise from_os_error(error, path) from None
+
+    async def descend(self, directory: Handle, name: str) -> Held:
+        held = held_object(directory)
+        if held.type != "directory":
+            raise NotADirectory("not a directory", path=held.path)
+        return self._inline(held.path.child(name), self._lookup.find_child, held, name)
+
+    async def stat(self, handle: Handle) -> Stat:
+        held = held_object(handle)
+        return self._inline(held.path, listing.stat_of, held)
+
+    async def children(
+        self, directory: Handle, *, after: str | None = None, limit: int | None = None
+    ) -> Children:
+        held = held_object(directory)
+        job = listing.children_blocking
+        if held.listing_bytes <= INLINE_BYTES_MAX:
+            return self._inline(held.path, job, held, after, limit, UNSTOPPABLE)
+        return await self._in_thread(held.path, job, held, after, limit)
+
+    async def names_beside(self, entry: Handle) -> list[str]:
+        held = held_entry(entry)
+        return self._inline(held.path, listing.names_beside, held)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    async def read(self, file: Handle, offset: int, length: int) -> Content:
+        if self._workers.closed:
+            raise closed()
+        held = held_object(file)
+        try:
+            content = reading.read_quickly(held, offset, length, self._settings)
+            if content is not None:
+                return content
+            if length <= INLINE_BYTES_MAX:
+                return reading.read_closely_blocking(held, offset, length, UNSTOPPABLE)
+            return await self._workers.run(reading.read_closely_blocking, held, offset, length)
+        except OSError as error:
+            raise from_os_error(error, held.path) from None
+
+    async def stream(
+        self, file: Handle, offset: int, length: int | None
+    ) -> AsyncGenerator[bytes, None]:
+        if self._workers.closed:
+            raise closed()
+        held = held_object(file)
+        chunks = reading.stream(held, offset, length, self._settings, self._workers)
+        try:
+            async for chunk in chunks:
+                yield chunk
+        except OSError as error:
+            raise from_os_error(error, held.path) from None
+        finally:
+            await chunks.aclose()
+
+    async def nominate(
+        self,
+        directory: Handle,
+        pattern: str,
+        *,
+        literal: bool,
+        ignore_case: bool,
+        word: bool,
+        binaries: bool,
+        leave_out: tuple[str, ...],
+        deadline_s: float,
+    ) -> set[ScopedPath] | None:
+        held = held_object(directory)
+        if not (self._settings.cross_mounts and self._lookup.holds_objects):
+            return None  # ripgrep would enter what this root does not
+        from bailiwick.search.grep import compile_query
+        from bailiwick.stores.disk.nominating import nominate_paths_blocking
+
+        query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
+        return await self._in_thread(
+            held.path, nominate_paths_blocking, held, query, binaries, leave_out, deadline_s
+        )
+
+    # --- content ------------------------------------------------------------------------------
+
+    async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
+        held = held_entry(entry)
+        if plan.mode == "replace" or plan.conditional:
+            return await self._in_turn(held, self._swapper.write_blocking, held, data, sha256, plan)
+        job = self._publisher.write_blocking
+        if self._durable or len(data) > INLINE_BYTES_MAX or not self._turns.is_free(held.path):
+            return await self._in_turn(held, job, held, data, sha256, plan)
+        if self._workers.closed:
+            raise closed()
+        try:
+            return job(held, data, sha256, plan, UNSTOPPABLE)
+        except OSError as error:
+            raise from_os_error(error, held.path) from None
+
+    async def write_stream(
+        self, entry: Handle, chunks: AsyncIterator[bytes], plan: WritePlan
+    ) -> Written:
+        held = held_entry(entry)
+        upload = Upload(held, plan, self._publisher, self._swapper)
+        try:
+            await self._in_thread(held.path, upload.begin)
+            async with aclosing(gather(chunks)) as pieces:
+                async for piece in pieces:
+                    await self._in_thread(held.path, upload.add, piece)
+            return await self._in_turn(held, upload.publish)
+        finally:
+            upload.discard()
+
+    async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
+        held = held_entry(entry)
+        return await self._in_turn(held, self._swapper.append_blocking, held, data, plan)
+
+    async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
+        held = held_entry(entry)
+        return await self._in_turn(held, self._swapper.truncate_blocking, held, size, plan)
+
+    # --- names --------------------------------------------------------------------------------
+
+    async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
+        held = held_entry(entry)
+        return await self._short(
+            held, directories.make_dir_blocking, self._lookup, self._modes, held, file_mode, parents
+        )
+
+    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+        held = held_entry(entry)
+        job = removal.remove_blocking
+        if recursive and held.type == "directory":
+            return await self._in_thread(held.path, job, self._publisher, held, recursive)
+        return await self._short(held, job, self._publisher, held, recursive)
+
+    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+        held, to = held_entry(source), held_entry(destination)
+        return await self._short(held, moving.move_blocking, self._publisher, held, to, replace)
+
+    async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
+        held, to = held_object(source), held_entry(destination)
+        return await self._in_thread(
+            held.path, copying.copy_blocking, self._publisher, held, to, recursive
+        )
+
+    async def symlink(self, entry: Handle, target: str) -> None:
+        held = held_entry(entry)
+        await self._short(held, links.symlink_blocking, self._publisher, held, target)
+
+    async def readlink(self, entry: Handle) -> str:
+        held = held_object(entry)
+        return self._inline(held.path, links.readlink, held)
+
+    async def set_mode(self, entry: Handle, file_mode: int) -> None:
+        held = held_object(entry)
+        self._inline(
+            held.path, attributes.set_mode_blocking, self._publisher, held, file_mode, UNSTOPPABLE
+        )
+
+    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+        held = held_object(entry)
+        job = attributes.set_times_blocking
+        self._inline(held.path, job, self._publisher, held, mtime_ns, atime_ns, UNSTOPPABLE)
+
+    # --- closing ------------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        await self._workers.aclose()
+        try:
+            self._journal.close()
+        except OSError as error:
+            raise IoError(f"the journal could not be removed ({error.errno})") from None
+        finally:
+            self._lookup.root.close()
+
+    # --- where work runs ----------------------------------------------------------------------
+
+    def _inline(self, path: ScopedPath, job: Callable[..., T], *args: Any) -> T:
+        if self._workers.closed:
+            raise closed()
+        try:
+            return job(*args)
+        except OSError as error:
+            raise from_os_error(error, path) from None
+
+    async def _in_thread(self, path: ScopedPath, job: Callable[..., T], *args: Any) -> T:
+        try:
+            return await self._workers.run(job, *args)
+        except OSError as error:
+            raise from_os_error(error, path) from None
+
+    async def _short(self, held: Held, job: Callable[..., T], *args: Any) -> T:
+        """A few calls on names: in a thread only where they wait for the disk."""
+        if self._durable:
+            return await self._in_thread(held.path, job, *args)
+        return self._inline(held.path, job, *args, UNSTOPPABLE)
+
+    async def _in_turn(self, held: Held, job: Callable[..., T], *args: Any) -> T:
+        """One at a time for each name."""
+        await self._turns.take(held.path)
+        try:
+            return await self._in_thread(held.path, job, *args)
+        finally:
+            self._turns.give_back(held.path)
+
+
+def _ambient_open_root(host_path: str) -> Root:
+    """Open the directory of the host that everything happens in: the one lookup by host path."""
+    flags = (syscalls.O_PATH or os.O_RDONLY) | syscalls.O_DIRECTORY | syscalls.O_CLOEXEC
+    try:
+        root = Root(os.open(host_path, flags))
+    except FileNotFoundError:
+        raise RootNotFound("the directory of this root does not exist") from None
+    except NotADirectoryError:
+        raise NotADirectory("what this root stands on is not a directory") from None
+    except OSError as error:
+        raise from_os_error(error) from None
+    try:
+        check_filesystem(root.fd, ROOT)
+    except BaseException:
+        root.close()
+        raise
+    return root
+
+
+def _choose_lookup(root: Root, settings: Settings, containment: Containment) -> Lookup:
+    """The kernel's way where there is one. /proc is part of it: it names what was opened."""
+    walk = WalkLookup(root, settings)
+    if containment == "walk":
+        return walk
+    if syscalls.has_openat2() and walk.holds_objects:
+        return KernelLookup(root, settings, explaining=walk)
+    if containment == "require-kernel":
+        raise Unsupported(
+            "this kernel does not confine lookups (no openat2, or no /proc)",
+            hint='containment = "auto" walks each path by held descriptors instead',
+        )
+    return walk

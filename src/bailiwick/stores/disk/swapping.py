@@ -1,0 +1,314 @@
+"""Publishing that depends on the old content: compare-and-swap, append, truncate.
+
+The old file is locked by its inode (flock, no lock files), hashed, and exchanged with the staged
+one in a single step. What comes out must be the very file that was hashed, with the very content:
+otherwise a foreign writer was there, the swap is undone and nothing of theirs is lost. Readers may
+see the new content for that instant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from bailiwick.errors import (
+    Busy,
+    FileAlreadyExists,
+    ParseError,
+    PathNotFound,
+)
+from bailiwick.store import WritePlan, Written
+from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.current import (
+    PIECE_BYTES,
+    Current,
+    check_expected,
+    hash_of,
+    mismatch_now,
+    missing,
+    open_current,
+)
+from bailiwick.stores.disk.directories import Flushing
+from bailiwick.stores.disk.handles import Held, lstat_at, same_object
+from bailiwick.stores.disk.journal import Swap
+from bailiwick.stores.disk.publishing import Publisher, Stage, check_size
+from bailiwick.stores.disk.workers import Stop
+
+Fill = Callable[[Stage, Current | None, Stop], str]
+"""Writes the new content into a stage and returns its hash; the old is open beside it."""
+
+
+class Raced(Exception):
+    """A foreign change came between check and publish. Nothing was changed by us."""
+
+
+class Swapper:
+    """Publishes conditionally for one store."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher: Final = publisher
+        self._limits: Final = publisher.settings.limits
+        self.can_exchange = True
+
+    # --- verbs --------------------------------------------------------------------------------
+
+    def write_blocking(
+        self, held: Held, data: bytes, sha256: str, plan: WritePlan, stop: Stop
+    ) -> Written:
+        check_size(len(data), plan, held.path)
+
+        def fill(stage: Stage, _current: Current | None, _stop: Stop) -> str:
+            stage.write(data)
+            return sha256
+
+        return self._once(held, plan, fill, stop)
+
+    def publish_staged_blocking(
+        self, held: Held, stage: Stage, sha256: str, plan: WritePlan, stop: Stop
+    ) -> Written:
+        """The same for content that is already staged; the caller discards it on failure."""
+        current = open_current(self._publisher, held, plan, stop)
+        try:
+            check_expected(held, current, plan, stop)
+            if current is None:
+                raise missing(held.path, plan)
+            return self._swap_in(held, stage, current, sha256, plan, stop)
+        except Raced:
+            raise mismatch_now(self._publisher, held, plan, stop) from None
+        finally:
+            if current is not None:
+                current.close()
+
+    def check_blocking(self, held: Held, plan: WritePlan, stop: Stop) -> None:
+        """Refuse now what publishing would refuse."""
+        current = open_current(self._publisher, held, plan, stop)
+        try:
+            check_expected(held, current, plan, stop)
+        finally:
+            if current is not None:
+                current.close()
+
+    def append_blocking(self, held: Held, data: bytes, plan: WritePlan, stop: Stop) -> Written:
+        def fill(stage: Stage, current: Current | None, stop: Stop) -> str:
+            digest = hashlib.sha256()
+            size = 0
+            if current is not None:
+                check_size(current.status.st_size + len(data), plan, held.path)
+                size = _copy(current.fd, stage, digest, plan.size_max, stop)
+                current.sha256 = digest.hexdigest()
+            check_size(size + len(data), plan, held.path)
+            stage.write(data)
+            digest.update(data)
+            return digest.hexdigest()
+
+        return self._until_quiet(held, plan, fill, stop)
+
+    def truncate_blocking(self, held: Held, size: int, plan: WritePlan, stop: Stop) -> Written:
+        if size < 0:
+            raise ParseError("a size cannot be negative", path=held.path)
+        check_size(size, plan, held.path)
+
+        def fill(stage: Stage, current: Current | None, stop: Stop) -> str:
+            if current is None:
+                raise PathNotFound("no such file or directory", path=held.path)
+            current.sha256 = hash_of(current.fd, stop)
+            digest = hashlib.sha256()
+            kept = _copy(current.fd, stage, digest, size, stop)
+            os.ftruncate(stage.fd, size)
+            _hash_zeros(digest, size - kept, stop)
+            return digest.hexdigest()
+
+        return self._until_quiet(held, plan, fill, stop)
+
+    # --- rounds -------------------------------------------------------------------------------
+
+    def _until_quiet(self, held: Held, plan: WritePlan, fill: Fill, stop: Stop) -> Written:
+        """Redo the whole on the newest content whenever a foreign writer came between."""
+        if plan.conditional:
+            return self._once(held, plan, fill, stop)
+        for _ in range(self._limits.busy_retries_max):
+            try:
+                return self._round(held, plan, fill, stop)
+            except Raced:
+                stop.take_back()
+                stop.check()
+        raise Busy("others keep changing this file", path=held.path)
+
+    def _once(self, held: Held, plan: WritePlan, fill: Fill, stop: Stop) -> Written:
+        try:
+            return self._round(held, plan, fill, stop)
+        except Raced:
+            raise mismatch_now(self._publisher, held, plan, stop) from None
+
+    def _round(self, held: Held, plan: WritePlan, fill: Fill, stop: Stop) -> Written:
+        current = open_current(self._publisher, held, plan, stop)
+        try:
+            check_expected(held, current, plan, stop)
+            stage = self._publisher.stage(held)
+            try:
+                sha256 = fill(stage, current, stop)
+                if current is None:
+                    return self._create(held, stage, sha256, plan, stop)
+                return self._swap_in(held, stage, current, sha256, plan, stop)
+            except BaseException:
+                stage.discard()
+                raise
+        finally:
+            if current is not None:
+                current.close()
+
+    def _create(
+        self, held: Held, stage: Stage, sha256: str, plan: WritePlan, stop: Stop
+    ) -> Written:
+        if plan.mode == "replace" or plan.conditional:
+            raise missing(held.path, plan)
+        create = msgspec.structs.replace(plan, mode="create")
+        try:
+            return self._publisher.publish(held, stage, sha256, create, stop)
+        except FileAlreadyExists:
+            if plan.mode == "create":
+                raise
+            raise Raced from None
+
+    # --- the swap -----------------------------------------------------------------------------
+
+    def _swap_in(
+        self,
+        held: Held,
+        stage: Stage,
+        current: Current,
+        sha256: str,
+        plan: WritePlan,
+        stop: Stop,
+    ) -> Written:
+        if not current.sha256:
+            current.sha256 = hash_of(current.fd, stop)
+        mode = self._publisher.set_mode(stage, current.status, plan)
+        if self._publisher.settings.durable:
+            syscalls.flush(stage.fd)
+        self._publisher.check_ready(held, stage)
+        with Flushing(self._publisher.settings.durable, held.parent):
+            if self.can_exchange:
+                self._exchange(held, stage, current, stop)
+            else:
+                self._replace(held, stage, current, stop)
+        return stage.published(False, sha256, mode)
+
+    def _exchange(self, held: Held, stage: Stage, current: Current, stop: Stop) -> None:
+        journal = self._publisher.journal
+        journal.swapping(
+            Swap(
+                directory=str(held.parent_path),
+                name=str(held.name),
+                stage=stage.name,
+                old_inode=current.status.st_ino,
+                old_sha256=current.sha256,
+                new_inode=stage.status.st_ino,
+            )
+        )
+        stop.commit()
+        try:
+            syscalls.exchange(stage.directory, stage.name, held.parent, held.name)
+        except FileNotFoundError:
+            raise Raced from None  # the name is gone
+        except OSError as error:
+            if error.errno not in syscalls.NO_SUCH_RENAME:
+                raise
+            self.can_exchange = False
+            self._replace(held, stage, current, stop)
+            return
+        self._settle(held, stage, current, stop)
+        journal.swapped(stage.name)
+
+    def _settle(self, held: Held, stage: Stage, current: Current, stop: Stop) -> None:
+        """After the exchange: remove the old file if it is the one that was hashed, or undo."""
+        out = lstat_at(stage.directory, stage.name)
+        if out is None:
+            return  # someone cleared the staging name, which only held what we replaced
+        try:
+            same = same_object(out, current.status)
+            same = same and hash_of(current.fd, stop) == current.sha256
+        except BaseException:
+            self._put_back(held, stage, out)
+            raise
+        if not same:
+            self._put_back(held, stage, out)
+            self._publisher.journal.swapped(stage.name)
+            raise Raced
+        _remove_stage(stage)
+
+    def _put_back(self, held: Held, stage: Stage, out: os.stat_result) -> None:
+        """Undo a swap so that the newest foreign content ends under the name.
+
+        Each exchange brings out what was put under the name last. Ours, or something older that
+        was out before: done. Anything else is newer still, and goes back in turn.
+        """
+        older = {stage.status.st_ino}
+        for _ in range(self._limits.busy_retries_max):
+            try:
+                syscalls.exchange(stage.directory, stage.name, held.parent, held.name)
+            except FileNotFoundError:
+                # The name was removed meanwhile: what we took out is all there is.
+                try:
+                    syscalls.rename_new(stage.directory, stage.name, held.parent, held.name)
+                except FileExistsError:
+                    continue
+                except FileNotFoundError:
+                    pass
+                return
+            now = lstat_at(stage.directory, stage.name)
+            if now is None:
+                return
+            if now.st_ino in older:
+                _remove_stage(stage)
+                return
+            older.add(out.st_ino)
+            out = now
+        raise Busy("others keep changing this file", path=held.path)
+
+    def _replace(self, held: Held, stage: Stage, current: Current, stop: Stop) -> None:
+        """The same without an exchange: a look, then a rename, and an instant between."""
+        now = lstat_at(held.parent, held.name)
+        if (
+            now is None
+            or not same_object(now, current.status)
+            or hash_of(current.fd, stop) != current.sha256
+        ):
+            raise Raced
+        stop.commit()
+        syscalls.rename_over(
+            stage.name, held.name, src_dir_fd=stage.directory, dst_dir_fd=held.parent
+        )
+
+
+def _remove_stage(stage: Stage) -> None:
+    """Remove what lies under the staging name. If that fails, recovery will: it is journalled."""
+    with suppress(OSError):
+        syscalls.unlink(stage.name, dir_fd=stage.directory)
+
+
+def _copy(fd: int, stage: Stage, digest: hashlib._Hash, length: int, stop: Stop) -> int:
+    """Copy the first ``length`` bytes into a stage, hashing them; how many there were."""
+    offset = 0
+    while offset < length:
+        piece = os.pread(fd, min(PIECE_BYTES, length - offset), offset)
+        if not piece:
+            break
+        digest.update(piece)
+        stage.write(piece)
+        offset += len(piece)
+        stop.check()
+    return offset
+
+
+def _hash_zeros(digest: hashlib._Hash, count: int, stop: Stop) -> None:
+    zeros = bytes(min(count, PIECE_BYTES))
+    while count > 0:
+        digest.update(zeros[:count])
+        count -= PIECE_BYTES
+        stop.check()

@@ -1,0 +1,185 @@
+"""Threads for what may take long, and turns for those who write one name.
+
+A cancelled call waits until its thread is done, so that nothing it started outlives it. A job has
+one instant, `Stop.commit`, before which cancelling undoes everything and after which it is too
+late: the call then returns its result, and the cancellation is delivered at the next await. So
+`CancelledError` out of a write means that nothing was changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from bailiwick.errors import Busy, Closed
+
+T = TypeVar("T")
+
+THREADS_MAX = 8
+"""Enough to keep a disk's queue busy; more only wait for it."""
+
+
+class Abandoned(BaseException):
+    """A job noticed that nobody waits for it any more. Never leaves this package."""
+
+
+class Stop:
+    """Whether a job should go on. Asked by the caller, looked at by the job."""
+
+    __slots__ = ("_asked", "_lock", "committed")
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._lock = threading.Lock()
+        self.committed = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether the caller gave up, for jobs that end by themselves."""
+        return self._asked
+
+    def ask(self) -> None:
+        with self._lock:
+            self._asked = not self.committed
+
+    def check(self) -> None:
+        """A safe point: raise `Abandoned` if the caller gave up."""
+        if self._asked:
+            raise Abandoned
+
+    def commit(self) -> None:
+        """The last safe point: from here the job is carried to its end."""
+        with self._lock:
+            if self._asked:
+                raise Abandoned
+            self.committed = True
+
+    def take_back(self) -> None:
+        """What was committed did not come to pass, nothing was changed: safe again."""
+        self.committed = False
+
+
+class Unstoppable(Stop):
+    """For work done inline, which nobody can interrupt."""
+
+    __slots__ = ()
+
+    def check(self) -> None:
+        pass
+
+    def commit(self) -> None:
+        pass
+
+    def take_back(self) -> None:
+        pass
+
+
+UNSTOPPABLE = Unstoppable()
+
+
+class Workers:
+    """Runs jobs in threads and counts them, so that closing can wait."""
+
+    def __init__(self, given: Executor | None) -> None:
+        self._given = given
+        self._own: ThreadPoolExecutor | None = None
+        self._running: set[Future[Any]] = set()
+        self.closed = False
+
+    def _executor(self) -> Executor:
+        if self._given is not None:
+            return self._given
+        if self._own is None:
+            self._own = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="bailiwick-disk")
+        return self._own
+
+    async def run(self, job: Callable[..., T], *args: Any) -> T:
+        """Run ``job(*args, stop)`` in a thread."""
+        if self.closed:
+            raise closed()
+        stop = Stop()
+        future = self._executor().submit(job, *args, stop)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        waiting = asyncio.wrap_future(future)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            stop.ask()
+            future.cancel()
+            await _wait_through_cancellation(waiting)
+            if stop.committed and not waiting.cancelled() and waiting.exception() is None:
+                _cancel_at_next_await()
+                return waiting.result()
+            raise
+
+    async def aclose(self) -> None:
+        self.closed = True
+        while self._running:
+            await asyncio.wait([asyncio.wrap_future(future) for future in list(self._running)])
+        if self._own is not None:
+            self._own.shutdown()
+            self._own = None
+
+
+def closed() -> Closed:
+    return Closed("the store is closed")
+
+
+async def _wait_through_cancellation(waiting: asyncio.Future[Any]) -> None:
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError:
+            continue
+    if not waiting.cancelled():
+        waiting.exception()  # looked at, so that asyncio does not complain
+
+
+def _cancel_at_next_await() -> None:
+    """Deliver again a cancellation that came too late to be obeyed, counting it once."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+        task.cancel()
+
+
+class Turns:
+    """One at a time for each path, in the order of asking. For one event loop."""
+
+    def __init__(self, wait_seconds_max: float) -> None:
+        self._wait_seconds_max = wait_seconds_max
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+
+    def is_free(self, key: str) -> bool:
+        return key not in self._queues
+
+    async def take(self, key: str) -> None:
+        """Wait for a turn; `Busy` when it does not come in time."""
+        queue = self._queues.get(key)
+        if queue is None:
+            self._queues[key] = deque()
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(mine)
+        try:
+            await asyncio.wait_for(asyncio.shield(mine), self._wait_seconds_max)
+        except BaseException as error:
+            if mine.done():
+                self.give_back(key)  # the turn came at the same instant
+            else:
+                queue.remove(mine)
+            if isinstance(error, TimeoutError):
+                raise Busy("others keep writing this file", path=key) from None
+            raise
+
+    def give_back(self, key: str) -> None:
+        queue = self._queues[key]
+        if queue:
+            queue.popleft().set_result(None)
+        else:
+            del self._queues[key]

@@ -1,0 +1,358 @@
+"""A store that fails on purpose: wrap one, say which call fails and how.
+
+    store = FaultyStore(inner, [Fault("write", raising(disk_full()))])
+    store = FaultyStore(inner, [Fault("stream", ending(), chunks=1)])        # a short stream
+    store = FaultyStore(inner, [Fault(ANY, raising(device_fault()), nth=3, when="after")])
+
+It also keeps count: ``calls`` are the verbs in the order they came, ``open_handles`` the paths of
+handles that nobody has closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from bailiwick.errors import BailiwickError, Busy, from_os_error
+from bailiwick.model import EntryType, Stat
+from bailiwick.paths import ScopedPath
+from bailiwick.store import Children, Content, Handle, Look, Store, WritePlan, Written
+from bailiwick.testing.driver import ended
+
+Result = TypeVar("Result")
+
+ANY = "*"
+"""A fault of this verb counts the calls of all verbs together."""
+
+Action = Callable[[], Awaitable[None]]
+"""What happens at a fault: raise, wait, or nothing more."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens at the ``nth`` call of ``verb`` (from 1), before or after its effect.
+
+    ``chunks`` puts it inside a stream, after so many chunks have passed.
+    """
+
+    verb: str
+    action: Action
+    nth: int = 1
+    when: Literal["before", "after"] = "before"
+    chunks: int | None = None
+
+
+class _EndOfStream(Exception):
+    """Ends a stream early as if it had no more to give."""
+
+
+def raising(error: BaseException) -> Action:
+    """Fail with ``error``."""
+
+    async def act() -> None:
+        raise error
+
+    return act
+
+
+def waiting(event: asyncio.Event) -> Action:
+    """Hold the call until ``event`` is set."""
+
+    async def act() -> None:
+        await event.wait()
+
+    return act
+
+
+def delaying(seconds: float) -> Action:
+    """Hold the call for a while."""
+
+    async def act() -> None:
+        await asyncio.sleep(seconds)
+
+    return act
+
+
+def cancelling() -> Action:
+    """Cancel the task that makes the call, as a client that has gone away does."""
+
+    async def act() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    return act
+
+
+def ending() -> Action:
+    """End a stream early, silently: a source that was cut short."""
+    return raising(_EndOfStream())
+
+
+def _machine_error(number: int) -> BailiwickError:
+    return from_os_error(OSError(number, "injected"))
+
+
+def disk_full() -> BailiwickError:
+    return _machine_error(errno.ENOSPC)
+
+
+def device_fault() -> BailiwickError:
+    return _machine_error(errno.EIO)
+
+
+def too_many_open_files() -> BailiwickError:
+    return _machine_error(errno.EMFILE)
+
+
+def busy() -> BailiwickError:
+    return Busy("injected: the lookup kept racing")
+
+
+class WatchedHandle:
+    """A handle of the inner store, with a note of whether it was closed."""
+
+    def __init__(self, inner: Handle) -> None:
+        self.inner = inner
+        self.is_closed = False
+
+    @property
+    def path(self) -> ScopedPath:
+        return self.inner.path
+
+    @property
+    def type(self) -> EntryType | None:
+        return self.inner.type
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.inner.close()
+
+
+class FaultyStore:
+    """The inner store, except where the plan says otherwise."""
+
+    def __init__(self, inner: Store, plan: Sequence[Fault] = ()) -> None:
+        self.inner = inner
+        self.plan = list(plan)
+        self.calls: list[str] = []
+        self.fired: list[Fault] = []
+        self._handles: list[WatchedHandle] = []
+
+    @property
+    def open_handles(self) -> list[ScopedPath]:
+        return [handle.path for handle in self._handles if not handle.is_closed]
+
+    @property
+    def powers(self) -> frozenset[str]:
+        """None: a power would go round the faults."""
+        return frozenset()
+
+    @property
+    def description(self) -> dict[str, str]:
+        return self.inner.description
+
+    # --- the plan ----------------------------------------------------------------------------
+
+    def _due(self, verb: str) -> list[Fault]:
+        """Count a call, and give the faults that it meets."""
+        self.calls.append(verb)
+        counts = {verb: self.calls.count(verb), ANY: len(self.calls)}
+        return [fault for fault in self.plan if counts.get(fault.verb) == fault.nth]
+
+    async def _fire(
+        self, due: list[Fault], when: Literal["before", "after"], chunks: int | None = None
+    ) -> None:
+        for fault in due:
+            if fault.chunks == chunks and (chunks is not None or fault.when == when):
+                self.fired.append(fault)
+                await fault.action()
+
+    async def _run(self, verb: str, call: Callable[[], Awaitable[Result]]) -> Result:
+        due = self._due(verb)
+        await self._fire(due, "before")
+        result = await call()
+        await self._fire(due, "after")
+        return result
+
+    async def _pass_on(
+        self, chunks: AsyncIterator[bytes], due: list[Fault]
+    ) -> AsyncIterator[bytes]:
+        """The same chunks, with the faults that lie between them."""
+        try:
+            await self._fire(due, "before", 0)
+            count = 0
+            async for chunk in chunks:
+                yield chunk
+                count += 1
+                await self._fire(due, "before", count)
+        except _EndOfStream:
+            return
+
+    def _watched(self, handle: Handle) -> Handle:
+        watched = WatchedHandle(handle)
+        self._handles.append(watched)
+        return watched
+
+    # --- the verbs ---------------------------------------------------------------------------
+
+    async def resolve(
+        self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
+    ) -> Handle:
+        async def call() -> Handle:
+            found = await self.inner.resolve(path, look, directory=directory, parents=parents)
+            return self._watched(found)
+
+        return await self._holding("resolve", call)
+
+    async def descend(self, directory: Handle, name: str) -> Handle:
+        async def call() -> Handle:
+            return self._watched(await self.inner.descend(_inner(directory), name))
+
+        return await self._holding("descend", call)
+
+    async def _holding(self, verb: str, call: Callable[[], Awaitable[Handle]]) -> Handle:
+        """Run a lookup; if it fails after its effect, the handle it made reaches nobody."""
+        due = self._due(verb)
+        await self._fire(due, "before")
+        handle = await call()
+        try:
+            await self._fire(due, "after")
+        except BaseException:
+            handle.close()
+            raise
+        return handle
+
+    async def stat(self, handle: Handle) -> Stat:
+        return await self._run("stat", lambda: self.inner.stat(_inner(handle)))
+
+    async def children(
+        self, directory: Handle, *, after: str | None = None, limit: int | None = None
+    ) -> Children:
+        return await self._run(
+            "children", lambda: self.inner.children(_inner(directory), after=after, limit=limit)
+        )
+
+    async def names_beside(self, entry: Handle) -> list[str]:
+        return await self._run("names_beside", lambda: self.inner.names_beside(_inner(entry)))
+
+    async def read(self, file: Handle, offset: int, length: int) -> Content:
+        return await self._run("read", lambda: self.inner.read(_inner(file), offset, length))
+
+    async def stream(self, file: Handle, offset: int, length: int | None) -> AsyncIterator[bytes]:
+        due = self._due("stream")
+        await self._fire(due, "before")
+        chunks = self.inner.stream(_inner(file), offset, length)
+        async with ended(chunks), ended(self._pass_on(chunks, due)) as passed_on:
+            async for chunk in passed_on:
+                yield chunk
+        await self._fire(due, "after")
+
+    async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
+        return await self._run("write", lambda: self.inner.write(_inner(entry), data, sha256, plan))
+
+    async def write_stream(
+        self, entry: Handle, chunks: AsyncIterator[bytes], plan: WritePlan
+    ) -> Written:
+        due = self._due("write_stream")
+        await self._fire(due, "before")
+        async with ended(self._pass_on(chunks, due)) as passed_on:
+            written = await self.inner.write_stream(_inner(entry), passed_on, plan)
+        await self._fire(due, "after")
+        return written
+
+    async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
+        return await self._run("append", lambda: self.inner.append(_inner(entry), data, plan))
+
+    async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
+        return await self._run("truncate", lambda: self.inner.truncate(_inner(entry), size, plan))
+
+    async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
+        return await self._run(
+            "make_dir",
+            lambda: self.inner.make_dir(_inner(entry), file_mode=file_mode, parents=parents),
+        )
+
+    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+        return await self._run(
+            "remove", lambda: self.inner.remove(_inner(entry), recursive=recursive)
+        )
+
+    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+        return await self._run(
+            "move",
+            lambda: self.inner.move(_inner(source), _inner(destination), replace=replace),
+        )
+
+    async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
+        return await self._run(
+            "copy",
+            lambda: self.inner.copy(_inner(source), _inner(destination), recursive=recursive),
+        )
+
+    async def symlink(self, entry: Handle, target: str) -> None:
+        await self._run("symlink", lambda: self.inner.symlink(_inner(entry), target))
+
+    async def readlink(self, entry: Handle) -> str:
+        return await self._run("readlink", lambda: self.inner.readlink(_inner(entry)))
+
+    async def set_mode(self, entry: Handle, file_mode: int) -> None:
+        await self._run("set_mode", lambda: self.inner.set_mode(_inner(entry), file_mode))
+
+    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+        await self._run(
+            "set_times", lambda: self.inner.set_times(_inner(entry), mtime_ns, atime_ns)
+        )
+
+    async def aclose(self) -> None:
+        await self._run("aclose", self.inner.aclose)
+
+
+def _inner(handle: Handle) -> Handle:
+    return handle.inner if isinstance(handle, WatchedHandle) else handle
+
+
+async def at_every_call(
+    make_store: Callable[[], Awaitable[Store]],
+    act: Callable[[FaultyStore], Coroutine[None, None, None]],
+    check: Callable[[FaultyStore], Awaitable[None]],
+    make_action: Callable[[], Action],
+) -> int:
+    """Run ``act`` once for every store call it makes, with a fault at that call; then ``check``.
+
+    Each run has a fresh store. Returns how many points were tried; a test demands a number, so
+    that a change which avoids all calls does not pass unseen.
+    """
+    tried = 0
+    for when in ("before", "after"):
+        for nth in itertools.count(1):
+            fault = Fault(ANY, make_action(), nth=nth, when=when)
+            store = FaultyStore(await make_store(), [fault])
+            await _run_to_its_end(act(store))
+            fired = bool(store.fired)
+            if fired:
+                tried += 1
+                store.plan.clear()
+                await check(store)
+            await store.inner.aclose()
+            if not fired:
+                break
+    return tried
+
+
+async def _run_to_its_end(call: Coroutine[None, None, None]) -> None:
+    """Await a call in a task of its own, which a fault may cancel; what it met ends it quietly."""
+    task = asyncio.create_task(call)
+    await asyncio.wait([task])
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, BailiwickError):
+        raise error

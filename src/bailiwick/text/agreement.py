@@ -1,0 +1,36 @@
+"""How far two sequences agree, found by comparing slices instead of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# Slices of this size are compared by C code in well under a microsecond.
+_FIRST_STEP = 64
+
+
+def common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """Return the length of the longest common beginning. Linear, whatever the content."""
+    return _agreement(min(len(a), len(b)), lambda low, high: a[low:high] == b[low:high])
+
+
+def common_suffix(a: Sequence[Any], b: Sequence[Any], most: int) -> int:
+    """Return the length of the longest common end, at most ``most``. Linear."""
+    end_a, end_b = len(a), len(b)
+    return _agreement(
+        most,
+        lambda low, high: a[end_a - high : end_a - low] == b[end_b - high : end_b - low],
+    )
+
+
+def _agreement(most: int, equal: Callable[[int, int], bool]) -> int:
+    """Gallop forward while slices agree, then halve into the slice that does not."""
+    agreed, step = 0, _FIRST_STEP
+    while agreed + step <= most and equal(agreed, agreed + step):
+        agreed += step
+        step *= 2
+    while step > 1:
+        step //= 2
+        if agreed + step <= most and equal(agreed, agreed + step):
+            agreed += step
+    return agreed

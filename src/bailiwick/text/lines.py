@@ -1,0 +1,329 @@
+"""Windows of lines into text files of any size, in memory bounded by one window and one chunk.
+
+A window is a generator: it yields the ranges it wants as ``(offset, length)`` and is sent the bytes
+of each. An answer shorter than asked means that the file ends there. So the same code serves a
+thread, an event loop and a test, and nothing here touches a file.
+
+Lines are what ``text.split("\\n")`` gives: counted from 1, and "a\\n" is two lines, the second
+empty. A page leaves out the line feed after its last line, and only that: in a CRLF file each line
+keeps its carriage return, also the page's last. So pages joined with "\\n" are exactly the text. A
+line longer than a page is cut between two characters; such a page says ``partial_line`` and joins
+the next without anything between. Bytes that are skipped over are counted, not decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from bailiwick.errors import HashMismatch, ParseError
+from bailiwick.model import KiB, Limits, LineEnding, Value
+from bailiwick.text.codec import decode_beginning, decode_exactly, detect, line_ending_of
+from bailiwick.text.cursor import Position
+from bailiwick.text.newlines import Newlines
+from bailiwick.text.sniff import TEXT_PROBE_BYTES
+
+WINDOW_BYTES_MAX = Limits().text_read_bytes_max
+CHUNK_BYTES = Limits().stream_chunk_bytes
+
+# The first range asked for: a screenful of lines without fetching a whole chunk for it.
+_FIRST_BYTES = 16 * KiB
+
+# A window must hold at least one character of any encoding, or pages would not advance.
+_WINDOW_BYTES_MIN = 8
+
+
+class WindowResult(Value, frozen=True, kw_only=True):
+    """One page of lines.
+
+    ``returned_bytes`` is the size of ``text`` as stored. ``line_ending`` counts the line feed that
+    was left out. ``total_lines`` is known where the end was reached with all lines counted,
+    ``first_line`` unless this is the tail of a file too large to count. ``next`` is where the next
+    page begins, None at the end of the file.
+    """
+
+    text: str
+    encoding: str
+    bom: bool
+    line_ending: LineEnding
+    first_line: int | None
+    returned_bytes: int
+    total_lines: int | None
+    partial_line: bool
+    next: Position | None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the file goes on after this page."""
+        return self.next is not None
+
+
+Reads = Generator[tuple[int, int], bytes, WindowResult]
+
+
+def drive(reads: Reads, read_at: Callable[[int, int], bytes]) -> WindowResult:
+    """Run a window to its result, answering each range with ``read_at(offset, length)``."""
+    try:
+        wanted = next(reads)
+        while True:
+            wanted = reads.send(read_at(*wanted))
+    except StopIteration as stop:
+        result: WindowResult = stop.value
+        return result
+
+
+def window(
+    line: int = 1,
+    limit: int | None = None,
+    *,
+    encoding: str | None = None,
+    bytes_max: int = WINDOW_BYTES_MAX,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Reads:
+    """Read ``limit`` lines from ``line`` on, or as many as fit into ``bytes_max`` stored bytes.
+
+    Past the end is an empty page with ``total_lines``. Raises BinaryFile for what is not text (the
+    file's beginning and the window are looked at), ParseError for arguments out of range.
+    """
+    _require(line >= 1, "line counts from 1")
+    feed = _Feed(0, chunk_bytes, bytes_max)
+    data = yield from feed.next_chunk(at_least=TEXT_PROBE_BYTES)
+    found, mark_bytes = detect(data[:TEXT_PROBE_BYTES], encoding)
+    position = Position(mark_bytes, 1, False, found, mark_bytes > 0)
+    data = data[mark_bytes:]
+    if line > 1:
+        newlines = Newlines(found)
+        passed, data = yield from _skip(feed, newlines, data, line - 1)
+        if passed < line - 1:
+            return _past_the_end(position, line, total_lines=passed + 1)
+        position = Position(feed.offset - len(data), line, False, found, mark_bytes > 0)
+    return (yield from _page(feed, position, data, limit, bytes_max))
+
+
+def resume(
+    position: Position,
+    limit: int | None = None,
+    *,
+    bytes_max: int = WINDOW_BYTES_MAX,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Reads:
+    """Read on from where a page ended. Whether the file is still the same, the caller has checked.
+
+    Raises BinaryFile for what is not text there, ParseError for arguments out of range.
+    """
+    feed = _Feed(position.offset, chunk_bytes, bytes_max)
+    return (yield from _page(feed, position, b"", limit, bytes_max))
+
+
+def tail(
+    size: int,
+    count: int,
+    *,
+    encoding: str | None = None,
+    bytes_max: int = WINDOW_BYTES_MAX,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Reads:
+    """Read the last ``count`` lines of a file of ``size`` bytes, from the first of them on.
+
+    The file is searched backwards from ``size``, never from its beginning; bytes appended meanwhile
+    are left out. Lines that exceed ``bytes_max`` are cut and continued like any window. Raises
+    HashMismatch when the file is shorter than ``size``, otherwise as `window`.
+    """
+    _require(count >= 1, "tail must be at least 1")
+    held = _Held(size, bytes_max)
+    head = yield from held.read(0, min(size, TEXT_PROBE_BYTES))
+    found, mark_bytes = detect(head, encoding)
+    newlines = Newlines(found)
+    start = yield from _start_of_last(held, newlines, mark_bytes, count, chunk_bytes)
+    first_line = 1 if start == mark_bytes else None
+    position = Position(start, first_line, False, found, mark_bytes > 0)
+    page = resume(position, count, bytes_max=bytes_max, chunk_bytes=chunk_bytes)
+    wanted = next(page)
+    while True:
+        offset, length = wanted
+        answer = yield from held.read(offset, min(length, size - offset))
+        try:
+            wanted = page.send(answer)
+        except StopIteration as stop:
+            result: WindowResult = stop.value
+            return result
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ParseError(message)
+
+
+class _Feed:
+    """Asks for the bytes of a file in order, in chunks that grow."""
+
+    __slots__ = ("_length", "_length_max", "ended", "offset")
+
+    def __init__(self, offset: int, chunk_bytes: int, bytes_max: int) -> None:
+        _require(
+            bytes_max >= _WINDOW_BYTES_MIN, f"a window holds {_WINDOW_BYTES_MIN} bytes or more"
+        )
+        self.offset = offset
+        self.ended = False
+        # Whole units of any encoding, so that no chunk ends inside one.
+        self._length_max = max(chunk_bytes - chunk_bytes % 4, 4)
+        self._length = min(_FIRST_BYTES, self._length_max)
+
+    def next_chunk(self, at_least: int = 0) -> Generator[tuple[int, int], bytes, bytes]:
+        length = max(self._length, at_least)
+        chunk = yield self.offset, length
+        self.offset += len(chunk)
+        self.ended = len(chunk) < length
+        self._length = min(self._length * 2, self._length_max)
+        return chunk
+
+
+class _Held:
+    """The end of a file as far as it was read backwards, so that small tails are read once."""
+
+    __slots__ = ("_block", "_bytes_max", "size")
+
+    def __init__(self, size: int, bytes_max: int) -> None:
+        self.size = size
+        self._bytes_max = bytes_max
+        self._block = b""
+
+    def read(self, offset: int, length: int) -> Generator[tuple[int, int], bytes, bytes]:
+        """Return exactly this range, asking only for what is not held."""
+        if length <= 0:
+            return b""
+        start = self.size - len(self._block)
+        if offset >= start:
+            return self._block[offset - start : offset - start + length]
+        data = yield offset, length
+        if len(data) < length:
+            raise HashMismatch("the file became shorter while it was read", hint="read it again")
+        if offset + length == start and len(self._block) + length <= self._bytes_max:
+            self._block = data + self._block
+        return data
+
+
+def _start_of_last(
+    held: _Held, newlines: Newlines, text_start: int, count: int, chunk_bytes: int
+) -> Generator[tuple[int, int], bytes, int]:
+    """Return the offset of the ``count``-th line from the end, or of the text if it has fewer."""
+    end = held.size - held.size % newlines.unit
+    length_max = max(chunk_bytes - chunk_bytes % 4, 4)
+    length = min(_FIRST_BYTES, length_max)
+    wanted = count
+    while end > text_start:
+        start = max(end - length, text_start)
+        chunk = yield from held.read(start, end - start)
+        here = newlines.count(chunk)
+        if here >= wanted:
+            return start + newlines.nth(chunk, here - wanted + 1) + newlines.unit
+        wanted -= here
+        end = start
+        length = min(length * 2, length_max)
+    return text_start
+
+
+def _skip(
+    feed: _Feed, newlines: Newlines, data: bytes, count: int
+) -> Generator[tuple[int, int], bytes, tuple[int, bytes]]:
+    """Pass ``count`` line feeds. Return how many there were and the bytes read after the last."""
+    passed = 0
+    while True:
+        here = newlines.count(data)
+        if passed + here >= count:
+            end = newlines.nth(data, count - passed) + newlines.unit
+            return count, data[end:]
+        passed += here
+        if feed.ended:
+            return passed, b""
+        data = yield from feed.next_chunk()
+
+
+def _page(feed: _Feed, position: Position, data: bytes, limit: int | None, bytes_max: int) -> Reads:
+    """Make the page that begins at ``position``, of which ``data`` has been read already."""
+    _require(limit is None or limit >= 1, "limit must be at least 1")
+    newlines = Newlines(position.encoding)
+    room = bytes_max - bytes_max % newlines.unit
+    pieces, held, feeds = [data], len(data), newlines.count(data)
+    # One unit more than fits: the line feed after the last line is not part of the page.
+    while not feed.ended and held < room + newlines.unit and (limit is None or feeds < limit):
+        chunk = yield from feed.next_chunk()
+        pieces.append(chunk)
+        held += len(chunk)
+        feeds += newlines.count(chunk)
+    data = b"".join(pieces)
+    if limit is not None and feeds >= limit:
+        end = newlines.nth(data, limit)
+        if end <= room:
+            return _whole_lines(position, data[:end], newlines)
+    elif feed.ended and len(data) <= room:
+        return _last_lines(position, data, newlines)
+    end = newlines.last(data[: room + newlines.unit])
+    if end >= 0:
+        return _whole_lines(position, data[:end], newlines)
+    return _part_of_line(position, data[:room])
+
+
+def _result(
+    position: Position,
+    text: str,
+    data: bytes,
+    following: Position | None,
+    *,
+    total_lines: int | None = None,
+    partial_line: bool = False,
+) -> WindowResult:
+    ended = following is not None and not partial_line
+    return WindowResult(
+        text=text,
+        encoding=position.encoding,
+        bom=position.bom,
+        line_ending=line_ending_of(text + "\n" if ended else text),
+        first_line=position.line,
+        returned_bytes=len(data),
+        total_lines=total_lines,
+        partial_line=partial_line,
+        next=following,
+    )
+
+
+def _whole_lines(position: Position, data: bytes, newlines: Newlines) -> WindowResult:
+    """The page of lines that a line feed ends; a line feed means that another line follows."""
+    line = position.line
+    following = Position(
+        position.offset + len(data) + newlines.unit,
+        None if line is None else line + newlines.count(data) + 1,
+        False,
+        position.encoding,
+        position.bom,
+    )
+    return _result(position, decode_exactly(data, position.encoding), data, following)
+
+
+def _last_lines(position: Position, data: bytes, newlines: Newlines) -> WindowResult:
+    line = position.line
+    total = None if line is None else line + newlines.count(data)
+    return _result(position, decode_exactly(data, position.encoding), data, None, total_lines=total)
+
+
+def _part_of_line(position: Position, data: bytes) -> WindowResult:
+    """The page that is cut inside a line, before the character that does not fit whole."""
+    text, taken = decode_beginning(data, position.encoding)
+    data = data[:taken]
+    following = Position(
+        position.offset + len(data), position.line, True, position.encoding, position.bom
+    )
+    return _result(position, text, data, following, partial_line=True)
+
+
+def _past_the_end(position: Position, line: int, *, total_lines: int) -> WindowResult:
+    return WindowResult(
+        text="",
+        encoding=position.encoding,
+        bom=position.bom,
+        line_ending="none",
+        first_line=line,
+        returned_bytes=0,
+        total_lines=total_lines,
+        partial_line=False,
+        next=None,
+    )

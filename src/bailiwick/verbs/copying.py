@@ -1,0 +1,246 @@
+"""`copy` within a root, and copies between roots, where both grants apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing, closing
+from typing import Protocol, TypeVar
+
+from bailiwick.errors import (
+    BailiwickError,
+    Busy,
+    FileAlreadyExists,
+    IsADirectory,
+    MissingAccess,
+    NotARegularFile,
+    ParseError,
+    PathOutsideWorkspace,
+)
+from bailiwick.grant import Root
+from bailiwick.model import ChangeResult, EntryType, Stat
+from bailiwick.operations import Access
+from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, parse
+from bailiwick.pipeline import Call
+from bailiwick.store import Handle, WritePlan
+from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.shaping import existing
+from bailiwick.verbs.walking import Visit, Walk, refuse_protected_below
+
+
+class Mounted(Protocol):
+    """A scope, as far as it says where its absolute paths begin."""
+
+    @property
+    def root(self) -> Root: ...
+
+
+Source = TypeVar("Source", bound=Mounted)
+
+_READ: frozenset[Access] = frozenset(("read",))
+
+
+async def copy(call: Call, ignores: Ignores, recursive: bool) -> ChangeResult:
+    source, destination = call.handle, call.destination_handle
+    kind = _copyable(source, destination, recursive)
+    await refuse_protected_below(call, ignores, source, _READ, (call, destination.path))
+    count = await call.store.copy(source, destination, recursive=recursive)
+    ignores.forget_all()
+    call.changed("created", destination.path, kind, subtree=kind == "directory")
+    return ChangeResult(
+        path=source.path,
+        destination=destination.path,
+        changed=True,
+        count=count,
+        request_id=call.request_id,
+    )
+
+
+def _copyable(source: Handle, destination: Handle, recursive: bool) -> EntryType:
+    kind = existing(source)
+    if destination.type is not None:
+        raise FileAlreadyExists("already exists", path=destination.path)
+    if kind == "directory" and not recursive:
+        raise IsADirectory("is a directory", path=source.path, hint="copy with recursive=True")
+    return kind
+
+
+def source_for(scopes: tuple[Source, ...], host_path: str) -> Source:
+    """The configured host directory in which ``host_path`` lies."""
+    if not isinstance(host_path, str) or not host_path.startswith("/"):
+        raise ParseError("a place on the host is named by its absolute path")
+    for scope in scopes:
+        try:
+            parse(host_path, mount_point=scope.root.mount_point)
+        except PathOutsideWorkspace:
+            continue
+        return scope
+    raise MissingAccess(
+        "no host directory that this root may copy from holds that path",
+        hint="list the directory under copy_in when the root is opened",
+    )
+
+
+async def copy_between(
+    source: Callable[[], tuple[Call, Ignores]],
+    there: Call,
+    ignores_there: Ignores,
+    *,
+    recursive: bool,
+) -> ChangeResult:
+    """Copy a file, a link, or a tree from one root to another: one call, and one record, on each.
+
+    The destination is admitted first; only then is the source's call made.
+    """
+
+    async def act(there: Call) -> ChangeResult:
+        here, ignores = source()
+        return await here.pipeline.run(here, lambda here: between(here, ignores))
+
+    async def between(here: Call, ignores: Ignores) -> ChangeResult:
+        path, to = here.handle.path, there.handle.path
+        kind = _copyable(here.handle, there.handle, recursive)
+        await refuse_protected_below(here, ignores, here.handle, _READ, (there, to))
+        count = await _Copy(here, there, ignores).make(kind)
+        ignores_there.forget_all()
+        there.changed("created", to, kind, subtree=kind == "directory")
+        return ChangeResult(
+            path=path, destination=to, changed=True, count=count, request_id=there.request_id
+        )
+
+    return await there.pipeline.run(there, act)
+
+
+class _Copy:
+    """One copy between two roots under way. What it made is removed again when it fails."""
+
+    def __init__(self, here: Call, there: Call, ignores: Ignores) -> None:
+        self._here = here
+        self._there = there
+        self._ignores = ignores
+        self._portable = there.grant.root.names == "portable"
+        self._names: set[tuple[ScopedPath, str]] = set()
+        self._directories: list[tuple[ScopedPath, Stat]] = []
+        here.bytes = there.bytes = 0
+
+    async def make(self, kind: EntryType) -> int:
+        """Make the copy; returns how many objects it has."""
+        here, there = self._here, self._there
+        if kind == "file":
+            await self._file(here.handle, there.handle, parents=there.target.parents)
+            return 1
+        made = await self._parents()
+        try:
+            if kind == "directory":
+                return await self._tree(there.handle.path)
+            await self._object(here.handle, there.handle.path)
+        except BaseException:
+            await self._undo([there.handle.path], recursive=True)
+            await self._undo(made, recursive=False)
+            raise
+        return 1
+
+    async def _parents(self) -> list[ScopedPath]:
+        """Make the directories that are missing above the copy; the deepest comes first."""
+        there = self._there
+        missing: list[ScopedPath] = []
+        above = there.handle.path.parent
+        while there.target.parents and not above.is_root:
+            entry = await there.store.resolve(above, "entry", parents=True)
+            with closing(entry):
+                if entry.type is not None:
+                    break
+                missing.append(above)
+            above = above.parent
+        if missing:
+            deepest = await there.store.resolve(missing[0], "entry", parents=True)
+            with closing(deepest):
+                await there.store.make_dir(deepest, file_mode=None, parents=True)
+        return missing
+
+    async def _tree(self, to: ScopedPath) -> int:
+        here = self._here
+        top = await here.store.resolve(here.handle.path, "object")
+        with closing(top):
+            await self._object(top, to)
+            walk, count = Walk(here, self._ignores, include_ignored=True), 1
+            async with aclosing(walk.visits(top)) as visits:
+                async for visit in visits:
+                    await self._visited(visit, top.path, to)
+                    count += 1
+        if walk.unreadable or walk.reason is not None:
+            raise Busy(f"not everything could be read: {walk.reason or walk.unreadable[0]}")
+        # Last, since making what lies in a directory changes its time and needs its mode.
+        for path, stat in reversed(self._directories):
+            await self._dress(path, stat)
+        return count
+
+    async def _visited(self, visit: Visit, top: ScopedPath, to: ScopedPath) -> None:
+        here, name = self._here, visit.child.name
+        if not visit.child.addressable:
+            raise ParseError("a name there is not valid text", path=visit.path)
+        check_new_name(name)
+        if self._portable:
+            check_portable(name)
+            key = visit.directory.path, folded(name)
+            if key in self._names:
+                raise FileAlreadyExists(
+                    "a name that differs only in case or accents exists",
+                    path=visit.path, hint="this root keeps names portable",
+                )  # fmt: skip
+            self._names.add(key)
+        handle = await here.store.descend(visit.directory, name)
+        with closing(handle):
+            await self._object(handle, visit.path.relative_to(top).beneath(to))
+
+    async def _object(self, handle: Handle, to: ScopedPath) -> None:
+        """One object, without what lies beneath it."""
+        there = self._there
+        entry = await there.store.resolve(to, "entry")
+        with closing(entry):
+            if entry.path != to:
+                raise Busy("another directory took the place of a copied one", path=to)
+            if handle.type == "file":
+                await self._file(handle, entry, parents=False)
+            elif handle.type == "symlink":
+                await there.store.symlink(entry, await self._here.store.readlink(handle))
+            elif handle.type == "directory":
+                await there.store.make_dir(entry, file_mode=None, parents=False)
+                self._directories.append((to, await self._here.store.stat(handle)))
+            else:
+                raise NotARegularFile("neither file, directory nor link", path=handle.path)
+
+    async def _file(self, handle: Handle, entry: Handle, *, parents: bool) -> None:
+        here, there = self._here, self._there
+        stat = await here.store.stat(handle)
+        plan = WritePlan(
+            mode="create", parents=parents, file_mode=stat.mode & 0o777,
+            size_max=there.limits.max_file_bytes,
+        )  # fmt: skip
+        async with aclosing(here.store.stream(handle, 0, None)) as chunks:
+            written = await there.store.write_stream(entry, chunks, plan)
+        here.bytes = there.bytes = (there.bytes or 0) + written.size
+        if handle is here.handle:
+            there.sha256_after = written.sha256
+        await self._dress(entry.path, stat)
+
+    async def _dress(self, path: ScopedPath, stat: Stat) -> None:
+        """Give a copy the mode and time of what it was copied from."""
+        store = self._there.store
+        entry = await store.resolve(path, "entry")
+        with closing(entry):
+            if stat.type == "directory":
+                await store.set_mode(entry, stat.mode & 0o777)
+            await store.set_times(entry, stat.mtime_ns, None)
+
+    async def _undo(self, paths: list[ScopedPath], *, recursive: bool) -> None:
+        store = self._there.store
+        for path in paths:
+            try:
+                entry = await store.resolve(path, "entry")
+            except BailiwickError:
+                continue
+            with closing(entry):
+                try:
+                    await store.remove(entry, recursive=recursive)
+                except BailiwickError:
+                    continue

@@ -1,0 +1,98 @@
+"""`edit`: replace text in a file, as a compare-and-swap on what was read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from bailiwick.errors import FileTooLarge, HashMismatch, ParseError
+from bailiwick.model import Edit, EditResult
+from bailiwick.pipeline import Call
+from bailiwick.store import WritePlan
+from bailiwick.text.diff import Diff, unified_diff
+from bailiwick.text.edits import Edited, apply_edits
+from bailiwick.verbs.hashing import sha256_of
+from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.shaping import existing
+from bailiwick.verbs.writing import refuse_unwritable
+
+_INLINE_BYTES_MAX = 64 * 1024
+"""Editing and comparing this much takes about a millisecond; more is done off the loop."""
+
+
+def collect(
+    edits: Sequence[Edit] | None, old: str | None, new: str | None, replace_all: bool
+) -> list[Edit]:
+    """The edits of a call: a list of them, or one given by its parts."""
+    if edits is None:
+        if old is None or new is None:
+            raise ParseError("give edits, or old and new")
+        return [Edit(old, new, replace_all)]
+    if old is not None or new is not None or replace_all:
+        raise ParseError("give edits, or old and new, not both")
+    wanted = list(edits)
+    if not wanted:
+        raise ParseError("there is no edit to make")
+    if not all(isinstance(edit, Edit) for edit in wanted):
+        raise ParseError("edits must be bailiwick.Edit values")
+    return wanted
+
+
+async def edit(
+    call: Call,
+    ignores: Ignores,
+    edits: list[Edit],
+    expected_sha256: str | None,
+    dry_run: bool,
+) -> EditResult:
+    handle = call.handle
+    existing(handle)
+    await refuse_unwritable(call)
+    if len(edits) > call.limits.edits_max:
+        raise ParseError(
+            f"one call takes at most {call.limits.edits_max} edits", hint="use several calls"
+        )
+    limit = call.limits.text_write_bytes_max
+    content = await call.store.read(handle, 0, limit + 1)
+    if len(content.data) > limit:
+        raise FileTooLarge(
+            f"files over {limit} bytes cannot be edited", path=handle.path, details={"limit": limit}
+        )
+    before = await sha256_of(content.data)
+    if expected_sha256 is not None and expected_sha256 != before:
+        raise HashMismatch(
+            "the file is not what was expected", path=handle.path,
+            hint="read it again and repeat the edit",
+            details={"current_sha256": before, "current_version": content.version},
+        )  # fmt: skip
+    if len(content.data) <= _INLINE_BYTES_MAX:
+        edited, diff = _edit_and_compare(call, content.data, edits)
+    else:
+        edited, diff = await asyncio.to_thread(_edit_and_compare, call, content.data, edits)
+    after, version = await sha256_of(edited.data), content.version
+    call.sha256_before, call.sha256_after = before, after
+    if not dry_run and after != before:
+        plan = WritePlan(
+            mode="replace", expected_sha256=before, size_max=call.limits.max_file_bytes
+        )
+        written = await call.store.write(handle, edited.data, after, plan)
+        version = written.version
+        call.bytes = written.size
+        ignores.forget(handle.path)
+        call.changed("updated", handle.path, "file", version=version)
+    return EditResult(
+        path=handle.path, replacements=edited.replacements, diff=diff.text,
+        diff_truncated=diff.truncated, first_changed_line=edited.first_changed_line,
+        sha256_before=before, sha256=after, size=len(edited.data), version=version,
+        dry_run=dry_run, request_id=call.request_id,
+    )  # fmt: skip
+
+
+def _edit_and_compare(call: Call, data: bytes, edits: list[Edit]) -> tuple[Edited, Diff]:
+    edited = apply_edits(data, edits, bytes_max=call.limits.text_write_bytes_max)
+    path = call.handle.path
+    diff = unified_diff(
+        edited.text_before, edited.text_after, f"a/{path}", f"b/{path}",
+        lines_max=call.limits.diff_lines_max,
+    )  # fmt: skip
+    return edited, diff

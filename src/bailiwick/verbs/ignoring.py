@@ -1,0 +1,147 @@
+"""Which paths ignore files mark, kept in step with the ignore files themselves.
+
+Listings and searches look at the ignore files every time. The mark on a single read or write may
+lag behind a foreign change of an ignore file by a quarter of a second: it is only a mark, and two
+lookups a level on every small read would cost more than the read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bailiwick.errors import BailiwickError, OperationalError
+from bailiwick.model import MatchedIgnore
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.pipeline import Call
+from bailiwick.search.ignore import IgnoreLevel
+from bailiwick.store import Child, Handle, Store
+
+IGNORE_FILE_NAMES = (".gitignore", ".bailiwickignore")
+
+_MARK_FRESH_NS = 250_000_000
+_CACHE_ENTRIES_MAX = 4_096
+_IGNORE_FILE_BYTES_MAX = 1024 * 1024
+"""An ignore file larger than this is not one a person wrote; the rest of it is not looked at."""
+
+
+class _Known(NamedTuple):
+    checked_ns: int
+    above: IgnoreLevel | None
+    texts: dict[str, str]
+    level: IgnoreLevel
+
+
+class _Mark(NamedTuple):
+    checked_ns: int
+    mark: MatchedIgnore | None
+
+
+class Ignores:
+    """The ignore rules of one root."""
+
+    def __init__(
+        self, *, names: tuple[str, ...] = IGNORE_FILE_NAMES, monotonic_ns: Callable[[], int]
+    ) -> None:
+        self.names = names
+        self._monotonic_ns = monotonic_ns
+        self._levels: dict[ScopedPath, _Known] = {}
+        self._marks: dict[ScopedPath, _Mark] = {}
+
+    def forget(self, path: ScopedPath) -> None:
+        """Our own changes show at once: drop what may depend on ``path``."""
+        if path.name in self.names or path.name == "":
+            self._levels.clear()
+            self._marks.clear()
+
+    def forget_all(self) -> None:
+        """A directory was moved, removed or copied: its ignore files went with it."""
+        self._levels.clear()
+        self._marks.clear()
+
+    async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
+        """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
+        now = self._monotonic_ns()
+        known = self._marks.get(path)
+        if known is not None and now - known.checked_ns < _MARK_FRESH_NS:
+            return known.mark
+        level = await self.level_of(call.store, path.parent, fresh=False)
+        mark: MatchedIgnore | None = None
+        if level.ignored:
+            mark = "directory"
+        elif level.is_ignored(path.name, False):
+            mark = "file"
+        _bound(self._marks)
+        self._marks[path] = _Mark(now, mark)
+        return mark
+
+    async def level_of(
+        self, store: Store, directory: ScopedPath, *, fresh: bool = True
+    ) -> IgnoreLevel:
+        """The rules in force in ``directory``: those of every directory from the root to it."""
+        now = self._monotonic_ns()
+        level: IgnoreLevel | None = None
+        here = ROOT
+        for name in ("", *directory.parts):
+            here = here.child(name) if name else here
+            known = self._levels.get(here)
+            if known is None or fresh or now - known.checked_ns >= _MARK_FRESH_NS:
+                texts = await self._texts_at(store, here)
+                if known is None or known.texts != texts or known.above is not level:
+                    below = level.enter(name, texts) if level else IgnoreLevel.top(texts)
+                    known = _Known(now, level, texts, below)
+                else:
+                    known = known._replace(checked_ns=now)
+                _bound(self._levels)
+                self._levels[here] = known
+            elif known.above is not level:
+                known = known._replace(
+                    above=level,
+                    level=level.enter(name, known.texts) if level else known.level,
+                )
+                self._levels[here] = known
+            level = known.level
+        assert level is not None
+        return level
+
+    async def texts_among(
+        self, store: Store, directory: Handle, entries: list[Child]
+    ) -> dict[str, str]:
+        """The ignore files of a directory that was just listed: no lookup where there are none."""
+        texts: dict[str, str] = {}
+        for child in entries:
+            if child.name in self.names and child.type == "file":
+                try:
+                    handle = await store.descend(directory, child.name)
+                except BailiwickError:
+                    continue
+                texts.update(await _text_of(store, handle, child.name))
+        return texts
+
+    async def _texts_at(self, store: Store, directory: ScopedPath) -> dict[str, str]:
+        texts: dict[str, str] = {}
+        for name in self.names:
+            try:
+                handle = await store.resolve(directory.child(name), "entry")
+            except BailiwickError:
+                continue
+            texts.update(await _text_of(store, handle, name))
+        return texts
+
+
+async def _text_of(store: Store, handle: Handle, name: str) -> dict[str, str]:
+    """One ignore file's text; like git, one that is no readable file ignores nothing."""
+    try:
+        if handle.type != "file":
+            return {}
+        content = await store.read(handle, 0, _IGNORE_FILE_BYTES_MAX)
+        return {name: content.data.decode("utf-8", "surrogateescape")}
+    except OperationalError:
+        return {}
+    finally:
+        handle.close()
+
+
+def _bound(cache: dict[ScopedPath, _Known] | dict[ScopedPath, _Mark]) -> None:
+    if len(cache) >= _CACHE_ENTRIES_MAX:
+        cache.clear()

@@ -1,0 +1,102 @@
+"""`list`: one page of a directory, sorted by name."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from bailiwick.errors import NotADirectory, ParseError
+from bailiwick.model import Entry, Page
+from bailiwick.paths import ScopedPath
+from bailiwick.pipeline import Call
+from bailiwick.policy import Hide
+from bailiwick.search.ignore import IgnoreLevel
+from bailiwick.store import Child
+from bailiwick.verbs.ignoring import Ignores
+
+
+async def list_page(
+    call: Call, ignores: Ignores, cursor: str | None, limit: int | None, include_ignored: bool
+) -> Page:
+    """Entries after the cursor until the page is full; what is left out does not count."""
+    directory = call.handle
+    if directory.type != "directory":
+        raise NotADirectory("not a directory", path=directory.path)
+    wanted = page_size(limit, call.limits.list_page_max)
+    after = None if cursor is None else _name_in(cursor)
+    rules = (await ignores.level_of(call.store, directory.path)).named()
+    decides = call.must_decide_below(directory.path)
+    entries: list[Entry] = []
+    more, asked = True, wanted
+    while more and len(entries) < wanted:
+        page = await call.store.children(directory, after=after, limit=asked)
+        shown = _shown(call, page.entries, rules, include_ignored, decides)
+        room = wanted - len(entries)
+        more = page.more or len(shown) > room
+        if len(shown) > room:
+            after = shown[room - 1].name
+        elif page.entries:
+            after = page.entries[-1].name
+        entries += shown[:room]
+        # Where much is left out, reading the directory anew for each gap would take long.
+        asked = min(asked * 2, call.limits.list_page_max)
+    return Page(
+        path=directory.path,
+        entries=entries,
+        truncated=more,
+        next_cursor=_cursor_at(after) if more and after is not None else None,
+        request_id=call.request_id,
+    )
+
+
+def _shown(
+    call: Call,
+    children: list[Child],
+    rules: IgnoreLevel,
+    include_ignored: bool,
+    decides: bool,
+) -> list[Entry]:
+    parent: ScopedPath = call.handle.path
+    prefix = "" if parent == "." else f"{parent}/"
+    is_ignored = rules.is_ignored
+    entries: list[Entry] = []
+    for name, kind, size, mtime_ns, addressable in children:
+        ignored = is_ignored(name, kind == "directory")
+        if ignored and not include_ignored:
+            continue
+        path = ScopedPath(prefix + name)
+        if decides and isinstance(call.decide(path), Hide):
+            continue
+        entries.append(
+            Entry(
+                name=name,
+                path=path,
+                parent=parent,
+                type=kind,
+                size=size,
+                mtime_ns=mtime_ns,
+                ignored=ignored,
+                addressable=addressable,
+            )
+        )
+    return entries
+
+
+def page_size(asked: int | None, largest: int) -> int:
+    """How many to return: an explicit wish beyond the limit is refused, not quietly cut."""
+    if asked is None:
+        return largest
+    if not 1 <= asked <= largest:
+        raise ParseError(f"limit must be from 1 to {largest}", details={"limit": largest})
+    return asked
+
+
+def _cursor_at(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).decode("ascii")
+
+
+def _name_in(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        raise ParseError("the cursor is not one that a listing gave") from None

@@ -1,0 +1,260 @@
+"""The verbs that return content: whole, by ranges, by windows of lines, by chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, NamedTuple, NoReturn
+
+from bailiwick.errors import FileTooLarge, HashMismatch, IsADirectory, ParseError
+from bailiwick.model import BytesRead, JsonRead, TextRead
+from bailiwick.pipeline import Call, cause_of
+from bailiwick.store import Content, Handle
+from bailiwick.text.codec import decode, line_ending_of
+from bailiwick.text.cursor import decode_cursor, encode_cursor
+from bailiwick.text.lines import Reads, WindowResult, resume, tail, window
+from bailiwick.verbs.hashing import INLINE_BYTES_MAX, sha256_inline, sha256_of
+from bailiwick.verbs.ignoring import Ignores
+
+_string_or_constant = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity', re.DOTALL).finditer
+
+
+class TextAsked(NamedTuple):
+    """Which text of a file: all of it, or a window."""
+
+    line: int | None
+    limit: int | None
+    tail: int | None
+    cursor: str | None
+    encoding: str | None
+
+
+async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
+    if offset < 0 or (length is not None and length < 0):
+        raise ParseError("offset and length must not be negative")
+    handle = call.handle
+    limit = call.limits.bytes_call_max
+    refuse_directory(handle)
+    if length is not None and length > limit:
+        raise ParseError(f"length must be at most {limit}", details={"limit": limit})
+    content = await call.store.read(handle, offset, limit + 1 if length is None else length)
+    data, size = content.data, content.size
+    if len(data) > limit:
+        raise FileTooLarge(
+            f"one call returns at most {limit} bytes", path=handle.path,
+            hint="give offset and length, or use stream", details={"limit": limit, "size": size},
+        )  # fmt: skip
+    end = offset + len(data)
+    sha256: str | None = None
+    if offset == 0 and end >= size:
+        sha256 = sha256_inline(data) if end <= INLINE_BYTES_MAX else await sha256_of(data)
+    call.bytes = len(data)
+    return BytesRead(
+        path=handle.path,
+        data=data,
+        offset=offset,
+        size=max(size, end),
+        truncated=end < size,
+        sha256=sha256,
+        version=content.version,
+        request_id=call.request_id,
+    )
+
+
+async def read_text(call: Call, ignores: Ignores, asked: TextAsked) -> TextRead:
+    if asked.line is None and asked.limit is None and asked.tail is None and asked.cursor is None:
+        return await _whole_text(call, ignores, asked.encoding)
+    refuse_directory(call.handle)
+    _check_window(asked)
+    source = _Ranges(call)
+    if asked.cursor is not None:
+        cursor = decode_cursor(asked.cursor)
+        result = await source.drive(
+            resume(cursor.position, asked.limit, bytes_max=call.limits.text_read_bytes_max),
+            cursor.version,
+        )
+    elif asked.tail is not None:
+        size = (await source.read(0, 0)).size
+        result = await source.drive(
+            tail(
+                size,
+                asked.tail,
+                encoding=asked.encoding,
+                bytes_max=call.limits.text_read_bytes_max,
+            )
+        )
+    else:
+        result = await source.drive(
+            window(
+                1 if asked.line is None else asked.line,
+                asked.limit,
+                encoding=asked.encoding,
+                bytes_max=call.limits.text_read_bytes_max,
+            )
+        )
+    call.bytes = result.returned_bytes
+    return await source.page(ignores, result)
+
+
+async def _whole_text(call: Call, ignores: Ignores, encoding: str | None) -> TextRead:
+    handle = call.handle
+    limit = call.limits.text_read_bytes_max
+    refuse_directory(handle)
+    data, size, version = await call.store.read(handle, 0, limit + 1)
+    if len(data) > limit:
+        raise FileTooLarge(
+            f"the file is larger than one text read returns ({limit} bytes)", path=handle.path,
+            hint="ask for a window: line and limit, tail, or the cursor of the page before",
+            details={"limit": limit, "size": size},
+        )  # fmt: skip
+    decoded = decode(data, encoding)
+    text = decoded.text
+    small = len(data) <= INLINE_BYTES_MAX
+    sha256 = sha256_inline(data) if small else await sha256_of(data)
+    call.bytes = len(data)
+    return TextRead(
+        path=handle.path, text=text, encoding=decoded.encoding, bom=decoded.bom,
+        line_ending=line_ending_of(text), size=len(data), returned_bytes=len(data),
+        sha256=sha256, version=version, truncated=False,
+        request_id=call.request_id, first_line=1, total_lines=text.count("\n") + 1,
+        matched_ignore=await ignores.mark(call, handle.path),
+    )  # fmt: skip
+
+
+class _Ranges:
+    """The ranges of one file that a window asks for, all of one version."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._first: Content | None = None
+
+    async def drive(self, reads: Reads, version: str | None = None) -> WindowResult:
+        if version is not None and version != (await self.read(0, 0)).version:
+            self._changed()
+        try:
+            wanted = next(reads)
+            while True:
+                wanted = reads.send((await self.read(*wanted)).data)
+        except StopIteration as stop:
+            result: WindowResult = stop.value
+            return result
+
+    async def read(self, offset: int, length: int) -> Content:
+        content = await self._call.store.read(self._call.handle, offset, length)
+        if self._first is None:
+            self._first = content
+        elif content.version != self._first.version and content.size <= self._first.size:
+            # A file that only grew still has the bytes before; anything else is another text.
+            self._changed()
+        return content
+
+    def _changed(self) -> NoReturn:
+        raise HashMismatch(
+            "the file has changed since the window was opened", path=self._call.handle.path,
+            hint="read it again from the start",
+            details={"current_sha256": None, "current_version": None},
+        )  # fmt: skip
+
+    async def page(self, ignores: Ignores, result: WindowResult) -> TextRead:
+        call, first = self._call, self._first
+        assert first is not None, "a window reads at least once"
+        following = None if result.next is None else encode_cursor(first.version, result.next)
+        return TextRead(
+            path=call.handle.path, text=result.text, encoding=result.encoding, bom=result.bom,
+            line_ending=result.line_ending, size=first.size,
+            returned_bytes=result.returned_bytes, sha256=None, version=first.version,
+            truncated=result.truncated, request_id=call.request_id,
+            first_line=result.first_line, total_lines=result.total_lines, next_cursor=following,
+            partial_line=result.partial_line,
+            matched_ignore=await ignores.mark(call, call.handle.path),
+        )  # fmt: skip
+
+
+def _check_window(asked: TextAsked) -> None:
+    ways = [asked.cursor is not None, asked.tail is not None, asked.line is not None]
+    if sum(ways) > 1 or (asked.tail is not None and asked.limit is not None):
+        raise ParseError("a window is given by line and limit, by tail, or by cursor and limit")
+    if asked.cursor is not None and asked.encoding is not None:
+        raise ParseError("a cursor carries its encoding: do not give another")
+
+
+async def read_json(call: Call) -> JsonRead:
+    handle = call.handle
+    limit = call.limits.bytes_call_max
+    refuse_directory(handle)
+    content = await call.store.read(handle, 0, limit + 1)
+    if len(content.data) > limit:
+        raise FileTooLarge(
+            f"one call reads at most {limit} bytes", path=handle.path, details={"limit": limit}
+        )
+    if len(content.data) <= INLINE_BYTES_MAX:
+        value = _parse_json(content.data)
+    else:
+        value = await asyncio.to_thread(_parse_json, content.data)
+    call.bytes = len(content.data)
+    return JsonRead(
+        path=handle.path,
+        value=value,
+        sha256=await sha256_of(content.data),
+        version=content.version,
+        request_id=call.request_id,
+    )
+
+
+def _parse_json(data: bytes) -> Any:
+    text = decode(data).text
+    try:
+        return json.loads(text, parse_constant=lambda name: _refuse_constant(text, name))
+    except json.JSONDecodeError as error:
+        raise _not_json(text, error.msg, error.pos) from None
+    except RecursionError:
+        raise ParseError("the JSON is nested too deeply", status=422) from None
+    except ParseError:
+        raise
+    except ValueError:
+        # The one other thing json refuses: a number with thousands of digits.
+        raise ParseError("the JSON holds a number that is too long", status=422) from None
+
+
+def _refuse_constant(text: str, name: str) -> NoReturn:
+    """NaN and the infinities are no JSON, though Python would take them."""
+    at = next(found.start() for found in _string_or_constant(text) if found[0][0] != '"')
+    raise _not_json(text, f"{name} is no number", at)
+
+
+def _not_json(text: str, why: str, at: int) -> ParseError:
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return ParseError(
+        f"not valid JSON: {why} at line {line}, column {column}",
+        status=422, details={"line": line, "column": column},
+    )  # fmt: skip
+
+
+async def stream(call: Call, offset: int, length: int | None) -> AsyncGenerator[bytes, None]:
+    """One call for as long as the stream lasts; a reader who stops early has read that much."""
+    pipeline = call.pipeline
+    try:
+        if offset < 0 or (length is not None and length < 0):
+            raise ParseError("offset and length must not be negative")
+        await pipeline.admit(call)
+        refuse_directory(call.handle)
+        call.bytes = 0
+        chunks = call.store.stream(call.handle, offset, length)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                call.bytes += len(chunk)
+                yield chunk
+    except GeneratorExit:
+        await pipeline.observed(call, pipeline.succeeded(call))
+        raise
+    except BaseException as error:
+        raise await pipeline.failed(call, error) from cause_of(error)
+    await pipeline.observed(call, pipeline.succeeded(call))
+
+
+def refuse_directory(handle: Handle) -> None:
+    if handle.type == "directory":
+        raise IsADirectory("is a directory", path=handle.path)

@@ -1,0 +1,151 @@
+"""What every test gets: an event loop, a leak check, and in CI no silent skip of a hostile test.
+
+Tests that are `async def` run under `asyncio.run`, one fresh loop each; no plugin is involved and
+async fixtures do not exist here (open what you need inside the test with `async with`).
+"""
+
+import asyncio
+import functools
+import gc
+import inspect
+import os
+import threading
+import time
+
+import hypothesis
+import pytest
+
+THREAD_GRACE_S = 1.0
+"""How long a thread that was told to stop may take to be gone."""
+
+CALL_FAILED = pytest.StashKey[bool]()
+
+# Examples share two busy cores with everything else: a time per example proves nothing here.
+hypothesis.settings.register_profile("house", deadline=None)
+hypothesis.settings.load_profile("house")
+
+
+# --- async tests -----------------------------------------------------------------------------
+
+
+async def _await_and_count_tasks(coroutine):
+    await coroutine
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        names = ", ".join(sorted(repr(task.get_coro()) for task in left))
+        pytest.fail(f"the test left tasks running: {names}", pytrace=False)
+
+
+def _blocking(coroutine_function):
+    @functools.wraps(coroutine_function)
+    def run(*args, **kwargs):
+        coroutine = coroutine_function(*args, **kwargs)
+        asyncio.run(_await_and_count_tasks(coroutine), debug=False)
+
+    return run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run an `async def` test to its end; everything else is left to pytest."""
+    given = getattr(pyfuncitem.obj, "hypothesis", None)
+    if given is not None:
+        # Hypothesis calls the inner function once per example and cannot await it.
+        if inspect.iscoroutinefunction(given.inner_test):
+            given.inner_test = _blocking(given.inner_test)
+        return None
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    _blocking(pyfuncitem.obj)(**wanted)
+    return True
+
+
+# --- leaks -----------------------------------------------------------------------------------
+
+
+def _open_descriptors():
+    """Each open descriptor with what it stands for; empty where the platform does not tell."""
+    try:
+        numbers = os.listdir("/proc/self/fd")
+    except FileNotFoundError:
+        return {}
+    descriptors = {}
+    for number in numbers:
+        try:
+            descriptors[int(number)] = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:
+            continue  # the descriptor of the listing itself
+    return descriptors
+
+
+def _new_descriptors(before):
+    after = _open_descriptors()
+    if len(after) <= len(before):
+        return {}
+    return {fd: target for fd, target in after.items() if before.get(fd) != target}
+
+
+def _new_threads(before):
+    deadline = time.monotonic() + THREAD_GRACE_S
+    while True:
+        new = [thread for thread in threading.enumerate() if thread not in before]
+        if not new or time.monotonic() > deadline:
+            return new
+        time.sleep(0.01)
+
+
+def _leak_is_excused(request):
+    marker = request.node.get_closest_marker("leaks_ok")
+    if marker is None:
+        return False
+    if len(marker.args) != 1 or not str(marker.args[0]).strip():
+        pytest.fail("leaks_ok needs its reason: @pytest.mark.leaks_ok('why')", pytrace=False)
+    return True
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind(request):
+    """Fail a passing test that leaves a file descriptor or a thread."""
+    excused = _leak_is_excused(request)
+    descriptors, threads = _open_descriptors(), set(threading.enumerate())
+    yield
+    # The traceback of a failed test keeps its frames, and with them their open files.
+    if excused or request.node.stash.get(CALL_FAILED, False):
+        return
+    if _new_descriptors(descriptors):
+        gc.collect()
+    leaks = [f"descriptor {fd} → {target}" for fd, target in _new_descriptors(descriptors).items()]
+    leaks += [f"thread {thread.name}" for thread in _new_threads(threads)]
+    if leaks:
+        pytest.fail("the test left behind: " + "; ".join(leaks), pytrace=False)
+
+
+# --- skips -----------------------------------------------------------------------------------
+
+
+def _skips_are_failures():
+    return os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call":
+        item.stash[CALL_FAILED] = report.failed
+    expected = hasattr(report, "wasxfail")
+    hostile = item.get_closest_marker("hostile") is not None
+    if report.skipped and hostile and not expected and _skips_are_failures():
+        report.outcome = "failed"
+        report.longrepr = f"a hostile test may not be skipped in CI: {call.excinfo.value}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    hostile = "hostile" in collector.path.parts
+    if report.outcome == "skipped" and hostile and _skips_are_failures():
+        report.outcome = "failed"
+        report.longrepr = f"a hostile module may not be skipped in CI: {report.longrepr}"
+    return report

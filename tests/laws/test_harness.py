@@ -1,0 +1,126 @@
+"""The test harness itself: what conftest promises is shown on small runs of pytest."""
+
+import os
+import pathlib
+import textwrap
+
+import pytest
+
+CONFTEST = pathlib.Path(__file__).parents[1] / "conftest.py"
+MARKERS = """
+    [pytest]
+    markers =
+        hostile
+        leaks_ok
+    filterwarnings = error
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    """Run a test module under the house conftest, in a process of its own, and count outcomes."""
+
+    def run_module(source, *, ci=False, name="test_planted.py"):
+        monkeypatch.setenv("CI", "true" if ci else "")
+        pytester.makeini(textwrap.dedent(MARKERS))
+        pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+        path = pytester.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(source), encoding="utf-8")
+        return pytester.runpytest_subprocess("-p", "no:xdist", "-p", "no:cacheprovider")
+
+    return run_module
+
+
+def test_an_async_test_really_runs(run):
+    result = run(
+        """
+        import asyncio, hypothesis, hypothesis.strategies as st
+
+        async def test_passes(tmp_path):
+            await asyncio.sleep(0)
+            assert tmp_path.exists()
+
+        async def test_fails():
+            await asyncio.sleep(0)
+            assert False
+
+        @hypothesis.given(st.integers())
+        async def test_property(number):
+            await asyncio.sleep(0)
+            assert number < 1000
+        """
+    )
+    result.assert_outcomes(passed=1, failed=2)
+
+
+def test_a_task_left_over_fails_the_test(run):
+    result = run(
+        """
+        import asyncio
+
+        async def test_leaves_a_task():
+            task = asyncio.create_task(asyncio.sleep(60))
+            await asyncio.sleep(0)
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*left tasks running*"])
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc/self/fd")
+def test_a_descriptor_or_thread_left_over_is_an_error(run):
+    result = run(
+        """
+        import os, threading, pytest
+
+        def test_leaves_a_descriptor():
+            os.open("/", os.O_RDONLY)
+
+        def test_leaves_a_thread():
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+        def test_clean():
+            os.close(os.open("/", os.O_RDONLY))
+            thread = threading.Thread(target=int)
+            thread.start()
+
+        @pytest.mark.leaks_ok("this is what the marker is for")
+        def test_excused():
+            os.open("/", os.O_RDONLY)
+
+        @pytest.mark.leaks_ok
+        def test_excuse_without_reason():
+            pass
+        """
+    )
+    result.assert_outcomes(passed=4, errors=3)
+    result.stdout.fnmatch_lines(["*left behind: descriptor*", "*left behind: thread*"])
+
+
+SKIPPED_HOSTILE_TEST = """
+    import pytest
+
+    @pytest.mark.hostile
+    def test_needs_the_wall():
+        pytest.skip("no wall here")
+
+    def test_other():
+        pytest.skip("may be skipped")
+"""
+
+
+def test_a_skipped_hostile_test_fails_only_in_ci(run):
+    run(SKIPPED_HOSTILE_TEST).assert_outcomes(skipped=2)
+    result = run(SKIPPED_HOSTILE_TEST, ci=True)
+    result.assert_outcomes(skipped=1, failed=1)
+    result.stdout.fnmatch_lines(["*may not be skipped in CI: no wall here*"])
+
+
+def test_a_skipped_hostile_module_fails_in_ci(run):
+    source = """
+        import pytest
+        pytest.skip("no wall here", allow_module_level=True)
+    """
+    result = run(source, ci=True, name="hostile/test_planted.py")
+    result.assert_outcomes(errors=1)

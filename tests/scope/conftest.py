@@ -1,0 +1,3 @@
+from tests.scope.support import disk, either, opening
+
+__all__ = ["disk", "either", "opening"]

@@ -1,0 +1,107 @@
+"""Ignore rules through a scope: which paths walks leave out, and when rules take effect."""
+
+import pytest
+
+from tests.scope.support import place_of, plant
+
+TREE = {
+    ".gitignore": "*.log\n/build/\n", "a.py": "x", "a.log": "x", "build/out.py": "x",
+    "src/.gitignore": "!keep.log\ngenerated.py\n", "src/keep.log": "x", "src/other.log": "x",
+    "src/generated.py": "x", "src/main.py": "x", "src/build/fine.py": "x",
+    "sub/.bailiwickignore": "private*\n", "sub/private.txt": "x", "sub/public.txt": "x",
+    ".git/config": "x", "vendor/.git/HEAD": "x", "vendor/lib.py": "x",
+}  # fmt: skip
+
+SHOWN = [
+    ".gitignore", "a.py", "src/.gitignore", "src/build/fine.py", "src/keep.log", "src/main.py",
+    "sub/.bailiwickignore", "sub/public.txt", "vendor/lib.py",
+]  # fmt: skip
+
+
+@pytest.mark.spec("TREE-6", "TREE-8")
+async def test_walks_leave_ignored_paths_out_unless_told(opening):
+    async with opening() as fs:
+        await plant(fs, TREE)
+        everything = sorted(TREE, key=lambda path: path.split("/"))
+        assert (await fs.files()).paths == SHOWN
+        assert (await fs.files(include_ignored=True)).paths == everything
+        assert (await fs.find(type="file")).paths == SHOWN
+        assert (await fs.find(type="file", include_ignored=True)).paths == everything
+        shown = [path for path in SHOWN if path.endswith(".py")]
+        assert (await fs.glob("**/*.py")).paths == shown
+        every_py = [path for path in everything if path.endswith(".py")]
+        assert (await fs.glob("**/*.py", include_ignored=True)).paths == every_py
+        assert {match.path for match in (await fs.grep("x")).matches} == {
+            path for path in SHOWN if "ignore" not in path
+        }
+        assert len((await fs.grep("^x$", include_ignored=True)).matches) == len(TREE) - 3
+
+
+@pytest.mark.spec("TREE-6", "TREE-8")
+async def test_a_listing_leaves_out_or_marks(opening):
+    async with opening() as fs:
+        await plant(fs, TREE)
+        names = [entry.name for entry in (await fs.list()).entries]
+        assert names == [".gitignore", "a.py", "src", "sub", "vendor"]
+        marked = {e.name: e.ignored for e in (await fs.list(include_ignored=True)).entries}
+        assert marked == {
+            ".git": True, ".gitignore": False, "a.log": True, "a.py": False, "build": True,
+            "src": False, "sub": False, "vendor": False,
+        }  # fmt: skip
+
+
+@pytest.mark.spec("TREE-8")
+async def test_a_base_inside_an_ignored_directory_is_walked(opening):
+    async with opening() as fs:
+        await plant(fs, TREE)
+        assert (await fs.files("build")).paths == ["build/out.py"]
+        assert (await fs.glob("*", "build")).paths == ["build/out.py"]
+        assert [entry.name for entry in (await fs.list("build")).entries] == ["out.py"]
+        assert [match.path for match in (await fs.grep("x", "build")).matches] == ["build/out.py"]
+        assert (await fs.files(".git")).paths == [".git/config"]
+
+
+@pytest.mark.spec("TREE-6")
+async def test_our_own_change_of_a_rule_shows_at_once(opening):
+    async with opening() as fs:
+        await plant(fs, {"a.tmp": "x", "b.txt": "x", "d/c.tmp": "x"})
+        assert (await fs.read_text("a.tmp")).matched_ignore is None
+        await fs.write_text(".gitignore", "*.tmp\n")
+        assert (await fs.files()).paths == [".gitignore", "b.txt"]
+        assert (await fs.read_text("a.tmp")).matched_ignore == "file"
+        await fs.edit(".gitignore", old="*.tmp", new="*.txt")
+        assert (await fs.files()).paths == [".gitignore", "a.tmp", "d/c.tmp"]
+        assert (await fs.read_text("a.tmp")).matched_ignore is None
+        await fs.move(".gitignore", "d/.gitignore")
+        assert (await fs.read_text("b.txt")).matched_ignore is None
+        await fs.write_text("rules", "b.txt\n")
+        await fs.copy("rules", ".bailiwickignore")
+        assert (await fs.read_text("b.txt")).matched_ignore == "file"
+        await fs.remove(".bailiwickignore")
+        assert (await fs.read_text("b.txt")).matched_ignore is None
+
+
+@pytest.mark.spec("TREE-6")
+async def test_a_foreign_change_of_a_rule_shows_in_the_next_listing(disk):
+    async with disk() as fs:
+        await plant(fs, {"a.tmp": "x", "d/b.tmp": "x"})
+        assert (await fs.files()).paths == ["a.tmp", "d/b.tmp"]
+        with open(f"{place_of(fs)}/d/.gitignore", "w") as file:
+            file.write("*.tmp\n")
+        assert (await fs.files()).paths == ["a.tmp", "d/.gitignore"]
+        assert [entry.name for entry in (await fs.list("d")).entries] == [".gitignore"]
+
+
+@pytest.mark.spec("TREE-6")
+async def test_other_names_of_ignore_files_can_be_set(opening):
+    async with opening(ignore_files=[".mineignore"]) as fs:
+        await plant(fs, {".gitignore": "a\n", ".mineignore": "b\n", "a": "", "b": ""})
+        assert (await fs.files()).paths == [".gitignore", ".mineignore", "a"]
+
+
+@pytest.mark.spec("TREE-6")
+async def test_an_ignore_file_that_is_no_readable_file_ignores_nothing(opening):
+    async with opening() as fs:
+        await plant(fs, {"d/.gitignore/x": "", "e/rules": "*\n", "e/.gitignore": "-> rules"})
+        found = (await fs.files()).paths
+        assert found == ["d/.gitignore/x", "e/rules"]

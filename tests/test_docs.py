@@ -1,0 +1,61 @@
+"""What the documentation shows is what happens: its code blocks and the examples run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks():
+    for page in PAGES:
+        text = page.read_text()
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start()) + 2
+            yield pytest.param(page, line, block.group(1), id=f"{page.relative_to(ROOT)}:{line}")
+
+
+@pytest.mark.spec("PY-6")
+@pytest.mark.parametrize(("page", "line", "code"), list(blocks()))
+def test_a_code_block_runs(page, line, code, tmp_path, monkeypatch, capsys):
+    """Each block runs by itself, in an empty directory that holds a ``project``."""
+    (tmp_path / "work" / "project").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    compiled = compile("\n" * (line - 1) + code, str(page), "exec")
+    exec(compiled, {"__name__": "__main__"})
+    if "print(" in code:
+        assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.spec("PY-6")
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_an_example_runs(example, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(example)],
+        cwd=tmp_path,
+        env={"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert sorted(path.name for path in tmp_path.iterdir()) in ([], ["state"])
+
+
+@pytest.mark.spec("PY-6")
+def test_every_link_between_pages_leads_somewhere():
+    pages = [*PAGES, *(ROOT / name for name in ("SECURITY.md", "ARCHITECTURE.md"))]
+    targets = [
+        (page, target)
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    ]
+    assert [t for page, t in targets if not (page.parent / t).exists()] == []

@@ -1,0 +1,189 @@
+"""`open` and `open_sync`: places and options, each of which is enforced or refused."""
+
+import os
+import pathlib
+
+import pytest
+
+import bailiwick
+from bailiwick.model import Limits
+from tests.scope.support import Opener
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "f").write_text("x")
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def state(tmp_path):
+    (tmp_path / "state").mkdir()
+    return {"state_dir": str(tmp_path / "state")}
+
+
+@pytest.mark.spec("PY-2")
+async def test_a_directory_is_opened_by_text_or_path(place, state):
+    for given in (str(place), place, pathlib.PurePath(place)):
+        async with bailiwick.open(given, **state) as fs:
+            assert (await fs.read_text("f")).text == "x"
+            assert (await fs.read_text(f"{place}/f")).path == "f"
+            assert (await fs.read_text(pathlib.PurePosixPath("./f"))).path == "f"
+            assert (fs.root.kind, fs.root.id, str(fs.subject)) == (
+                "workspace", "root", "user:local",
+            )  # fmt: skip
+            assert fs.description["kind"] == "disk"
+            assert repr(fs) == "<Scope workspace:root for user:local>"
+
+
+async def test_memory_is_fresh_each_time():
+    async with bailiwick.open("memory:") as fs:
+        await fs.write_text("f", "x")
+        assert fs.description["kind"] == "memory"
+        async with bailiwick.open("memory:") as other:
+            assert (await other.list()).entries == []
+
+
+@pytest.mark.spec("ERR-5")
+@pytest.mark.parametrize(
+    "given", ["", b"bytes", None, 5, "a\0b", "memory:name", "sqlite:agent.db", "postgres://h/db"]
+)
+async def test_what_is_no_place_is_refused(given):
+    with pytest.raises(bailiwick.ParseError):
+        async with bailiwick.open(given):
+            pass
+    with pytest.raises(bailiwick.ParseError), bailiwick.open_sync(given):
+        pass
+
+
+@pytest.mark.spec("PATH-7")
+async def test_a_place_that_cannot_be_opened_is_refused_without_its_host_path(place, state):
+    for given, error in (
+        (place / "missing", bailiwick.RootNotFound), (place / "f", bailiwick.NotADirectory),
+    ):  # fmt: skip
+        with pytest.raises(error) as refused:
+            async with bailiwick.open(given, **state):
+                pass
+        assert str(place) not in str(refused.value)
+
+
+@pytest.mark.spec("ERR-5")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"durabilty": "full"}, {"unknown": 1}, {"history": "on"}, {"read_only": True},
+        {"trusted": "yes"}, {"trusted": 1}, {"trusted": None}, {"access": "read"},
+        {"access": ["read", "fly"]}, {"access": 5}, {"access": None}, {"mount_point": ""},
+        {"mount_point": "relative"}, {"mount_point": "/a/../b"}, {"mount_point": 5},
+        {"names": "windows"}, {"limits": {"depth_max": 3}}, {"limits": 5},
+        {"limits": Limits(depth_max=-1)}, {"symlinks": "follow"}, {"symlinks": None},
+        {"hardlinks": "maybe"}, {"cross_mounts": "no"}, {"containment": "none"},
+        {"durability": "none"}, {"new_file_mode": "public"}, {"new_file_mode": 0o4755},
+        {"new_file_mode": -1}, {"new_file_mode": True}, {"copy_in": "/tmp"}, {"copy_in": [5]},
+        {"copy_in": [""]}, {"ignore_files": ".gitignore"}, {"ignore_files": ["a/b"]},
+        {"ignore_files": [""]}, {"state_dir": ""}, {"state_dir": 5},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_an_option_that_would_not_be_enforced_is_refused(place, options):
+    """Before anything is opened, by both ways in."""
+    for way in (bailiwick.open, bailiwick.open_sync):
+        for given in (str(place), "memory:"):
+            with pytest.raises(bailiwick.ParseError):
+                way(given, **options)
+
+
+@pytest.mark.spec("ERR-5")
+def test_a_misspelt_option_is_met_with_the_right_one():
+    with pytest.raises(bailiwick.ParseError) as refused:
+        bailiwick.open("memory:", durabilty="full")
+    assert "'durability'" in refused.value.hint
+
+
+@pytest.mark.spec("ERR-5")
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"hardlinks": "reject"}, {"cross_mounts": False}, {"cross_mounts": True},
+        {"containment": "auto"}, {"durability": "rename"}, {"copy_in": ["/tmp"]},
+        {"state_dir": "/tmp"},
+    ],
+    ids=repr,
+)  # fmt: skip
+async def test_options_for_directories_are_refused_in_memory(option):
+    with pytest.raises(bailiwick.Unsupported):
+        async with bailiwick.open("memory:", **option):
+            pass
+    with pytest.raises(bailiwick.Unsupported), bailiwick.open_sync("memory:", **option):
+        pass
+
+
+@pytest.mark.spec("ERR-5")
+async def test_each_option_does_what_it_says(place, state, tmp_path):
+    (place / "other").hardlink_to(place / "f")
+    (place / "link").symlink_to("f")
+    async with bailiwick.open(place, symlinks="reject", hardlinks="reject", **state) as fs:
+        with pytest.raises(bailiwick.HardlinkRefused):
+            await fs.read_text("f")
+        with pytest.raises(bailiwick.SymlinkEscape):
+            await fs.read_text("link")
+    async with bailiwick.open(place, mount_point="/workspace", **state) as fs:
+        assert (await fs.read_text("/workspace/f")).path == "f"
+        with pytest.raises(bailiwick.PathOutsideWorkspace):
+            await fs.read_text(f"{place}/f")
+    async with bailiwick.open(place, access=["read"], **state) as fs:
+        assert fs.access == {"read"}
+        with pytest.raises(bailiwick.MissingAccess):
+            await fs.list()
+    async with bailiwick.open(place, trusted=False, **state) as fs:
+        with pytest.raises(bailiwick.UntrustedWorkspace):
+            await fs.write_text("new", "")
+        with pytest.raises(bailiwick.HardlinkRefused):
+            await fs.read_text("f")
+    async with bailiwick.open(place, new_file_mode=0o640, durability="rename", **state) as fs:
+        assert (await fs.write_text("new", "")).file_mode == 0o640
+        assert fs.description["durability"] == "rename"
+    async with bailiwick.open(place, containment="walk", **state) as fs:
+        assert fs.description["containment"] == "walk"
+    assert os.listdir(tmp_path / "state") == [] or not (place / "state").exists()
+
+
+@pytest.mark.spec("LIFE-2")
+async def test_a_failed_opening_leaves_nothing_open(place, state, tmp_path):
+    """The harness counts descriptors: the first source was open when the second failed."""
+    (tmp_path / "incoming").mkdir()
+    for given, sources in (
+        (place, [str(tmp_path / "incoming"), str(tmp_path / "missing")]),
+        (tmp_path / "missing", [str(tmp_path / "incoming")]),
+    ):
+        with pytest.raises(bailiwick.RootNotFound):
+            async with bailiwick.open(given, copy_in=sources, **state):
+                pass
+        with (
+            pytest.raises(bailiwick.RootNotFound),
+            bailiwick.open_sync(given, copy_in=sources, **state),
+        ):
+            pass
+
+
+async def test_the_default_state_directory_is_the_users(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    async with bailiwick.open(place) as fs:
+        await fs.write_text("g", "y")
+    assert (tmp_path / "home" / "bailiwick").is_dir()
+    assert sorted(os.listdir(place)) == ["f", "g"]
+
+
+async def test_a_state_directory_inside_the_root_is_refused(place):
+    with pytest.raises(bailiwick.BailiwickError):
+        async with bailiwick.open(place, state_dir=str(place)):
+            pass
+
+
+async def test_two_scopes_on_one_place_see_each_other(tmp_path):
+    opener = Opener("kernel", tmp_path)
+    place = opener.place()
+    async with opener(place=place) as one, opener(place=place) as two:
+        await one.write_text("f", "x")
+        assert (await two.read_text("f")).text == "x"
