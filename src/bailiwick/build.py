@@ -109,11 +109,11 @@ class SyncOpening:
         self._scope: Scope | None = None
 
     def __enter__(self) -> SyncScope:
-        portal = Portal()
+        portal = Portal.borrow()
         try:
             self._scope = portal.run(open_scope(self._place, self._options))
         except BaseException:
-            portal.close()
+            portal.give_back()
             raise
         self._portal = portal
         return SyncScope(self._scope, portal)
@@ -128,7 +128,7 @@ class SyncOpening:
             try:
                 self._portal.run(self._scope.aclose())
             finally:
-                self._portal.close()
+                self._portal.give_back()
 
 
 def open(place: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Opening:

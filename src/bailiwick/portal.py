@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from bailiwick.errors import Closed
 from bailiwick.grant import Grant, Root, Subject
@@ -25,14 +26,47 @@ Result = TypeVar("Result")
 
 
 class Portal:
-    """An event loop in a thread, which runs coroutines for threads that have none."""
+    """An event loop in a thread, which runs coroutines for threads that have none.
+
+    All blocking scopes of a process share one (`borrow`), so that one can copy from another: a
+    store belongs to one loop.
+    """
+
+    _shared: ClassVar[Portal | None] = None
+    _sharing: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self) -> None:
+        self._borrowers = 0
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="bailiwick-portal", daemon=True)
         self._thread.start()
+
+    @classmethod
+    def borrow(cls) -> Portal:
+        """The portal of this process, made for the first who asks; `give_back` it."""
+        with cls._sharing:
+            if cls._shared is None:
+                cls._shared = Portal()
+            cls._shared._borrowers += 1
+            return cls._shared
+
+    def give_back(self) -> None:
+        """The last to give it back closes it."""
+        with Portal._sharing:
+            self._borrowers -= 1
+            last = self._borrowers == 0
+            if last and Portal._shared is self:
+                Portal._shared = None
+        if last:
+            self.close()
+
+    @classmethod
+    def forget_after_fork(cls) -> None:
+        """A forked child has the portal's memory but not its thread: it needs another."""
+        cls._shared = None
+        cls._sharing = threading.Lock()
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run to the end and return the result. An interrupt cancels the coroutine first."""
@@ -64,6 +98,9 @@ class Portal:
             self._loop.run_until_complete(asyncio.wait(tasks))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
+
+
+os.register_at_fork(after_in_child=Portal.forget_after_fork)
 
 
 def _blocking(

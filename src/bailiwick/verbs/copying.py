@@ -99,6 +99,8 @@ async def copy_between(
     async def between(here: Call, ignores: Ignores) -> ChangeResult:
         path, to = here.handle.path, there.handle.path
         kind = _copyable(here.handle, there.handle, recursive)
+        if here.store is there.store and kind == "directory" and to.lies_in(path):
+            raise ParseError("a directory cannot be copied into itself", path=to)
         await refuse_protected_below(here, ignores, here.handle, _READ, (there, to))
         count = await _Copy(here, there, ignores).make(kind)
         ignores_there.forget_all()

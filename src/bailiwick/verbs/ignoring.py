@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bailiwick.errors import BailiwickError, OperationalError
+from bailiwick.errors import BailiwickError
 from bailiwick.model import MatchedIgnore
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.pipeline import Call
@@ -136,7 +136,7 @@ async def _text_of(store: Store, handle: Handle, name: str) -> dict[str, str]:
             return {}
         content = await store.read(handle, 0, _IGNORE_FILE_BYTES_MAX)
         return {name: content.data.decode("utf-8", "surrogateescape")}
-    except OperationalError:
+    except BailiwickError:
         return {}
     finally:
         handle.close()

@@ -22,6 +22,10 @@ from bailiwick.verbs.ignoring import Ignores
 _string_or_constant = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity', re.DOTALL).finditer
 
 
+_OFFSET_MAX = 2**63 - 1
+"""The largest offset any filesystem has: they count in signed 64-bit numbers."""
+
+
 class TextAsked(NamedTuple):
     """Which text of a file: all of it, or a window."""
 
@@ -33,8 +37,7 @@ class TextAsked(NamedTuple):
 
 
 async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
-    if offset < 0 or (length is not None and length < 0):
-        raise ParseError("offset and length must not be negative")
+    _check_range(offset, length)
     handle = call.handle
     limit = call.limits.bytes_call_max
     refuse_directory(handle)
@@ -237,8 +240,7 @@ async def stream(call: Call, offset: int, length: int | None) -> AsyncGenerator[
     """One call for as long as the stream lasts; a reader who stops early has read that much."""
     pipeline = call.pipeline
     try:
-        if offset < 0 or (length is not None and length < 0):
-            raise ParseError("offset and length must not be negative")
+        _check_range(offset, length)
         await pipeline.admit(call)
         refuse_directory(call.handle)
         call.bytes = 0
@@ -253,6 +255,11 @@ async def stream(call: Call, offset: int, length: int | None) -> AsyncGenerator[
     except BaseException as error:
         raise await pipeline.failed(call, error) from cause_of(error)
     await pipeline.observed(call, pipeline.succeeded(call))
+
+
+def _check_range(offset: int, length: int | None) -> None:
+    if not 0 <= offset <= _OFFSET_MAX or (length is not None and not 0 <= length <= _OFFSET_MAX):
+        raise ParseError(f"offset and length must be from 0 to {_OFFSET_MAX}")
 
 
 def refuse_directory(handle: Handle) -> None:

@@ -108,20 +108,25 @@ class Faults:
 
     def __init__(self, monkeypatch):
         self._monkeypatch = monkeypatch
+        self._actions = {}
         self.calls = Counter()
 
     def on(self, name, action, nth=1, module=syscalls):
         """Run ``action(*args, **kwargs)`` before the nth call; what it returns replaces the call
         unless that is None."""
+        if name not in self._actions:
+            self._actions[name] = {}
+            self._watch(name, module)
+        self._actions[name][nth] = action
+
+    def _watch(self, name, module):
         real = getattr(module, name)
 
         def call(*args, **kwargs):
             self.calls[name] += 1
-            if self.calls[name] == nth:
-                result = action(*args, **kwargs)
-                if result is not None:
-                    return result
-            return real(*args, **kwargs)
+            action = self._actions[name].get(self.calls[name])
+            result = None if action is None else action(*args, **kwargs)
+            return real(*args, **kwargs) if result is None else result
 
         self._monkeypatch.setattr(module, name, call)
 

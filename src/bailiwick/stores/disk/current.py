@@ -140,14 +140,15 @@ def mismatch(path: ScopedPath, sha256: str | None, version: str | None) -> HashM
 
 
 def mismatch_now(publisher: Publisher, held: Held, plan: WritePlan, stop: Stop) -> BailiwickError:
-    """The error after a race lost, with what is there now."""
+    """The error after a race lost, with what is there now. Takes no lock: we may hold it."""
     try:
-        current = open_current(publisher, held, plan, stop)
+        found = publisher.check_target(held, plan)
     except BailiwickError as error:
         return error
-    if current is None:
+    fd = None if found is None else _open_same(held, found)
+    if fd is None:
         return missing(held.path, plan)
     try:
-        return mismatch(held.path, hash_of(current.fd, stop), version_of(current.status))
+        return mismatch(held.path, hash_of(fd, stop), version_of(os.fstat(fd)))
     finally:
-        current.close()
+        os.close(fd)
