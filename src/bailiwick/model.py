@@ -6,6 +6,7 @@ are 64 hex digits of SHA-256; times are nanoseconds since 1970; sizes are bytes.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Literal
 
 import msgspec
@@ -133,20 +134,23 @@ class Stat(Value, frozen=True, kw_only=True):
     target: str | None = None
 
 
-class Entry(Value, frozen=True, kw_only=True):
+class Entry(Value, frozen=True):
     """One row of a listing.
 
     A name that is not valid text on disk is listed escaped with ``addressable = False``.
     """
 
     name: str
-    path: ScopedPath
     parent: ScopedPath
     type: EntryType
     size: int
     mtime_ns: int
     ignored: bool = False
     addressable: bool = True
+
+    @property
+    def path(self) -> ScopedPath:
+        return self.parent.child(self.name)
 
     @property
     def display(self) -> str:
@@ -186,16 +190,25 @@ class Found(Value, frozen=True, kw_only=True):
 
 
 class BytesRead(Value, frozen=True, kw_only=True):
-    """Bytes of a file. ``sha256`` is given when the whole file was read."""
+    """Bytes of a file. ``size`` is the whole file's; ``truncated`` says that it goes on."""
 
     path: ScopedPath
     data: bytes
     offset: int
     size: int
     truncated: bool
-    sha256: str | None
     version: str
     request_id: str
+
+    @property
+    def sha256(self) -> str | None:
+        """The hash of the file when all of it was read, else None.
+
+        Computed when asked for: it would be a tenth of the cost of a small read.
+        """
+        if self.offset or self.truncated:
+            return None
+        return hashlib.sha256(self.data).hexdigest()
 
 
 class TextRead(Value, frozen=True, kw_only=True):

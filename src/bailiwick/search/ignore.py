@@ -101,6 +101,11 @@ class IgnoreLevel:
         """
         return IgnoreLevel(self._layers, False) if self.ignored else self
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing in this directory is ignored but ``.git``."""
+        return not self._layers and not self.ignored
+
     def is_ignored(self, name: str, is_directory: bool) -> bool:
         """Whether the entry ``name`` of this directory is ignored."""
         if self.ignored or name == ".git":

@@ -57,28 +57,16 @@ def _shown(
     decides: bool,
 ) -> list[Entry]:
     parent: ScopedPath = call.handle.path
-    prefix = "" if parent == "." else f"{parent}/"
-    is_ignored = rules.is_ignored
+    silent, is_ignored = rules.silent, rules.is_ignored
     entries: list[Entry] = []
+    add = entries.append
     for name, kind, size, mtime_ns, addressable in children:
-        ignored = is_ignored(name, kind == "directory")
+        ignored = name == ".git" if silent else is_ignored(name, kind == "directory")
         if ignored and not include_ignored:
             continue
-        path = ScopedPath(prefix + name)
-        if decides and isinstance(call.decide(path), Hide):
+        if decides and isinstance(call.decide(parent.child(name)), Hide):
             continue
-        entries.append(
-            Entry(
-                name=name,
-                path=path,
-                parent=parent,
-                type=kind,
-                size=size,
-                mtime_ns=mtime_ns,
-                ignored=ignored,
-                addressable=addressable,
-            )
-        )
+        add(Entry(name, parent, kind, size, mtime_ns, ignored, addressable))
     return entries
 
 

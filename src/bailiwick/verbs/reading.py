@@ -37,32 +37,26 @@ class TextAsked(NamedTuple):
 
 
 async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
+    handle, limit = call.handle, call.limits.bytes_call_max
     _check_range(offset, length)
-    handle = call.handle
-    limit = call.limits.bytes_call_max
     refuse_directory(handle)
     if length is not None and length > limit:
         raise ParseError(f"length must be at most {limit}", details={"limit": limit})
     content = await call.store.read(handle, offset, limit + 1 if length is None else length)
-    data, size = content.data, content.size
-    if len(data) > limit:
+    data, size, version = content
+    call.bytes = count = len(data)
+    if count > limit:
         raise FileTooLarge(
             f"one call returns at most {limit} bytes", path=handle.path,
             hint="give offset and length, or use stream", details={"limit": limit, "size": size},
         )  # fmt: skip
-    end = offset + len(data)
-    sha256: str | None = None
-    if offset == 0 and end >= size:
-        sha256 = sha256_inline(data) if end <= INLINE_BYTES_MAX else await sha256_of(data)
-    call.bytes = len(data)
     return BytesRead(
         path=handle.path,
         data=data,
         offset=offset,
-        size=max(size, end),
-        truncated=end < size,
-        sha256=sha256,
-        version=content.version,
+        size=size,
+        truncated=offset + count < size,
+        version=version,
         request_id=call.request_id,
     )
 

@@ -186,9 +186,8 @@ class Walk:
 def entry_of(visit: Visit) -> Entry:
     child = visit.child
     return Entry(
-        name=child.name, path=visit.path, parent=visit.directory.path, type=child.type,
-        size=child.size, mtime_ns=child.mtime_ns, ignored=visit.ignored,
-        addressable=child.addressable,
+        child.name, visit.directory.path, child.type, child.size, child.mtime_ns, visit.ignored,
+        child.addressable,
     )  # fmt: skip
 
 

@@ -38,7 +38,6 @@ class Place:
             flags = syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW
             self._monkeypatch.setattr(syscalls, "can_reopen", lambda: False)
             self._monkeypatch.setattr(syscalls, "HOLD_DIRECTORY_FLAGS", flags)
-            self._monkeypatch.setattr(syscalls, "O_PATH", None)
 
     def open(self, **settings):
         settings = {

@@ -173,7 +173,12 @@ async def test_a_file_that_appears_at_the_last_instant_is_not_created_over(place
 @pytest.mark.spec("DISK-5")
 @pytest.mark.parametrize(
     ("setting", "file_mode", "directory_mode"),
-    [("private", 0o600, 0o700), (0o640, 0o640, 0o750), (0o644, 0o644, 0o755), (0o600, 0o600, 0o700)],
+    [
+        ("private", 0o600, 0o700),
+        (0o640, 0o640, 0o750),
+        (0o644, 0o644, 0o755),
+        (0o600, 0o600, 0o700),
+    ],
 )
 async def test_new_things_have_the_modes_of_the_root(place, setting, file_mode, directory_mode):
     fs = place.open(new_file_mode=setting)
@@ -196,7 +201,7 @@ async def test_the_umask_is_kept_where_that_is_set(place, mask):
     assert mode_of(place.root / "a" / "f") == 0o666 & ~mask
     assert mode_of(place.root / "a") == 0o777 & ~mask
     assert place.journals()
-    assert not [path for path in place.state.rglob("mask-*")]
+    assert not list(place.state.rglob("mask-*"))
 
 
 @pytest.mark.spec("DISK-5")
@@ -309,9 +314,7 @@ async def test_every_change_notices_a_parent_that_moved_out(every_place):
         (every_place.root / "d").mkdir(exist_ok=True)
         (every_place.root / "d" / name).write_bytes(b"old")
     fs = every_place.open()
-    old, new, here = [
-        await hold(fs, path, "entry") for path in ("d/f", "d/new", "here")
-    ]
+    old, new, here = [await hold(fs, path, "entry") for path in ("d/f", "d/new", "here")]
     (every_place.root / "here").write_bytes(b"h")
     (every_place.root / "d").rename(every_place.outside / "d")
     (every_place.root / "d").mkdir()

@@ -70,11 +70,9 @@ async def test_a_foreign_writer_at_the_last_instant_is_never_clobbered(place, fa
     if way == "version":
         expected = {"expected_version": (await fs.stat("f")).version}
     faults.on("exchange", lambda *_: change(file, THEIRS))
+    write = fs.write_stream if way == "stream" else fs.write
     with pytest.raises(HashMismatch) as caught:
-        if way == "stream":
-            await fs.write_stream("f", of(NEW), **expected)
-        else:
-            await fs.write("f", NEW, **expected)
+        await write("f", of(NEW) if way == "stream" else NEW, **expected)
     assert caught.value.details["current_sha256"] == sha256_of(THEIRS)
     assert place.tree() == {"f": THEIRS}
 

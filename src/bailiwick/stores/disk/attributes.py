@@ -15,7 +15,7 @@ def set_mode_blocking(publisher: Publisher, held: Held, file_mode: int, stop: St
     fd = _open_to_change(publisher, held)
     try:
         stop.commit()
-        os.chmod(_through(fd), file_mode & 0o777)
+        os.chmod(_through(publisher, fd), file_mode & 0o777)
     finally:
         os.close(fd)
 
@@ -28,7 +28,7 @@ def set_times_blocking(
         if atime_ns is None:
             atime_ns = os.fstat(fd).st_atime_ns
         stop.commit()
-        os.utime(_through(fd), ns=(atime_ns, mtime_ns))
+        os.utime(_through(publisher, fd), ns=(atime_ns, mtime_ns))
     finally:
         os.close(fd)
 
@@ -40,13 +40,12 @@ def _open_to_change(publisher: Publisher, held: Held) -> int:
         raise PathNotFound("no such file or directory", path=held.path)
     if not is_directory(status):
         check_readable(status, held.path, publisher.settings.hardlinks)
+    by_path = publisher.lookup.holds_objects
     if held.fd >= 0:
-        return os.dup(held.fd)
+        # Without /proc only directories are held by a descriptor, and can be opened from it.
+        return os.dup(held.fd) if by_path else held.open_for_listing()
     publisher.lookup.check_pinned(held)
-    if publisher.lookup.holds_objects:
-        flags = syscalls.HOLD_FLAGS
-    else:
-        flags = syscalls.READ_FLAGS | syscalls.O_NOFOLLOW
+    flags = syscalls.HOLD_FLAGS if by_path else syscalls.READ_FLAGS | syscalls.O_NOFOLLOW
     fd = os.open(held.name, flags, dir_fd=held.parent)
     if same_object(os.fstat(fd), status):
         return fd
@@ -54,6 +53,6 @@ def _open_to_change(publisher: Publisher, held: Held) -> int:
     raise Busy("something else took this name meanwhile", path=held.path)
 
 
-def _through(fd: int) -> str | int:
+def _through(publisher: Publisher, fd: int) -> str | int:
     """A descriptor as chmod and utime take it: an O_PATH one only by way of /proc."""
-    return fd if syscalls.O_PATH is None else f"/proc/self/fd/{fd}"
+    return f"/proc/self/fd/{fd}" if publisher.lookup.holds_objects else fd

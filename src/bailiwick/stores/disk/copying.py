@@ -63,7 +63,10 @@ def copy_blocking(
             stop.commit()
             rename_new(parent, stage, parent, destination.name, destination.path)
     except BaseException:
-        remove_litter(destination.parent, stage)
+        try:
+            remove_litter(destination.parent, stage)
+        except OSError:
+            publisher.journal.keep()
         raise
     return count
 

@@ -91,8 +91,8 @@ def ambient_check_outside(state_dir: str, root: os.stat_result) -> None:
     while True:
         try:
             status = os.stat(place)
-        except FileNotFoundError:
-            pass
+        except OSError:
+            pass  # not there yet, or not to be seen: the root, which is open, is neither
         else:
             if (status.st_dev, status.st_ino) == (root.st_dev, root.st_ino):
                 raise ParseError("the state directory lies inside the root")
@@ -113,6 +113,7 @@ class Journal:
         self.directories: dict[str, Directory] = {}
         self._next_number = random.Random(os.urandom(32)).getrandbits
         self._swaps: dict[str, Swap] = {}
+        self._keep = False
         self._fd = -1
         self._name = ""
         self._size = 0
@@ -142,11 +143,18 @@ class Journal:
         with self._lock:
             self._swaps.pop(stage, None)
 
+    def keep(self) -> None:
+        """Something of ours could not be cleared: leave the journal to the next start."""
+        self._keep = True
+
     def close(self) -> None:
         """Nothing lies about any more: remove the journal."""
         with self._lock:
-            self._discard(self._fd, self._name)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            if self._keep and fd >= 0:
+                os.close(fd)
+            else:
+                self._discard(fd, self._name)
 
     def _write(self, line: Line) -> None:
         if self._fd < 0:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat as stat_bits
-from contextlib import suppress
 from typing import Final
 
 from bailiwick.errors import (
@@ -45,12 +44,13 @@ _REPLACEABLE: Final = (None, "file")
 class Stage:
     """A file being written under a staging name, in the directory an entry is held by."""
 
-    __slots__ = ("directory", "fd", "name", "status")
+    __slots__ = ("directory", "fd", "journal", "name", "status")
 
-    def __init__(self, directory: int, name: str, fd: int) -> None:
+    def __init__(self, directory: int, name: str, fd: int, journal: Journal) -> None:
         self.directory = directory
         self.name = name
         self.fd = fd
+        self.journal = journal
         self.status = os.fstat(fd)
 
     def write(self, data: bytes | memoryview) -> None:
@@ -81,10 +81,21 @@ class Stage:
 
     def discard(self) -> None:
         """Take the staged file away again; it was never published."""
-        with suppress(OSError):
+        try:
             if self.is_ours():
                 syscalls.unlink(self.name, dir_fd=self.directory)
+        except OSError:
+            self.journal.keep()
         self.close()
+
+    def clear_name(self) -> None:
+        """Remove what lies under the staging name after an exchange."""
+        try:
+            syscalls.unlink(self.name, dir_fd=self.directory)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self.journal.keep()
 
 
 class Publisher:
@@ -161,7 +172,7 @@ class Publisher:
             except FileExistsError:
                 name = journal.new_stage_name(taken=True)
             else:
-                return Stage(directory, name, fd)
+                return Stage(directory, name, fd, journal)
 
     def set_mode(self, stage: Stage, current: os.stat_result | None, plan: WritePlan) -> int:
         """Give the staged file the mode it shall have."""

@@ -60,12 +60,12 @@ def _recover_one(lookup: Lookup, directory: int, name: str) -> None:
             return
         with os.fdopen(os.dup(fd), "rb") as journal:
             lines = _read_lines(journal.read())
-        if lines and isinstance(lines[0], Header):
-            _Cleaning(lookup, lines[0].token, lines).run()
-        os.unlink(name, dir_fd=directory)
+        if _clear(lookup, lines):
+            os.unlink(name, dir_fd=directory)
+        else:
+            _log.warning("not all a killed store left could be cleared: kept for the next start")
     except OSError:
-        # What cannot be cleared now stays in the journal for the next start.
-        _log.warning("a journal of a killed store could not be worked off", exc_info=True)
+        _log.warning("the journal of a killed store could not be worked off", exc_info=True)
     finally:
         os.close(fd)
 
@@ -89,6 +89,13 @@ def _read_lines(text: bytes) -> list[Line]:
     return lines
 
 
+def _clear(lookup: Lookup, lines: list[Line]) -> bool:
+    """Clear up; whether nothing is left. A journal without a head names nothing."""
+    if not lines or not isinstance(lines[0], Header):
+        return True
+    return _Cleaning(lookup, lines[0].token, lines).run()
+
+
 class _Cleaning:
     """One dead store's things, found and cleared."""
 
@@ -98,12 +105,14 @@ class _Cleaning:
         self._depth_max: Final = lookup.settings.limits.depth_max
         self._directories: Final = [line for line in lines if isinstance(line, Directory)]
         self._swaps: Final = {line.stage: line for line in lines if isinstance(line, Swap)}
+        self._is_clear = True
 
-    def run(self) -> None:
+    def run(self) -> bool:
         moved = [line for line in self._directories if not self._sweep_named(line)]
         if moved:
             # Renamed or removed since: its litter, if any, is somewhere in the tree.
             self._sweep_everything()
+        return self._is_clear
 
     def _sweep_named(self, line: Directory) -> bool:
         """Sweep the directory of that very path, reached without a link; whether it is there."""
@@ -158,13 +167,16 @@ class _Cleaning:
                 elif leads_down(entry):
                     inner.append(entry.name)
         for name in ours:
-            swap = self._swaps.get(name)
-            if swap is None or self._settle(directory, swap):
+            try:
+                if (swap := self._swaps.get(name)) is not None:
+                    self._settle(directory, swap)
                 remove_litter(directory, name)
+            except OSError:
+                self._is_clear = False
         return inner
 
-    def _settle(self, directory: int, swap: Swap) -> bool:
-        """Finish or undo a swap; whether what is now under its staging name may go.
+    def _settle(self, directory: int, swap: Swap) -> None:
+        """Finish or undo a swap: what is then under its staging name may go.
 
         New content there: the swap did not happen, or was undone. The old content, unharmed: it is
         finished. Anything else is foreign and was taken out by us: it goes back, unless someone
@@ -172,28 +184,19 @@ class _Cleaning:
         """
         out = lstat_at(directory, swap.stage)
         if out is None or out.st_ino == swap.new_inode:
-            return True
+            return
         if out.st_ino == swap.old_inode and _hash_at(directory, swap.stage) == swap.old_sha256:
-            return True
+            return
         now = lstat_at(directory, swap.name)
-        try:
-            if now is None:
-                syscalls.rename_new(directory, swap.stage, directory, swap.name)
-            elif now.st_ino == swap.new_inode:
-                syscalls.exchange(directory, swap.stage, directory, swap.name)
-        except OSError:
-            return False
-        return True
+        if now is None:
+            syscalls.rename_new(directory, swap.stage, directory, swap.name)
+        elif now.st_ino == swap.new_inode:
+            syscalls.exchange(directory, swap.stage, directory, swap.name)
 
 
-def _hash_at(directory: int, name: str) -> str | None:
-    try:
-        fd = os.open(name, syscalls.READ_FLAGS | syscalls.O_NOFOLLOW, dir_fd=directory)
-    except OSError:
-        return None
+def _hash_at(directory: int, name: str) -> str:
+    fd = os.open(name, syscalls.READ_FLAGS | syscalls.O_NOFOLLOW, dir_fd=directory)
     try:
         return hash_of(fd, UNSTOPPABLE)
-    except OSError:
-        return None
     finally:
         os.close(fd)

@@ -59,8 +59,10 @@ def _remove_tree(publisher: Publisher, held: Held, found: os.stat_result, stop: 
     try:
         return demolition.run(held.parent, hidden, stop)
     except BaseException:
-        with suppress(OSError):
+        try:
             syscalls.rename_new(held.parent, hidden, held.parent, held.name)
+        except OSError:
+            publisher.journal.keep()
         raise
 
 
@@ -173,10 +175,11 @@ def leads_down(entry: os.DirEntry[str]) -> bool:
 
 
 def remove_litter(directory: int, name: str) -> None:
-    """Remove something of ours, of whatever kind, as far as that is possible."""
-    with suppress(OSError):
-        try:
-            syscalls.unlink(name, dir_fd=directory)
-        except (IsADirectoryError, PermissionError):
-            # Linux says EISDIR of a directory, POSIX and macOS say EPERM.
-            Demolition(ScopedPath(name), None).run(directory, name, UNSTOPPABLE)
+    """Remove something of ours, of whatever kind; one that is gone is fine."""
+    try:
+        syscalls.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        pass
+    except (IsADirectoryError, PermissionError):
+        # Linux says EISDIR of a directory, POSIX and macOS say EPERM.
+        Demolition(ScopedPath(name), None).run(directory, name, UNSTOPPABLE)

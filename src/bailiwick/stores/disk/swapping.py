@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -240,7 +239,7 @@ class Swapper:
             self._put_back(held, stage, out)
             self._publisher.journal.swapped(stage.name)
             raise Raced
-        _remove_stage(stage)
+        stage.clear_name()
 
     def _put_back(self, held: Held, stage: Stage, out: os.stat_result) -> None:
         """Undo a swap so that the newest foreign content ends under the name.
@@ -265,7 +264,7 @@ class Swapper:
             if now is None:
                 return
             if now.st_ino in older:
-                _remove_stage(stage)
+                stage.clear_name()
                 return
             older.add(out.st_ino)
             out = now
@@ -284,12 +283,6 @@ class Swapper:
         syscalls.rename_over(
             stage.name, held.name, src_dir_fd=stage.directory, dst_dir_fd=held.parent
         )
-
-
-def _remove_stage(stage: Stage) -> None:
-    """Remove what lies under the staging name. If that fails, recovery will: it is journalled."""
-    with suppress(OSError):
-        syscalls.unlink(stage.name, dir_fd=stage.directory)
 
 
 def _copy(fd: int, stage: Stage, digest: hashlib._Hash, length: int, stop: Stop) -> int:

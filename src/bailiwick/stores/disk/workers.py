@@ -164,22 +164,29 @@ class Turns:
         if queue is None:
             self._queues[key] = deque()
             return
-        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[None] = loop.create_future()
         queue.append(mine)
+        timer = loop.call_later(self._wait_seconds_max, _expire, mine, key)
         try:
-            await asyncio.wait_for(asyncio.shield(mine), self._wait_seconds_max)
-        except BaseException as error:
-            if mine.done():
+            await mine
+        except asyncio.CancelledError:
+            if not mine.cancelled():
                 self.give_back(key)  # the turn came at the same instant
-            else:
-                queue.remove(mine)
-            if isinstance(error, TimeoutError):
-                raise Busy("others keep writing this file", path=key) from None
             raise
+        finally:
+            timer.cancel()
 
     def give_back(self, key: str) -> None:
         queue = self._queues[key]
-        if queue:
-            queue.popleft().set_result(None)
-        else:
-            del self._queues[key]
+        while queue:
+            next_in_line = queue.popleft()
+            if not next_in_line.done():
+                next_in_line.set_result(None)
+                return
+        del self._queues[key]
+
+
+def _expire(waiting: asyncio.Future[None], key: str) -> None:
+    if not waiting.done():
+        waiting.set_exception(Busy("others keep writing this file", path=key))
