@@ -195,7 +195,7 @@ class Scope:
         return await self._run(
             WRITE, "write_bytes", _new(path, parents),
             lambda call: writing.write_bytes(
-                call, self._ignores, data, writing.plan(self.limits, *how)
+                call, self._ignores, data, writing.plan(self.limits.max_file_bytes, *how)
             ),
             size=_size_of(data),
         )  # fmt: skip
@@ -224,7 +224,7 @@ class Scope:
         return await self._run(
             WRITE, "write_text", _new(path, parents),
             lambda call: writing.write_text(
-                call, self._ignores, text, form, writing.plan(self.limits, *how)
+                call, self._ignores, text, form, writing.plan(self.limits.max_file_bytes, *how)
             ),
             size=_size_of(text),
         )  # fmt: skip
@@ -245,7 +245,7 @@ class Scope:
         return await self._run(
             WRITE, "write_json", _new(path, parents),
             lambda call: writing.write_json(
-                call, self._ignores, value, writing.plan(self.limits, *how)
+                call, self._ignores, value, writing.plan(self.limits.max_file_bytes, *how)
             ),
         )  # fmt: skip
 
@@ -268,7 +268,7 @@ class Scope:
         return await self._run(
             WRITE, "write_stream", _new(path, parents),
             lambda call: writing.write_stream(
-                call, self._ignores, source, writing.plan(self.limits, *how)
+                call, self._ignores, source, writing.plan(self.limits.max_file_bytes, *how)
             ),
         )  # fmt: skip
 
@@ -290,14 +290,14 @@ class Scope:
         return await self._run(
             WRITE, "append", _new(path, parents),
             lambda call: writing.append(
-                call, self._ignores, data, writing.plan(self.limits, *how)
+                call, self._ignores, data, writing.plan(self.limits.max_file_bytes, *how)
             ),
             size=_size_of(data),
         )  # fmt: skip
 
     async def truncate(self, path: PathText, size: int = 0) -> WriteResult:
         """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
-        plan = writing.plan(self.limits, "overwrite", None, None, False, None)
+        plan = writing.plan(self.limits.max_file_bytes, "overwrite", None, None, False, None)
         return await self._run(
             WRITE, "truncate", Target(path, "entry"),
             lambda call: writing.truncate(call, self._ignores, size, plan),

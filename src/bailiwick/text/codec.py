@@ -289,6 +289,10 @@ def form_of_prefix(prefix: bytes, encoding: str | None = None) -> Form:
 
     Raises as `decode` for what is not text so far. Nothing is said of the bytes after ``prefix``.
     """
+    plain = encoding is None and prefix.isascii() and b"\r" not in prefix
+    if plain and not has_binary_bytes(prefix[:TEXT_PROBE_BYTES]):
+        # Most files: known without decoding them.
+        return Form("utf-8", False, "lf" if b"\n" in prefix else "none")
     found, mark_bytes = detect(prefix[:TEXT_PROBE_BYTES], encoding)
     text, _ = decode_beginning(prefix[mark_bytes:], found)
     return Form(found, mark_bytes > 0, line_ending_of(text))

@@ -50,9 +50,8 @@ class Ignores:
 
     def forget(self, path: ScopedPath) -> None:
         """Our own changes show at once: drop what may depend on ``path``."""
-        if path.name in self.names or path.name == "":
-            self._levels.clear()
-            self._marks.clear()
+        if path.endswith(self.names) and path.name in self.names:
+            self.forget_all()
 
     def forget_all(self) -> None:
         """A directory was moved, removed or copied: its ignore files went with it."""

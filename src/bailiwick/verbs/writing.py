@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 
 from bailiwick.errors import (
@@ -23,17 +24,19 @@ from bailiwick.errors import (
     SymlinkEscape,
     escape_for_display,
 )
-from bailiwick.model import Limits, LineEnding, WriteMode, WriteResult
+from bailiwick.model import LineEnding, WriteMode, WriteResult
 from bailiwick.pipeline import Call
 from bailiwick.policy import Allow
 from bailiwick.store import WritePlan, Written
 from bailiwick.text.codec import Form, encode_as, form_for_write, form_of_prefix, line_ending_of
-from bailiwick.verbs.hashing import sha256_of
+from bailiwick.verbs.hashing import INLINE_BYTES_MAX, sha256_inline, sha256_of
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.shaping import check_mode
 
 _FORM_PROBE_BYTES = 64 * 1024
 """How much of the file that is replaced tells its encoding and line ending."""
+
+_LINE_ENDINGS: tuple[LineEnding, ...] = get_args(LineEnding)
 
 _is_sha256 = re.compile(r"[0-9a-f]{64}").fullmatch
 
@@ -59,15 +62,16 @@ How = tuple[WriteMode, str | None, str | None, bool, int | None]
 """How content is published, as a caller says it: what `plan` takes after the limits."""
 
 
+@lru_cache(maxsize=64)
 def plan(
-    limits: Limits,
+    size_max: int,
     mode: WriteMode,
     expected_sha256: str | None,
     expected_version: str | None,
     parents: bool,
     file_mode: int | None,
 ) -> WritePlan:
-    """Check the arguments that say how content is published."""
+    """Check the arguments that say how content is published. The few usual ways are kept."""
     if mode not in ("create", "overwrite", "replace"):
         raise ParseError("mode must be create, overwrite or replace")
     conditional = expected_sha256 is not None or expected_version is not None
@@ -87,18 +91,19 @@ def plan(
         expected_version=expected_version,
         file_mode=file_mode,
         parents=parents,
-        size_max=limits.max_file_bytes,
+        size_max=size_max,
     )
 
 
 async def write_bytes(
     call: Call, ignores: Ignores, data: bytes, plan: WritePlan, form: Form | None = None
 ) -> WriteResult:
-    data = _bytes_of(data)
+    data, handle = _bytes_of(data), call.handle
     _check_size(len(data), call.limits.bytes_call_max, "one call", "use write_stream")
-    await refuse_unwritable(call, plan.mode)
-    sha256 = await sha256_of(data)
-    written = await call.store.write(call.handle, data, sha256, plan)
+    if handle.type != "file" or plan.mode == "create":
+        await refuse_unwritable(call, plan.mode)
+    sha256 = sha256_inline(data) if len(data) <= INLINE_BYTES_MAX else await sha256_of(data)
+    written = await call.store.write(handle, data, sha256, plan)
     return await _published(call, ignores, written, plan.mode, form)
 
 
@@ -106,8 +111,8 @@ async def write_text(
     call: Call, ignores: Ignores, text: str, asked: FormAsked, plan: WritePlan
 ) -> WriteResult:
     _require_text(text)
-    if asked.line_ending not in (None, *get_args(LineEnding)):
-        raise ParseError(f"line_ending must be one of {', '.join(get_args(LineEnding))}")
+    if asked.line_ending is not None and asked.line_ending not in _LINE_ENDINGS:
+        raise ParseError(f"line_ending must be one of {', '.join(_LINE_ENDINGS)}")
     await refuse_unwritable(call, plan.mode)
     form = form_for_write(
         await _form_of(call, asked), encoding=asked.encoding, bom=asked.bom,

@@ -28,7 +28,7 @@ from bailiwick.stores.disk.handles import (
     is_directory,
 )
 from bailiwick.stores.disk.links import check_links_made, check_stays_inside
-from bailiwick.stores.disk.lookup import across_mount, check_filesystem
+from bailiwick.stores.disk.lookup import check_filesystem
 from bailiwick.stores.disk.publishing import Publisher, rename_new
 from bailiwick.stores.disk.reading import check_unchanged
 from bailiwick.stores.disk.removal import remove_litter
@@ -116,7 +116,7 @@ class _Copying:
     def __init__(self, publisher: Publisher, stop: Stop) -> None:
         self._settings: Final = publisher.settings
         self._limits: Final = publisher.settings.limits
-        self._root_dev: Final = publisher.lookup.root.dev
+        self._lookup: Final = publisher.lookup
         self._stop: Final = stop
         self._levels: list[_Level] = []
         self.count = 0
@@ -181,12 +181,9 @@ class _Copying:
             raise ParseError(
                 "the tree is too deep", path=path, details={"limit": self._limits.depth_max}
             )
-        status = os.fstat(original)
-        if status.st_dev == self._root_dev:
-            return
-        if not self._settings.cross_mounts:
-            raise across_mount(path)
-        check_filesystem(original, path)
+        self._lookup.check_mount(original, path)
+        if os.fstat(original).st_dev != self._lookup.root.dev:
+            check_filesystem(original, path)
 
     def _leave(self) -> None:
         """The last child is copied: only now do the directory's own mode and times hold."""
@@ -219,6 +216,7 @@ class _Copying:
             self.link(text, parent, copy_name, path, target)
             return
         check_readable(status, path, self._settings.hardlinks)
+        self._lookup.check_mount(directory, path, name)
         original = os.open(name, syscalls.READ_FLAGS | syscalls.O_NOFOLLOW, dir_fd=directory)
         try:
             self.file(original, parent, copy_name, path)

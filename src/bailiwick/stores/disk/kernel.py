@@ -39,6 +39,7 @@ class KernelLookup(Lookup):
         self._following: Final = syscalls.how(flags, resolve)
         self._following_directory: Final = syscalls.how(flags | syscalls.O_DIRECTORY, resolve)
         self._exact: Final = not self.folds
+        self._crosses: Final = settings.cross_mounts
         self._dev: Final = root.dev
         self._follows: Final = settings.symlinks == "in-root"
         self._explaining: Final = explaining
@@ -65,7 +66,7 @@ class KernelLookup(Lookup):
     def find_entry(self, path: ScopedPath, directory: bool, parents: bool) -> Held:
         """As above, in fewer calls where a plain entry stands in a plain directory."""
         parent_path, slash, name = path.rpartition("/")
-        if directory or not self._exact or "\0" in path or path == ".":
+        if not (self._exact and self._crosses) or directory or "\0" in path or path == ".":
             return super().find_entry(path, directory, parents)
         if slash:
             fd = openat2(self.root.fd, parent_path.encode(), self._strict_directory)

@@ -19,6 +19,7 @@ from bailiwick.errors import (
     ParseError,
     PathNotFound,
     SymlinkEscape,
+    Unsupported,
 )
 from bailiwick.paths import RESERVED_PREFIX, ROOT, ScopedPath, from_parts
 from bailiwick.stores.disk import syscalls
@@ -34,6 +35,10 @@ class Lookup(ABC):
     def __init__(self, root: Root, settings: Settings) -> None:
         self.root = root
         self.settings = settings
+        if not settings.cross_mounts and root.mount is None:
+            raise Unsupported(
+                "this kernel does not tell mounts apart", hint="leave cross_mounts alone"
+            )
         self._retries: Final = settings.limits.busy_retries_max
         # Whether the spelling that found an object may not be its name.
         self.folds: Final = syscalls.may_fold_names(root.fd)
@@ -81,6 +86,7 @@ class Lookup(ABC):
         """The entry ``name``; takes over the descriptor of ``parent``."""
         status = None if missing else lstat_at(parent.fd, name)
         if status is not None:
+            self.check_mount(parent.fd, parent.path.child(name), name)
             if self.folds or status.st_dev != self.root.dev:
                 name = self._spelling(parent, name, status)
             if directory and not is_directory(status):
@@ -164,21 +170,26 @@ class Lookup(ABC):
 
     def check_place(self, held: Held) -> None:
         """Refuse an object on a kernel filesystem, or across a mount where that is refused."""
-        status = held.status
-        if status is None or status.st_dev == self.root.dev:
-            return
-        if not self.settings.cross_mounts:
-            raise across_mount(held.path)
-        if held.fd >= 0:
-            check_filesystem(held.fd, held.path)
+        fd = held.fd
+        if fd >= 0:
+            self.check_mount(fd, held.path)
+            if held.status is not None and held.status.st_dev != self.root.dev:
+                check_filesystem(fd, held.path)
+        elif held.parent >= 0:
+            self.check_mount(held.parent, held.path, held.name)
+
+    def check_mount(self, directory: int, path: ScopedPath, name: str = "") -> None:
+        """Refuse another mount than the root's, where mounts are not crossed."""
+        if not self.settings.cross_mounts and (
+            syscalls.mount_of(directory, name) != self.root.mount
+        ):
+            raise across_mount(path)
 
     # --- canonical names ----------------------------------------------------------------------
 
     def _spelling(self, parent: Held, name: str, status: os.stat_result) -> str:
         """The name an existing entry really has, which may differ in case from the one typed."""
         path = parent.path.child(name)
-        if status.st_dev != self.root.dev and not self.settings.cross_mounts:
-            raise across_mount(path)
         if not self.holds_objects:
             return listed_spelling(parent.fd, name, status)
         fd = os.open(name, syscalls.HOLD_FLAGS, dir_fd=parent.fd)

@@ -42,17 +42,16 @@ def remove_blocking(publisher: Publisher, held: Held, recursive: bool, stop: Sto
             syscalls.unlink(held.name, dir_fd=held.parent)
             return 1
         if recursive:
-            return _remove_tree(publisher, held, found, stop)
+            return _remove_tree(publisher, held, stop)
         stop.commit()
         os.rmdir(held.name, dir_fd=held.parent)
         return 1
 
 
-def _remove_tree(publisher: Publisher, held: Held, found: os.stat_result, stop: Stop) -> int:
-    mount = None if publisher.settings.cross_mounts else publisher.lookup.root.dev
-    if mount is not None and found.st_dev != mount:
-        raise across_mount(held.path)
+def _remove_tree(publisher: Publisher, held: Held, stop: Stop) -> int:
+    publisher.lookup.check_mount(held.parent, held.path, held.name)
     hidden = _hide(publisher, held, stop)
+    mount = None if publisher.settings.cross_mounts else publisher.lookup.root.mount
     demolition = Demolition(held.path, mount)
     if hidden is None:
         return demolition.run(held.parent, held.name, stop)
@@ -118,7 +117,7 @@ class Demolition:
             self._device = device
         elif device != self._device:
             check_filesystem(directory, self._path)
-        if self._mount is not None and device != self._mount:
+        if self._mount not in (None, syscalls.mount_of(directory)):
             raise across_mount(self._path)
 
     def _step(self) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.model import Durability, Hardlinks, KiB, Limits, NewFileMode, Symlinks
+from bailiwick.stores.disk import syscalls
 
 Containment = Literal["auto", "require-kernel", "walk"]
 
@@ -63,12 +64,13 @@ def _one_of(setting: str, value: object, allowed: tuple[str, ...]) -> None:
 class Root:
     """The one descriptor everything starts from, and what is known of it."""
 
-    __slots__ = ("dev", "fd", "status")
+    __slots__ = ("dev", "fd", "mount", "status")
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.status = os.fstat(fd)
         self.dev = self.status.st_dev
+        self.mount = syscalls.mount_of(fd)
 
     def close(self) -> None:
         """Let go. Later uses then fail instead of meeting a descriptor of the same number."""

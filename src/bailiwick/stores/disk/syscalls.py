@@ -202,6 +202,40 @@ def refuses_links(fd: int) -> bool:
     return LINUX and bool(os.fstatvfs(fd).f_flag & _ST_NOSYMFOLLOW)
 
 
+def protects_links() -> bool:
+    """Whether the kernel keeps from following a stranger's link in a directory like /tmp."""
+    try:
+        with open("/proc/sys/fs/protected_symlinks") as setting:
+            return setting.read().strip() != "0"
+    except OSError:
+        return False
+
+
+_AT_SYMLINK_NOFOLLOW: Final = 0x100
+_AT_NO_AUTOMOUNT: Final = 0x800
+_AT_EMPTY_PATH: Final = 0x1000
+_STATX_MNT_ID: Final = 0x1000  # linux/stat.h, since 5.8: stx_mask stands at 0, stx_mnt_id at 144
+
+
+def mount_of(directory: int, name: str = "") -> int | None:
+    """Which mount an object is on, a held one or one name in it; None where that is not told.
+
+    A directory mounted a second time has the same device number, so that alone does not tell.
+    """
+    if not LINUX:
+        return os.stat(name or ".", dir_fd=directory, follow_symlinks=False).st_dev
+    if not hasattr(_libc, "statx"):
+        return None
+    buffer = ctypes.create_string_buffer(256)
+    flags = _AT_SYMLINK_NOFOLLOW | _AT_NO_AUTOMOUNT if name else _AT_EMPTY_PATH
+    if _libc.statx(directory, os.fsencode(name), flags, _STATX_MNT_ID, buffer) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    mask: int = ctypes.c_uint32.from_buffer(buffer).value
+    mount: int = ctypes.c_uint64.from_buffer(buffer, 144).value
+    return mount if mask & _STATX_MNT_ID else None
+
+
 # --- renaming ---------------------------------------------------------------------------------
 
 _LINUX_NOREPLACE: Final = 1

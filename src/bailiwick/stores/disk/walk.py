@@ -26,7 +26,6 @@ from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import Held, same_object
 from bailiwick.stores.disk.lookup import (
     Lookup,
-    across_mount,
     hold,
     links_rejected,
     listed_spelling,
@@ -157,13 +156,12 @@ class _Walk:
         status = os.fstat(fd)
         self._held.append((fd, status))
         self._names.append(component)
-        self._check_mount(status)
+        self._lookup.check_mount(fd, self._path)
+        self._check_device(status)
         return True
 
-    def _check_mount(self, status: os.stat_result) -> None:
+    def _check_device(self, status: os.stat_result) -> None:
         if status.st_dev != self._lookup.root.dev:
-            if not self._lookup.settings.cross_mounts:
-                raise across_mount(self._path)
             self.exact = False
 
     def _splice(self, component: str, status: os.stat_result) -> None:
@@ -199,10 +197,8 @@ class _Walk:
         """As the kernel's fs.protected_symlinks: a stranger's link in a directory like /tmp."""
         directory = self._current_status
         shared = stat_bits.S_ISVTX | stat_bits.S_IWOTH
-        if directory.st_mode & shared == shared and status.st_uid not in (
-            os.geteuid(),
-            directory.st_uid,
-        ):
+        stranger = status.st_uid not in (os.geteuid(), directory.st_uid)
+        if stranger and directory.st_mode & shared == shared and syscalls.protects_links():
             raise PermissionDenied(
                 "another user's link in a shared directory is not followed", path=self._path
             )
@@ -216,7 +212,8 @@ class _Walk:
 
     def _end_at(self, component: str, status: os.stat_result) -> Held | None:
         path = from_parts([*self._names, component])
-        self._check_mount(status)
+        self._lookup.check_mount(self._current, self._path, component)
+        self._check_device(status)
         if self._lookup.holds_objects:
             held = hold(path, os.open(component, syscalls.HOLD_FLAGS, dir_fd=self._current))
             if held.type in ("symlink", "directory"):
