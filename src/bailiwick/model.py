@@ -80,6 +80,9 @@ class Limits(Value, frozen=True, kw_only=True):
     grep_seconds_max: float = 10.0
     """After this a search returns what it has, marked `truncated`."""
 
+    grep_nominate_files_min: int = 256
+    """From so many files on a helper is asked first: starting one costs as much as reading them."""
+
     walk_entries_max: int = 1_000_000
     """Entries one walk visits: a bound on the time of a call on an unbounded tree."""
 

@@ -256,13 +256,14 @@ class Nominates(Protocol):
         word: bool,
         binaries: bool,
         leave_out: tuple[str, ...],
+        file_bytes_max: int | None,
         deadline_s: float,
     ) -> set[ScopedPath] | None:
         """A superset of the files beneath ``directory`` with a match; None where it cannot tell.
 
         Paths are canonical, from the root. With ``binaries`` files that hold a NUL byte are named
         too, so that they can be told apart. ``leave_out`` are directories, relative to
-        ``directory``, not worth entering.
+        ``directory``, not worth entering. Files over ``file_bytes_max`` need not be named.
         """
         ...
 

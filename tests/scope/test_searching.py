@@ -242,7 +242,7 @@ WAYS = (
 
 @pytest.mark.spec("GREP-1", "GREP-3", "TREE-8")
 async def test_leaving_out_the_skips_changes_no_match(opening):
-    async with opening() as fs:
+    async with opening(limits=bailiwick.Limits(grep_nominate_files_min=1)) as fs:
         await plant(fs, NESTED_RULES)
         for asked in WAYS:
             careful = await fs.grep("needle", **asked)
@@ -257,7 +257,8 @@ async def test_leaving_out_the_skips_changes_no_match(opening):
 @pytest.mark.parametrize("report_skipped", [True, False])
 async def test_a_helper_that_nominates_files_changes_no_answer(tmp_path, report_skipped):
     """The helper names what it must and some more; what rules and limits say is still ours."""
-    async with Opener("memory", tmp_path)() as fs:
+    eager = bailiwick.Limits(grep_nominate_files_min=1)
+    async with Opener("memory", tmp_path)(limits=eager) as fs:
         await plant(fs, NESTED_RULES)
         ways = [{"report_skipped": report_skipped, **asked} for asked in WAYS]
         alone = [await fs.grep("needle", **asked) for asked in ways]

@@ -10,6 +10,7 @@ from bailiwick.errors import (
     BailiwickError,
     Busy,
     FileAlreadyExists,
+    FileTooLarge,
     IsADirectory,
     MissingAccess,
     NotARegularFile,
@@ -214,6 +215,11 @@ class _Copy:
     async def _file(self, handle: Handle, entry: Handle, *, parents: bool) -> None:
         here, there = self._here, self._there
         stat = await here.store.stat(handle)
+        if stat.size > there.limits.max_file_bytes:
+            raise FileTooLarge(
+                f"files over {there.limits.max_file_bytes} bytes are not copied here",
+                path=handle.path, details={"limit": there.limits.max_file_bytes},
+            )  # fmt: skip
         plan = WritePlan(
             mode="create", parents=parents, file_mode=stat.mode & 0o777,
             size_max=there.limits.max_file_bytes,

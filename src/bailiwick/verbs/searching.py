@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 
 import msgspec
@@ -156,21 +156,24 @@ class _Search:
 
     async def _candidates(self, top: Handle) -> AsyncIterator[_Candidate]:
         """The files to look into, in the order of paths."""
-        if not self._asked.report_skipped and not self._call.must_decide_below(top.path):
+        if not self._asked.report_skipped and await self._is_large(top):
             nominated = await self._nominate(top, await self._ignored_children(top))
             if nominated is not None:
                 for path in sorted(nominated, key=lambda path: path.parts):
                     if self._is_wanted(path, top.path) and not await self._is_ignored(path, top):
                         yield _Candidate(path, 0)
                 return
-        nomination = asyncio.create_task(self._nominate(top, ()))
+        nominations: list[asyncio.Task[set[ScopedPath] | None]] = []
         try:
-            files = await self._walk(top)
-            nominated = await nomination
+            files = await self._walk(
+                top, lambda: nominations.append(asyncio.create_task(self._nominate(top, ())))
+            )
+            nominated = await nominations[0] if nominations else None
         finally:
-            if not nomination.done():
-                nomination.cancel()
-                await asyncio.wait((nomination,))
+            for nomination in nominations:
+                if not nomination.done():
+                    nomination.cancel()
+                    await asyncio.wait((nomination,))
         for file in files:
             if self._reason is not None:
                 return
@@ -179,9 +182,24 @@ class _Search:
             else:
                 self._files += 1
 
-    async def _walk(self, top: Handle) -> list[_Candidate]:
+    async def _is_large(self, top: Handle) -> bool:
+        """Whether asking a helper first pays, and policy lets its word stand for a walk."""
+        if self._call.must_decide_below(top.path) or not isinstance(self._call.store, Nominates):
+            return False
+        seen, enough = 0, self._call.limits.grep_nominate_files_min
+        walk = Walk(self._call, self._ignores, include_ignored=self._asked.include_ignored)
+        async with aclosing(walk.visits(top)) as visits:
+            async for visit in visits:
+                seen += visit.child.type == "file"
+                if seen >= enough:
+                    return True
+        return False
+
+    async def _walk(self, top: Handle, many: Callable[[], None]) -> list[_Candidate]:
+        """All files that are wanted; calls ``many`` once there are so many that help pays."""
         walk = Walk(self._call, self._ignores, include_ignored=self._asked.include_ignored)
         files: list[_Candidate] = []
+        until_many = self._call.limits.grep_nominate_files_min
         async with aclosing(walk.visits(top)) as visits:
             async for visit in visits:
                 child = visit.child
@@ -194,6 +212,8 @@ class _Search:
                     self._unreadable.append(visit.path)
                 else:
                     files.append(_Candidate(visit.path, child.size))
+                    if len(files) == until_many:
+                        many()
                 if walk.visited % 4_096 == 0 and self._monotonic_ns() >= self._ends_ns:
                     self._stop_late()
                     break
@@ -208,6 +228,7 @@ class _Search:
         return await store.nominate(
             top, asked.pattern, literal=asked.literal, ignore_case=asked.ignore_case,
             word=asked.word, binaries=asked.report_skipped, leave_out=leave_out,
+            file_bytes_max=self._file_bytes_max,
             deadline_s=self._call.limits.grep_seconds_max,
         )  # fmt: skip
 

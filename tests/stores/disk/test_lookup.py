@@ -13,7 +13,6 @@ from bailiwick.errors import (
     NotARegularFile,
     ParseError,
     PathNotFound,
-    PermissionDenied,
     SymlinkEscape,
     Unsupported,
 )
@@ -288,20 +287,23 @@ def test_a_spelling_is_looked_up_in_the_directory_itself(tmp_path):
 
 
 @pytest.mark.spec("LINK-2")
-async def test_a_strangers_link_in_a_shared_directory_is_not_followed(both_places):
-    shared = both_places.root / "shared"
+@pytest.mark.parametrize("protected", [True, False])
+async def test_a_strangers_link_in_a_shared_directory_is_followed_as_the_kernel_would(
+    place, monkeypatch, protected
+):
+    shared = place.root / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
-    (both_places.root / "f").write_bytes(b"x")
+    (place.root / "f").write_bytes(b"x")
     (shared / "l").symlink_to("../f")
     os.chown(shared, 1234, 1234)
     os.lchown(shared / "l", 4321, 4321)
-    fs = both_places.open()
-    with open("/proc/sys/fs/protected_symlinks") as setting:
-        if setting.read().strip() == "0" and both_places.containment == "auto":
-            pytest.skip("this kernel does not protect links")
-    with pytest.raises(PermissionDenied):
-        await fs.read("shared/l")
+    if protected == syscalls.protects_links():
+        kernel_answer = await answer(place.open(), "shared/l")
+        assert kernel_answer == ("permission_denied" if protected else "f")
+    monkeypatch.setattr(syscalls, "protects_links", lambda: protected)
+    walked = await answer(place.open(containment="walk"), "shared/l")
+    assert walked == ("permission_denied" if protected else "f")
 
 
 async def test_a_path_with_a_nul_never_reaches_the_kernel(every_place):
@@ -334,6 +336,42 @@ async def test_a_child_is_one_name_of_its_directory(every_place):
     assert (await fs.store.read(file, 0, 10)).data == b"in d"
     for handle in (file, directory, top):
         handle.close()
+
+
+async def test_a_link_to_a_name_that_is_no_text_is_not_followed(every_place):
+    plant(every_place.root, {os.fsdecode(b"d/\xff"): b"x", "l": os.fsdecode(b"->d/\xff")})
+    fs = every_place.open()
+    with pytest.raises(ParseError):
+        await hold(fs, "l")
+
+
+async def test_an_entry_replaced_while_its_spelling_is_asked_is_asked_again(place, monkeypatch):
+    plant(place.root, {"f": b"x"})
+    monkeypatch.setattr(syscalls, "may_fold_names", lambda _fd: True)
+    fs = place.open()
+    real = syscalls.kernel_name
+    names = iter(["/r/f (deleted)", "/r/f (deleted)"])
+    monkeypatch.setattr(syscalls, "kernel_name", lambda fd: next(names, None) or real(fd))
+    assert await answer(fs, "f", "entry") == "f"
+    monkeypatch.setattr(syscalls, "kernel_name", lambda _fd: "/r/other")
+    with pytest.raises(Busy):
+        await hold(fs, "f", "entry")
+
+
+async def test_parents_made_by_someone_else_meanwhile_are_found(every_place, monkeypatch):
+    fs = every_place.open()
+    finder = fs.store._lookup
+    real = type(finder)._find_deepest
+
+    def make_first(self, path):
+        (every_place.root / "a" / "b").mkdir(parents=True, exist_ok=True)
+        return real(self, path)
+
+    monkeypatch.setattr(type(finder), "_find_deepest", make_first)
+    held = await hold(fs, "a/b/f", "entry", parents=True)
+    assert (held.path, held.missing) == ("a/b/f", ())
+    held.close()
+    assert await fs.make_dir("a/b/c/d", parents=True)
 
 
 async def test_no_lookup_leaves_a_descriptor(every_place):

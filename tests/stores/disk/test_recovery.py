@@ -53,7 +53,8 @@ def directory(place, path="."):
 def swap_line(old_inode, new_inode, path="."):
     return {
         "type": "swap", "directory": path, "name": "f", "stage": STAGE,
-        "old_inode": old_inode, "old_sha256": sha256(OLD), "new_inode": new_inode,
+        "old_inode": old_inode, "old_size": len(OLD), "old_hashed": len(OLD),
+        "old_sha256": sha256(OLD), "new_inode": new_inode,
     }  # fmt: skip
 
 

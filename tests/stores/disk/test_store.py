@@ -167,6 +167,7 @@ async def test_nominated_files_are_named_from_the_root(place):
     fs = place.open()
     held = await hold(fs, "d")
     asked = {"literal": True, "ignore_case": False, "word": False, "deadline_s": 10.0}
+    asked["file_bytes_max"] = None
     if "Nominates" in fs.store.powers:
         found = await fs.store.nominate(held, "needle", binaries=False, leave_out=(), **asked)
         assert found == {"d/hit", "d/e/hit"}

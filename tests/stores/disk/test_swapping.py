@@ -167,7 +167,7 @@ async def test_a_fault_while_verifying_undoes_the_swap(place, monkeypatch):
 
     def failing(*args):
         reads.append(args)
-        if len(reads) == 3:  # old content and its end, then old content once more
+        if len(reads) == 2:  # the old content before the exchange, then once more after it
             raise OSError(errno.EIO, "")
         return real(*args)
 

@@ -233,6 +233,7 @@ class _Copying:
     def file(self, original: int, parent: int, name: str, path: ScopedPath) -> None:
         before = os.fstat(original)
         check_readable(before, path, self._settings.hardlinks)
+        self._check_size(before.st_size, path)
         copy = syscalls.open_at(name, syscalls.STAGE_FLAGS, 0o600, dir_fd=parent)
         try:
             self._copy_bytes(original, copy, path)
@@ -250,13 +251,15 @@ class _Copying:
             if not moved:
                 return
             size += moved
-            if size > self._limits.max_file_bytes:
-                raise FileTooLarge(
-                    f"the file is larger than {self._limits.max_file_bytes} bytes",
-                    path=path,
-                    details={"limit": self._limits.max_file_bytes},
-                )
+            self._check_size(size, path)
             self._stop.check()
+
+    def _check_size(self, size: int, path: ScopedPath) -> None:
+        limit = self._limits.max_file_bytes
+        if size > limit:
+            raise FileTooLarge(
+                f"the file is larger than {limit} bytes", path=path, details={"limit": limit}
+            )
 
 
 _NOT_IN_KERNEL: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBADF)
@@ -270,7 +273,7 @@ def _copy_piece(original: int, copy: int) -> int:
     """
     if hasattr(os, "copy_file_range"):
         try:
-            moved = os.copy_file_range(original, copy, PIECE_BYTES)
+            moved: int = os.copy_file_range(original, copy, PIECE_BYTES)
         except OSError as error:
             if error.errno not in _NOT_IN_KERNEL:
                 raise

@@ -17,25 +17,45 @@ from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import Held, check_readable, lstat_at, same_object, version_of
-from bailiwick.stores.disk.publishing import Publisher
+from bailiwick.stores.disk.publishing import Publisher, too_large
 from bailiwick.stores.disk.workers import Stop
 
 PIECE_BYTES: Final = 1 * MiB
 """Bytes hashed or copied between two looks at a cancellation: a few milliseconds."""
+
+EMPTY_SHA256: Final = hashlib.sha256().hexdigest()
 
 LOCK_POLL_SECONDS: Final = 0.002
 """Between two tries for another process's lock: about the time one durable write takes."""
 
 
 class Current:
-    """The file under a name, open and locked; its hash where that was needed."""
+    """The file under a name, open and locked.
 
-    __slots__ = ("fd", "sha256", "status")
+    ``seal`` notes what it holds, as far as that matters, and `is_unchanged` looks again.
+    """
+
+    __slots__ = ("fd", "hashed", "sha256", "status")
 
     def __init__(self, fd: int, status: os.stat_result) -> None:
         self.fd = fd
         self.status = status
-        self.sha256 = ""
+        self.sha256 = EMPTY_SHA256
+        self.hashed = 0
+
+    def seal(self, sha256: str, hashed: int) -> None:
+        """Its first ``hashed`` bytes have this hash: what comes after them does not matter."""
+        self.sha256 = sha256
+        self.hashed = hashed
+
+    def is_unchanged(self, stop: Stop) -> bool:
+        """Whether it still holds what was sealed, and has not been written to since."""
+        now = os.fstat(self.fd)
+        return (
+            now.st_size == self.status.st_size
+            and now.st_mtime_ns == self.status.st_mtime_ns
+            and hash_of(self.fd, self.hashed, stop) == self.sha256
+        )
 
     def close(self) -> None:
         """Let go of the file and, with it, of its lock."""
@@ -104,19 +124,28 @@ def check_expected(held: Held, current: Current | None, plan: WritePlan, stop: S
         return
     if not plan.conditional:
         return
-    current.sha256 = hash_of(current.fd, stop)
     version = version_of(current.status)
+    size = current.status.st_size
+    if size > plan.size_max:
+        # Larger than anything written here: reading it all to compare could take for ever.
+        if plan.expected_sha256 is not None:
+            raise too_large(plan, held.path)
+    else:
+        current.seal(hash_of(current.fd, size, stop), size)
     wrong_hash = plan.expected_sha256 not in (None, current.sha256)
     wrong_version = plan.expected_version not in (None, version)
     if wrong_hash or wrong_version:
-        raise mismatch(held.path, current.sha256, version)
+        raise mismatch(held.path, current.sha256 if current.hashed == size else None, version)
 
 
-def hash_of(fd: int, stop: Stop) -> str:
-    """The hash of an open file, from its first byte to its last."""
+def hash_of(fd: int, length: int, stop: Stop) -> str:
+    """The hash of the first ``length`` bytes of an open file."""
     digest = hashlib.sha256()
     offset = 0
-    while piece := os.pread(fd, PIECE_BYTES, offset):
+    while offset < length:
+        piece = os.pread(fd, min(PIECE_BYTES, length - offset), offset)
+        if not piece:
+            break
         digest.update(piece)
         offset += len(piece)
         stop.check()
@@ -132,7 +161,7 @@ def missing(path: ScopedPath, plan: WritePlan) -> BailiwickError:
 
 def mismatch(path: ScopedPath, sha256: str | None, version: str | None) -> HashMismatch:
     return HashMismatch(
-        "the content is not what was expected" if sha256 else "there is no such file any more",
+        "the content is not what was expected" if version else "there is no such file any more",
         path=path,
         hint="read it again and decide anew",
         details={"current_sha256": sha256, "current_version": version},
@@ -149,6 +178,8 @@ def mismatch_now(publisher: Publisher, held: Held, plan: WritePlan, stop: Stop) 
     if fd is None:
         return missing(held.path, plan)
     try:
-        return mismatch(held.path, hash_of(fd, stop), version_of(os.fstat(fd)))
+        status = os.fstat(fd)
+        size = min(status.st_size, plan.size_max)
+        return mismatch(held.path, hash_of(fd, size, stop), version_of(status))
     finally:
         os.close(fd)

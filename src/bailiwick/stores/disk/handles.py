@@ -58,31 +58,24 @@ class Held:
     not exist yet. ``parent_path`` is the canonical path of ``parent``.
     """
 
-    __slots__ = (
-        "fd",
-        "missing",
-        "name",
-        "parent",
-        "parent_path",
-        "path",
-        "size",
-        "status",
-        "type",
-    )
-
-    type: EntryType | None
+    __slots__ = ("fd", "missing", "name", "parent", "parent_path", "path", "status")
 
     def __init__(self, path: ScopedPath, status: os.stat_result | None, fd: int) -> None:
         self.path = path
         self.status = status
         self.fd = fd
         self.parent = -1
+
+    @property
+    def type(self) -> EntryType | None:
+        status = self.status
         if status is None:
-            self.type = None
-            self.size = 0
-        else:
-            self.type = TYPE_BY_FORMAT.get(status.st_mode & 0o170000, "other")
-            self.size = status.st_size
+            return None
+        return TYPE_BY_FORMAT.get(status.st_mode & 0o170000, "other")
+
+    @property
+    def size(self) -> int:
+        return 0 if self.status is None else self.status.st_size
 
     def stand_in(
         self, parent: int, name: str, parent_path: str, missing: tuple[str, ...] = ()
@@ -175,7 +168,7 @@ def same_object(a: os.stat_result, b: os.stat_result) -> bool:
 def lstat_at(directory: int, name: str) -> os.stat_result | None:
     """What stands under one name in a held directory, a link not followed; None for nothing."""
     try:
-        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
         return None
 

@@ -42,12 +42,17 @@ class Directory(msgspec.Struct, tag="directory", frozen=True):
 
 
 class Swap(msgspec.Struct, tag="swap", frozen=True):
-    """Two names of a directory about to be exchanged, and what stood under each before."""
+    """Two names of a directory about to be exchanged, and what stood under each before.
+
+    The old content is known by its size and the hash of its first ``old_hashed`` bytes.
+    """
 
     directory: str
     name: str
     stage: str
     old_inode: int
+    old_size: int
+    old_hashed: int
     old_sha256: str
     new_inode: int
 

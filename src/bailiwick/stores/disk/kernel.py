@@ -14,7 +14,7 @@ from bailiwick.errors import Busy, ParseError, from_os_error
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import Held, same_object
-from bailiwick.stores.disk.lookup import Lookup, hold, links_rejected
+from bailiwick.stores.disk.lookup import ELSEWHERE, Lookup, hold, links_rejected
 from bailiwick.stores.disk.settings import Root, Settings
 from bailiwick.stores.disk.syscalls import openat2
 
@@ -72,24 +72,31 @@ class KernelLookup(Lookup):
             fd = openat2(self.root.fd, parent_path.encode(), self._strict_directory)
         else:
             fd, parent_path = os.dup(self.root.fd), "."
-        if fd >= 0:
+        if fd < 0:
+            return super().find_entry(path, directory, parents)
+        status: os.stat_result | None
+        try:
             try:
-                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            except OSError:
-                pass
-            else:
-                # On the root's own filesystem, and so is the directory it stands in.
-                if status.st_dev == self._dev:
-                    held = Held(path, status, -1)
-                    held.stand_in(fd, name, parent_path)
-                    return held
+                status = place = os.lstat(name, dir_fd=fd)
+            except FileNotFoundError:
+                status, place = None, fstat(fd)
+        except BaseException:
             os.close(fd)
-        return super().find_entry(path, directory, parents)
+            raise
+        if place.st_dev != self._dev:
+            os.close(fd)
+            return super().find_entry(path, directory, parents)
+        # On the root's own filesystem: an entry there stands in a directory that is there too.
+        held = Held(path, status, -1)
+        held.stand_in(fd, name, parent_path)
+        return held
 
     def leads_to(self, path: str, status: os.stat_result, sole: bool = False) -> bool:
         fd = openat2(self.root.fd, path.encode(), self._strict)
         if fd < 0:
-            return False
+            if -fd in ELSEWHERE:
+                return False
+            raise OSError(-fd, os.strerror(-fd))
         found = fstat(fd)
         os.close(fd)
         return same_object(found, status) and not (sole and found.st_nlink != 1)

@@ -8,7 +8,9 @@ error on a real path ever changes it.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat as stat_bits
 from abc import ABC, abstractmethod
 from typing import Final
 
@@ -25,6 +27,9 @@ from bailiwick.paths import RESERVED_PREFIX, ROOT, ScopedPath, from_parts
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import Held, is_directory, lstat_at, same_object
 from bailiwick.stores.disk.settings import Root, Settings
+
+ELSEWHERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.EAGAIN)
+"""What a lookup answers when the object is not, or no longer, where it is looked for."""
 
 
 class Lookup(ABC):
@@ -68,12 +73,7 @@ class Lookup(ABC):
         parent_text, _, name = path.rpartition("/")
         missing: tuple[str, ...] = ()
         if parent_text:
-            try:
-                parent = self.find_object(ScopedPath(parent_text), True)
-            except PathNotFound:
-                if not parents:
-                    raise
-                parent, missing = self._find_deepest(ScopedPath(parent_text))
+            parent, missing = self._find_parent(ScopedPath(parent_text), parents)
         else:
             parent = Held(ROOT, self.root.status, os.dup(self.root.fd))
         try:
@@ -84,23 +84,53 @@ class Lookup(ABC):
 
     def _entry_in(self, parent: Held, name: str, missing: tuple[str, ...], directory: bool) -> Held:
         """The entry ``name``; takes over the descriptor of ``parent``."""
-        status = None if missing else lstat_at(parent.fd, name)
-        if status is not None:
-            self.check_mount(parent.fd, parent.path.child(name), name)
-            if self.folds or status.st_dev != self.root.dev:
-                name = self._spelling(parent, name, status)
-            if directory and not is_directory(status):
-                raise NotADirectory("not a directory", path=parent.path.child(name))
         path = parent.path
+        status = None
         if missing:
             path = from_parts((*path.parts, *missing))
+        else:
+            name, status = self._look_at(parent, name)
+        if directory and status is not None and not is_directory(status):
+            raise NotADirectory("not a directory", path=path.child(name))
         held = Held(path.child(name), status, -1)
         held.stand_in(parent.fd, name, parent.path, missing)
         parent.fd = -1
         return held
 
-    def _find_deepest(self, path: ScopedPath) -> tuple[Held, tuple[str, ...]]:
-        """The deepest directory of ``path`` that exists, and the names still missing beneath."""
+    def _look_at(self, parent: Held, name: str) -> tuple[str, os.stat_result | None]:
+        """What stands under a name, and the name it really has."""
+        path = parent.path.child(name)
+        for _ in range(self._retries):
+            status = lstat_at(parent.fd, name)
+            if status is None:
+                return name, None
+            self.check_mount(parent.fd, path, name)
+            if not self.folds and status.st_dev == self.root.dev:
+                return name, status
+            try:
+                found = self._spelling(parent.fd, path, name, status)
+            except FileNotFoundError:
+                continue  # replaced or removed in between
+            if found is not None:
+                return found, status
+        raise Busy("the entry keeps changing", path=path)
+
+    def _find_parent(self, path: ScopedPath, parents: bool) -> tuple[Held, tuple[str, ...]]:
+        """The directory ``path``, or with ``parents`` the deepest there is on the way to it, and
+        the names still missing beneath."""
+        for _ in range(self._retries):
+            try:
+                return self.find_object(path, True), ()
+            except PathNotFound:
+                if not parents:
+                    raise
+            deepest = self._find_deepest(path)
+            if deepest is not None:
+                return deepest
+        raise Busy("the directories on the way keep changing", path=path)
+
+    def _find_deepest(self, path: ScopedPath) -> tuple[Held, tuple[str, ...]] | None:
+        """The same where the last directory is missing; None where one was made meanwhile."""
         parts = path.parts
         for cut in range(len(parts) - 1, -1, -1):
             try:
@@ -111,10 +141,10 @@ class Lookup(ABC):
             if found is None:
                 return held, parts[cut:]
             held.close()
-            if found.st_mode & 0o170000 == 0o120000:
+            if stat_bits.S_ISLNK(found.st_mode):
                 raise PathNotFound("a link on the way leads to nothing", path=path)
-            raise Busy("the directory was made by someone else meanwhile", path=path)
-        raise PathNotFound("the root itself is gone", path=path)
+            return None
+        return None
 
     def check_pinned(self, held: Held) -> None:
         """Raise `Busy` unless the directory an entry stands in is still where it was found.
@@ -177,6 +207,8 @@ class Lookup(ABC):
                 check_filesystem(fd, held.path)
         elif held.parent >= 0:
             self.check_mount(held.parent, held.path, held.name)
+            if held.status is not None and held.status.st_dev != self.root.dev:
+                check_filesystem_at(held.parent, held.name, held.path)
 
     def check_mount(self, directory: int, path: ScopedPath, name: str = "") -> None:
         """Refuse another mount than the root's, where mounts are not crossed."""
@@ -187,24 +219,39 @@ class Lookup(ABC):
 
     # --- canonical names ----------------------------------------------------------------------
 
-    def _spelling(self, parent: Held, name: str, status: os.stat_result) -> str:
-        """The name an existing entry really has, which may differ in case from the one typed."""
-        path = parent.path.child(name)
+    def _spelling(
+        self, parent: int, path: ScopedPath, name: str, status: os.stat_result
+    ) -> str | None:
+        """The name an existing entry really has, which may differ in case from the one typed.
+
+        None where something else stands there by now.
+        """
+        if status.st_dev != self.root.dev:
+            check_filesystem_at(parent, name, path)
         if not self.holds_objects:
-            return listed_spelling(parent.fd, name, status)
-        fd = os.open(name, syscalls.HOLD_FLAGS, dir_fd=parent.fd)
+            return listed_spelling(parent, name, status)
+        fd = os.open(name, syscalls.HOLD_FLAGS, dir_fd=parent)
         try:
-            if status.st_dev != self.root.dev:
-                check_filesystem(fd, path)
             found = syscalls.kernel_name(fd).rpartition("/")[2]
         finally:
             os.close(fd)
         if found == name:
             return name
-        there = lstat_at(parent.fd, found)
-        if there is not None and same_object(there, status):
-            return found
-        raise Busy("the entry was renamed meanwhile", path=path)
+        there = lstat_at(parent, found)
+        return found if there is not None and same_object(there, status) else None
+
+    def check_nameable(self, path: ScopedPath, spelled: ScopedPath) -> None:
+        """Refuse what a link leads to if no caller could name it."""
+        if path.isascii() and RESERVED_PREFIX not in path:
+            return
+        if any(part.startswith(RESERVED_PREFIX) for part in path.parts):
+            raise PathNotFound("no such file or directory", path=spelled)
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise ParseError(
+                "the name of what this leads to is not valid text", path=spelled
+            ) from None
 
     def canonical_path(self, held: Held, spelled: ScopedPath) -> ScopedPath | None:
         """The path of an open object as the kernel knows it; None where it moved meanwhile.
@@ -219,14 +266,8 @@ class Lookup(ABC):
             return ROOT
         if not name.startswith(prefix):
             return None
-        text = name[len(prefix) :]
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ParseError("the name of what this leads to is not valid text") from None
-        path = ScopedPath(text)
-        if any(part.startswith(RESERVED_PREFIX) for part in path.parts):
-            raise PathNotFound("no such file or directory", path=spelled)
+        path = ScopedPath(name[len(prefix) :])
+        self.check_nameable(path, spelled)
         return path
 
 
@@ -255,6 +296,16 @@ def check_filesystem(fd: int, path: ScopedPath) -> None:
     kind = syscalls.KERNEL_FILESYSTEMS.get(syscalls.filesystem_type(fd))
     if kind is not None:
         raise NotARegularFile(f"lies on a kernel filesystem ({kind})", path=path)
+
+
+def check_filesystem_at(directory: int, name: str, path: ScopedPath) -> None:
+    """The same for one name; where there is no O_PATH there are no such filesystems."""
+    if syscalls.O_PATH is not None:
+        fd = os.open(name, syscalls.HOLD_FLAGS, dir_fd=directory)
+        try:
+            check_filesystem(fd, path)
+        finally:
+            os.close(fd)
 
 
 def moved_meanwhile(path: ScopedPath) -> Busy:

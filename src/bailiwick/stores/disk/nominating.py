@@ -31,7 +31,7 @@ def nominate_paths_blocking(
     directory: Held,
     query: Query,
     binaries: bool,
-    leave_out: tuple[str, ...],
+    area: Area,
     deadline_s: float,
     stop: Stop,
 ) -> set[ScopedPath] | None:
@@ -39,7 +39,6 @@ def nominate_paths_blocking(
     ripgrep = _ambient_ripgrep()
     if ripgrep is None:
         return None
-    area = Area(leave_out=leave_out)
     bounds = Bounds(time.monotonic() + deadline_s, lambda: stop.asked)
     fd = directory.open_for_listing()
     try:

@@ -30,7 +30,6 @@ from bailiwick.stores.disk.handles import (
     check_readable,
     lstat_at,
     new_tuple,
-    same_object,
     version_of,
 )
 from bailiwick.stores.disk.journal import Journal
@@ -44,13 +43,14 @@ _REPLACEABLE: Final = (None, "file")
 class Stage:
     """A file being written under a staging name, in the directory an entry is held by."""
 
-    __slots__ = ("directory", "fd", "journal", "name", "status")
+    __slots__ = ("directory", "fd", "journal", "mode", "name", "status")
 
     def __init__(self, directory: int, name: str, fd: int, journal: Journal) -> None:
         self.directory = directory
         self.name = name
         self.fd = fd
         self.journal = journal
+        self.mode = 0o600
         self.status = os.fstat(fd)
 
     def write(self, data: bytes | memoryview) -> None:
@@ -62,17 +62,21 @@ class Stage:
 
     def is_ours(self) -> bool:
         """Whether the staging name still stands for the file that was written."""
-        found = lstat_at(self.directory, self.name)
-        return found is not None and same_object(found, self.status)
+        try:
+            found = os.lstat(self.name, dir_fd=self.directory)
+        except FileNotFoundError:
+            return False
+        return found.st_ino == self.status.st_ino and found.st_dev == self.status.st_dev
 
-    def published(self, created: bool, sha256: str, mode: int) -> Written:
+    def published(self, created: bool, sha256: str) -> Written:
         """What was made of it; the stage is done with."""
         fd, self.fd = self.fd, -1
         try:
             status = os.fstat(fd)
         finally:
             os.close(fd)
-        return new_tuple(Written, (created, status.st_size, sha256, version_of(status), mode))
+        version = version_of(status)
+        return new_tuple(Written, (created, status.st_size, sha256, version, self.mode))
 
     def close(self) -> None:
         fd, self.fd = self.fd, -1
@@ -108,6 +112,7 @@ class Publisher:
         self.modes: Final = modes
         self._durable: Final = lookup.settings.durable
         self._hardlinks: Final = lookup.settings.hardlinks
+        self._retries: Final = lookup.settings.limits.busy_retries_max
 
     # --- the whole of an unconditional write --------------------------------------------------
 
@@ -148,7 +153,7 @@ class Publisher:
                 raise PathNotFound("no such file or directory", path=held.path)
             return None
         try:
-            current = os.stat(held.name, dir_fd=held.parent, follow_symlinks=False)
+            current = os.lstat(held.name, dir_fd=held.parent)
         except FileNotFoundError:
             return None
         if plan.mode == "create":
@@ -174,7 +179,7 @@ class Publisher:
             else:
                 return Stage(directory, name, fd, journal)
 
-    def set_mode(self, stage: Stage, current: os.stat_result | None, plan: WritePlan) -> int:
+    def set_mode(self, stage: Stage, current: os.stat_result | None, plan: WritePlan) -> None:
         """Give the staged file the mode it shall have."""
         if plan.file_mode is not None:
             mode = plan.file_mode & 0o777
@@ -182,9 +187,9 @@ class Publisher:
             mode = current.st_mode & 0o777
         else:
             mode = self.modes.file
-        if mode != 0o600:
+        if mode != stage.mode:
             os.fchmod(stage.fd, mode)
-        return mode
+            stage.mode = mode
 
     def publish(
         self, held: Held, stage: Stage, sha256: str, plan: WritePlan, stop: Stop
@@ -194,30 +199,31 @@ class Publisher:
             self.set_mode(stage, self.check_target(held, plan), plan)
             syscalls.flush(stage.fd)
         self.check_ready(held, stage)
-        for _ in range(self.settings.limits.busy_retries_max):
+        for _ in range(self._retries):
             # The last look: a link or directory put there since is refused. One put there after
             # this line loses its name, but is never written through.
             current = self.check_target(held, plan)
-            mode = self.set_mode(stage, current, plan)
+            self.set_mode(stage, current, plan)
             stop.commit()
             try:
-                self._put(held, stage, current is not None)
+                if held.missing or self._durable:
+                    self._put_durably(held, stage, current is not None)
+                else:
+                    _put(held, stage, current is not None)
             except FileAlreadyExists:
                 stop.take_back()
                 if plan.mode == "create":
                     raise
                 continue  # someone made it in that instant: replace theirs
-            return stage.published(current is None, sha256, mode)
+            return stage.published(current is None, sha256)
         raise Busy("others keep making and removing this file", path=held.path)
 
-    def _put(self, held: Held, stage: Stage, replace: bool) -> None:
+    def _put_durably(self, held: Held, stage: Stage, replace: bool) -> None:
         if held.missing:
             self._put_with_parents(held, stage)
-        elif self._durable:
-            with Flushing(True, stage.directory):
-                _rename(held, stage, replace)
         else:
-            _rename(held, stage, replace)
+            with Flushing(self._durable, stage.directory):
+                _put(held, stage, replace)
 
     def check_ready(self, held: Held, stage: Stage) -> None:
         """The last look at where it goes: the directory has not moved, the staged file is ours.
@@ -264,7 +270,8 @@ class Publisher:
         )
 
 
-def _rename(held: Held, stage: Stage, replace: bool) -> None:
+def _put(held: Held, stage: Stage, replace: bool) -> None:
+    """The instant of publishing."""
     directory = stage.directory
     if replace:
         syscalls.rename_over(stage.name, held.name, src_dir_fd=directory, dst_dir_fd=directory)

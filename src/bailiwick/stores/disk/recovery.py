@@ -185,7 +185,7 @@ class _Cleaning:
         out = lstat_at(directory, swap.stage)
         if out is None or out.st_ino == swap.new_inode:
             return
-        if out.st_ino == swap.old_inode and _hash_at(directory, swap.stage) == swap.old_sha256:
+        if out.st_ino == swap.old_inode and _is_unharmed(directory, swap):
             return
         now = lstat_at(directory, swap.name)
         if now is None:
@@ -194,9 +194,13 @@ class _Cleaning:
             syscalls.exchange(directory, swap.stage, directory, swap.name)
 
 
-def _hash_at(directory: int, name: str) -> str:
-    fd = os.open(name, syscalls.READ_FLAGS | syscalls.O_NOFOLLOW, dir_fd=directory)
+def _is_unharmed(directory: int, swap: Swap) -> bool:
+    """Whether what came out of a swap still has the content it had before."""
+    fd = os.open(swap.stage, syscalls.READ_FLAGS | syscalls.O_NOFOLLOW, dir_fd=directory)
     try:
-        return hash_of(fd, UNSTOPPABLE)
+        return (
+            os.fstat(fd).st_size == swap.old_size
+            and hash_of(fd, swap.old_hashed, UNSTOPPABLE) == swap.old_sha256
+        )
     finally:
         os.close(fd)

@@ -183,7 +183,7 @@ class DiskStore:
     async def read(self, file: Handle, offset: int, length: int) -> Content:
         if self._workers.closed:
             raise closed()
-        held = held_object(file)
+        held = file if type(file) is Held and file.fd >= 0 else held_object(file)
         try:
             content = reading.read_quickly(held, offset, length, self._settings)
             if content is not None:
@@ -219,23 +219,27 @@ class DiskStore:
         word: bool,
         binaries: bool,
         leave_out: tuple[str, ...],
+        file_bytes_max: int | None,
         deadline_s: float,
     ) -> set[ScopedPath] | None:
         held = held_object(directory)
-        if not (self._settings.cross_mounts and self._lookup.holds_objects):
-            return None  # ripgrep would enter what this root does not
+        settings = self._settings
+        if not settings.cross_mounts or settings.hardlinks == "reject":
+            return None  # ripgrep would enter, and read, what this root does not
         from bailiwick.search.grep import compile_query
         from bailiwick.stores.disk.nominating import nominate_paths_blocking
+        from bailiwick.stores.disk.ripgrep import Area
 
         query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
+        area = Area(leave_out=leave_out, file_bytes_max=file_bytes_max)
         return await self._in_thread(
-            held.path, nominate_paths_blocking, held, query, binaries, leave_out, deadline_s
+            held.path, nominate_paths_blocking, held, query, binaries, area, deadline_s
         )
 
     # --- content ------------------------------------------------------------------------------
 
     async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
-        held = held_entry(entry)
+        held = entry if type(entry) is Held and entry.parent >= 0 else held_entry(entry)
         if plan.mode == "replace" or plan.conditional:
             return await self._in_turn(held, self._swapper.write_blocking, held, data, sha256, plan)
         job = self._publisher.write_blocking

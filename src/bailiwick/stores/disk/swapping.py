@@ -27,7 +27,6 @@ from bailiwick.stores.disk.current import (
     PIECE_BYTES,
     Current,
     check_expected,
-    hash_of,
     mismatch_now,
     missing,
     open_current,
@@ -99,7 +98,7 @@ class Swapper:
             if current is not None:
                 check_size(current.status.st_size + len(data), plan, held.path)
                 size = _copy(current.fd, stage, digest, plan.size_max, stop)
-                current.sha256 = digest.hexdigest()
+                current.seal(digest.hexdigest(), size)
             check_size(size + len(data), plan, held.path)
             stage.write(data)
             digest.update(data)
@@ -115,9 +114,9 @@ class Swapper:
         def fill(stage: Stage, current: Current | None, stop: Stop) -> str:
             if current is None:
                 raise PathNotFound("no such file or directory", path=held.path)
-            current.sha256 = hash_of(current.fd, stop)
             digest = hashlib.sha256()
             kept = _copy(current.fd, stage, digest, size, stop)
+            current.seal(digest.hexdigest(), kept)
             os.ftruncate(stage.fd, size)
             _hash_zeros(digest, size - kept, stop)
             return digest.hexdigest()
@@ -185,9 +184,7 @@ class Swapper:
         plan: WritePlan,
         stop: Stop,
     ) -> Written:
-        if not current.sha256:
-            current.sha256 = hash_of(current.fd, stop)
-        mode = self._publisher.set_mode(stage, current.status, plan)
+        self._publisher.set_mode(stage, current.status, plan)
         if self._publisher.settings.durable:
             syscalls.flush(stage.fd)
         self._publisher.check_ready(held, stage)
@@ -196,7 +193,7 @@ class Swapper:
                 self._exchange(held, stage, current, stop)
             else:
                 self._replace(held, stage, current, stop)
-        return stage.published(False, sha256, mode)
+        return stage.published(False, sha256)
 
     def _exchange(self, held: Held, stage: Stage, current: Current, stop: Stop) -> None:
         journal = self._publisher.journal
@@ -206,6 +203,8 @@ class Swapper:
                 name=str(held.name),
                 stage=stage.name,
                 old_inode=current.status.st_ino,
+                old_size=current.status.st_size,
+                old_hashed=current.hashed,
                 old_sha256=current.sha256,
                 new_inode=stage.status.st_ino,
             )
@@ -230,8 +229,7 @@ class Swapper:
         if out is None:
             return  # someone cleared the staging name, which only held what we replaced
         try:
-            same = same_object(out, current.status)
-            same = same and hash_of(current.fd, stop) == current.sha256
+            same = same_object(out, current.status) and current.is_unchanged(stop)
         except BaseException:
             self._put_back(held, stage, out)
             raise
@@ -273,11 +271,7 @@ class Swapper:
     def _replace(self, held: Held, stage: Stage, current: Current, stop: Stop) -> None:
         """The same without an exchange: a look, then a rename, and an instant between."""
         now = lstat_at(held.parent, held.name)
-        if (
-            now is None
-            or not same_object(now, current.status)
-            or hash_of(current.fd, stop) != current.sha256
-        ):
+        if now is None or not same_object(now, current.status) or not current.is_unchanged(stop):
             raise Raced
         stop.commit()
         syscalls.rename_over(

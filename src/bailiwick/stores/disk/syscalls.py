@@ -72,7 +72,7 @@ KERNEL_FILESYSTEMS: Final[dict[int, str]] = {
 }
 
 # Filesystems that never take two spellings for one name.
-_NEVER_FOLDS: Final = {0x9123683E, 0x58465342, 0x794C7630}  # btrfs, xfs, overlayfs
+_NEVER_FOLDS: Final = {0x9123683E, 0x58465342}  # btrfs, xfs
 # These fold only where the kernel was built for it, which it tells in /sys.
 _MAY_FOLD: Final = {0xEF53: "ext4", 0xF2F52010: "f2fs", 0x01021994: "tmpfs"}
 
@@ -223,7 +223,8 @@ def mount_of(directory: int, name: str = "") -> int | None:
     A directory mounted a second time has the same device number, so that alone does not tell.
     """
     if not LINUX:
-        return os.stat(name or ".", dir_fd=directory, follow_symlinks=False).st_dev
+        status = os.lstat(name, dir_fd=directory) if name else os.fstat(directory)
+        return status.st_dev
     if not hasattr(_libc, "statx"):
         return None
     buffer = ctypes.create_string_buffer(256)
@@ -292,9 +293,14 @@ _F_FULLFSYNC: Final = 51  # macOS sys/fcntl.h: fsync there leaves data in the dr
 def flush(fd: int) -> None:
     """Put what was written to ``fd``, a file or a directory, on stable storage."""
     if MACOS:
-        fcntl.fcntl(fd, _F_FULLFSYNC)
-    else:
-        os.fsync(fd)
+        try:
+            fcntl.fcntl(fd, _F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL):
+                raise
+        else:
+            return
+    os.fsync(fd)
 
 
 def try_lock(fd: int) -> bool:

@@ -15,16 +15,16 @@ from typing import Final
 from bailiwick.errors import (
     Busy,
     NotADirectory,
-    PathNotFound,
     PermissionDenied,
     SymlinkEscape,
     TooManyLinks,
     from_os_error,
 )
-from bailiwick.paths import RESERVED_PREFIX, ROOT, ScopedPath, from_parts
+from bailiwick.paths import ROOT, ScopedPath, from_parts
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import Held, same_object
 from bailiwick.stores.disk.lookup import (
+    ELSEWHERE,
     Lookup,
     hold,
     links_rejected,
@@ -43,7 +43,7 @@ class WalkLookup(Lookup):
 
     def find_object(self, path: ScopedPath, directory: bool) -> Held:
         for _ in range(self._retries):
-            walk = _Walk(self, path, follow=self.settings.symlinks == "in-root", hide=True)
+            walk = _Walk(self, path, follow=self.settings.symlinks == "in-root")
             try:
                 held = walk.run(directory)
                 if held is None:
@@ -53,6 +53,7 @@ class WalkLookup(Lookup):
             finally:
                 walk.release()
             try:
+                self.check_nameable(held.path, path)
                 self.check_place(held)
                 if not walk.exact:
                     spelled = self._spelled(held)
@@ -67,11 +68,13 @@ class WalkLookup(Lookup):
         raise Busy("the lookup kept racing with other changes", path=path)
 
     def leads_to(self, path: str, status: os.stat_result, sole: bool = False) -> bool:
-        walk = _Walk(self, ScopedPath(path), follow=False, hide=False)
+        walk = _Walk(self, ScopedPath(path), follow=False)
         try:
             found = walk.run(False)
-        except OSError:
-            return False
+        except OSError as error:
+            if error.errno in ELSEWHERE:
+                return False
+            raise
         finally:
             walk.release()
         if found is None or found.status is None:
@@ -92,9 +95,8 @@ class WalkLookup(Lookup):
 class _Walk:
     """One walk from the root. Holds a descriptor for each directory it stands in."""
 
-    def __init__(self, lookup: WalkLookup, path: ScopedPath, follow: bool, hide: bool) -> None:
+    def __init__(self, lookup: WalkLookup, path: ScopedPath, follow: bool) -> None:
         self._lookup = lookup
-        self._hide_staging = hide
         self._follow = follow
         self._path = path
         self._pending = list(reversed(path.parts))
@@ -125,8 +127,6 @@ class _Walk:
             if component == "..":
                 self._climb()
                 continue
-            if self._hide_staging and component.startswith(RESERVED_PREFIX):
-                raise PathNotFound("no such file or directory", path=self._path)
             status = os.stat(component, dir_fd=self._current, follow_symlinks=False)
             if stat_bits.S_ISLNK(status.st_mode):
                 self._splice(component, status)
