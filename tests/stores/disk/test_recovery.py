@@ -1,5 +1,6 @@
 """What a killed store leaves is cleared by the next, by its journal and by nothing else."""
 
+import errno
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ import textwrap
 
 import pytest
 
-from bailiwick.errors import ParseError
+from bailiwick.errors import IoError, ParseError
 from bailiwick.paths import RESERVED_PREFIX
 from bailiwick.stores.disk import journal as journals
 from bailiwick.stores.disk import syscalls
@@ -387,3 +388,44 @@ async def test_litter_that_could_not_be_cleared_is_left_to_the_next_start(place,
     place.open()
     assert place.tree() == {"f": NEW}
     assert place.journals() == []
+
+
+@pytest.mark.spec("DISK-9")
+async def test_a_line_that_could_not_be_written_whole_is_taken_back(place, monkeypatch):
+    fs = place.open()
+    real, limit = os.write, [5, 5, 10**6, 10**6, 5]
+
+    def short_then_full(fd, data):
+        if b'"type"' not in bytes(data) and b'"pa' not in bytes(data):
+            return real(fd, data)
+        room = limit.pop(0) if limit else 10**6
+        if room < len(data):
+            real(fd, bytes(data)[:room])
+            raise OSError(errno.ENOSPC, "")
+        return real(fd, data)
+
+    monkeypatch.setattr(syscalls, "write", short_then_full)
+    (place.root / "d").mkdir()
+    for path, works in (("f", False), ("f", False), ("f", True), ("d/f", False), ("d/f", True)):
+        try:
+            await fs.write(path, b"x")
+            assert works
+        except IoError:
+            assert not works
+    (journal,) = place.journals()
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [line["type"] for line in lines] == ["journal", "directory", "directory"]
+
+
+async def test_looking_for_moved_litter_enters_no_link(place):
+    (place.root / "gone").mkdir()
+    line = directory(place, "gone")
+    (place.root / "gone").rmdir()
+    (place.root / "out").symlink_to("../outside")
+    (place.outside / STAGE).write_bytes(b"not ours")
+    (place.root / "deep").mkdir()
+    (place.root / "deep" / STAGE).write_bytes(b"ours")
+    leave_journal(place, line)
+    place.open()
+    assert (place.outside / STAGE).exists()
+    assert place.litter() == []

@@ -12,6 +12,7 @@ import stat as stat_bits
 from typing import Final
 
 from bailiwick.errors import (
+    BailiwickError,
     Busy,
     Closed,
     FileAlreadyExists,
@@ -198,7 +199,7 @@ def root_itself(path: ScopedPath) -> PermissionDenied:
     return PermissionDenied("the root itself cannot be changed so", path=path, errno=errno.EPERM)
 
 
-def wrong_type(kind: EntryType | None, path: ScopedPath) -> Exception:
+def wrong_type(kind: EntryType | None, path: ScopedPath) -> BailiwickError:
     """The error for something that is not the directory it should be."""
     if kind is None:
         return PathNotFound("no such file or directory", path=path)

@@ -168,37 +168,21 @@ class Journal:
             old = self._fd, self._name
             self._begin([*self.directories.values(), *self._swaps.values()])
             self._discard(*old)
-        self._append([line])
+        self._size = _append(self._fd, self._size, [line])
 
     def _begin(self, lines: list[Line]) -> None:
         """Make a new journal file, locked before anyone can take it for a dead one."""
         directory = self._place.ambient_make()
         try:
-            while True:
-                name = os.urandom(8).hex() + JOURNAL_SUFFIX
-                flags = syscalls.STAGE_FLAGS | os.O_APPEND
-                fd = syscalls.open_at(name, flags, 0o600, dir_fd=directory)
-                try:
-                    # Recovery in another process may have seen the file first, and removed it.
-                    if syscalls.try_lock(fd) and os.fstat(fd).st_nlink:
-                        break
-                except OSError as error:
-                    # Without locks nobody will take this journal for a dead one either.
-                    if error.errno in syscalls.NO_LOCKS:
-                        break
-                    os.close(fd)
-                    raise
-                os.close(fd)
+            fd, name = _make_locked(directory)
         finally:
             os.close(directory)
-        self._fd, self._name, self._size = fd, name, 0
-        self._append([self._header, *lines])
-
-    def _append(self, lines: list[Line]) -> None:
-        text = b"".join(_encode(line) + b"\n" for line in lines)
-        self._size += len(text)
-        while text:
-            text = text[syscalls.write(self._fd, text) :]
+        try:
+            size = _append(fd, 0, [self._header, *lines])
+        except BaseException:
+            self._discard(fd, name)
+            raise
+        self._fd, self._name, self._size = fd, name, size
 
     def _discard(self, fd: int, name: str) -> None:
         if fd < 0:
@@ -212,3 +196,35 @@ class Journal:
             finally:
                 os.close(directory)
         os.close(fd)
+
+
+def _make_locked(directory: int) -> tuple[int, str]:
+    while True:
+        name = os.urandom(8).hex() + JOURNAL_SUFFIX
+        flags = syscalls.STAGE_FLAGS | os.O_APPEND
+        fd = syscalls.open_at(name, flags, 0o600, dir_fd=directory)
+        try:
+            # Recovery in another process may have seen the file first, and removed it.
+            if syscalls.try_lock(fd) and os.fstat(fd).st_nlink:
+                return fd, name
+        except OSError as error:
+            # Without locks nobody will take this journal for a dead one either.
+            if error.errno in syscalls.NO_LOCKS:
+                return fd, name
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
+def _append(fd: int, size: int, lines: list[Line]) -> int:
+    """Add lines whole, or not at all; the size of the journal then."""
+    text = b"".join(_encode(line) + b"\n" for line in lines)
+    left = memoryview(text)
+    try:
+        while left:
+            left = left[syscalls.write(fd, left) :]
+    except BaseException:
+        with suppress(OSError):
+            os.ftruncate(fd, size)  # half a line would swallow the next one
+        raise
+    return size + len(text)

@@ -97,8 +97,10 @@ class KernelLookup(Lookup):
             if -fd in ELSEWHERE:
                 return False
             raise OSError(-fd, os.strerror(-fd))
-        found = fstat(fd)
-        os.close(fd)
+        try:
+            found = fstat(fd)
+        finally:
+            os.close(fd)
         return same_object(found, status) and not (sole and found.st_nlink != 1)
 
     def _find_spelled(self, held: Held, path: ScopedPath, directory: bool) -> Held:

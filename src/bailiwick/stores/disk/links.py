@@ -73,4 +73,8 @@ def readlink(held: Held) -> str:
             raise ParseError("is not a link", path=held.path) from None
         raise
     check_stays_inside(text, held.path)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ParseError("the text of the link is not valid text", path=held.path) from None
     return text

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from bailiwick.errors import BailiwickError
-from bailiwick.paths import ScopedPath
+from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.current import hash_of
 from bailiwick.stores.disk.handles import lstat_at
@@ -28,7 +28,7 @@ from bailiwick.stores.disk.journal import (
     Swap,
     stage_prefix,
 )
-from bailiwick.stores.disk.lookup import Lookup
+from bailiwick.stores.disk.lookup import Lookup, check_filesystem
 from bailiwick.stores.disk.removal import leads_down, remove_litter
 from bailiwick.stores.disk.workers import UNSTOPPABLE
 
@@ -79,13 +79,11 @@ def _is_dead(fd: int) -> bool:
 
 
 def _read_lines(text: bytes) -> list[Line]:
-    """The lines of a journal; the last may have been cut by the kill, before it took effect."""
+    """The lines of a journal. One that was cut had no effect yet: what it names was not done."""
     lines: list[Line] = []
     for line in text.splitlines():
-        try:
+        with suppress(msgspec.MsgspecError):
             lines.append(_decode(line))
-        except msgspec.MsgspecError:
-            break
     return lines
 
 
@@ -135,26 +133,33 @@ class _Cleaning:
         return True
 
     def _sweep_everything(self) -> None:
+        """Sweep the whole tree, links not followed and kernel filesystems not entered."""
+        stack: list[tuple[int, list[str]]] = []
         try:
-            fd = os.open(".", syscalls.LIST_FLAGS, dir_fd=self._lookup.root.fd)
-        except OSError:
-            return
-        stack = [(fd, self._sweep(fd))]
-        try:
+            self._descend(stack, self._lookup.root.fd, ".")
             while stack:
                 fd, inner = stack[-1]
                 if not inner:
                     os.close(stack.pop()[0])
-                    continue
-                name = inner.pop()
-                if len(stack) >= self._depth_max:
-                    continue
-                with suppress(OSError):
-                    child = os.open(name, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=fd)
-                    stack.append((child, self._sweep(child)))
+                elif len(stack) < self._depth_max:
+                    self._descend(stack, fd, inner.pop())
+                else:
+                    inner.clear()
         finally:
             for fd, _ in stack:
                 os.close(fd)
+
+    def _descend(self, stack: list[tuple[int, list[str]]], parent: int, name: str) -> None:
+        inner: list[str] = []
+        try:
+            fd = os.open(name, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=parent)
+        except OSError:
+            return  # gone, or not ours to look into
+        stack.append((fd, inner))
+        with suppress(OSError):
+            self._lookup.check_mount(fd, ROOT)
+            check_filesystem(fd, ROOT)
+            inner += self._sweep(fd)
 
     def _sweep(self, directory: int) -> list[str]:
         """Clear one directory of what carries the token; the names of its own directories."""

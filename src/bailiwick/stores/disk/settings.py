@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
 
 import msgspec
 
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.model import Durability, Hardlinks, KiB, Limits, NewFileMode, Symlinks
 from bailiwick.stores.disk import syscalls
-
-Containment = Literal["auto", "require-kernel", "walk"]
 
 INLINE_BYTES_MAX = 256 * KiB
 """Up to here a copy to or from the page cache (30 to 60 µs) costs less than a hop to a thread."""

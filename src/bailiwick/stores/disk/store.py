@@ -19,7 +19,7 @@ from bailiwick.errors import (
     Unsupported,
     from_os_error,
 )
-from bailiwick.model import Durability, Hardlinks, Limits, NewFileMode, Stat, Symlinks
+from bailiwick.model import Containment, Durability, Hardlinks, Limits, NewFileMode, Stat, Symlinks
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Children, Content, Handle, Look, WritePlan, Written
 from bailiwick.stores.disk import (
@@ -40,7 +40,7 @@ from bailiwick.stores.disk.lookup import Lookup, check_filesystem
 from bailiwick.stores.disk.modes import NewModes
 from bailiwick.stores.disk.publishing import Publisher
 from bailiwick.stores.disk.recovery import recover
-from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, Containment, Root, Settings
+from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, Root, Settings
 from bailiwick.stores.disk.swapping import Swapper
 from bailiwick.stores.disk.uploads import Upload, gather
 from bailiwick.stores.disk.walk import WalkLookup
