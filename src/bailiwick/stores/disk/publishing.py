@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import stat as stat_bits
+from contextlib import suppress
 from typing import Final
 
 from bailiwick.errors import (
-    BailiwickError,
     Busy,
     FileAlreadyExists,
     FileTooLarge,
@@ -52,6 +52,9 @@ class Stage:
         self.journal = journal
         self.mode = 0o600
         self.status = os.fstat(fd)
+
+    def has_owner_of(self, other: os.stat_result) -> bool:
+        return self.status.st_uid == other.st_uid and self.status.st_gid == other.st_gid
 
     def write(self, data: bytes | memoryview) -> None:
         """Write all of ``data``, however little of it one call takes."""
@@ -160,7 +163,7 @@ class Publisher:
             raise FileAlreadyExists("already exists", path=held.path)
         if current.st_mode & FORMAT_MASK != stat_bits.S_IFREG or current.st_nlink != 1:
             if stat_bits.S_ISLNK(current.st_mode):
-                raise self._link_in_the_way(held)
+                raise _link_in_the_way(held)
             check_readable(current, held.path, self._hardlinks)
         return current
 
@@ -180,7 +183,11 @@ class Publisher:
                 return Stage(directory, name, fd, journal)
 
     def set_mode(self, stage: Stage, current: os.stat_result | None, plan: WritePlan) -> None:
-        """Give the staged file the mode it shall have."""
+        """Give the staged file the mode, and the owner of what it replaces, that it shall have."""
+        if current is not None and not stage.has_owner_of(current):
+            # Best effort: only root may give a file away, and only a member may give it a group.
+            with suppress(OSError):
+                os.fchown(stage.fd, current.st_uid, current.st_gid)
         if plan.file_mode is not None:
             mode = plan.file_mode & 0o777
         elif current is not None:
@@ -251,23 +258,10 @@ class Publisher:
         finally:
             made.close()
 
-    def _link_in_the_way(self, held: Held) -> SymlinkEscape:
-        """Writing through a final link is refused; where it leads is told if that is inside."""
-        hint, details = None, {}
-        try:
-            target = self.lookup.find_object(held.path, False)
-        except (BailiwickError, OSError):
-            pass
-        else:
-            target.close()
-            hint = f"address {target.path} instead"
-            details = {"leads_to": target.path}
-        return SymlinkEscape(
-            "is a link, and writing through one is refused",
-            path=held.path,
-            hint=hint,
-            details=details,
-        )
+
+def _link_in_the_way(held: Held) -> SymlinkEscape:
+    """Where it leads is not said here: a store does not know who may hear it."""
+    return SymlinkEscape("is a link, and writing through one is refused", path=held.path)
 
 
 def _put(held: Held, stage: Stage, replace: bool) -> None:
