@@ -62,10 +62,10 @@ bench: venv ## Measure, and print ratios.
 	$(BIN)/python -m bench
 
 attack: venv ## A live attacker against every verb; TRIES=1000000 for the full figure.
-	$(BIN)/python -m tests.hostile.attack --tries $(TRIES)
+	$(BIN)/python -m tests.hostile.attack --tries $(TRIES) $(if $(JSON),--json $(JSON))
 
 crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
-	$(BIN)/python -m tests.hostile.crash --kills $(KILLS)
+	$(BIN)/python -m tests.hostile.crash --kills $(KILLS) $(if $(JSON),--json $(JSON))
 
 # The lock names versions and hashes only: where they are fetched from is the business of the
 # machine that installs. That is why the header and the index address are left out.
@@ -75,6 +75,9 @@ lock: ## Write the lock file anew, with the newest versions that fit.
 	.venv-lock/bin/uv pip compile pyproject.toml --extra rg --group dev --upgrade \
 	  --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --quiet --output-file $(LOCK)
+	.venv-lock/bin/uv pip compile pyproject.toml bench/requirements-peers.in --extra rg --upgrade \
+	  --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --quiet --output-file bench/requirements-peers.txt
 
 clean: ## Remove everything that can be made again.
-	rm -rf $(VENV) .venv-lock .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-lock .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -15,12 +15,14 @@ Killing a process keeps what the kernel holds, so this says nothing about a powe
 import argparse
 import asyncio
 import hashlib
+import json
 import os
 import random
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import bailiwick
@@ -525,6 +527,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="kill -9 at random instants.")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--json", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     identity = "root" if os.getuid() == 0 else "user"
     # Ended from outside, the wall is still taken down in order.
@@ -541,6 +544,8 @@ def main() -> int:
         f'control, open(path, "w"): {plain["empty"]} empty and {plain["torn"]} torn after'
         f" {plain['kills']} kills"
     )
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     found = faults_of(result)
     print("\n".join(["FAILED", *found]) if found else "0 torn, 0 empty, 0 lost, 0 left behind")
     return 1 if found else 0

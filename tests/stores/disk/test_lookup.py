@@ -17,7 +17,7 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.disk import kernel, lookup, syscalls
+from bailiwick.stores.disk import DiskStore, kernel, lookup, syscalls
 from tests.stores.disk.conftest import WAYS, hold
 
 LAYOUT = {
@@ -388,3 +388,27 @@ async def test_no_lookup_leaves_a_descriptor(every_place):
 
 def test_ways_are_all_there():
     assert WAYS == ("kernel", "walk", "bare")
+
+
+@pytest.mark.spec("DISK-3", "ERR-3")
+async def test_a_link_that_becomes_a_file_under_the_walk_is_looked_up_again(tmp_path, monkeypatch):
+    """A neighbour swaps a link for a file between two calls: EINVAL is no fault of the caller."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "target").write_bytes(b"inside")
+    (tmp_path / "tree" / "name").symlink_to("target")
+    plain_readlink, swapped = os.readlink, []
+
+    def swap_first(path, **options):
+        if path == "name" and not swapped:
+            swapped.append(path)
+            os.unlink(tmp_path / "tree" / "name")
+            (tmp_path / "tree" / "name").write_bytes(b"swapped")
+        return plain_readlink(path, **options)
+
+    store = DiskStore.open(tmp_path / "tree", containment="walk", state_dir=tmp_path / "state")
+    monkeypatch.setattr(os, "readlink", swap_first)
+    handle = await store.resolve(ScopedPath("name"), "object")
+    assert swapped
+    assert (await store.read(handle, 0, 100)).data == b"swapped"
+    handle.close()
+    await store.aclose()

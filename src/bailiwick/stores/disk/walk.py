@@ -129,7 +129,8 @@ class _Walk:
                 continue
             status = os.stat(component, dir_fd=self._current, follow_symlinks=False)
             if stat_bits.S_ISLNK(status.st_mode):
-                self._splice(component, status)
+                if not self._splice(component, status):
+                    return None
             elif stat_bits.S_ISDIR(status.st_mode):
                 if not self._enter(component):
                     return None
@@ -164,8 +165,8 @@ class _Walk:
         if status.st_dev != self._lookup.root.dev:
             self.exact = False
 
-    def _splice(self, component: str, status: os.stat_result) -> None:
-        """Put the text of a link in the place of its name."""
+    def _splice(self, component: str, status: os.stat_result) -> bool:
+        """Put the text of a link in the place of its name; False: it is no link any more."""
         if not self._follow:
             raise links_rejected(self._path)
         if self._hops == KERNEL_LINK_HOPS:
@@ -175,7 +176,12 @@ class _Walk:
             raise SymlinkEscape("links are not followed on this mount", path=self._path)
         if not self._pending:
             self._check_sticky(status)
-        text = os.readlink(component, dir_fd=self._current)
+        try:
+            text = os.readlink(component, dir_fd=self._current)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return False
+            raise
         absolute = text.startswith("/")
         if (absolute or any(mark in text for mark in _MAGIC_TEXT)) and self._on_kernel_filesystem():
             raise SymlinkEscape("a magic link is never followed", path=self._path)
@@ -189,6 +195,7 @@ class _Walk:
         if text.endswith("/"):
             parts.append(".")  # what stands before the slash must be a directory
         self._pending.extend(reversed(parts))
+        return True
 
     def _on_kernel_filesystem(self) -> bool:
         return syscalls.filesystem_type(self._current) in syscalls.KERNEL_FILESYSTEMS

@@ -22,7 +22,6 @@ class File:
     sha256: str
     mode: int
     mtime_ns: int
-    created_ns: int
     version: str
 
 
@@ -30,7 +29,6 @@ class File:
 class Link:
     target: str
     mtime_ns: int
-    created_ns: int
     version: str
 
 
@@ -40,7 +38,6 @@ class Directory:
 
     mode: int
     mtime_ns: int
-    created_ns: int
     version: str
     parent: Directory | None = None
     children: dict[str, Node] = field(default_factory=dict)
