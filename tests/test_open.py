@@ -1,13 +1,17 @@
 """`open` and `open_sync`: places and options, each of which is enforced or refused."""
 
+import math
 import os
 import pathlib
+import re
 
+import msgspec
 import pytest
 
 import bailiwick
 from bailiwick.model import Limits
-from tests.scope.support import Opener
+from tests.scope.every_verb import VERBS, plant_tree
+from tests.scope.support import Opener, place_of
 
 
 @pytest.fixture
@@ -77,7 +81,9 @@ async def test_a_place_that_cannot_be_opened_is_refused_without_its_host_path(pl
         {"access": ["read", "fly"]}, {"access": 5}, {"access": None}, {"mount_point": ""},
         {"mount_point": "relative"}, {"mount_point": "/a/../b"}, {"mount_point": 5},
         {"names": "windows"}, {"limits": {"depth_max": 3}}, {"limits": 5},
-        {"limits": Limits(depth_max=-1)}, {"symlinks": "follow"}, {"symlinks": None},
+        {"limits": Limits(depth_max=-1)}, {"limits": Limits(glob_max=10)},
+        {"limits": Limits(grep_matches_max=10)}, {"limits": Limits(grep_seconds_max=math.nan)},
+        {"limits": Limits(hook_seconds_max=math.inf)}, {"symlinks": "follow"}, {"symlinks": None},
         {"hardlinks": "maybe"}, {"cross_mounts": "no"}, {"containment": "none"},
         {"durability": "none"}, {"new_file_mode": "public"}, {"new_file_mode": 0o4755},
         {"new_file_mode": -1}, {"new_file_mode": True}, {"copy_in": "/tmp"}, {"copy_in": [5]},
@@ -92,6 +98,47 @@ def test_an_option_that_would_not_be_enforced_is_refused(place, options):
         for given in (str(place), "memory:"):
             with pytest.raises(bailiwick.ParseError):
                 way(given, **options)
+
+
+AMOUNTS = [field.name for field in msgspec.structs.fields(Limits) if type(field.default) is int]
+
+
+@pytest.mark.spec("ERR-5")
+@pytest.mark.parametrize("name", AMOUNTS)
+@pytest.mark.parametrize("value", [0, -1, 2**63, True, 1.0, "5", None])
+def test_an_amount_that_no_verb_could_keep_is_refused(name, value):
+    if (name, value) == ("grep_context_max", 0):
+        return  # no lines of context is something to ask for
+    with pytest.raises(bailiwick.ParseError) as refused:
+        bailiwick.open("memory:", limits=Limits(**{name: value}))
+    assert name in refused.value.message
+
+
+@pytest.mark.spec("ERR-5")
+@pytest.mark.parametrize("extreme", ["least", "most"])
+@pytest.mark.parametrize("name", sorted(VERBS))
+async def test_verbs_keep_the_most_extreme_limits(tmp_path, name, extreme):
+    """They succeed or refuse in words of their own; no limit makes one fail at random."""
+    amounts = dict.fromkeys(AMOUNTS, 1 if extreme == "least" else 2**62)
+    own = {"text_read_bytes_max": 8} if extreme == "least" else {"stream_chunk_bytes": 100 << 20}
+    async with Opener("kernel", tmp_path)() as fs:
+        await plant_tree(fs)
+        place = place_of(fs)
+    amounts |= own | {"link_hops_max": Limits().link_hops_max}  # the kernel's, not ours to set
+    async with Opener("kernel", tmp_path)(place=place, limits=Limits(**amounts)) as fs:
+        try:
+            await VERBS[name].call(fs)
+        except (bailiwick.FileTooLarge, bailiwick.ParseError):
+            assert extreme == "least"
+
+
+@pytest.mark.spec("ERR-5")
+@pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(Limits)])
+def test_every_limit_that_can_be_set_is_looked_at(field):
+    """The defaults of `Limits()` do not count: what was set would be ignored."""
+    looked_at = re.compile(rf"(?<!Limits\(\))\.{field}\b").search
+    source = pathlib.Path(bailiwick.__file__).parent
+    assert [path.name for path in source.rglob("*.py") if looked_at(path.read_text())]
 
 
 @pytest.mark.spec("ERR-5")

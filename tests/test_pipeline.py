@@ -111,6 +111,19 @@ async def test_a_grant_on_a_part_reaches_nothing_else(opening):
         assert await snapshot(unruled(fs)) == before
 
 
+@pytest.mark.spec("AUTH-3", "PATH-6")
+async def test_a_link_tells_nothing_of_what_the_grant_does_not_reach(opening):
+    async with opening(path="in") as fs:
+        await plant(unruled(fs), {"in/f": "x", "out/g": "y"})
+        for number, target in enumerate(("g", "none", "g/x", "none/x", "../out/g")):
+            await fs.symlink(f"in/l{number}", f"../out/{target}")
+            for verb in (fs.read_text, fs.exists, fs.stat, fs.files, fs.list):
+                with pytest.raises(bailiwick.MissingAccess):
+                    await verb(f"in/l{number}")
+        await fs.symlink("in/fine", "none")
+        assert await fs.exists("in/fine") is False
+
+
 # --- records -------------------------------------------------------------------------------------
 
 
@@ -222,6 +235,68 @@ async def test_a_record_says_what_was_written(opening):
 
 
 @pytest.mark.spec("AUDIT-1")
+async def test_a_record_never_says_that_something_was_written_that_was_not(opening):
+    async with opening() as fs:
+        sha256 = (await fs.write_bytes("f", b"old")).sha256
+        await fs.edit("f", old="old", new="new", dry_run=True)
+        await fs.edit("f", old="old", new="old")
+        for record in records(fs)[-2:]:
+            assert (record.sha256_before, record.sha256_after, record.bytes) == (
+                sha256, sha256, None,
+            )  # fmt: skip
+        store = fs._pipeline.store
+
+        async def failing(*what):
+            raise bailiwick.IoError("broken")
+
+        store.write = failing
+        with pytest.raises(bailiwick.IoError):
+            await fs.edit("f", old="old", new="new")
+        assert records(fs)[-1].sha256_after is None
+
+
+class FullLedger:
+    """A ledger that cannot record."""
+
+    def append(self, record):
+        raise OSError(28, "No space left on device", "/host/secret/ledger.db")
+
+
+@pytest.mark.spec("AUDIT-1", "PATH-7")
+@every_verb
+async def test_what_cannot_be_recorded_is_not_acknowledged(either, name):
+    async with either() as fs:
+        await plant_tree(fs)
+        seen = []
+        fs._pipeline.changes.subscribe(seen.append)
+        fs._pipeline.ledger = FullLedger()
+        with pytest.raises(bailiwick.IoError) as failed:
+            await VERBS[name].call(fs.with_request("mine"))
+        assert "secret" not in f"{failed.value!r} {failed.value} {failed.value.filename}"
+        assert failed.value.request_id == "mine"
+        assert isinstance(failed.value.__cause__, OSError)
+        assert seen == []
+
+
+@pytest.mark.spec("AUDIT-1", "PATH-7")
+async def test_a_refusal_that_cannot_be_recorded_stays_what_it_is(opening, caplog):
+    async with opening(policy=Rules(deny("kept"))) as fs:
+        await plant(unruled(fs), {"kept": "", "f": ""})
+        fs._pipeline.ledger = FullLedger()
+        for call, error in (
+            (fs.read_text("missing"), bailiwick.PathNotFound),
+            (fs.write_text("kept", "x"), bailiwick.PolicyDenied),
+            (fs.read_text("../out"), bailiwick.PathOutsideWorkspace),
+            (anext(fs.stream("missing")), bailiwick.PathNotFound),
+        ):
+            caplog.clear()
+            with pytest.raises(error) as refused:
+                await call
+            assert "secret" not in str(refused.value)
+            assert "the record could not be written" in caplog.text
+
+
+@pytest.mark.spec("AUDIT-1")
 async def test_a_stream_is_one_record_however_it_ends(opening):
     async with opening(limits=Limits(stream_chunk_bytes=2)) as fs:
         await fs.write_bytes("f", b"123456")
@@ -263,6 +338,27 @@ async def test_who_refused_is_named_only_where_someone_decided(opening):
         with pytest.raises(bailiwick.SymlinkEscape) as refused:
             await fs.write_text("link", "x")
         assert refused.value.decided_by is None
+
+
+@pytest.mark.spec("AUDIT-1", "POL-4")
+async def test_who_refused_a_bulk_change_is_on_record(opening):
+    here, there = Rules(deny("d/kept", access={"read"})), Rules(deny("new/a", access={"write"}))
+    async with opening(policy=there) as fs, opening(policy=here) as source:
+        await plant(unruled(source), {"d/a": "", "d/kept": "", "e/a": ""})
+        await plant(unruled(fs), {"f/a": ""})
+        for call, scopes in (
+            (source.copy("d", "x", recursive=True), [source]),
+            (fs.move("f", "new"), [fs]),
+            (fs.copy("f", "new", recursive=True), [fs]),
+            (fs.copy_from(source, "d", "x", recursive=True), [fs, source]),
+            (fs.copy_from(source, "e", "new", recursive=True), [fs, source]),
+        ):
+            with pytest.raises(bailiwick.PolicyDenied) as refused:
+                await call
+            assert refused.value.decided_by == "deny-rule"
+            for scope in scopes:
+                record = records(scope)[-1]
+                assert (record.outcome, record.policy_source) == ("denied", "deny-rule")
 
 
 # --- one path, whatever it is called --------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import asyncio
 import inspect
+import os
 import pathlib
 import re
+import signal
 import threading
 
 import pytest
@@ -171,3 +173,115 @@ def test_a_portal_closes_once_and_finishes_what_it_runs():
 def test_an_error_inside_the_block_still_closes():
     with pytest.raises(LookupError), bailiwick.open_sync("memory:"):
         raise LookupError
+
+
+def _ends(action, seconds=20):
+    """What ``action`` returned or raised, in a thread: a test that hangs would say nothing."""
+    outcome = []
+
+    def run():
+        try:
+            outcome.append(action())
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert outcome, "it hangs"
+    return outcome[0]
+
+
+@pytest.mark.spec("PY-2", "WRITE-1")
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_scope_is_written_from_its_own_stream(fs, count):
+    """Even so many at once that a shared pool of threads would run out."""
+    data = TREE["file.txt"].encode()
+
+    def upload(number):
+        return fs.write_stream(f"copy{number}", _noting(fs, fs.stream("file.txt")))
+
+    def all_of_them():
+        results = []
+        threads = [
+            threading.Thread(target=lambda n=n: results.append(upload(n)), daemon=True)
+            for n in range(count)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+    assert [result.size for result in _ends(all_of_them)] == [len(data)] * count
+    assert fs.read_bytes("copy0").data == data
+
+
+def _noting(fs, chunks):
+    """A generator that itself asks the scope, for something that is done in a thread."""
+    for chunk in chunks:
+        fs.grep("(x+x+)+y", report_skipped=False)
+        yield chunk
+
+
+@pytest.mark.spec("PY-2", "WRITE-3")
+def test_a_stream_is_let_go_when_the_write_from_it_fails(fs):
+    chunks = fs.stream("file.txt")
+    refused = _ends(lambda: fs.write_stream("dir", chunks))
+    assert isinstance(refused, bailiwick.IsADirectory)
+    with bailiwick.open_sync("memory:", limits=bailiwick.Limits(max_file_bytes=3)) as small:
+        chunks = fs.stream("file.txt")
+        assert isinstance(_ends(lambda: small.write_stream("f", chunks)), bailiwick.FileTooLarge)
+        assert list(chunks) == []
+
+
+@pytest.mark.spec("PY-2")
+def test_a_portal_does_not_wait_for_itself(fs):
+    portal = Portal()
+
+    async def inside():
+        left = SyncScope(fs._scope, portal).stream("file.txt")
+        with pytest.raises(RuntimeError, match="own event loop"):
+            next(left)
+        with pytest.raises(RuntimeError, match="own event loop"):
+            portal.run(asyncio.sleep(0))
+        return "told"
+
+    assert _ends(lambda: portal.run(inside())) == "told"
+    portal.close()
+
+
+@pytest.mark.spec("PY-2", "LIFE-2")
+def test_a_stream_may_be_let_go_on_the_loop_itself(fs):
+    chunks = fs.stream("file.txt")
+    assert next(chunks)
+
+    async def let_go():
+        chunks.close()
+
+    assert _ends(lambda: fs._portal.run(let_go())) is None
+    assert fs.exists("file.txt")
+
+
+@pytest.mark.spec("LIFE-2", "PY-2")
+def test_in_a_forked_child_an_inherited_scope_is_closed(fs):
+    chunks = fs.stream("file.txt")
+    assert next(chunks)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(20)
+            with pytest.raises(bailiwick.Closed):
+                fs.read_text("file.txt")
+            with pytest.raises(bailiwick.Closed):
+                next(chunks)
+            fs._portal.close()
+            with bailiwick.open_sync("memory:") as own:
+                own.write_text("f", "x")
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert b"".join(chunks) == b""
+    assert fs.read_text("file.txt").text == TREE["file.txt"]

@@ -53,7 +53,8 @@ class Record(Value, frozen=True):
 
 
 class Ledger(Protocol):
-    """Where records go. A ledger that raises stops a mutation's acknowledgement."""
+    """Where records go. What a ledger cannot record is not acknowledged: the call that succeeded
+    is an `IoError`. A refusal or failure stays what it is, and the ledger's is logged."""
 
     def append(self, record: Record) -> None: ...
 

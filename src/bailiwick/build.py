@@ -189,9 +189,11 @@ def _check_values(options: Options) -> None:
     """What the types alone do not say."""
     if not isinstance(options.limits, Limits):
         raise ParseError("the option 'limits' takes a bailiwick.Limits")
-    for name in msgspec.structs.fields(Limits):
-        if getattr(options.limits, name.name) < 0:
-            raise ParseError(f"the limit {name.name!r} is negative")
+    for default, largest in (
+        ("glob_default", "glob_max"), ("grep_matches_default", "grep_matches_max"),
+    ):  # fmt: skip
+        if getattr(options.limits, default) > getattr(options.limits, largest):
+            raise ParseError(f"the limit {default!r} is larger than {largest!r}")
     mode = options.new_file_mode
     if isinstance(mode, int) and (isinstance(mode, bool) or not 0 <= mode <= 0o777):
         raise ParseError("the option 'new_file_mode' takes permission bits from 0 to 0o777")

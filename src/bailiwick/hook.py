@@ -80,10 +80,11 @@ class Hooks:
         return interferences, tuple(ran)
 
     async def after(self, context: Context, record: Record) -> None:
+        """Show every hook what became of it. Awaited to its end, cancelled or not."""
         for hook in self._hooks:
             try:
                 await asyncio.wait_for(hook.after(context, record), self._seconds_max)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 _log.warning("after-hook failed", extra={"hook": hook.id}, exc_info=error)
 
 

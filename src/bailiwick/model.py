@@ -7,7 +7,7 @@ are 64 hex digits of SHA-256; times are nanoseconds since 1970; sizes are bytes.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -28,9 +28,21 @@ Durability = Literal["full", "rename"]
 Containment = Literal["auto", "require-kernel", "walk"]
 NewFileMode = Literal["private", "umask"] | int
 
+_AMOUNT_MAX = 2**62
+"""More than there is of anything, and one more of it is still a machine's number."""
+
+Amount = Annotated[int, msgspec.Meta(ge=1, le=_AMOUNT_MAX)]
+"""A limit on how many or how much: of nothing at all there is no use."""
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=365 * 24 * 3600)]
+"""A limit on time. Zero means not to wait."""
+
 
 class Value(msgspec.Struct, frozen=True, gc=False):
-    """The base of every value: immutable, comparable, ready for the wire.
+    """The base of every value: immutable, comparable, and made of what JSON has.
+
+    A path in it is a `ScopedPath`, which is a text but not of the class `str` itself, so encoding a
+    value takes one word more: ``msgspec.json.encode(value, enc_hook=str)``.
 
     Untracked by the garbage collector: a frozen value cannot come to hold itself, and a listing
     makes thousands.
@@ -38,87 +50,88 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 
 
 class Limits(Value, frozen=True, kw_only=True):
-    """Every limit there is, with its reason. Settable per root and per grant."""
+    """Every limit that can be set, with its reason, for a root and for a grant.
 
-    text_read_bytes_max: int = 256 * KiB
-    """What one text read returns: about what a model can use of one answer."""
+    What a field may be stands in its type, and is checked when a place is opened. A default never
+    exceeds the largest amount that can be asked for.
+    """
 
-    text_write_bytes_max: int = 5 * MiB
+    text_read_bytes_max: Annotated[int, msgspec.Meta(ge=8, le=_AMOUNT_MAX)] = 256 * KiB
+    """What one text read returns: about what a model can use of one answer. At least one character
+    of any encoding must fit, or pages would not advance."""
+
+    text_write_bytes_max: Amount = 5 * MiB
     """What one text write or edit takes: far above source files, below a JSON body's 10 MiB."""
 
-    edits_max: int = 1_000
+    edits_max: Amount = 1_000
     """Edits in one call: each of them looks through the whole text."""
 
-    bytes_call_max: int = 100 * MiB
+    bytes_call_max: Amount = 100 * MiB
     """What one call may hold in memory, read or written; more goes by streams."""
 
-    max_file_bytes: int = 1 * GiB
+    max_file_bytes: Amount = 1 * GiB
     """How large a file may become through this scope."""
 
-    list_page_max: int = 2_000
+    list_page_max: Amount = 2_000
     """Entries a page of `list`: a page a person or model can still take in."""
 
-    glob_default: int = 5_000
+    glob_default: Amount = 5_000
     """Matches a `glob`, `find` or `files` returns unless asked for more."""
 
-    glob_max: int = 50_000
+    glob_max: Amount = 50_000
     """The most matches that can be asked for: they are held in memory."""
 
-    grep_matches_default: int = 1_000
-    grep_matches_max: int = 50_000
+    grep_matches_default: Amount = 1_000
+    grep_matches_max: Amount = 50_000
     """Matches a `grep` returns: they are held in memory with their lines."""
 
-    grep_file_bytes_default: int = 10 * MiB
+    grep_file_bytes_default: Amount = 10 * MiB
     """Files larger than this are logs and dumps; they are named in `skipped_paths`."""
 
-    grep_context_max: int = 10
+    grep_context_max: Annotated[int, msgspec.Meta(ge=0, le=_AMOUNT_MAX)] = 10
     """Lines of context on either side of a match."""
 
-    grep_line_characters_max: int = 2_000
+    grep_line_characters_max: Amount = 2_000
     """A longer line is shown around its match: minified files have lines of megabytes."""
 
-    grep_seconds_max: float = 10.0
+    grep_seconds_max: Seconds = 10.0
     """After this a search returns what it has, marked `truncated`."""
 
-    grep_nominate_files_min: int = 256
+    grep_nominate_files_min: Amount = 256
     """From so many files on a helper is asked first: starting one costs as much as reading them."""
 
-    walk_entries_max: int = 1_000_000
+    walk_entries_max: Amount = 1_000_000
     """Entries one walk visits: a bound on the time of a call on an unbounded tree."""
 
-    depth_max: int = 256
+    depth_max: Amount = 256
     """Levels a walk descends: one descriptor is held for each."""
 
-    diff_lines_max: int = 20_000
+    diff_lines_max: Amount = 20_000
     """Lines of a unified diff that is shown; a larger one is summarised."""
 
-    diff_bytes_max: int = 5 * MiB
+    diff_bytes_max: Amount = 5 * MiB
     """Text on either side of a diff: what an edit can produce."""
 
-    link_hops_max: int = 40
+    link_hops_max: Amount = 40
     """Links one lookup follows: the kernel's own number, so that all stores agree."""
 
-    link_text_bytes_max: int = 4_096
+    link_text_bytes_max: Amount = 4_096
     """The text of a link: PATH_MAX."""
 
-    stream_chunk_bytes: int = 256 * KiB
+    stream_chunk_bytes: Annotated[int, msgspec.Meta(ge=1, le=100 * MiB)] = 256 * KiB
     """One chunk of a stream: large enough to amortise a thread hop, small enough to hold many."""
 
-    busy_retries_max: int = 128
+    busy_retries_max: Amount = 128
     """Times a lookup that raced is tried again before it is `busy`; the worst seen was 2."""
 
-    lock_wait_seconds_max: float = 10.0
+    lock_wait_seconds_max: Seconds = 10.0
     """How long a write waits for another writer of the same file before it is `busy`."""
 
-    hook_seconds_max: float = 5.0
+    hook_seconds_max: Seconds = 5.0
     """How long a before-hook may take; a slower one refuses the operation."""
 
-    audit_ring_records: int = 4_096
+    audit_ring_records: Amount = 4_096
     """Records kept in memory for a quick look back."""
-
-    text_probe_bytes: int = 4_096
-    search_probe_bytes: int = 8_192
-    """How much of a file decides whether it is binary, for text calls and for search."""
 
 
 class Stat(Value, frozen=True, kw_only=True):
@@ -132,8 +145,6 @@ class Stat(Value, frozen=True, kw_only=True):
     mtime_ns: int
     version: str
     links: int
-    created_ns: int | None = None
-    mime: str | None = None
     target: str | None = None
 
 
@@ -293,7 +304,9 @@ class EditResult(Value, frozen=True, kw_only=True):
 class DiffResult(Value, frozen=True, kw_only=True):
     """The difference of two texts as a unified diff, or a summary where that is too large.
 
-    ``binary`` content is compared by size and hash; ``text`` then says so in words.
+    Two files are ``equal`` by their bytes, a file and a given text by their text. ``binary``
+    content is compared by size and hash; ``text`` then says so in words, as it does where two files
+    hold the same text in different encodings.
     """
 
     a: str

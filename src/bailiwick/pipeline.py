@@ -9,8 +9,10 @@ handles of its call only; what it visits beyond them (a walk, a search) it must 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Literal, TypeVar
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +24,7 @@ from bailiwick.errors import (
     FileAlreadyExists,
     GrantExpired,
     InternalError,
+    IoError,
     MissingAccess,
     PathNotFound,
     PolicyDenied,
@@ -36,8 +39,10 @@ from bailiwick.hook import Hooks
 from bailiwick.model import Change, EntryType, Limits
 from bailiwick.operations import MOVE, Access, Operation
 from bailiwick.paths import ROOT, PathText, ScopedPath, check_new_name, folded, parse
-from bailiwick.policy import Allow, Ask, Context, Decision, Deny, Hide, Policy
+from bailiwick.policy import Allow, Context, Decision, Deny, Hide, Policy, permits
 from bailiwick.store import Handle, Look, Store
+
+_log = logging.getLogger("bailiwick.pipeline")
 
 Result = TypeVar("Result")
 
@@ -154,6 +159,13 @@ class Call(msgspec.Struct, gc=False):
             self.destination.handle.close()
 
 
+class Missing(msgspec.Struct, Generic[Result], frozen=True):
+    """For a verb to which it is an answer, not a failure, that nothing is there."""
+
+    errors: tuple[type[BailiwickError], ...]
+    answer: Callable[[Call], Result]
+
+
 class Pipeline:
     """The stages that every operation on one root passes."""
 
@@ -170,6 +182,8 @@ class Pipeline:
         self.store = store
         self.policy = policy
         self._always = policy.always
+        # Looked at by every read: whether anything can be hidden from one caller and not another.
+        self.policy_varies = policy.always is None
         self.hooks = hooks
         self.ledger = ledger
         self.changes = changes
@@ -178,7 +192,12 @@ class Pipeline:
         self._under_way = 0
         self._idle: asyncio.Event | None = None
 
-    async def run(self, call: Call, act: Callable[[Call], Awaitable[Result]]) -> Result:
+    async def run(
+        self,
+        call: Call,
+        act: Callable[[Call], Awaitable[Result]],
+        missing: Missing[Result] | None = None,
+    ) -> Result:
         """Admit the call, act, and put it on record: the whole product on one page."""
         self._under_way += 1
         try:
@@ -186,15 +205,33 @@ class Pipeline:
                 await self.admit(call)
                 result = await act(call)
             except BaseException as error:
-                raise await self.failed(call, error) from cause_of(error)
+                if missing is None or not isinstance(error, missing.errors):
+                    raise await self.failed(call, error) from cause_of(error)
+                result = missing.answer(call)
+            # From here to the return nothing can be cancelled: what was done is done, and told.
             record = self.succeeded(call)
             if self.hooks.registered:
                 await self.observed(call, record)
             return result
         finally:
             self._under_way -= 1
-            if self._idle is not None and not self._under_way:
-                self._idle.set()
+            if self._idle is not None:
+                self._rest()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Closing waits for this part of a call that comes and goes: a stream between two chunks
+        waits for its reader, who may never come back."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._rest()
+
+    def _rest(self) -> None:
+        if self._idle is not None and not self._under_way:
+            self._idle.set()
 
     async def aclose(self) -> None:
         """Refuse new calls, wait for those under way, and close the store, which ends streams."""
@@ -204,11 +241,16 @@ class Pipeline:
             await self._idle.wait()
         await self.store.aclose()
 
+    def refuse_closed(self) -> None:
+        """For what goes on after it was admitted, and need not be waited for: streams."""
+        if self.closed:
+            raise Closed("this scope is closed")
+
     async def admit(self, call: Call) -> None:
         """Grant → resolve → policy → hooks: afterwards the call's handles may be acted on."""
         target, destination = call.target, call.destination
         if self.closed:
-            raise Closed("this scope is closed")
+            self.refuse_closed()
         self._check_grant(call.grant, call.operation)
         target.handle = handle = await self._resolve(call, target)
         if destination is not None:
@@ -234,30 +276,51 @@ class Pipeline:
         """Audit → events, once the store has acted."""
         record = self._record(call, "success", None)
         call.close()
-        self.ledger.append(record)
+        try:
+            self.ledger.append(record)
+        except Exception as error:
+            # AUDIT-4 wants a change refused before it is published when it cannot be recorded. A
+            # ledger is only asked afterwards yet, since a record holds the outcome; until there is
+            # a durable one that takes an intent first, what was not recorded is not acknowledged.
+            unrecorded = IoError("it was done, but the record could not be written")
+            unrecorded.request_id = call.request_id
+            raise unrecorded from error
         if call.changes is not None:
             for change in call.changes:
                 self.changes.publish(change)
         return record
 
     async def observed(self, call: Call, record: Record) -> None:
-        """Show the outcome to the hooks, where the call got as far as a policy."""
-        if call.context is not None:
-            await self.hooks.after(call.context, record)
+        """Show the outcome to the hooks, where the call got as far as a policy.
+
+        Not to be cancelled: it would make an outcome that is on record look like another one.
+        """
+        if call.context is not None and self.hooks.registered:
+            await to_the_end(self.hooks.after(call.context, record))
 
     async def failed(self, call: Call, error: BaseException) -> BaseException:
         """Put a refusal, failure or cancellation on record; returns what to raise."""
         call.close()
         if not isinstance(error, Exception):
-            self.ledger.append(self._record(call, "failed", "cancelled"))
+            self._record_failure(self._record(call, "failed", "cancelled"))
             return error
         error = _typed(error)
         error.request_id = call.request_id
+        if error.decided_by is not None:
+            call.policy_source = error.decided_by
         outcome: Outcome = "denied" if isinstance(error, PolicyError) else "failed"
         record = self._record(call, outcome, error.kind)
-        self.ledger.append(record)
+        self._record_failure(record)
         await self.observed(call, record)
         return error
+
+    def _record_failure(self, record: Record) -> None:
+        """What went wrong first is what the caller is told, not what went wrong on recording it."""
+        try:
+            self.ledger.append(record)
+        except Exception as error:
+            extra = {"request_id": record.request_id, "error_kind": record.error_kind}
+            _log.error("the record could not be written", extra=extra, exc_info=error)
 
     def decide(
         self,
@@ -309,47 +372,94 @@ class Pipeline:
                 path, target.look, directory=directory, parents=target.parents
             )
         except BailiwickError:
-            if self._always is None:
-                self._keep_hidden(call, target, path)
+            if self._always is None or reach != ".":
+                await self._keep_secret(call, target, path)
             raise
         if reach != "." and not handle.path.lies_in(reach):
             handle.close()
             raise _beyond_the_grant(path)
         return handle
 
-    def _keep_hidden(self, call: Call, target: Target, path: ScopedPath) -> None:
-        """Why a lookup failed may tell what stands at a hidden name: then nothing was found."""
-        place = ROOT
-        for name in path.parts:
+    async def _keep_secret(self, call: Call, target: Target, path: ScopedPath) -> None:
+        """Why a lookup failed tells what stands on its way, which may be no business of the caller.
+
+        So the way is gone again: where it comes by a hidden name, nothing was found, and where it
+        leaves what the grant reaches, that is said, whatever stands there.
+        """
+        reach = call.grant.path
+        access = call.access_there if target is call.destination else call.operation.access
+        async with aclosing(self._way(path, target.look, call.limits.link_hops_max)) as way:
+            async for place in way:
+                if not place.lies_in(reach) and not reach.lies_in(place):
+                    raise _beyond_the_grant(path)
+                if self._always is None:
+                    decision = self._judge(self._context_of(call, place, None, access))
+                    if isinstance(decision, Hide):
+                        self.obey(call, decision, target)
+
+    async def _way(
+        self, path: ScopedPath, look: Look, hops_max: int
+    ) -> AsyncGenerator[ScopedPath, None]:
+        """Every place a lookup comes by: links followed, and from what is missing on as spelled."""
+        place, ahead, hops = ROOT, list(reversed(path.parts)), 0
+        while ahead:
+            name = ahead.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                if place.is_root:
+                    return
+                place = place.parent
+                continue
             place = place.child(name)
-            decision = self._judge(self._context_of(call, place, None, call.access_there))
-            if isinstance(decision, Hide):
-                self.obey(call, decision, target, path)
+            yield place
+            if look == "entry" and not ahead:
+                return
+            text = await self._link_at(place)
+            if text is None:
+                continue
+            hops += 1
+            if hops > hops_max:
+                return
+            await asyncio.sleep(0)  # a long chain of long links is slow to follow
+            ahead.extend(reversed(text.split("/")))
+            place = ROOT if text.startswith("/") else place.parent
+
+    async def _link_at(self, place: ScopedPath) -> str | None:
+        """The text of the link at a place, if there is one that can be followed."""
+        try:
+            entry = await self.store.resolve(place, "entry")
+        except BailiwickError:
+            return None
+        try:
+            return await self.store.readlink(entry) if entry.type == "symlink" else None
+        except BailiwickError:
+            return None
+        finally:
+            entry.close()
 
     def obey(
         self, call: Call, decision: Decision, target: Target, path: ScopedPath | None = None
     ) -> None:
         """Go on or raise, as was decided about ``path`` or what the target was resolved to."""
         call.policy_source = decision.source
-        if isinstance(decision, Allow):
+        if isinstance(decision, Allow) or permits(decision):
             return
-        if path is None:
-            path = target.handle.path if target.handle is not None else ROOT
         if isinstance(decision, Hide):
+            # By the name the caller gave: the canonical one would tell where their link leads.
+            path = path or named(call, target)
             if target.creates:
                 raise PolicyDenied("a rule keeps this name", path=path, decided_by=decision.source)
             raise PathNotFound("no such file or directory", path=path)
+        if path is None:
+            path = target.handle.path if target.handle is not None else ROOT
         if isinstance(decision, Deny):
             raise PolicyDenied(decision.reason, path=path, decided_by=decision.source)
-        self._ask(decision, path)
-
-    def _ask(self, decision: Ask, path: ScopedPath) -> None:
-        """Nobody can be asked yet, so the rule's default holds at once."""
-        if decision.default != "allow":
-            raise ApprovalDenied(
-                "this needs a person's approval and nobody can be asked",
-                path=path, decided_by=decision.source,
-            )  # fmt: skip
+        # Nobody can be asked yet, so the rule's default held at once.
+        raise ApprovalDenied(
+            "this needs a person's approval and nobody can be asked",
+            path=path, decided_by=decision.source,
+        )  # fmt: skip
 
     async def _check_new_names(self, call: Call, target: Target) -> None:
         """A name about to be made is held to more than one that exists already."""
@@ -423,6 +533,29 @@ class Pipeline:
         )  # fmt: skip
 
 
+def named(call: Call, target: Target) -> ScopedPath:
+    """The place a target names, as the caller spells it."""
+    root = call.grant.root
+    return parse(target.text, root.mount_point, root.names).path
+
+
+async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await work that must be finished. A cancellation that comes meanwhile is delivered at the
+    next await of the task, as one that comes too late for a store to obey."""
+    task, late = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            late = True
+    caller = asyncio.current_task()
+    if late and caller is not None:
+        caller.uncancel()
+        caller.cancel()
+    if not task.cancelled():
+        task.result()
+
+
 def _beyond_the_grant(path: ScopedPath) -> MissingAccess:
     return MissingAccess("the grant does not reach this path", path=path)
 
@@ -431,7 +564,12 @@ def _recorded_path(target: Target) -> str:
     handle = target.handle
     if handle is not None:
         return handle.path
-    return escape_for_display(str(target.text)[:_ASKED_CHARACTERS_MAX])
+    text = target.text
+    try:
+        asked = text if isinstance(text, str) else str(text)
+    except Exception:  # whatever a caller passes for a path, its refusal is on record
+        asked = f"<{type(text).__name__}>"
+    return escape_for_display(asked[:_ASKED_CHARACTERS_MAX])
 
 
 def _typed(error: Exception) -> BailiwickError:

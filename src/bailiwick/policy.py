@@ -63,6 +63,13 @@ class Hide(Value, frozen=True):
 Decision = Allow | Deny | Ask | Hide
 
 
+def permits(decision: Decision) -> bool:
+    """Whether an operation may go on. Nobody can be asked yet, so an `Ask` is its default."""
+    return isinstance(decision, Allow) or (
+        isinstance(decision, Ask) and decision.default == "allow"
+    )
+
+
 class Policy(Protocol):
     """Decides. Must not raise: a policy that does refuses the operation."""
 

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import threading
+import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
@@ -34,6 +35,7 @@ class Portal:
 
     _shared: ClassVar[Portal | None] = None
     _sharing: ClassVar[threading.Lock] = threading.Lock()
+    _all: ClassVar[weakref.WeakSet[Portal]] = weakref.WeakSet()
 
     def __init__(self) -> None:
         self._borrowers = 0
@@ -42,6 +44,7 @@ class Portal:
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="bailiwick-portal", daemon=True)
         self._thread.start()
+        Portal._all.add(self)
 
     @classmethod
     def borrow(cls) -> Portal:
@@ -64,12 +67,24 @@ class Portal:
 
     @classmethod
     def forget_after_fork(cls) -> None:
-        """A forked child has the portal's memory but not its thread: it needs another."""
+        """A forked child has the portals' memory but not their threads: all are closed there."""
         cls._shared = None
         cls._sharing = threading.Lock()
+        for portal in cls._all:
+            portal._lock = threading.Lock()  # another thread may have held it
+            portal._closed = True
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run to the end and return the result. An interrupt cancels the coroutine first."""
+        """Run to the end and return the result. An interrupt cancels the coroutine first.
+
+        Raises `RuntimeError` on the portal's own thread, which would wait for itself forever.
+        """
+        if self.is_here:
+            coroutine.close()
+            raise RuntimeError(
+                "a blocking scope was called on its own event loop, which would never end: "
+                "call it from another thread"
+            )
         with self._lock:
             if self._closed:
                 coroutine.close()
@@ -80,6 +95,19 @@ class Portal:
         except BaseException:
             future.cancel()
             raise
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling thread is the portal's own."""
+        return threading.current_thread() is self._thread
+
+    def end(self, chunks: AsyncGenerator[bytes, None]) -> None:
+        """Close a stream that was begun here, from whatever thread lets go of it."""
+        if self.is_here:  # as when it is collected there: this thread cannot wait for itself
+            self._loop.create_task(_close(chunks))
+            return
+        with contextlib.suppress(Closed):  # a closed portal has ended the stream already
+            self.run(_close(chunks))
 
     def close(self) -> None:
         """Wait for what other threads run here, then end the loop. Closing twice does nothing."""
@@ -167,8 +195,7 @@ class SyncScope:
             while (chunk := self._portal.run(_next(chunks))) is not None:
                 yield chunk
         finally:
-            with contextlib.suppress(Closed):  # a closed portal has ended the stream already
-                self._portal.run(chunks.aclose())
+            self._portal.end(chunks)
 
     read_bytes = _blocking(Scope.read_bytes)
     read_text = _blocking(Scope.read_text)
@@ -209,10 +236,15 @@ class SyncScope:
         parents: bool = False,
     ) -> ChangeResult:
         """Copy from another scope into this one; the grants and policies of both apply."""
+        source = other._scope if isinstance(other, SyncScope) else other
         return self._portal.run(
-            self._scope.copy_from(other._scope, path, to, recursive=recursive, parents=parents)
+            self._scope.copy_from(source, path, to, recursive=recursive, parents=parents)
         )
 
 
 async def _next(chunks: AsyncGenerator[bytes, None]) -> bytes | None:
     return await anext(chunks, None)
+
+
+async def _close(chunks: AsyncGenerator[bytes, None]) -> None:
+    await chunks.aclose()

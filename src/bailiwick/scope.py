@@ -11,6 +11,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
+from bailiwick import operations
+from bailiwick.errors import ParseError
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.model import (
     BytesRead,
@@ -30,22 +34,7 @@ from bailiwick.model import (
     WriteMode,
     WriteResult,
 )
-from bailiwick.operations import (
-    COPY,
-    COPY_DESTINATION,
-    COPY_IN_DESTINATION,
-    COPY_SOURCE,
-    DELETE,
-    EDIT,
-    LIST,
-    METADATA,
-    MOVE,
-    READ,
-    SEARCH,
-    WRITE,
-    Access,
-    Operation,
-)
+from bailiwick.operations import Access, Operation
 from bailiwick.paths import PathText
 from bailiwick.pipeline import Call, Pipeline, Target
 from bailiwick.verbs import (
@@ -59,6 +48,7 @@ from bailiwick.verbs import (
     shaping,
     writing,
 )
+from bailiwick.verbs.arguments import an_int, check_all, check_request_id, checking, plan, size_of
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.writing import ByteSource
 
@@ -115,7 +105,11 @@ class Scope:
         return f"<Scope {self.root} for {self.subject}>"
 
     def with_request(self, request_id: str) -> Scope:
-        """The same scope, whose results, errors and records carry ``request_id``."""
+        """The same scope, whose results, errors and records carry ``request_id``.
+
+        An id is 1 to 128 printable characters.
+        """
+        check_request_id(request_id)
         return Scope(
             self._pipeline, self.grant, ignores=self._ignores, front=self._front,
             request_id=request_id, copy_in_scopes=self._copy_in_scopes,
@@ -134,7 +128,7 @@ class Scope:
     ) -> BytesRead:
         """The bytes of a file, or of a range of it; at most 100 MiB a call."""
         return await self._run(
-            READ, "read_bytes", Target(path, "object"),
+            operations.READ, "read_bytes", Target(path, "object"),
             lambda call: reading.read_bytes(call, offset, length),
         )  # fmt: skip
 
@@ -156,13 +150,15 @@ class Scope:
         """
         asked = reading.TextAsked(line, limit, tail, cursor, encoding)
         return await self._run(
-            READ, "read_text", Target(path, "object"),
+            operations.READ, "read_text", Target(path, "object"),
             lambda call: reading.read_text(call, self._ignores, asked),
         )  # fmt: skip
 
     async def read_json(self, path: PathText) -> JsonRead:
         """A JSON document. Invalid JSON is `ParseError` with line and column."""
-        return await self._run(READ, "read_json", Target(path, "object"), reading.read_json)
+        return await self._run(
+            operations.READ, "read_json", Target(path, "object"), reading.read_json
+        )
 
     def stream(
         self, path: PathText, offset: int = 0, length: int | None = None
@@ -171,7 +167,9 @@ class Scope:
 
         The file is opened at the first chunk; close the iterator if you stop early.
         """
-        return reading.stream(self._call(READ, "stream", Target(path, "object")), offset, length)
+        return reading.stream(
+            self._call(operations.READ, "stream", Target(path, "object")), offset, length
+        )
 
     # Writing
 
@@ -193,11 +191,9 @@ class Scope:
         """
         how = mode, expected_sha256, expected_version, parents, file_mode
         return await self._run(
-            WRITE, "write_bytes", _new(path, parents),
-            lambda call: writing.write_bytes(
-                call, self._ignores, data, writing.plan(self.limits.max_file_bytes, *how)
-            ),
-            size=_size_of(data),
+            operations.WRITE, "write_bytes", _new(path, parents),
+            lambda call: writing.write_bytes(call, self._ignores, data, plan(self.limits, how)),
+            None, size_of(data),
         )  # fmt: skip
 
     async def write_text(
@@ -222,11 +218,11 @@ class Scope:
         how = mode, expected_sha256, expected_version, parents, file_mode
         form = writing.FormAsked(encoding, bom, line_ending)
         return await self._run(
-            WRITE, "write_text", _new(path, parents),
+            operations.WRITE, "write_text", _new(path, parents),
             lambda call: writing.write_text(
-                call, self._ignores, text, form, writing.plan(self.limits.max_file_bytes, *how)
+                call, self._ignores, text, form, plan(self.limits, how, form)
             ),
-            size=_size_of(text),
+            None, size_of(text),
         )  # fmt: skip
 
     async def write_json(
@@ -243,10 +239,8 @@ class Scope:
         """Write a JSON document: two spaces, keys in the order given, a newline at the end."""
         how = mode, expected_sha256, expected_version, parents, file_mode
         return await self._run(
-            WRITE, "write_json", _new(path, parents),
-            lambda call: writing.write_json(
-                call, self._ignores, value, writing.plan(self.limits.max_file_bytes, *how)
-            ),
+            operations.WRITE, "write_json", _new(path, parents),
+            lambda call: writing.write_json(call, self._ignores, value, plan(self.limits, how)),
         )  # fmt: skip
 
     async def write_stream(
@@ -266,10 +260,8 @@ class Scope:
         """
         how = mode, expected_sha256, expected_version, parents, file_mode
         return await self._run(
-            WRITE, "write_stream", _new(path, parents),
-            lambda call: writing.write_stream(
-                call, self._ignores, source, writing.plan(self.limits.max_file_bytes, *how)
-            ),
+            operations.WRITE, "write_stream", _new(path, parents),
+            lambda call: writing.write_stream(call, self._ignores, source, plan(self.limits, how)),
         )  # fmt: skip
 
     async def append(
@@ -288,19 +280,16 @@ class Scope:
         """
         how: writing.How = "overwrite", expected_sha256, expected_version, parents, file_mode
         return await self._run(
-            WRITE, "append", _new(path, parents),
-            lambda call: writing.append(
-                call, self._ignores, data, writing.plan(self.limits.max_file_bytes, *how)
-            ),
-            size=_size_of(data),
+            operations.WRITE, "append", _new(path, parents),
+            lambda call: writing.append(call, self._ignores, data, plan(self.limits, how)),
+            None, size_of(data),
         )  # fmt: skip
 
     async def truncate(self, path: PathText, size: int = 0) -> WriteResult:
         """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
-        plan = writing.plan(self.limits.max_file_bytes, "overwrite", None, None, False, None)
         return await self._run(
-            WRITE, "truncate", Target(path, "entry"),
-            lambda call: writing.truncate(call, self._ignores, size, plan),
+            operations.WRITE, "truncate", Target(path, "entry"),
+            lambda call: writing.truncate(call, self._ignores, size, plan(self.limits)), size=size,
         )  # fmt: skip
 
     async def edit(
@@ -320,11 +309,13 @@ class Scope:
         bytes outside them stay as they are. An edit is a compare-and-swap on what it read.
         """
         return await self._run(
-            EDIT, "edit", Target(path, "entry"),
+            operations.EDIT, "edit", Target(path, "entry"),
             lambda call: editing.edit(
                 call, self._ignores, editing.collect(edits, old, new, replace_all),
                 expected_sha256, dry_run,
             ),
+            edits=edits, old=old, new=new, replace_all=replace_all,
+            expected_sha256=expected_sha256, dry_run=dry_run,
         )  # fmt: skip
 
     # Looking
@@ -339,8 +330,9 @@ class Scope:
     ) -> Page:
         """One page of a directory, sorted by name; at most 2,000 entries."""
         return await self._run(
-            LIST, "list", Target(path, "object"),
+            operations.LIST, "list", Target(path, "object"),
             lambda call: listing.list_page(call, self._ignores, cursor, limit, include_ignored),
+            cursor=cursor, limit=limit, include_ignored=include_ignored,
         )  # fmt: skip
 
     async def find(
@@ -367,16 +359,23 @@ class Scope:
             size_max=size_max, modified_after_ns=modified_after_ns, limit=limit,
             include_ignored=include_ignored,
         )  # fmt: skip
+        given = msgspec.structs.asdict(asked)
+        if pattern is None:
+            del given["pattern"]
         return await self._run(
-            LIST, "find", Target(path, "object"),
-            lambda call: finding.find(call, self._ignores, asked),
+            operations.LIST, "find", Target(path, "object"),
+            lambda call: finding.find(call, self._ignores, asked), **given,
         )  # fmt: skip
 
     async def files(
         self, prefix: PathText = ".", *, limit: int | None = None, include_ignored: bool = False
     ) -> Found:
         """All files beneath a directory, flat; nothing where the directory is missing."""
-        call = self._call(LIST, "files", Target(prefix, "object"))
+        call = self._call(operations.LIST, "files", Target(prefix, "object"))
+        try:
+            check_all({"limit": limit, "include_ignored": include_ignored})
+        except ParseError as error:
+            raise await self._pipeline.failed(call, error) from None
         return await finding.files(call, self._ignores, limit, include_ignored)
 
     async def glob(
@@ -393,8 +392,9 @@ class Scope:
         directories, also none.
         """
         return await self._run(
-            LIST, "glob", Target(base, "object"),
+            operations.LIST, "glob", Target(base, "object"),
             lambda call: finding.glob(call, self._ignores, pattern, limit, include_ignored),
+            pattern=pattern, limit=limit, include_ignored=include_ignored,
         )  # fmt: skip
 
     async def grep(
@@ -425,36 +425,39 @@ class Scope:
             report_skipped=report_skipped,
         )  # fmt: skip
         return await self._run(
-            SEARCH, "grep", Target(path, "object"),
+            operations.SEARCH, "grep", Target(path, "object"),
             lambda call: searching.grep(call, self._ignores, asked),
+            **msgspec.structs.asdict(asked),
         )  # fmt: skip
 
     async def stat(self, path: PathText) -> Stat:
         """What is known of the object; a link is followed."""
-        return await self._run(METADATA, "stat", Target(path, "object"), shaping.stat)
+        return await self._run(operations.METADATA, "stat", Target(path, "object"), shaping.stat)
 
     async def lstat(self, path: PathText) -> Stat:
         """What is known of the entry itself; a link is not followed."""
-        return await self._run(METADATA, "lstat", Target(path, "entry"), shaping.stat)
+        return await self._run(operations.METADATA, "lstat", Target(path, "entry"), shaping.stat)
 
     async def exists(self, path: PathText) -> bool:
         """Whether the path leads to something. A path that may not be named still raises."""
         return await shaping.exists(
-            self._pipeline, self._call(METADATA, "exists", Target(path, "object"))
+            self._pipeline, self._call(operations.METADATA, "exists", Target(path, "object"))
         )
 
     async def readlink(self, path: PathText) -> str:
         """The text of a link."""
-        return await self._run(METADATA, "readlink", Target(path, "entry"), shaping.readlink)
+        return await self._run(
+            operations.METADATA, "readlink", Target(path, "entry"), shaping.readlink
+        )
 
     async def diff(
         self, path: PathText, other: PathText | None = None, *, text: str | None = None
     ) -> DiffResult:
         """The difference from ``path`` to ``other``, or to the given ``text``, as unified diff."""
         return await self._run(
-            READ, "diff", Target(path, "object"),
+            operations.READ, "diff", Target(path, "object"),
             lambda call: comparing.diff(call, other, text),
-            destination=None if other is None else Target(other, "object"),
+            None if other is None else Target(other, "object"),
         )  # fmt: skip
 
     # Shaping the tree
@@ -464,8 +467,9 @@ class Scope:
     ) -> ChangeResult:
         """Make a directory; with ``parents`` also those above it, and an existing one is fine."""
         return await self._run(
-            WRITE, "make_dir", _new(path, parents),
+            operations.WRITE, "make_dir", _new(path, parents),
             lambda call: shaping.make_dir(call, parents, file_mode),
+            parents=parents, file_mode=file_mode,
         )  # fmt: skip
 
     async def remove(
@@ -473,24 +477,25 @@ class Scope:
     ) -> ChangeResult:
         """Remove a file, a link itself, or a directory (a full one only with ``recursive``)."""
         return await self._run(
-            DELETE, "remove", Target(path, "entry", parents=missing_ok),
+            operations.DELETE, "remove", Target(path, "entry", parents=missing_ok is True),
             lambda call: shaping.remove(call, self._ignores, recursive, missing_ok),
+            recursive=recursive, missing_ok=missing_ok,
         )  # fmt: skip
 
     async def move(self, path: PathText, to: PathText, *, replace: bool = False) -> ChangeResult:
         """Give a file, link or directory another name, atomically."""
         return await self._run(
-            MOVE, "move", Target(path, "entry"),
+            operations.MOVE, "move", Target(path, "entry"),
             lambda call: shaping.move(call, self._ignores, replace),
-            destination=Target(to, "entry", creates=True),
+            Target(to, "entry", creates=True), replace=replace,
         )  # fmt: skip
 
     async def copy(self, path: PathText, to: PathText, *, recursive: bool = False) -> ChangeResult:
         """Copy a file or link, or with ``recursive`` a directory, to a new name."""
         return await self._run(
-            COPY, "copy", Target(path, "entry"),
+            operations.COPY, "copy", Target(path, "entry"),
             lambda call: copying.copy(call, self._ignores, recursive),
-            destination=Target(to, "entry", creates=True),
+            Target(to, "entry", creates=True), recursive=recursive,
         )  # fmt: skip
 
     async def copy_from(
@@ -503,18 +508,24 @@ class Scope:
         parents: bool = False,
     ) -> ChangeResult:
         """Copy from another scope into this one; the grants and policies of both apply."""
-        there = self._call(COPY_DESTINATION, "copy_from", _new(to, parents))
-        return await copying.copy_between(
-            lambda: other._source_call(there, path), there, self._ignores, recursive=recursive
-        )
+        there = self._call(operations.COPY_DESTINATION, "copy_from", _new(to, parents))
+
+        def source() -> tuple[Call, Ignores]:
+            check_all({"recursive": recursive, "parents": parents})
+            if not isinstance(other, Scope):
+                raise ParseError(f"other must be a scope, not {type(other).__name__}")
+            return other._source_call(there, path)
+
+        return await copying.copy_between(source, there, self._ignores, recursive=recursive)
 
     async def copy_in(
         self, host_path: str, to: PathText, *, recursive: bool = False, parents: bool = False
     ) -> ChangeResult:
         """Copy from a host directory that this root's configuration lists."""
-        there = self._call(COPY_IN_DESTINATION, "copy_in", _new(to, parents))
+        there = self._call(operations.COPY_IN_DESTINATION, "copy_in", _new(to, parents))
 
         def source() -> tuple[Call, Ignores]:
+            check_all({"host_path": host_path, "recursive": recursive, "parents": parents})
             scope = copying.source_for(self._copy_in_scopes, host_path)
             return scope._source_call(there, host_path)
 
@@ -523,28 +534,32 @@ class Scope:
     def _source_call(self, there: Call, path: PathText) -> tuple[Call, Ignores]:
         """The half of a copy between roots that this scope answers for."""
         scope = self.with_request(there.request_id)
-        return scope._call(COPY_SOURCE, there.verb, Target(path, "entry")), self._ignores
+        return scope._call(operations.COPY_SOURCE, there.verb, Target(path, "entry")), self._ignores
 
     async def symlink(self, path: PathText, target: str) -> ChangeResult:
         """Make a link at ``path`` whose text is ``target``, relative to the link's directory."""
         return await self._run(
-            WRITE, "symlink", _new(path, False), lambda call: shaping.symlink(call, target)
-        )
+            operations.WRITE, "symlink", _new(path, False),
+            lambda call: shaping.symlink(call, target), target=target,
+        )  # fmt: skip
 
     async def set_mode(self, path: PathText, file_mode: int) -> ChangeResult:
         """Set the permission bits of a file or directory."""
-        return await self._run(
-            WRITE, "set_mode", Target(path, "entry"),
-            lambda call: shaping.set_mode(call, file_mode),
-        )  # fmt: skip
+
+        def act(call: Call) -> Awaitable[ChangeResult]:
+            an_int("file_mode", file_mode)
+            return shaping.set_mode(call, file_mode)
+
+        return await self._run(operations.WRITE, "set_mode", Target(path, "entry"), act)
 
     async def set_times(
         self, path: PathText, mtime_ns: int, *, atime_ns: int | None = None
     ) -> ChangeResult:
         """Set the times of a file or directory."""
         return await self._run(
-            WRITE, "set_times", Target(path, "entry"),
+            operations.WRITE, "set_times", Target(path, "entry"),
             lambda call: shaping.set_times(call, mtime_ns, atime_ns),
+            mtime_ns=mtime_ns, atime_ns=atime_ns,
         )  # fmt: skip
 
     def _call(
@@ -567,19 +582,17 @@ class Scope:
         self,
         operation: Operation,
         verb: str,
-        target: Target,
+        place: Target,
         act: Callable[[Call], Awaitable[Result]],
-        *,
         destination: Target | None = None,
-        size: int | None = None,
+        written: int | None = None,
+        /,
+        **given: object,
     ) -> Coroutine[Any, Any, Result]:
-        return self._pipeline.run(self._call(operation, verb, target, destination, size), act)
+        """One call. What was ``given`` is checked inside it, so that a refusal is on record."""
+        call = self._call(operation, verb, place, destination, written)
+        return self._pipeline.run(call, checking(given, act) if given else act)
 
 
 def _new(path: PathText, parents: bool) -> Target:
-    return Target(path, "entry", parents=parents, creates=True)
-
-
-def _size_of(data: object) -> int | None:
-    """How much is to be written, as far as that is known before it is looked at."""
-    return len(data) if isinstance(data, (bytes, bytearray, memoryview, str)) else None
+    return Target(path, "entry", parents=parents is True, creates=True)

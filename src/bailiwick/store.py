@@ -12,7 +12,7 @@ is a fault of the store.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -103,7 +103,7 @@ class Written(NamedTuple):
 
 @runtime_checkable
 class Store(Protocol):
-    """Names and bytes. All methods but `close_blocking` may be called from one event loop only."""
+    """Names and bytes. Its methods may be called from one event loop only."""
 
     @property
     def powers(self) -> frozenset[str]:
@@ -266,7 +266,3 @@ class Nominates(Protocol):
         ``directory``, not worth entering. Files over ``file_bytes_max`` need not be named.
         """
         ...
-
-
-OpenStore = Callable[[], Store]
-"""Makes a fresh store: what the contract and the composition root pass around."""

@@ -21,10 +21,10 @@ POWERFUL = {
 
 HARMLESS = {
     "__future__", "abc", "array", "asyncio", "base64", "binascii", "bisect", "codecs",
-    "collections", "contextlib", "contextvars", "copy", "dataclasses", "difflib", "encodings",
-    "enum", "errno", "fnmatch", "functools", "hashlib", "heapq", "inspect", "itertools", "json",
-    "logging", "math", "operator", "re", "stat", "string", "struct", "textwrap", "types", "typing",
-    "unicodedata", "warnings", "weakref",
+    "collections", "concurrent", "contextlib", "contextvars", "copy", "dataclasses", "difflib",
+    "encodings", "enum", "errno", "fnmatch", "functools", "hashlib", "heapq", "inspect",
+    "itertools", "json", "logging", "math", "operator", "re", "stat", "string", "struct",
+    "textwrap", "threading", "types", "typing", "unicodedata", "warnings", "weakref",
     "bailiwick", "msgspec", "re2",
 }  # fmt: skip
 
@@ -110,7 +110,6 @@ def test_only_the_standard_library_and_the_core_dependencies_are_harmless():
         "from time import monotonic as clock",
         "from datetime import datetime",
         "import random",
-        "import threading",
         "import ctypes",
         "import importlib",
         "def read(p):\n    import socket",

@@ -96,3 +96,18 @@ async def test_both_sides_of_a_diff_are_read_and_so_both_are_asked_about(opening
             with pytest.raises(bailiwick.PathNotFound):
                 await call
         assert all(context.access == {"read"} for context in policy.seen)
+
+
+@pytest.mark.spec("DIFF-1")
+async def test_files_that_differ_only_in_how_they_are_stored_are_said_to(opening):
+    async with opening() as fs:
+        await plant(fs, {"plain": "é\n", "other": b"\xef\xbb\xbf\xc3\xa9\n"})
+        await fs.write_text("wide", "é\n", encoding="utf-16-le", bom=True)
+        for path, stored in (("wide", "utf-16-le with BOM"), ("other", "utf-8 with BOM")):
+            result = await fs.diff(path, "plain")
+            assert (result.equal, result.binary, result.truncated) == (False, False, False)
+            assert result.text == f"same text, stored as {stored} / utf-8\n"
+            assert (result.added_lines, result.removed_lines) == (0, 0)
+            # A given text is stored in no way: it is the same, or it is not.
+            assert (await fs.diff(path, text="é\n")).equal
+            assert not (await fs.diff(path, text="e\n")).equal

@@ -1,5 +1,6 @@
 """Copies within a root, between roots, and from listed directories of the host."""
 
+import asyncio
 import os
 
 import pytest
@@ -209,3 +210,106 @@ async def test_copying_in_is_from_listed_directories_only(disk, tmp_path):
     async with disk() as fs:
         with pytest.raises(bailiwick.MissingAccess):
             await fs.copy_in(str(incoming / "f"), "new")
+
+
+@pytest.mark.spec("TREE-2", "LIFE-1")
+async def test_a_copy_that_comes_second_removes_nothing_of_the_first(opening):
+    """What stands at the destination by the time it is made there is somebody else's."""
+    async with opening() as fs, opening() as source:
+        await plant(source, {"d/f": "x", "link": "-> d"})
+        store, others = fs._pipeline.store, unruled(fs)
+        make_dir, symlink = store.make_dir, store.symlink
+
+        async def late_dir(entry, **how):
+            store.make_dir = make_dir
+            await others.write_text(f"{entry.path}/precious", "x", parents=True)
+            return await make_dir(entry, **how)
+
+        async def late_link(entry, target):
+            store.symlink = symlink
+            await others.write_text(entry.path, "precious")
+            return await symlink(entry, target)
+
+        store.make_dir, store.symlink = late_dir, late_link
+        for path, to in (("d", "to"), ("link", "file")):
+            with pytest.raises(bailiwick.FileAlreadyExists):
+                await fs.copy_from(source, path, to, recursive=True)
+        assert await snapshot(fs) == {"to": None, "to/precious": b"x", "file": b"precious"}
+
+
+@pytest.mark.spec("TREE-2", "LIFE-1", "WRITE-4")
+async def test_a_copy_that_fails_removes_exactly_what_it_made(opening):
+    """Not what others put into its directories, replaced, or made on the way at the same time."""
+    async with opening(limits=Limits(max_file_bytes=3)) as fs, opening() as source:
+        await plant(source, {"d/a": "1", "d/b/x": "2", "d/c": "-> a", "d/d": "3"})
+        await source.write_text("d/z", "too large")
+        store, others = fs._pipeline.store, unruled(fs)
+        make_dir, readlink = store.make_dir, source._pipeline.store.readlink
+
+        async def with_others(entry, **how):
+            if entry.path == "new":
+                await make_dir(entry, **how)
+            made = await make_dir(entry, **how)
+            if entry.path == "new/way/to/b":
+                await others.write_text("new/way/to/b/theirs", "y")
+            return made
+
+        async def meanwhile(entry):
+            await others.write_text("new/way/to/a", "z")
+            return await readlink(entry)
+
+        store.make_dir, source._pipeline.store.readlink = with_others, meanwhile
+        with pytest.raises(bailiwick.FileTooLarge):
+            await fs.copy_from(source, "d", "new/way/to", recursive=True, parents=True)
+        assert await snapshot(fs) == {
+            "new": None, "new/way": None, "new/way/to": None, "new/way/to/a": b"z",
+            "new/way/to/b": None, "new/way/to/b/theirs": b"y",
+        }  # fmt: skip
+
+
+@pytest.mark.spec("TREE-2", "WRITE-4")
+async def test_a_directory_that_someone_else_made_on_the_way_stays(opening):
+    async with opening(limits=Limits(max_file_bytes=3)) as fs, opening() as source:
+        await plant(source, {"d/a": "too large"})
+        store = fs._pipeline.store
+        make_dir = store.make_dir
+
+        async def with_others(entry, **how):
+            if entry.path == "theirs":
+                await make_dir(entry, **how)
+            return await make_dir(entry, **how)
+
+        store.make_dir = with_others
+        with pytest.raises(bailiwick.FileTooLarge):
+            await fs.copy_from(source, "d", "theirs/ours/d", recursive=True, parents=True)
+        assert await snapshot(fs) == {"theirs": None}
+
+
+@pytest.mark.spec("LIFE-1")
+async def test_a_copy_cancelled_twice_still_leaves_nothing(opening):
+    async with opening() as fs, opening() as source:
+        await plant(source, {"d/a": "1", "d/b": "2", "d/c": "3"})
+        store = fs._pipeline.store
+        write_stream, remove = store.write_stream, store.remove
+        reached = asyncio.Event()
+
+        async def stuck(entry, chunks, plan):
+            if entry.path == "d/c":
+                reached.set()
+                await asyncio.Event().wait()
+            return await write_stream(entry, chunks, plan)
+
+        async def slowly(entry, **how):
+            await asyncio.sleep(0.001)
+            return await remove(entry, **how)
+
+        store.write_stream, store.remove = stuck, slowly
+        copying = asyncio.create_task(fs.copy_from(source, "d", "d", recursive=True))
+        await reached.wait()
+        for _ in range(3):
+            copying.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+        assert [records(scope)[-1].error_kind for scope in (fs, source)] == ["cancelled"] * 2
+        assert await snapshot(fs) == {}

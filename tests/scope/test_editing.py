@@ -232,3 +232,15 @@ async def test_an_edit_is_str_replace_where_that_is_unambiguous(
         else:
             assert (await edit).replacements == text.count(old)
             assert (await fs.read_text("f")).text == text.replace(old, new)
+
+
+@pytest.mark.spec("EDIT-4", "ERR-5")
+@pytest.mark.parametrize("wrong", ["abc", "", "A" * 64, "0" * 63, 5])
+async def test_an_expected_hash_is_64_lowercase_digits(opening, wrong):
+    async with opening() as fs:
+        await fs.write_text("f", "x")
+        with pytest.raises(bailiwick.ParseError):
+            await fs.edit("f", old="x", new="y", expected_sha256=wrong)
+        with pytest.raises(bailiwick.ParseError):
+            await fs.write_text("f", "y", expected_sha256=wrong)
+        assert (await fs.read_text("f")).text == "x"

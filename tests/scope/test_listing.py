@@ -1,6 +1,8 @@
 """Listing a directory: sorted, paged, complete, and no entry fails the page."""
 
+import asyncio
 import os
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +15,10 @@ from tests.scope.support import Opener, Rules, hide, place_of, plant, unruled
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cc", "Cs"]),
     min_size=1, max_size=8,
-).filter(lambda name: name not in (".", "..") and not name.startswith(".bailiwick~"))  # fmt: skip
+).filter(
+    # What names no place in a root: dots, staging names, drive letters and UNC paths.
+    lambda name: not re.match(r"\.{1,2}$|\.bailiwick~|[A-Za-z]:|\\\\", name)
+)  # fmt: skip
 
 
 async def _pages(fs, limit, **options):
@@ -120,6 +125,18 @@ async def test_only_a_directory_is_listed(opening):
         assert (await fs.list("link")).path == "d"
 
 
+def _counting_looks(fs):
+    """Every look into a directory from now on."""
+    looks, children = [], fs._pipeline.store.children
+
+    async def counted(*arguments, **options):
+        looks.append(options)
+        return await children(*arguments, **options)
+
+    fs._pipeline.store.children = counted
+    return looks
+
+
 @pytest.mark.spec("TREE-1", "TREE-8")
 async def test_many_ignored_entries_take_few_looks(opening):
     """A page of one beside hundreds of ignored names: not one reading of the directory for each."""
@@ -128,14 +145,26 @@ async def test_many_ignored_entries_take_few_looks(opening):
         for number in range(300):
             await fs.write_bytes(f"{number}.log", b"")
         await fs.write_bytes("last", b"")
-        looks = []
-        children = fs._pipeline.store.children
-
-        async def counted(*arguments, **options):
-            looks.append(options)
-            return await children(*arguments, **options)
-
-        fs._pipeline.store.children = counted
+        looks = _counting_looks(fs)
         pages = [page async for page in _pages(fs, 1)]
         assert [e.name for page in pages for e in page.entries] == [".gitignore", "last"]
         assert len(looks) < 25
+
+
+@pytest.mark.spec("TREE-1", "TREE-8")
+async def test_thousands_of_ignored_entries_take_few_looks_and_let_others_work(tmp_path):
+    """Each look reads the whole directory, so what is asked for grows beyond a page."""
+    async with Opener("memory", tmp_path)(limits=Limits(list_page_max=10)) as fs:
+        await fs.write_text(".gitignore", "*.log\n")
+        for number in range(9_000):
+            await fs.write_bytes(f"{number}.log", b"")
+        await fs.write_bytes("last", b"")
+        looks = _counting_looks(fs)
+        listing = asyncio.create_task(fs.list())
+        turns = 0
+        while not listing.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert [entry.name for entry in (await listing).entries] == [".gitignore", "last"]
+        assert len(looks) <= 7
+        assert turns >= 4

@@ -1,5 +1,6 @@
 """Reading through a scope: bytes, text, JSON and streams."""
 
+import asyncio
 import hashlib
 
 import pytest
@@ -304,3 +305,23 @@ async def test_a_directory_has_no_content(opening):
             await anext(fs.stream("d"))
         with pytest.raises(bailiwick.PathNotFound):
             await fs.read_text("missing")
+
+
+@pytest.mark.spec("LIFE-1", "READ-2")
+@pytest.mark.parametrize("window", [{"line": 10**6}, {"tail": 10**6}], ids=str)
+async def test_a_window_far_into_a_file_lets_others_work_and_can_be_stopped(opening, window):
+    async with opening() as fs:
+        await fs.write_bytes("f", b"a line of text\n" * (8 << 20 >> 4))
+        reading = asyncio.create_task(fs.read_text("f", **window))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        await reading
+        assert turns >= 8
+        reading = asyncio.create_task(fs.read_text("f", **window))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading

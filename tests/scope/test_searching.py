@@ -1,13 +1,18 @@
 """`grep` through a scope: against a naive search, with everything it did not look into named."""
 
+import asyncio
 import os
+import random
+import threading
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bailiwick
 from bailiwick.model import Limits
+from bailiwick.verbs import searching
 from tests.scope.support import Opener, Rules, ask, deny, hide, place_of, plant, snapshot, unruled
 
 SHARED_TMP = [HealthCheck.function_scoped_fixture]
@@ -302,3 +307,118 @@ async def test_only_regular_files_are_searched(disk):
         with pytest.raises(bailiwick.SymlinkEscape):
             await fs.grep("x", "outside")
         assert _found(await fs.grep("x", "link")) == [("f", 1)]
+
+
+@pytest.mark.spec("GREP-2", "GREP-3")
+async def test_what_a_helper_cannot_name_is_not_dropped_without_the_lists(disk):
+    """A name that is no text is unreadable, whether or not the lists were asked for."""
+    async with disk(limits=Limits(grep_nominate_files_min=1)) as fs:
+        await plant(fs, {"f": "needle"})
+        with open(os.path.join(os.fsencode(place_of(fs)), b"bad-\xff"), "w") as file:
+            file.write("needle")
+        for report in (True, False):
+            result = await fs.grep("needle", report_skipped=report)
+            assert _found(result) == [("f", 1)]
+            assert result.unreadable == ["bad-\\xff"]
+
+
+HOSTILE = "x[xy]{0,400}x[xy]{900}zz"
+
+
+def _hostile_text(size):
+    choose = random.Random(1)
+    return "".join(choose.choices("xy", k=size))
+
+
+class _Clock:
+    """Time that passes only when a search looks at it."""
+
+    def __init__(self, step_ns):
+        self.now, self.step, self.looks = 0, step_ns, 0
+
+    def __call__(self):
+        self.now += self.step
+        self.looks += 1
+        return self.now
+
+
+def _set_clock(monkeypatch, fs, step_ns):
+    clock, machine = _Clock(step_ns), fs._pipeline.machine
+    monkeypatch.setattr(
+        fs._pipeline, "machine", msgspec.structs.replace(machine, monotonic_ns=clock)
+    )
+    return clock
+
+
+@pytest.mark.spec("GREP-3", "LIFE-1")
+@pytest.mark.parametrize("size", [60_000, 300_000])
+async def test_others_get_their_turn_during_a_slow_search(opening, size):
+    async with opening(limits=Limits(grep_seconds_max=0.5)) as fs:
+        await fs.write_text("f", _hostile_text(size))
+        turns = 0
+
+        async def count():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.001)
+
+        counting = asyncio.create_task(count())
+        await asyncio.sleep(0)
+        result = await fs.grep(HOSTILE)
+        counting.cancel()
+        await asyncio.wait([counting])
+        assert result.matches == []
+        assert turns > 20
+
+
+@pytest.mark.spec("GREP-3")
+@pytest.mark.parametrize("path", [".", "f"])
+@pytest.mark.parametrize("whole", [True, False])
+async def test_the_deadline_holds_inside_a_file(opening, monkeypatch, path, whole):
+    limits = Limits(grep_file_bytes_default=(1 << 20) if whole else 1_000)
+    async with opening(limits=limits) as fs:
+        lines = "".join(f"line {number:05} {'x' * 90}\n" for number in range(9_000))
+        await fs.write_text("f", lines)
+        clock = _set_clock(monkeypatch, fs, 800_000_000)
+        asked = {"max_file_bytes": None, "max_results": 50_000, "context": 2}
+        result = await fs.grep("line .*9 x", path, **asked)
+        assert result.truncated
+        assert "seconds" in result.reason
+        assert clock.looks < 40
+        found = [match.line for match in result.matches]
+        assert found == [10 * n for n in range(1, len(found) + 1)]
+        assert 0 < len(found) < 900
+
+
+@pytest.mark.spec("LIFE-1", "LIFE-2")
+async def test_a_cancelled_search_leaves_no_thread_behind(opening):
+    async with opening() as fs:
+        await fs.write_text("f", _hostile_text(400_000))
+        before = set(threading.enumerate())
+        searching = asyncio.create_task(fs.grep(HOSTILE))
+        while not any(each.name.startswith("bailiwick-grep") for each in threading.enumerate()):
+            await asyncio.sleep(0)
+        searching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await searching
+        left = set(threading.enumerate()) - before
+        assert not [each for each in left if each.name.startswith("bailiwick-grep")]
+
+
+@pytest.mark.spec("GREP-3", "LIFE-1")
+async def test_a_search_with_a_thousand_matches_and_context_leaves_the_loop(opening, monkeypatch):
+    """Showing lines is Python's own work: with many of them it is done in the thread as well."""
+    inline = []
+    search = searching._Search._search_bytes
+    monkeypatch.setattr(
+        searching._Search,
+        "_search_bytes",
+        lambda self, data: inline.append(1) or search(self, data),
+    )
+    async with opening() as fs:
+        await plant(fs, {"many": "x\n" * 5_000, "few": "x\n" * 50})
+        assert len((await fs.grep("x", "many", context=10)).matches) == 1_000
+        assert inline == []
+        assert len((await fs.grep("x", "few", context=10)).matches) == 50
+        assert inline == [1]

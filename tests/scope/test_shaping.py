@@ -1,7 +1,9 @@
 """Looking at and changing names through a scope."""
 
+import asyncio
 import errno
 import os
+import threading
 
 import pytest
 
@@ -307,3 +309,69 @@ async def test_a_portable_name_can_change_its_case(opening):
         await plant(fs, {"readme": "x"})
         await fs.move("readme", "README")
         assert await snapshot(fs) == {"README": b"x"}
+
+
+@pytest.mark.spec("TREE-4")
+@pytest.mark.parametrize("kind", ["file", "directory"])
+async def test_whoever_looks_on_sees_one_name_of_what_is_moved(disk, kind):
+    """Each thing is moved once, so that its old name gone means its new one there, and its new
+    one there means its old one gone: whichever is looked at first."""
+    async with disk() as fs:
+        place, count = place_of(fs), 300
+        for number in range(count):
+            path = f"{number}.old" + ("/f" if kind == "directory" else "")
+            await fs.write_text(path, str(number), parents=True)
+        wrong, seen, started = [], [], threading.Event()
+
+        def look():
+            for number in range(count):
+                old, new = f"{place}/{number}.old", f"{place}/{number}.new"
+                looks = 0
+                while True:
+                    started.set()
+                    looks += 1
+                    if not os.path.lexists(old) and not os.path.lexists(new):
+                        wrong.append(f"{number} is nowhere")
+                    if os.path.lexists(new):
+                        if os.path.lexists(old):
+                            wrong.append(f"{number} is there twice")
+                        break
+                seen.append(looks)
+
+        looking = asyncio.create_task(asyncio.to_thread(look))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
+        for number in range(count):
+            await fs.move(f"{number}.old", f"{number}.new")
+        await looking
+        assert wrong == []
+        assert len(seen) == count
+
+
+@pytest.mark.spec("TREE-4")
+async def test_a_name_that_is_replaced_by_a_move_is_never_without_content(disk):
+    async with disk() as fs:
+        place, count = place_of(fs), 300
+        await fs.write_text("to", "first")
+        wrong, seen, done = [], set(), threading.Event()
+
+        def look():
+            while not done.is_set():
+                try:
+                    with open(f"{place}/to") as file:
+                        text = file.read()
+                except FileNotFoundError:
+                    text = "nothing"
+                seen.add(text)
+                if text != "first" and not text.endswith("."):
+                    wrong.append(text)
+
+        looking = asyncio.create_task(asyncio.to_thread(look))
+        for number in range(count):
+            await fs.write_text("from", f"{number}.")
+            await fs.move("from", "to", replace=True)
+            await asyncio.sleep(0)
+        done.set()
+        await looking
+        assert wrong == []
+        assert len(seen) > 1

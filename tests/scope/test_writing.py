@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import io
+import json
 import os
+import threading
 
 import pytest
 
@@ -400,3 +402,63 @@ async def test_nothing_is_written_through_a_final_link(opening):
 
 def _raw_names(directory):
     return sorted(os.listdir(directory))
+
+
+@pytest.mark.spec("WRITE-5", "READ-5")
+@pytest.mark.parametrize("content", ["\xe9t\xe9\n".encode("latin-1"), b"\0\1\2"])
+async def test_text_is_not_appended_to_what_is_no_text(opening, content):
+    async with opening() as fs:
+        await fs.write_bytes("f", content)
+        with pytest.raises(bailiwick.BinaryFile) as refused:
+            await fs.append("f", "\xfc\n")
+        assert "append bytes" in refused.value.hint
+        assert (await fs.read_bytes("f")).data == content
+        await fs.append("f", "\xfc\n".encode("latin-1"))
+        assert (await fs.read_bytes("f")).data == content + b"\xfc\n"
+
+
+@pytest.mark.spec("WRITE-1", "WRITE-3")
+async def test_a_large_document_is_written_off_the_loop(either):
+    async with either() as fs:
+        value = {f"key {number}": [number, "\xe9", None] for number in range(20_000)}
+        threads = set()
+
+        class Watched(list):
+            def __iter__(self):
+                threads.add(threading.current_thread())
+                return super().__iter__()
+
+        value["last"] = Watched([1])
+        await fs.write_json("f", value)
+        assert threads
+        assert threading.main_thread() not in threads
+        assert (await fs.read_bytes("f")).data.decode() == (
+            json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        )
+
+
+@pytest.mark.spec("WRITE-1")
+async def test_a_document_that_is_too_large_is_not_written_out_to_its_end(either):
+    async with either(limits=Limits(text_write_bytes_max=50_000)) as fs:
+        asked = []
+
+        class Watched(list):
+            def __iter__(self):
+                asked.append(self)
+                return super().__iter__()
+
+        value = [Watched(["x" * 100]) for _ in range(10_000)]
+        with pytest.raises(bailiwick.FileTooLarge) as refused:
+            await fs.write_json("f", value)
+        assert refused.value.details["limit"] == 50_000
+        assert len(asked) < 5_000
+        assert not await fs.exists("f")
+
+
+@pytest.mark.spec("WRITE-1")
+async def test_a_large_value_that_is_no_json_is_refused(either):
+    async with either() as fs:
+        for last in ({1, 2}, float("nan"), object()):
+            with pytest.raises(bailiwick.ParseError):
+                await fs.write_json("f", [*range(20_000), last])
+        assert not await fs.exists("f")

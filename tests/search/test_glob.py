@@ -183,24 +183,6 @@ def test_stars_do_not_make_matching_slow():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "prefix"),
-    [
-        ("src/lib/*.py", "src/lib"),
-        ("src/a.py", "src"),
-        ("*.py", "."),
-        ("a", "."),
-        ("**/x", "."),
-        ("src/{a,b}/*.py", "src"),
-        ("src/a/{x,b}", "src/a"),
-        ("{src,docs}/x", "."),
-        ("src/*/lib/x", "src"),
-    ],
-)
-def test_literal_prefix(pattern, prefix):
-    assert compile_glob(pattern).literal_prefix == prefix
-
-
-@pytest.mark.parametrize(
     ("pattern", "entered", "passed"),
     [
         ("src/*.py", [".", "src"], ["docs", "src/x", "sr"]),
@@ -249,13 +231,6 @@ def test_a_filter_covers_what_it_matches_here_or_above(patterns, path, is_direct
     above = any(both.matches("/".join(path[:cut]), True) for cut in range(1, len(path)))
     here = both.matches("/".join(path), is_directory)
     assert both.covers("/".join(path), is_directory) is (above or here)
-
-
-def test_plain_endings_are_told():
-    assert compile_filter(["*.py", "*.tar.gz"]).suffixes == (".py", ".tar.gz")
-    assert compile_filter(["*.py", "src/*.js"]).suffixes is None
-    assert compile_filter(["*"]).suffixes is None
-    assert compile_filter(["*.{a,b}"]).suffixes is None
 
 
 def test_names_that_are_not_text_are_matched_by_wildcards_only():

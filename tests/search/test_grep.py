@@ -6,7 +6,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from bailiwick.errors import ParseError
-from bailiwick.search import searcher as searcher_module
+from bailiwick.search import grep as grep_module
 from bailiwick.search.grep import compile_query
 from bailiwick.search.searcher import LineMatch
 
@@ -85,10 +85,11 @@ def compiles(pattern):
     options = re2.Options()
     options.log_errors = False
     try:
-        re2.compile(pattern.encode(), options)
+        return (
+            re2.compile(pattern.encode(), options).programsize < grep_module.INSTRUCTIONS_MAX - 99
+        )
     except re2.error:
         return False
-    return True
 
 
 @pytest.mark.spec("GREP-3")
@@ -196,6 +197,8 @@ def test_searches(pattern, data, options, found):
         ("*", "literal"),
         ("a{2000}", "1000"),
         ("((a{30}){30}){30}", "counts"),
+        ("x[xy]{999}" * 9, "counts"),
+        ("\\pL{2,30}", "counts"),
         ("a)(b", "literal"),
         ("", "`^`"),
         ("a\nb", "context"),
@@ -286,8 +289,11 @@ def test_the_search_ends_with_the_matches_asked_for():
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(searcher_module, "LINE_BYTES_MAX", 64)
-    monkeypatch.setattr(searcher_module, "_OVERLAP_BYTES", 16)
+    monkeypatch.setattr(grep_module, "LINE_BYTES_MAX", 64)
+    monkeypatch.setattr(grep_module, "OVERLAP_BYTES_MAX", 16)
+    grep_module._compile_query.cache_clear()
+    yield
+    grep_module._compile_query.cache_clear()
 
 
 def fed(pattern, data, size, **more):
@@ -323,3 +329,56 @@ def test_anchors_do_not_hold_between_pieces(small_pieces):
 def test_a_line_in_pieces_is_one_match(small_pieces):
     assert where(fed("a", b"a" * 500 + b"\na", 10)) == [(1, 1), (2, 1)]
     assert where(fed("a", b"a" * 500, 10, context=2)) == [(1, 1)]
+
+
+# --- steps that bound the time between two looks at the clock ----------------------------------
+
+
+@pytest.mark.spec("GREP-1")
+@pytest.mark.parametrize(
+    "pattern", [".{0,900}z", "|".join(f"word{n * 7919 % 10**6}" for n in range(1_300)), "\\pL{2,6}"]
+)
+def test_large_patterns_as_people_write_them_are_taken(pattern):
+    assert where(search(pattern, b"a word7919 z\n")) == [(1, 1 if pattern[0] == "." else 3)]
+
+
+@pytest.mark.spec("GREP-3")
+@pytest.mark.parametrize("pattern", ["a", "a.*b", "x[xy]{0,400}x[xy]{900}zz", ".{0,900}z"])
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 90_000), max_size=8))
+def test_steps_are_short_and_end_with_a_line_where_they_can(pattern, lengths):
+    data = b"".join(b"x" * length + b"\n" for length in lengths)[:-1]
+    query = compile_query(pattern)
+    steps = list(query.steps(data))
+    assert b"".join(steps) == data
+    for step in steps:
+        assert len(step) * query._byte_ns_max <= 250_000_000 or len(step) == 2_048
+        assert len(step) <= 65_536
+    for step in steps[:-1]:
+        assert step.endswith(b"\n") or b"\n" not in step
+
+
+@pytest.mark.spec("GREP-3")
+@pytest.mark.parametrize("offset", range(0, 60_000, 2_501))
+def test_a_long_line_is_searched_in_pieces_that_no_bounded_match_outgrows(offset):
+    """What a slow pattern may take at once is bounded, and no match of it is lost."""
+    query = compile_query("<[xy]{0,400}-[xy]{900}>")
+    line = b"x" * offset + b"<" + b"xy" * 200 + b"-" + b"xy" * 450 + b">" + b"y" * 3_000
+    blocks, find = [], query._find
+
+    def noting(block, start, end):
+        blocks.append(end - start)
+        return find(block, start, end)
+
+    searcher = query.searcher(**ALL)
+    searcher._find = noting
+    found = [match for step in query.steps(line) for match in searcher.feed(step)]
+    assert where(found + searcher.finish()) == [(1, offset + 1)]
+    assert max(blocks) * query._byte_ns_max <= 2_000_000_000
+
+
+@pytest.mark.spec("GREP-3")
+def test_a_search_that_stops_gives_what_it_has():
+    searcher = compile_query("a").searcher(**{**ALL, "context": 3})
+    assert searcher.feed(b"a\nb\na unfinished") == []
+    assert searcher.stop() == [LineMatch(1, 1, "a", [], ["b"], False, False)]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bailiwick.search import ignore
 from bailiwick.search.ignore import IgnoreLevel
 
 GIT = shutil.which("git")
@@ -202,27 +203,115 @@ def test_a_base_named_inside_an_ignored_directory_is_looked_into():
     assert not below.enter("y").is_ignored("a.c", False)
 
 
-@pytest.mark.spec("READ-8")
-def test_how_a_path_is_marked():
-    root = IgnoreLevel.top({".gitignore": "*.log\nbuild/"})
-    assert root.classify("a.log") == "file"
-    assert root.classify("a.txt") is None
-    assert root.classify("build", True) == "directory"
-    assert root.classify("build") is None
-    assert root.enter("build").classify("a.txt") == "directory"
-
-
 def test_a_level_is_not_changed_by_entering():
     root = IgnoreLevel.top({".gitignore": "a"})
     root.enter("d", {".gitignore": "!a"})
     assert root.is_ignored("a", False)
 
 
-def test_a_very_long_ignore_file_still_decides():
-    text = "\n".join(f"name[{n % 10}]{n}*x?y" for n in range(20_000))
-    level = IgnoreLevel.top({".gitignore": text})
-    assert level.is_ignored("name719997__x_y", False)
-    assert not level.is_ignored("name719998__x_y", False)
+@pytest.mark.spec("TREE-6")
+def test_a_long_ignore_file_decides_by_its_last_match():
+    lines = []
+    for n in range(400):
+        lines += [f"!n{n}[ab]?x", f"n{n}[bc]?x", f"!p{n}", f"*.e{n}", f"!q{n}*", f"/d/x{n}"]
+    level = IgnoreLevel.top({".gitignore": "\n".join(lines)})
+    assert not level.is_ignored("n399a_x", False)
+    assert level.is_ignored("n399b_x", False)
+    assert level.is_ignored("p1.e2", False)
+    assert not level.is_ignored("q2.e1", False)
+    assert not level.is_ignored("q1.e1", False)
+    assert level.is_ignored("q1.e2", False)
+    assert level.enter("d").is_ignored("x7", False)
+
+
+HOSTILE = {
+    "alternating": "!a\nb\n" * 5_000,
+    "endings": "\n".join(f"{'!' * (n % 2)}*.x{n}" for n in range(10_000)),
+    "beginnings": "\n".join(f"{'!' * (n % 2)}x{n}*" for n in range(10_000)),
+    "expressions": "\n".join(f"{'!' * (n % 2)}a{n}?*b" for n in range(600)),
+    "paths": "\n".join(f"{'!' * (n % 2)}a/*{n}" for n in range(600)),
+}
+
+
+class _Counted:
+    """Counts how often a table or an automaton is asked."""
+
+    def __init__(self, inner):
+        self.inner, self.asked = inner, 0
+
+    def get(self, *key):
+        self.asked += 1
+        return self.inner.get(*key)
+
+    def last_match(self, text):
+        self.asked += 1
+        return self.inner.last_match(text)
+
+
+@pytest.mark.spec("TREE-6")
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_what_a_name_costs_does_not_grow_with_the_rules(text):
+    ((rules, _),) = IgnoreLevel.top({".gitignore": text + "\n#" + "x"})._layers
+    assert rules.size > 500
+    patterns = rules.for_all
+    counted = []
+    for slot in ("_names", "_paths", "_endings", "_beginnings"):
+        if getattr(patterns, slot):
+            counted.append(_Counted(getattr(patterns, slot)))
+            setattr(patterns, slot, counted[-1])
+    for slot in ("_name_expressions", "_path_expressions"):
+        group = tuple(_Counted(each) for each in getattr(patterns, slot))
+        counted += group
+        setattr(patterns, slot, group)
+    rules.verdict("d/some-name", "some-name", False)
+    assert 0 < sum(each.asked for each in counted) <= 12
+
+
+@pytest.mark.spec("TREE-6")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\n" * (ignore.RULES_MAX + 1) + "!a",
+        "a\n" + "#" * ignore.TEXT_CHARACTERS_MAX + "\n!a",
+        "a\n" + "x[a]?y*z\n" * (ignore.EXPRESSION_CHARACTERS_MAX // 8 + 1) + "!a",
+        "a\n" + "x*?[a]\n" * (ignore.BLIND_SPOTS_MAX // 2 + 1) + "!a",
+    ],
+    ids=["rules", "characters", "expressions", "blind spots"],
+)
+def test_of_a_file_too_large_the_rest_does_not_count_and_a_warning_says_so(text, caplog):
+    assert IgnoreLevel.top({".gitignore": text}).is_ignored("a", False)
+    assert "too large" in caplog.text
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+@pytest.mark.spec("TREE-6")
+def test_ignore_files_in_force_at_once_are_bounded(caplog):
+    level = IgnoreLevel.top({".gitignore": "top"})
+    for depth in range(ignore.LAYERS_MAX - 1):
+        level = level.enter("d", {".gitignore": f"n{depth}"})
+    assert level.is_ignored("top", False)
+    assert caplog.text == ""
+    level = level.enter("d", {".gitignore": "!n0"})
+    assert not level.is_ignored("top", False)
+    assert not level.is_ignored("n0", False)
+    assert level.is_ignored("n1", False)
+    assert "ignore files in force" in caplog.text
+
+
+@pytest.mark.spec("TREE-6")
+def test_what_is_kept_of_compiled_files_is_bounded_by_its_size(monkeypatch):
+    monkeypatch.setattr(ignore, "RULES_KEPT", 50)
+    monkeypatch.setattr(ignore, "_kept", kept := ignore._Kept())
+    texts = ["\n".join(f"{letter}{n}" for n in range(20)) for letter in "abcdef"]
+    for text in texts:
+        first = ignore.compile_rules(text)
+        assert ignore.compile_rules(text) is first
+        assert kept.rules <= 50
+    assert kept.get(texts[-1]) is first
+    assert kept.get(texts[0]) is None
+    large = "\n".join(map(str, range(100)))
+    assert ignore.compile_rules(large) is ignore.compile_rules(large)
+    assert kept.get(texts[-1]) is None
 
 
 def test_stars_do_not_make_matching_slow():

@@ -32,7 +32,6 @@ _COMPILED_KEPT = 256
 
 _ANY_CHARACTER = "[^/]"
 _ANY_NAME = "[^/]*"
-_SPECIAL = frozenset("*?[\\")
 _NOTHING = r"[^\s\S]"
 
 
@@ -46,13 +45,10 @@ class _Alternative(NamedTuple):
 class Glob:
     """A compiled pattern, matched against paths relative to its base."""
 
-    __slots__ = ("_beneath", "_match", "literal_prefix", "pattern")
+    __slots__ = ("_beneath", "_match", "pattern")
 
     def __init__(self, pattern: str, alternatives: list[_Alternative]) -> None:
         self.pattern = pattern
-        self.literal_prefix = _literal_prefix(alternatives)
-        """The directory in which every match lies, as far as the pattern spells it out; ``.``
-        where it does not."""
         self._match = _compiled("|".join(map(_path_expression, alternatives)))
         self._beneath = _compiled("|".join(map(_beneath_expression, alternatives)))
 
@@ -68,12 +64,10 @@ class Glob:
 class Filter:
     """Patterns any of which may match; one without a slash matches a name at any depth."""
 
-    __slots__ = ("_beneath", "_covered", "_match", "patterns", "suffixes")
+    __slots__ = ("_beneath", "_covered", "_match", "patterns")
 
     def __init__(self, patterns: tuple[str, ...], alternatives: list[_Alternative]) -> None:
         self.patterns = patterns
-        self.suffixes = _plain_suffixes(patterns)
-        """The endings meant, where the filter is nothing but ``*.py`` and the like; else None."""
         whole = "|".join(map(_path_expression, alternatives))
         above = [each._replace(directory_only=True) for each in alternatives]
         self._match = _compiled(whole)
@@ -378,22 +372,3 @@ def _bracket_characters(body: str) -> list[tuple[int, int]]:
 
 def _quoted(character: str) -> str:
     return character if character.isalnum() or character == "_" else f"\\x{{{ord(character):x}}}"
-
-
-def _literal_prefix(alternatives: list[_Alternative]) -> str:
-    spelled_out = [
-        list(takewhile(lambda name: not _SPECIAL.intersection(name), each.components[:-1]))
-        for each in alternatives
-    ]
-    # `zip` ends with the shortest; the names agree as long as a column holds one name only.
-    columns = takewhile(lambda names: len(set(names)) == 1, zip(*spelled_out, strict=False))
-    return "/".join(names[0] for names in columns) or "."
-
-
-def _plain_suffixes(patterns: tuple[str, ...]) -> tuple[str, ...] | None:
-    suffixes = tuple(pattern[1:] for pattern in patterns)
-    plain = all(
-        pattern[0] == "*" and suffix.isascii() and suffix.replace(".", "").isalnum()
-        for pattern, suffix in zip(patterns, suffixes, strict=True)
-    )
-    return suffixes if plain else None

@@ -14,17 +14,32 @@ searched line by line.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from bailiwick.errors import ParseError
-from bailiwick.search.linear import Regex, RegexRefused, compile_utf8
-from bailiwick.search.searcher import LineMatch, Searcher
+from bailiwick.search.linear import INSTRUCTION_NS_MAX, Regex, RegexRefused, compile_utf8
+from bailiwick.search.searcher import LINE_BYTES_MAX, OVERLAP_BYTES_MAX, LineMatch, Searcher
 from bailiwick.search.syntax import is_quotation, marks_switched_off, tokens
 
 PATTERN_CHARACTERS_MAX = 16_384
-"""Room for a long list of alternatives; what they compile to is bounded by RE2's memory limit."""
+"""Room for a long list of alternatives; what they compile to is bounded in `linear`."""
+
+INSTRUCTIONS_MAX = 8_192
+"""What a pattern may compile to: 1,400 words or ``.{0,900}``. At worst 10 KB of a line then take a
+second, which is how long a search may overrun its deadline."""
 
 _QUERIES_KEPT = 64
+
+_STEP_BYTES_MIN, _STEP_BYTES_MAX = 2 * 1024, 64 * 1024
+_STEP_NS_MAX = 250_000_000
+"""A step is at most this long at worst, and as people search some tens of microseconds."""
+
+_PIECE_NS_MAX = 800_000_000
+"""The same for a piece of a line that is too long for a step: longer, as a match may be too."""
+
+_MATCH_NS, _CONTEXT_LINE_NS, _LINE_NS = 6_000, 2_000, 2_000
+"""What Python itself costs: for a match, a line around it, and a line searched by itself."""
 
 _WORD_CHARACTERS = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 _SYNTAX_CHARACTERS = frozenset("\\.+*?()|[]{}^$")
@@ -49,7 +64,8 @@ class Query:
     """A compiled search: what to look for in a line. Immutable, and safe to share by threads."""
 
     __slots__ = (
-        "_by_line", "_needle", "_regex", "expression", "ignore_case", "literal", "pattern", "word"
+        "_by_line", "_byte_ns_max", "_line_bytes_max", "_needle", "_regex", "expression",
+        "ignore_case", "literal", "pattern", "word",
     )  # fmt: skip
 
     def __init__(self, pattern: str, *, literal: bool, ignore_case: bool, word: bool) -> None:
@@ -68,6 +84,12 @@ class Query:
         """What is searched for, as an RE2 expression; ``ignore_case`` applies to it."""
         self._regex = _compiled(f"(?{'i' if ignore_case else ''}m){expression}")
         self._needle = self._plain_text()
+        instructions = self._regex.programsize
+        self._byte_ns_max = 1 if self._needle is not None else INSTRUCTION_NS_MAX * instructions
+        # A match without `*` and `+` has at most a byte for each instruction: it fits the overlap.
+        self._line_bytes_max = min(
+            LINE_BYTES_MAX, max(_PIECE_NS_MAX // self._byte_ns_max, instructions * 5 // 4)
+        )
 
     def search(
         self, data: bytes, *, context: int, matches_left: int, line_characters_max: int
@@ -81,13 +103,34 @@ class Query:
         return searcher.feed(data) + searcher.finish()
 
     def searcher(self, *, context: int, matches_left: int, line_characters_max: int) -> Searcher:
-        """A search through one file that is fed chunks, for files too large to hold."""
+        """A search through one file that is fed chunks: see `steps`."""
         return Searcher(
             self._find,
             context=context,
             matches_left=matches_left,
             line_characters_max=line_characters_max,
+            line_bytes_max=self._line_bytes_max,
+            overlap_bytes=min(OVERLAP_BYTES_MAX, self._line_bytes_max * 4 // 5),
         )
+
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """Cut what is to be searched, at the ends of lines, so that one step is quick to search.
+
+        Between steps a search can look at the time, and whether it is still wanted.
+        """
+        step = max(_STEP_BYTES_MIN, min(_STEP_BYTES_MAX, _STEP_NS_MAX // self._byte_ns_max))
+        start = 0
+        while start < len(data):
+            end = start + step
+            if end < len(data):
+                end = data.rfind(b"\n", start, end) + 1 or end
+            yield data[start:end]
+            start = end
+
+    def ns_max(self, size: int, lines: int, matches: int, context: int) -> int:
+        """How long searching so much may take at worst, in nanoseconds."""
+        matched = min(lines, matches) * (_MATCH_NS + 2 * context * _CONTEXT_LINE_NS)
+        return size * self._byte_ns_max + lines * (_LINE_NS if self._by_line else 0) + matched
 
     def _plain_text(self) -> bytes | None:
         """The bytes to look for, where the query is nothing more than that."""
@@ -168,11 +211,17 @@ def _check_expression(pattern: str) -> bool:
 
 def _compiled(expression: str) -> Regex:
     try:
-        return compile_utf8(expression, newline=False)
+        regex = compile_utf8(expression, newline=False)
     except RegexRefused as refused:
-        reason = str(refused)
-        hint = next((hint for sign, hint in _HINTS if sign in reason), _HINT_OTHERWISE)
-        raise ParseError(f"the pattern cannot be searched for: {reason}", hint=hint) from None
+        raise _refused(str(refused)) from None
+    if regex.programsize > INSTRUCTIONS_MAX:
+        raise _refused(f"pattern too large - {regex.programsize} steps, above {INSTRUCTIONS_MAX}")
+    return regex
+
+
+def _refused(reason: str) -> ParseError:
+    hint = next((hint for sign, hint in _HINTS if sign in reason), _HINT_OTHERWISE)
+    return ParseError(f"the pattern cannot be searched for: {reason}", hint=hint)
 
 
 def _literal_expression(text: str, word: bool) -> str:

@@ -1,9 +1,9 @@
 """From the bytes of a file, whole or in chunks, to the lines that match, with their context.
 
 Whole lines are searched a block at a time; what is held between chunks is the line that has not
-ended yet and the lines of context. A line of more than 8 MiB is searched in pieces that overlap by
-64 KiB: a match longer than that across a border is not seen, and each match in such a line is
-marked as cut.
+ended yet and the lines of context. A line of more than 8 MiB, or less where the expression may be
+slow, is searched in pieces that overlap by up to 64 KiB: a match longer than that across a border
+is not seen, and each match in such a line is marked as cut.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import NamedTuple, Protocol
 LINE_BYTES_MAX = 8 * 1024 * 1024
 """What one unfinished line may hold in memory before it is searched in pieces."""
 
-_OVERLAP_BYTES = 64 * 1024
+OVERLAP_BYTES_MAX = 64 * 1024
+"""What two pieces of a line have in common, and so the longest match that is seen for sure."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Undecodable bytes are decoded to these code points (`surrogateescape`), then made visible.
@@ -84,9 +86,18 @@ class Searcher:
     """
 
     def __init__(
-        self, find: Find, *, context: int, matches_left: int, line_characters_max: int
+        self,
+        find: Find,
+        *,
+        context: int,
+        matches_left: int,
+        line_characters_max: int,
+        line_bytes_max: int = LINE_BYTES_MAX,
+        overlap_bytes: int = OVERLAP_BYTES_MAX,
     ) -> None:
         self._find = find
+        self._line_bytes_max = line_bytes_max
+        self._overlap_bytes = overlap_bytes
         self._context = context
         self._matches_left = matches_left
         self._characters_max = line_characters_max
@@ -117,7 +128,7 @@ class Searcher:
         if end < len(chunk):
             self._carry.append(chunk[end:])
             self._carry_bytes += len(chunk) - end
-        if self._carry_bytes > LINE_BYTES_MAX:
+        if self._carry_bytes > self._line_bytes_max:
             self._search_piece()
         return self._completed(self._context)
 
@@ -126,6 +137,10 @@ class Searcher:
         rest = self._take_carry()
         if rest and not self.done:
             self._search_block(rest + b"\n")
+        return self._completed(0)
+
+    def stop(self) -> list[LineMatch]:
+        """Give what was found so far, though lines are missing that nobody will search."""
         return self._completed(0)
 
     def _take_carry(self) -> bytes:
@@ -239,7 +254,7 @@ class Searcher:
                     self._lines_before(b"", 0),
                 )
             )
-        overlap = _character_start(piece, len(piece) - _OVERLAP_BYTES)
+        overlap = _character_start(piece, len(piece) - self._overlap_bytes)
         self._characters_before += len(_characters(piece[:overlap]))
         self._carry, self._carry_bytes = [piece[overlap:]], len(piece) - overlap
         self._in_pieces = True

@@ -5,10 +5,8 @@ The probes are fixed parts of the rules, so that every front and store gives the
 
 from __future__ import annotations
 
-from bailiwick.model import Limits
-
-TEXT_PROBE_BYTES = Limits().text_probe_bytes
-SEARCH_PROBE_BYTES = Limits().search_probe_bytes
+TEXT_PROBE_BYTES = 4_096
+SEARCH_PROBE_BYTES = 8_192
 
 BYTE_ORDER_MARKS: dict[str, bytes] = {
     # UTF-32 stands before UTF-16: FF FE 00 00 begins with UTF-16's own mark.

@@ -9,7 +9,7 @@ from bailiwick.model import DiffResult
 from bailiwick.paths import PathText
 from bailiwick.pipeline import Call
 from bailiwick.store import Handle
-from bailiwick.text.codec import decode
+from bailiwick.text.codec import Decoded, decode
 from bailiwick.text.diff import Diff, unified_diff
 from bailiwick.verbs.hashing import sha256_of
 
@@ -30,16 +30,26 @@ async def diff(call: Call, other: PathText | None, text: str | None) -> DiffResu
         b, b_name = text.encode("utf-8", "surrogatepass"), call.handle.path
     names = f"a/{call.handle.path}", f"b/{b_name}"
     try:
-        a_text = decode(a).text
-        b_text = decode(b).text if text is None else text
+        a_form = decode(a)
+        b_form = decode(b) if text is None else a_form
     except BinaryFile:
         return await _by_hash(call, a, b, names)
+    a_text, b_text = a_form.text, b_form.text if text is None else text
+    if a_text == b_text:
+        # A given text is stored in no way at all; two files may store the same text in two ways.
+        equal = text is not None or a == b
+        words = "" if equal else f"same text, stored as {_stored(a_form)} / {_stored(b_form)}\n"
+        return _result(call, names, Diff(words, False, 0, 0), equal=equal)
     lines_max = call.limits.diff_lines_max
     if len(a_text) + len(b_text) <= _INLINE_CHARACTERS_MAX:
         shown = unified_diff(a_text, b_text, *names, lines_max=lines_max)
     else:
         shown = await asyncio.to_thread(unified_diff, a_text, b_text, *names, lines_max=lines_max)
-    return _result(call, names, shown, equal=a == b)
+    return _result(call, names, shown, equal=False)
+
+
+def _stored(form: Decoded) -> str:
+    return f"{form.encoding} with BOM" if form.bom else form.encoding
 
 
 async def _content(call: Call, handle: Handle) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing, closing
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from bailiwick.errors import (
     BailiwickError,
@@ -21,7 +21,7 @@ from bailiwick.grant import Root
 from bailiwick.model import ChangeResult, EntryType, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, parse
-from bailiwick.pipeline import Call
+from bailiwick.pipeline import Call, to_the_end
 from bailiwick.store import Handle, WritePlan
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.shaping import existing
@@ -113,8 +113,17 @@ async def copy_between(
     return await there.pipeline.run(there, act)
 
 
+class _Made(NamedTuple):
+    """One object that this copy made. ``version`` is None for a directory (what others have put
+    into it since keeps it in place), empty where it is not known yet."""
+
+    path: ScopedPath
+    version: str | None
+
+
 class _Copy:
-    """One copy between two roots under way. What it made is removed again when it fails."""
+    """One copy between two roots under way. What it made is removed again when it fails: exactly
+    that, and only while nobody else has changed it."""
 
     def __init__(self, here: Call, there: Call, ignores: Ignores) -> None:
         self._here = here
@@ -123,27 +132,28 @@ class _Copy:
         self._portable = there.grant.root.names == "portable"
         self._names: set[tuple[ScopedPath, str]] = set()
         self._directories: list[tuple[ScopedPath, Stat]] = []
+        self._made: list[_Made] = []
         here.bytes = there.bytes = 0
 
     async def make(self, kind: EntryType) -> int:
         """Make the copy; returns how many objects it has."""
         here, there = self._here, self._there
-        if kind == "file":
-            await self._file(here.handle, there.handle, parents=there.target.parents)
-            return 1
-        made = await self._parents()
         try:
+            if kind == "file":
+                await self._file(here.handle, there.handle, parents=there.target.parents)
+                return 1
+            await self._parents()
             if kind == "directory":
                 return await self._tree(there.handle.path)
             await self._object(here.handle, there.handle.path)
         except BaseException:
-            await self._undo([there.handle.path], recursive=True)
-            await self._undo(made, recursive=False)
+            await to_the_end(self._undo())
             raise
         return 1
 
-    async def _parents(self) -> list[ScopedPath]:
-        """Make the directories that are missing above the copy; the deepest comes first."""
+    async def _parents(self) -> None:
+        """Make the directories that are missing above the copy, one by one: those that others
+        make at the same time are theirs."""
         there = self._there
         missing: list[ScopedPath] = []
         above = there.handle.path.parent
@@ -154,11 +164,17 @@ class _Copy:
                     break
                 missing.append(above)
             above = above.parent
-        if missing:
-            deepest = await there.store.resolve(missing[0], "entry", parents=True)
-            with closing(deepest):
-                await there.store.make_dir(deepest, file_mode=None, parents=True)
-        return missing
+        for path in reversed(missing):
+            entry = await there.store.resolve(path, "entry")
+            with closing(entry):
+                try:
+                    await self._make_dir(entry)
+                except FileAlreadyExists:
+                    continue
+
+    async def _make_dir(self, entry: Handle) -> None:
+        await self._there.store.make_dir(entry, file_mode=None, parents=False)
+        self._made.append(_Made(entry.path, None))
 
     async def _tree(self, to: ScopedPath) -> int:
         here = self._here
@@ -206,8 +222,10 @@ class _Copy:
                 await self._file(handle, entry, parents=False)
             elif handle.type == "symlink":
                 await there.store.symlink(entry, await self._here.store.readlink(handle))
+                self._made.append(_Made(to, ""))
+                self._made[-1] = _Made(to, await self._version_of(to))
             elif handle.type == "directory":
-                await there.store.make_dir(entry, file_mode=None, parents=False)
+                await self._make_dir(entry)
                 self._directories.append((to, await self._here.store.stat(handle)))
             else:
                 raise NotARegularFile("neither file, directory nor link", path=handle.path)
@@ -226,10 +244,12 @@ class _Copy:
         )  # fmt: skip
         async with aclosing(here.store.stream(handle, 0, None)) as chunks:
             written = await there.store.write_stream(entry, chunks, plan)
+            self._made.append(_Made(entry.path, written.version))
         here.bytes = there.bytes = (there.bytes or 0) + written.size
         if handle is here.handle:
             there.sha256_after = written.sha256
         await self._dress(entry.path, stat)
+        self._made[-1] = _Made(entry.path, await self._version_of(entry.path))
 
     async def _dress(self, path: ScopedPath, stat: Stat) -> None:
         """Give a copy the mode and time of what it was copied from."""
@@ -240,15 +260,30 @@ class _Copy:
                 await store.set_mode(entry, stat.mode & 0o777)
             await store.set_times(entry, stat.mtime_ns, None)
 
-    async def _undo(self, paths: list[ScopedPath], *, recursive: bool) -> None:
+    async def _version_of(self, path: ScopedPath) -> str:
         store = self._there.store
-        for path in paths:
+        entry = await store.resolve(path, "entry")
+        with closing(entry):
+            return (await store.stat(entry)).version
+
+    async def _undo(self) -> None:
+        store = self._there.store
+        for path, _ in self._directories:  # some may have a mode by now that keeps all in them
             try:
                 entry = await store.resolve(path, "entry")
+                with closing(entry):
+                    await store.set_mode(entry, 0o700)
             except BailiwickError:
                 continue
-            with closing(entry):
-                try:
-                    await store.remove(entry, recursive=recursive)
-                except BailiwickError:
-                    continue
+        for path, version in reversed(self._made):
+            try:
+                entry = await store.resolve(path, "entry")
+                with closing(entry):
+                    if entry.path != path:
+                        continue
+                    if (await store.stat(entry)).version == version or (
+                        version is None and entry.type == "directory"
+                    ):
+                        await store.remove(entry, recursive=False)
+            except BailiwickError:
+                continue

@@ -14,7 +14,7 @@ from bailiwick.text.edits import Edited, apply_edits
 from bailiwick.verbs.hashing import sha256_of
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.shaping import existing
-from bailiwick.verbs.writing import refuse_unwritable
+from bailiwick.verbs.writing import check_sha256, refuse_unwritable
 
 _INLINE_BYTES_MAX = 64 * 1024
 """Editing and comparing this much takes about a millisecond; more is done off the loop."""
@@ -46,6 +46,7 @@ async def edit(
     dry_run: bool,
 ) -> EditResult:
     handle = call.handle
+    check_sha256(expected_sha256)
     existing(handle)
     await refuse_unwritable(call)
     if len(edits) > call.limits.edits_max:
@@ -58,7 +59,7 @@ async def edit(
         raise FileTooLarge(
             f"files over {limit} bytes cannot be edited", path=handle.path, details={"limit": limit}
         )
-    before = await sha256_of(content.data)
+    call.sha256_before = before = await sha256_of(content.data)
     if expected_sha256 is not None and expected_sha256 != before:
         raise HashMismatch(
             "the file is not what was expected", path=handle.path,
@@ -70,14 +71,16 @@ async def edit(
     else:
         edited, diff = await asyncio.to_thread(_edit_and_compare, call, content.data, edits)
     after, version = await sha256_of(edited.data), content.version
-    call.sha256_before, call.sha256_after = before, after
-    if not dry_run and after != before:
+    if dry_run or after == before:
+        call.sha256_after = before
+    else:
         plan = WritePlan(
             mode="replace", expected_sha256=before, size_max=call.limits.max_file_bytes
         )
         written = await call.store.write(handle, edited.data, after, plan)
         version = written.version
         call.bytes = written.size
+        call.sha256_after = written.sha256
         ignores.forget(handle.path)
         call.changed("updated", handle.path, "file", version=version)
     return EditResult(

@@ -10,13 +10,12 @@ import msgspec
 
 from bailiwick.errors import BailiwickError, NotADirectory, ParseError, PathNotFound
 from bailiwick.model import Entry, EntryType, Found
-from bailiwick.paths import parse
-from bailiwick.pipeline import Call, cause_of
+from bailiwick.pipeline import Call, Missing, named
 from bailiwick.search.glob import compile_filter, compile_glob
 from bailiwick.store import Handle
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.listing import page_size
-from bailiwick.verbs.walking import Visit, Walk, entry_of
+from bailiwick.verbs.walking import UNREADABLE, Visit, Walk, entry_of
 
 
 class FindAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,31 +60,22 @@ async def find(call: Call, ignores: Ignores, asked: FindAsked) -> Found:
 
 async def files(call: Call, ignores: Ignores, limit: int | None, include_ignored: bool) -> Found:
     """Flat: every file beneath the prefix. A missing prefix holds nothing, which is no error."""
-    pipeline = call.pipeline
-    try:
-        try:
-            await pipeline.admit(call)
-        except PathNotFound:
-            found = _nothing(call)
-        else:
-            found = await _files(call, ignores, limit, include_ignored)
-    except BaseException as error:
-        raise await pipeline.failed(call, error) from cause_of(error)
-    await pipeline.observed(call, pipeline.succeeded(call))
-    return found
 
+    async def walked(call: Call) -> Found:
+        walk = Walk(call, ignores, include_ignored=include_ignored)
+        return await _collect(call, walk, lambda visit: visit.child.type == "file", limit, None)
 
-async def _files(call: Call, ignores: Ignores, limit: int | None, include_ignored: bool) -> Found:
-    walk = Walk(call, ignores, include_ignored=include_ignored)
-    return await _collect(call, walk, lambda visit: visit.child.type == "file", limit, None)
+    return await call.pipeline.run(call, walked, _NOTHING)
 
 
 def _nothing(call: Call) -> Found:
-    root = call.grant.root
-    base = parse(call.target.text, mount_point=root.mount_point, names=root.names).path
     return Found(
-        base=base, matches=[], truncated=False, omitted=0, visited=0, request_id=call.request_id
-    )
+        base=named(call, call.target), matches=[], truncated=False, omitted=0, visited=0,
+        request_id=call.request_id,
+    )  # fmt: skip
+
+
+_NOTHING = Missing((PathNotFound,), _nothing)
 
 
 async def glob(
@@ -150,6 +140,9 @@ def _found(call: Call, matches: list[Entry], walk: Walk, omitted: int) -> Found:
     )
 
 
+_NOT_SEEN: tuple[type[BailiwickError], ...] = (PathNotFound, *UNREADABLE)
+
+
 async def _is_empty(call: Call, visit: Visit) -> bool:
     if visit.child.type != "directory":
         return visit.child.size == 0
@@ -157,7 +150,7 @@ async def _is_empty(call: Call, visit: Visit) -> bool:
     try:
         handle = await call.store.descend(visit.directory, visit.child.name)
         return not (await call.store.children(handle, limit=1)).entries
-    except BailiwickError:
+    except _NOT_SEEN:
         return False
     finally:
         if handle is not None:

@@ -14,6 +14,7 @@ from bailiwick.errors import BailiwickError
 from bailiwick.model import MatchedIgnore
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.pipeline import Call
+from bailiwick.policy import Hide
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.store import Child, Handle, Store
 
@@ -61,61 +62,71 @@ class Ignores:
     async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
         """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
         now = self._monotonic_ns()
+        kept = not call.pipeline.policy_varies  # else a mark may be another one for each caller
         known = self._marks.get(path)
-        if known is not None and now - known.checked_ns < _MARK_FRESH_NS:
+        if kept and known is not None and now - known.checked_ns < _MARK_FRESH_NS:
             return known.mark
-        level = await self.level_of(call.store, path.parent, fresh=False)
+        level = await self.level_of(call.store, path.parent, fresh=False, call=call)
         mark: MatchedIgnore | None = None
         if level.ignored:
             mark = "directory"
         elif level.is_ignored(path.name, False):
             mark = "file"
-        _bound(self._marks)
-        self._marks[path] = _Mark(now, mark)
+        if kept:
+            _bound(self._marks)
+            self._marks[path] = _Mark(now, mark)
         return mark
 
     async def level_of(
-        self, store: Store, directory: ScopedPath, *, fresh: bool = True
+        self,
+        store: Store,
+        directory: ScopedPath,
+        *,
+        fresh: bool = True,
+        call: Call | None = None,
     ) -> IgnoreLevel:
-        """The rules in force in ``directory``: those of every directory from the root to it."""
+        """The rules in force in ``directory``: those of every directory from the root to it.
+
+        For a ``call``, without the ignore files that policy hides from it.
+        """
         now = self._monotonic_ns()
         level: IgnoreLevel | None = None
+        shown: IgnoreLevel | None = None
         here = ROOT
         for name in ("", *directory.parts):
             here = here.child(name) if name else here
-            known = self._levels.get(here)
+            above, known = level, self._levels.get(here)
             if known is None or fresh or now - known.checked_ns >= _MARK_FRESH_NS:
                 texts = await self._texts_at(store, here)
                 if known is None or known.texts != texts or known.above is not level:
-                    below = level.enter(name, texts) if level else IgnoreLevel.top(texts)
-                    known = _Known(now, level, texts, below)
+                    known = _Known(now, level, texts, _enter(level, name, texts))
                 else:
                     known = known._replace(checked_ns=now)
                 _bound(self._levels)
                 self._levels[here] = known
             elif known.above is not level:
-                known = known._replace(
-                    above=level,
-                    level=level.enter(name, known.texts) if level else known.level,
-                )
+                known = known._replace(above=level, level=_enter(level, name, known.texts))
                 self._levels[here] = known
             level = known.level
-        assert level is not None
-        return level
+            seen = known.texts if call is None else _seen(call, here, known.texts)
+            same = shown is above and seen is known.texts
+            shown = level if same else _enter(shown, name, seen)
+        assert shown is not None
+        return shown
 
     async def texts_among(
-        self, store: Store, directory: Handle, entries: list[Child]
+        self, call: Call, directory: Handle, entries: list[Child]
     ) -> dict[str, str]:
         """The ignore files of a directory that was just listed: no lookup where there are none."""
         texts: dict[str, str] = {}
         for child in entries:
             if child.name in self.names and child.type == "file":
                 try:
-                    handle = await store.descend(directory, child.name)
+                    handle = await call.store.descend(directory, child.name)
                 except BailiwickError:
                     continue
-                texts.update(await _text_of(store, handle, child.name))
-        return texts
+                texts.update(await _text_of(call.store, handle, child.name))
+        return _seen(call, directory.path, texts)
 
     async def _texts_at(self, store: Store, directory: ScopedPath) -> dict[str, str]:
         texts: dict[str, str] = {}
@@ -126,6 +137,28 @@ class Ignores:
                 continue
             texts.update(await _text_of(store, handle, name))
         return texts
+
+
+def _enter(above: IgnoreLevel | None, name: str, texts: dict[str, str]) -> IgnoreLevel:
+    return IgnoreLevel.top(texts) if above is None else above.enter(name, texts)
+
+
+def _seen(call: Call, directory: ScopedPath, texts: dict[str, str]) -> dict[str, str]:
+    """Those of the ignore files that policy does not hide: what they ignore would give them away.
+
+    The grant plays no part: rules from above the part that it reaches hold in it too.
+    """
+    if not texts or not call.pipeline.policy_varies:
+        return texts
+    access = call.operation.access
+    hidden = [
+        name
+        for name in texts
+        if isinstance(call.pipeline.decide(call, directory.child(name), None, access), Hide)
+    ]
+    if not hidden:
+        return texts
+    return {name: text for name, text in texts.items() if name not in hidden}
 
 
 async def _text_of(store: Store, handle: Handle, name: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 
@@ -13,6 +14,12 @@ from bailiwick.policy import Hide
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.store import Child
 from bailiwick.verbs.ignoring import Ignores
+
+_CHILDREN_AT_ONCE = 50_000
+"""Entries of one directory held at a time, where most are left out: as many as a walk holds."""
+
+_ENTRIES_BETWEEN_PAUSES = 2_000
+"""After so many entries other tasks get their turn: a page, or a few milliseconds of work."""
 
 
 async def list_page(
@@ -30,8 +37,15 @@ async def list_page(
     more, asked = True, wanted
     while more and len(entries) < wanted:
         page = await call.store.children(directory, after=after, limit=asked)
-        shown = _shown(call, page.entries, rules, include_ignored, decides)
         room = wanted - len(entries)
+        shown: list[Entry] = []
+        for start in range(0, len(page.entries), _ENTRIES_BETWEEN_PAUSES):
+            if start:
+                await asyncio.sleep(0)
+            some = page.entries[start : start + _ENTRIES_BETWEEN_PAUSES]
+            shown += _shown(call, some, rules, include_ignored, decides)
+            if len(shown) > room:
+                break
         more = page.more or len(shown) > room
         if len(shown) > room:
             after = shown[room - 1].name
@@ -39,7 +53,7 @@ async def list_page(
             after = page.entries[-1].name
         entries += shown[:room]
         # Where much is left out, reading the directory anew for each gap would take long.
-        asked = min(asked * 2, call.limits.list_page_max)
+        asked = min(asked * 4, max(wanted, _CHILDREN_AT_ONCE))
     return Page(
         path=directory.path,
         entries=entries,

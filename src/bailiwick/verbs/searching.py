@@ -7,9 +7,12 @@ files in which a match is possible, the others need not be read; the answer is t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,7 +29,7 @@ from bailiwick.pipeline import Call
 from bailiwick.search.glob import Filter, compile_filter
 from bailiwick.search.grep import Query, compile_query
 from bailiwick.search.ignore import IgnoreLevel
-from bailiwick.search.searcher import LineMatch
+from bailiwick.search.searcher import LineMatch, Searcher
 from bailiwick.store import Handle, Nominates
 from bailiwick.text.sniff import is_binary_search
 from bailiwick.verbs.ignoring import Ignores
@@ -39,10 +42,15 @@ DEFAULT_FILE_BYTES_MAX = -1
 """Stands for the limit's own default, since None means no limit at all."""
 
 _INLINE_BYTES_MAX = 1024 * 1024
-"""Searching this much takes about a millisecond; more is done off the loop."""
+_INLINE_NS_MAX = 10_000_000
+"""What cannot take longer than this is searched on the loop; the rest in a thread."""
 
 _FILES_BETWEEN_PAUSES = 64
-"""After so many files the deadline is looked at and other tasks get their turn."""
+_NS_BETWEEN_PAUSES = 5_000_000
+"""After so many files, or so long, other tasks get their turn."""
+
+_VISITS_BETWEEN_LOOKS = 256
+"""A walk looks at the clock after so many entries."""
 
 
 class GrepAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +69,7 @@ class GrepAsked(msgspec.Struct, frozen=True, kw_only=True):
     report_skipped: bool
 
 
-class _Candidate(msgspec.Struct, frozen=True):
+class _Candidate(msgspec.Struct, frozen=True, gc=False):
     path: ScopedPath
     size: int
 
@@ -70,12 +78,15 @@ async def grep(call: Call, ignores: Ignores, asked: GrepAsked) -> GrepResult:
     if not 0 <= asked.context <= call.limits.grep_context_max:
         raise ParseError(f"context must be from 0 to {call.limits.grep_context_max}")
     search = _Search(call, ignores, asked)
-    if call.handle.type == "directory":
-        await search.tree(call.handle)
-    elif call.handle.type == "file":
-        await search.file(call.handle)
-    else:
-        raise NotARegularFile("neither file nor directory", path=call.handle.path)
+    try:
+        if call.handle.type == "directory":
+            await search.tree(call.handle)
+        elif call.handle.type == "file":
+            await search.file(call.handle)
+        else:
+            raise NotARegularFile("neither file nor directory", path=call.handle.path)
+    finally:
+        search.close()
     return search.result()
 
 
@@ -86,6 +97,39 @@ def _filter(given: str | Sequence[str] | None, what: str) -> Filter | None:
     if not isinstance(patterns, Sequence) or not all(isinstance(each, str) for each in patterns):
         raise ParseError(f"{what} must be a pattern or a list of them")
     return compile_filter(tuple(patterns)) if patterns else None
+
+
+class _Fed(NamedTuple):
+    """What some bytes gave, and whether the time was over before all were searched."""
+
+    found: list[LineMatch]
+    late: bool
+
+
+class _Thread:
+    """A thread for one search, made when first needed. No job outlives the call that waits."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self.given_up = False
+
+    async def run(self, job: Callable[[], _Fed]) -> _Fed:
+        """``job`` looks at ``given_up`` now and then: a cancelled call waits until it has."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="bailiwick-grep")
+        job_done = asyncio.wrap_future(self._executor.submit(job))
+        try:
+            return await asyncio.shield(job_done)
+        except asyncio.CancelledError:
+            self.given_up = True
+            while not job_done.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait((job_done,))
+            raise
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown()  # it is idle: this is the end of a thread, not of a job
 
 
 class _Search:
@@ -121,6 +165,8 @@ class _Search:
         self._unreadable: list[ScopedPath] = []
         self._withheld: list[ScopedPath] = []
         self._levels: dict[ScopedPath, IgnoreLevel] = {}
+        self._thread = _Thread()
+        self._paused_ns = 0
         self._files = 0
         self._reason: str | None = None
         self._unwalked: str | None = None
@@ -141,20 +187,33 @@ class _Search:
     async def tree(self, top: Handle) -> None:
         """Everything beneath a directory, in the order of paths."""
         seen = 0
-        async for candidate in self._candidates(top):
-            if self._reason is not None:
-                return
-            seen += 1
-            if seen % _FILES_BETWEEN_PAUSES == 0:
-                await asyncio.sleep(0)
-                if self._monotonic_ns() >= self._ends_ns:
-                    self._stop_late()
+        async with aclosing(self._candidates(top)) as candidates:
+            async for candidate in candidates:
+                seen += 1
+                await self._pause(seen)
+                if self._reason is not None or self._is_late():
                     return
-            if self._is_too_large(candidate.path, candidate.size):
-                continue
-            await self._named_file(candidate.path)
+                if not self._is_too_large(candidate.path, candidate.size):
+                    await self._named_file(candidate.path)
 
-    async def _candidates(self, top: Handle) -> AsyncIterator[_Candidate]:
+    async def _pause(self, seen: int) -> None:
+        """Give other tasks their turn, when it is time."""
+        now = self._monotonic_ns()
+        if seen % _FILES_BETWEEN_PAUSES == 0 or now - self._paused_ns >= _NS_BETWEEN_PAUSES:
+            await asyncio.sleep(0)
+            self._paused_ns = self._monotonic_ns()
+
+    def _is_late(self) -> bool:
+        """Whether the time is over, which then is the reason to stop."""
+        if self._monotonic_ns() < self._ends_ns:
+            return False
+        self._reason = (
+            f"the search stopped after {self._call.limits.grep_seconds_max} seconds: "
+            "name a smaller directory"
+        )
+        return True
+
+    async def _candidates(self, top: Handle) -> AsyncGenerator[_Candidate, None]:
         """The files to look into, in the order of paths."""
         if not self._asked.report_skipped and await self._is_large(top):
             nominated = await self._nominate(top, await self._ignored_children(top))
@@ -200,23 +259,25 @@ class _Search:
         walk = Walk(self._call, self._ignores, include_ignored=self._asked.include_ignored)
         files: list[_Candidate] = []
         until_many = self._call.limits.grep_nominate_files_min
+        look_at = 0
+        everything = self._include is None and self._exclude is None
         async with aclosing(walk.visits(top)) as visits:
-            async for visit in visits:
-                child = visit.child
-                if child.type != "file" or not self._is_wanted(visit.path, top.path):
-                    if visit.refused and child.type == "directory":
-                        self._withheld.append(visit.path)
-                elif visit.refused:
-                    self._withheld.append(visit.path)
-                elif not child.addressable:
-                    self._unreadable.append(visit.path)
-                else:
-                    files.append(_Candidate(visit.path, child.size))
-                    if len(files) == until_many:
-                        many()
-                if walk.visited % 4_096 == 0 and self._monotonic_ns() >= self._ends_ns:
-                    self._stop_late()
-                    break
+            async for path, child, _, _, refused in visits:
+                if child.type == "file" and (everything or self._is_wanted(path, top.path)):
+                    if refused:
+                        self._withheld.append(path)
+                    elif not child.addressable:
+                        self._unreadable.append(path)
+                    else:
+                        files.append(_Candidate(path, child.size))
+                        if len(files) == until_many:
+                            many()
+                elif refused and child.type == "directory":
+                    self._withheld.append(path)
+                if walk.visited >= look_at:
+                    look_at = walk.visited + _VISITS_BETWEEN_LOOKS
+                    if self._is_late():
+                        break
         self._unreadable.extend(walk.unreadable)
         self._unwalked = walk.reason
         return files
@@ -260,8 +321,8 @@ class _Search:
         """The rules in a directory that the search enters, looked up once."""
         level = self._levels.get(directory)
         if level is None:
-            level = (await self._ignores.level_of(self._call.store, directory)).named()
-            self._levels[directory] = level
+            rules = await self._ignores.level_of(self._call.store, directory, call=self._call)
+            level = self._levels[directory] = rules.named()
         return level
 
     def _is_wanted(self, path: ScopedPath, base: ScopedPath) -> bool:
@@ -280,7 +341,9 @@ class _Search:
             self._unreadable.append(path)
             return
         try:
-            if handle.type == "file":
+            # Another canonical name means that a link took the place of a directory meanwhile:
+            # what it leads to was never shown to the policy.
+            if handle.type == "file" and handle.path == path:
                 await self.file(handle)
         finally:
             handle.close()
@@ -310,10 +373,20 @@ class _Search:
         self._files += 1
         if len(content.data) > whole_max:
             await self._search_stream(handle)
-        elif len(content.data) <= _INLINE_BYTES_MAX:
+        elif self._is_quick(content.data):
             self._add(handle.path, self._search_bytes(content.data))
         else:
-            self._add(handle.path, await asyncio.to_thread(self._search_bytes, content.data))
+            searcher = self._searcher()
+            await self._feed(handle.path, searcher, content.data)
+            await self._feed(handle.path, searcher, None)
+
+    def _is_quick(self, data: bytes) -> bool:
+        """Whether a search cannot hold up the loop, whatever the pattern and the bytes are."""
+        if len(data) > _INLINE_BYTES_MAX:
+            return False
+        lines = data.count(b"\n") + 1
+        longest = self._query.ns_max(len(data), lines, self._room + 1, self._asked.context)
+        return longest <= _INLINE_NS_MAX
 
     def _search_bytes(self, data: bytes) -> list[LineMatch]:
         return self._query.search(
@@ -321,21 +394,45 @@ class _Search:
             line_characters_max=self._call.limits.grep_line_characters_max,
         )  # fmt: skip
 
-    async def _search_stream(self, handle: Handle) -> None:
-        """A file that is too large to hold: chunk by chunk, the deadline looked at in between."""
-        searcher = self._query.searcher(
+    def _searcher(self) -> Searcher:
+        return self._query.searcher(
             context=self._asked.context, matches_left=self._room + 1,
             line_characters_max=self._call.limits.grep_line_characters_max,
         )  # fmt: skip
+
+    async def _search_stream(self, handle: Handle) -> None:
+        """A file that is too large to hold, chunk by chunk."""
+        searcher = self._searcher()
         async with aclosing(self._call.store.stream(handle, 0, None)) as chunks:
             async for chunk in chunks:
-                self._add(handle.path, await asyncio.to_thread(searcher.feed, chunk))
+                await self._feed(handle.path, searcher, chunk)
                 if self._reason is not None or searcher.done:
                     return
-                if self._monotonic_ns() >= self._ends_ns:
-                    self._stop_late()
-                    break
-        self._add(handle.path, searcher.finish())
+        await self._feed(handle.path, searcher, None)
+
+    async def _feed(self, path: ScopedPath, searcher: Searcher, data: bytes | None) -> None:
+        """Search more of a file in the thread; None is the end of it."""
+        if self._reason is not None:
+            return
+        fed = await self._thread.run(lambda: self._feed_blocking(searcher, data))
+        if fed.late:
+            self._is_late()
+        self._add(path, fed.found)
+
+    def _feed_blocking(self, searcher: Searcher, data: bytes | None) -> _Fed:
+        if data is None:
+            return _Fed(searcher.finish(), False)
+        found: list[LineMatch] = []
+        for step in self._query.steps(data):
+            if self._thread.given_up or self._monotonic_ns() >= self._ends_ns:
+                return _Fed(found + searcher.stop(), True)
+            found += searcher.feed(step)
+            if searcher.done:
+                break
+        return _Fed(found, False)
+
+    def close(self) -> None:
+        self._thread.close()
 
     @property
     def _room(self) -> int:
@@ -374,9 +471,3 @@ class _Search:
     def _skip(self, skipped: list[ScopedPath], path: ScopedPath) -> None:
         if self._asked.report_skipped or path == self._call.handle.path:
             skipped.append(path)
-
-    def _stop_late(self) -> None:
-        self._reason = (
-            f"the search stopped after {self._call.limits.grep_seconds_max} seconds: "
-            "name a smaller directory"
-        )

@@ -12,7 +12,7 @@ from bailiwick.errors import (
 from bailiwick.model import ChangeResult, EntryType, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
-from bailiwick.pipeline import Call, Pipeline, cause_of
+from bailiwick.pipeline import Call, Missing, Pipeline
 from bailiwick.store import Handle
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.walking import refuse_protected_below
@@ -33,15 +33,14 @@ async def stat(call: Call) -> Stat:
 
 async def exists(pipeline: Pipeline, call: Call) -> bool:
     """A missing object is an answer here, not a failure; a refused path is still refused."""
-    found = True
-    try:
-        await pipeline.admit(call)
-    except (PathNotFound, NotADirectory):
-        found = False
-    except BaseException as error:
-        raise await pipeline.failed(call, error) from cause_of(error)
-    await pipeline.observed(call, pipeline.succeeded(call))
-    return found
+    return await pipeline.run(call, _found, _NOT_FOUND)
+
+
+async def _found(call: Call) -> bool:
+    return True
+
+
+_NOT_FOUND = Missing((PathNotFound, NotADirectory), lambda call: False)
 
 
 async def readlink(call: Call) -> str:

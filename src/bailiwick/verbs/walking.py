@@ -15,15 +15,20 @@ from typing import NamedTuple
 from bailiwick.errors import (
     BailiwickError,
     DirectoryNotEmpty,
+    HardlinkRefused,
     NotADirectory,
+    NotARegularFile,
+    ParseError,
     PathNotFound,
+    PermissionDenied,
     PolicyDenied,
+    SymlinkEscape,
 )
 from bailiwick.model import Entry
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Call
-from bailiwick.policy import Allow, Ask, Decision, Hide
+from bailiwick.policy import Decision, Hide, permits
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.store import Child, Handle
 from bailiwick.verbs.ignoring import Ignores
@@ -33,6 +38,13 @@ _CHILDREN_AT_ONCE = 50_000
 
 _ENTRIES_BETWEEN_PAUSES = 512
 """After so many entries other tasks get their turn; about a millisecond of work."""
+
+
+UNREADABLE: tuple[type[BailiwickError], ...] = (
+    HardlinkRefused, NotADirectory, NotARegularFile, ParseError, PermissionDenied, SymlinkEscape,
+)  # fmt: skip
+"""What one entry on a walk may be, while the rest is still a true answer. Anything else (closed,
+busy, a failing disk) says nothing of the entry and ends the walk."""
 
 
 class Visit(NamedTuple):
@@ -52,7 +64,10 @@ class _Level(NamedTuple):
 
 
 class Walk:
-    """One walk. After `visits` has ended, ``reason`` says why it stopped early, if it did."""
+    """One walk. After `visits` has ended, ``reason`` says why it stopped early, if it did.
+
+    ``visited`` counts what was shown: what policy hides is not in any number.
+    """
 
     def __init__(
         self,
@@ -72,6 +87,7 @@ class Walk:
         self._may_enter = may_enter
         self._judge = judge or call.decide
         self._decides = judge is not None
+        self._examined = 0
         self.visited = 0
         self.withheld = 0
         self.reason: str | None = None
@@ -109,12 +125,12 @@ class Walk:
 
     async def rules_at(self, top: ScopedPath) -> IgnoreLevel:
         """The rules a walk starts with: a base named inside an ignored directory is walked."""
-        level = await self._ignores.level_of(self._call.store, top)
+        level = await self._ignores.level_of(self._call.store, top, call=self._call)
         return level.named()
 
     async def _visit(self, level: _Level, child: Child) -> Visit | None:
-        self.visited += 1
-        if self.visited % _ENTRIES_BETWEEN_PAUSES == 0:
+        self._examined += 1
+        if self._examined % _ENTRIES_BETWEEN_PAUSES == 0:
             await asyncio.sleep(0)
         ignored = level.rules.is_ignored(child.name, child.type == "directory")
         if ignored and not self._include_ignored:
@@ -125,11 +141,12 @@ class Walk:
             decision = self._judge(path)
             if isinstance(decision, Hide):
                 return None
-            refused = not isinstance(decision, Allow)
+            refused = not permits(decision)
+        self.visited += 1
         return Visit(path, child, level.handle, ignored, refused)
 
     def _budget_is_spent(self) -> bool:
-        if self.visited <= self._call.limits.walk_entries_max:
+        if self._examined <= self._call.limits.walk_entries_max:
             return False
         self.reason = f"the walk stopped after {self._call.limits.walk_entries_max} entries"
         return True
@@ -150,18 +167,18 @@ class Walk:
             handle = await self._call.store.descend(visit.directory, visit.child.name)
         except PathNotFound:
             return None
-        except BailiwickError:
+        except UNREADABLE:
             self.unreadable.append(visit.path)
             return None
         try:
             return await self._open_level(handle, level.rules, visit.child.name)
-        except BailiwickError:
+        except BaseException as error:
             handle.close()
-            self.unreadable.append(visit.path)
+            if isinstance(error, UNREADABLE):
+                self.unreadable.append(visit.path)
+            elif not isinstance(error, PathNotFound):
+                raise
             return None
-        except BaseException:
-            handle.close()
-            raise
 
     async def _open_level(
         self, handle: Handle, rules: IgnoreLevel, name: str | None = None
@@ -177,7 +194,7 @@ class Walk:
                 break
             after = entries[-1].name if entries else None
         if name is not None:
-            texts = await self._ignores.texts_among(store, handle, entries)
+            texts = await self._ignores.texts_among(self._call, handle, entries)
             rules = rules.enter(name, texts)
         entries.reverse()
         return _Level(handle, rules, entries)
@@ -215,12 +232,16 @@ async def refuse_protected_below(
     def judge(path: ScopedPath) -> Decision:
         decision = call.decide(path, access)
         if isinstance(decision, Hide):
+            call.policy_source = decision.source
             raise DirectoryNotEmpty("directory is not empty", path=handle.path)
-        _refuse_unless_allowed(decision, path)
+        if not permits(decision):
+            call.pipeline.obey(call, decision, call.target, path)
         if twin is not None:
             there, top = twin
             place = path.relative_to(handle.path).beneath(top)
-            _refuse_unless_allowed(there.decide(place, there.access_there), place)
+            arriving = there.decide(place, there.access_there)
+            if not permits(arriving):
+                there.pipeline.obey(there, arriving, there.destination or there.target, place)
         return decision
 
     walk = Walk(call, ignores, include_ignored=True, judge=judge)
@@ -232,14 +253,8 @@ async def refuse_protected_below(
     finally:
         top.close()
     if walk.unreadable:
-        raise PolicyDenied("what lies beneath cannot be checked", path=walk.unreadable[0])
+        why, at = "what lies beneath cannot be checked", walk.unreadable[0]
+        raise PolicyDenied(why, path=at, decided_by="policy")
     if walk.reason is not None:
-        raise PolicyDenied(f"not everything could be checked: {walk.reason}", path=handle.path)
-
-
-def _refuse_unless_allowed(decision: Decision, path: ScopedPath) -> None:
-    if isinstance(decision, Hide):
-        raise PolicyDenied("a rule keeps this name", path=path, decided_by=decision.source)
-    if not isinstance(decision, Allow):
-        why = decision.prompt if isinstance(decision, Ask) else decision.reason
-        raise PolicyDenied(why, path=path, decided_by=decision.source)
+        why = f"not everything could be checked: {walk.reason}"
+        raise PolicyDenied(why, path=handle.path, decided_by="policy")

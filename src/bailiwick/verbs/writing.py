@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from contextlib import aclosing
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 
 from bailiwick.errors import (
     BailiwickError,
-    Closed,
+    BinaryFile,
     FileAlreadyExists,
     FileTooLarge,
     IsADirectory,
@@ -24,17 +25,21 @@ from bailiwick.errors import (
     SymlinkEscape,
     escape_for_display,
 )
-from bailiwick.model import LineEnding, WriteMode, WriteResult
+from bailiwick.model import LineEnding, MatchedIgnore, WriteMode, WriteResult
 from bailiwick.pipeline import Call
-from bailiwick.policy import Allow
+from bailiwick.policy import permits
 from bailiwick.store import WritePlan, Written
 from bailiwick.text.codec import Form, encode_as, form_for_write, form_of_prefix, line_ending_of
 from bailiwick.verbs.hashing import INLINE_BYTES_MAX, sha256_inline, sha256_of
 from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.pulling import pulled, read_in_chunks
 from bailiwick.verbs.shaping import check_mode
 
 _FORM_PROBE_BYTES = 64 * 1024
 """How much of the file that is replaced tells its encoding and line ending."""
+
+_JSON_PIECES_INLINE = 2_000
+"""Pieces of a document that take about a millisecond to write out; more is done off the loop."""
 
 _LINE_ENDINGS: tuple[LineEnding, ...] = get_args(LineEnding)
 
@@ -82,8 +87,7 @@ def plan(
         )
     if mode == "create" and conditional:
         raise ParseError("mode create takes no expected hash or version")
-    if expected_sha256 is not None and not _is_sha256(expected_sha256):
-        raise ParseError("expected_sha256 must be 64 lowercase hex digits")
+    check_sha256(expected_sha256)
     check_mode(file_mode)
     return WritePlan(
         mode=mode,
@@ -95,6 +99,11 @@ def plan(
     )
 
 
+def check_sha256(expected: str | None) -> None:
+    if expected is not None and not (isinstance(expected, str) and _is_sha256(expected)):
+        raise ParseError("expected_sha256 must be 64 lowercase hex digits")
+
+
 async def write_bytes(
     call: Call, ignores: Ignores, data: bytes, plan: WritePlan, form: Form | None = None
 ) -> WriteResult:
@@ -103,8 +112,9 @@ async def write_bytes(
     if handle.type != "file" or plan.mode == "create":
         await refuse_unwritable(call, plan.mode)
     sha256 = sha256_inline(data) if len(data) <= INLINE_BYTES_MAX else await sha256_of(data)
+    mark = await ignores.mark(call, handle.path)
     written = await call.store.write(handle, data, sha256, plan)
-    return await _published(call, ignores, written, plan.mode, form)
+    return _published(call, ignores, written, plan.mode, form, mark)
 
 
 async def write_text(
@@ -114,8 +124,9 @@ async def write_text(
     if asked.line_ending is not None and asked.line_ending not in _LINE_ENDINGS:
         raise ParseError(f"line_ending must be one of {', '.join(_LINE_ENDINGS)}")
     await refuse_unwritable(call, plan.mode)
+    old = await _form_of(call) if None in asked else None
     form = form_for_write(
-        await _form_of(call, asked), encoding=asked.encoding, bom=asked.bom,
+        old, encoding=asked.encoding, bom=asked.bom,
         line_ending=asked.line_ending,
     )  # fmt: skip
     data = encode_as(text, form)
@@ -126,36 +137,60 @@ async def write_text(
 
 
 async def write_json(call: Call, ignores: Ignores, value: Any, plan: WritePlan) -> WriteResult:
+    pieces = _encode_json(value)
     try:
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    except (TypeError, ValueError, RecursionError):
+        taken = list(islice(pieces, _JSON_PIECES_INLINE))
+        if len(taken) == _JSON_PIECES_INLINE:
+            limit = call.limits.text_write_bytes_max
+            await asyncio.to_thread(_take_json, pieces, taken, limit)
+    except (TypeError, ValueError, RecursionError, RuntimeError):
+        # The last of them: someone changed the value while it was written out.
         raise ParseError(
             "the value cannot be written as JSON",
             hint="dicts with text keys, lists, text, numbers, true, false and null can",
         ) from None
+    text = "".join(taken) + "\n"
     return await write_text(call, ignores, text, FormAsked("utf-8", False, "lf"), plan)
+
+
+_encode_json = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False).iterencode
+
+
+def _take_json(pieces: Iterator[str], taken: list[str], limit: int) -> None:
+    """Add the pieces to those taken already, until they are more than one write may hold."""
+    size = sum(map(len, taken))
+    while batch := list(islice(pieces, _JSON_PIECES_INLINE)):
+        size += sum(map(len, batch))
+        if size > limit:
+            raise FileTooLarge(
+                f"the document is larger than one text write may hold ({limit} bytes)",
+                hint="use write_stream for larger content", details={"limit": limit},
+            )  # fmt: skip
+        taken += batch
 
 
 async def write_stream(
     call: Call, ignores: Ignores, source: ByteSource, plan: WritePlan
 ) -> WriteResult:
     await refuse_unwritable(call, plan.mode)
+    mark = await ignores.mark(call, call.handle.path)
     async with aclosing(_until_closed(call, source)) as chunks:
         written = await call.store.write_stream(call.handle, chunks, plan)
-    return await _published(call, ignores, written, plan.mode, None)
+    return _published(call, ignores, written, plan.mode, None, mark)
 
 
 async def append(call: Call, ignores: Ignores, data: bytes | str, plan: WritePlan) -> WriteResult:
     await refuse_unwritable(call)
     if isinstance(data, str):
-        form = form_for_write(await _form_of(call, FormAsked(None, None, None)))
+        form = form_for_write(await _form_for_append(call))
         starts_file = call.handle.type is None or call.handle.size == 0
         data = encode_as(data, Form(form.encoding, form.bom and starts_file, form.line_ending))
     else:
         data = _bytes_of(data)
     _check_size(len(data), call.limits.bytes_call_max, "one call", "append in several calls")
+    mark = await ignores.mark(call, call.handle.path)
     written = await call.store.append(call.handle, data, plan)
-    return await _published(call, ignores, written, plan.mode, None)
+    return _published(call, ignores, written, plan.mode, None, mark)
 
 
 async def truncate(call: Call, ignores: Ignores, size: int, plan: WritePlan) -> WriteResult:
@@ -165,8 +200,9 @@ async def truncate(call: Call, ignores: Ignores, size: int, plan: WritePlan) -> 
         raise PathNotFound("no such file or directory", path=call.handle.path)
     await refuse_unwritable(call)
     _check_size(size, plan.size_max, "one file", "")
+    mark = await ignores.mark(call, call.handle.path)
     written = await call.store.truncate(call.handle, size, plan)
-    return await _published(call, ignores, written, plan.mode, None)
+    return _published(call, ignores, written, plan.mode, None, mark)
 
 
 async def refuse_unwritable(call: Call, mode: WriteMode = "overwrite") -> None:
@@ -195,7 +231,7 @@ async def _instead_of(call: Call) -> str:
     except BailiwickError:
         return "it leads to nothing that can be written: remove the link first"
     target.close()
-    if not isinstance(call.decide(target.path), Allow):
+    if not permits(call.decide(target.path)):
         return "it leads to nothing that can be written: remove the link first"
     return f"address {escape_for_display(target.path)} instead"
 
@@ -225,29 +261,52 @@ def _check_size(size: int, limit: int, what: str, hint: str) -> None:
         )  # fmt: skip
 
 
-async def _form_of(call: Call, asked: FormAsked) -> Form | None:
-    """How the file that is there stores its text; None where there is no text to go by."""
-    if None not in asked or call.handle.type != "file" or call.handle.size == 0:
-        return None
+async def _form_of(call: Call) -> Form | None:
+    """How the file that is replaced stores its text; None where there is no text to go by."""
     try:
-        content = await call.store.read(call.handle, 0, _FORM_PROBE_BYTES)
-        return form_of_prefix(content.data)
+        return await _standing_form(call)
     except OperationalError:
         return None
+
+
+async def _form_for_append(call: Call) -> Form | None:
+    """The same for a file that stays: what is no text, as far as is known, gets no text added."""
+    try:
+        return await _standing_form(call)
+    except PathNotFound:
+        return None  # gone meanwhile: a new file begins
+    except BinaryFile as error:
+        raise BinaryFile(
+            error.message, path=call.handle.path, details=error.details,
+            hint="append bytes, encoded as the file is",
+        ) from None  # fmt: skip
+
+
+async def _standing_form(call: Call) -> Form | None:
+    if call.handle.type != "file" or call.handle.size == 0:
+        return None
+    content = await call.store.read(call.handle, 0, _FORM_PROBE_BYTES)
+    return form_of_prefix(content.data)
 
 
 async def _chunks_of(source: ByteSource, size: int) -> AsyncGenerator[bytes, None]:
     if isinstance(source, (bytes, bytearray, memoryview, str)):
         raise ParseError("a stream is written from chunks", hint="use write_bytes for bytes")
     if isinstance(source, AsyncIterable):
-        async for chunk in source:
-            yield _bytes_of(chunk)
-    elif isinstance(source, _BinaryFile):
-        while chunk := await asyncio.to_thread(source.read, size):
-            yield _bytes_of(chunk)
-    elif isinstance(source, Iterable):
+        try:
+            async for chunk in source:
+                yield _bytes_of(chunk)
+        finally:
+            if isinstance(source, AsyncGenerator):
+                await source.aclose()
+    elif isinstance(source, (list, tuple)):
         for chunk in source:
             yield _bytes_of(chunk)
+    elif isinstance(source, (_BinaryFile, Iterable)):
+        given = read_in_chunks(source.read, size) if isinstance(source, _BinaryFile) else source
+        async with aclosing(pulled(given, _bytes_of, size)) as chunks:
+            async for chunk in chunks:
+                yield chunk
     else:
         raise ParseError(
             "a stream is written from an iterable of bytes or a binary file",
@@ -259,14 +318,19 @@ async def _until_closed(call: Call, source: ByteSource) -> AsyncGenerator[bytes,
     """A scope that is closing does not wait for the rest of an upload: it may never come."""
     async with aclosing(_chunks_of(source, call.limits.stream_chunk_bytes)) as chunks:
         async for chunk in chunks:
-            if call.pipeline.closed:
-                raise Closed("this scope is closed")
+            call.pipeline.refuse_closed()
             yield chunk
 
 
-async def _published(
-    call: Call, ignores: Ignores, written: Written, mode: WriteMode, form: Form | None
+def _published(
+    call: Call,
+    ignores: Ignores,
+    written: Written,
+    mode: WriteMode,
+    form: Form | None,
+    mark: MatchedIgnore | None,
 ) -> WriteResult:
+    """The result of a write that cannot be undone any more: nothing in here may wait or fail."""
     path = call.handle.path
     ignores.forget(path)
     call.bytes = written.size
@@ -277,5 +341,5 @@ async def _published(
         version=written.version, file_mode=written.file_mode, request_id=call.request_id,
         encoding=form.encoding if form else None, bom=form.bom if form else None,
         line_ending=form.line_ending if form else None,
-        matched_ignore=await ignores.mark(call, path),
+        matched_ignore=mark,
     )  # fmt: skip

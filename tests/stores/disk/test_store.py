@@ -163,7 +163,6 @@ async def test_nominated_files_are_named_from_the_root(place):
         (place.root / path).write_bytes(b"a needle" if path.endswith("hit") else b"hay")
     (place.root / "d" / "binary").write_bytes(b"\0")
     (place.root / "d" / ".bailiwick~0-0").write_bytes(b"a needle")
-    (place.root / "d" / os.fsdecode(b"\xff")).write_bytes(b"a needle")
     fs = place.open()
     held = await hold(fs, "d")
     asked = {"literal": True, "ignore_case": False, "word": False, "deadline_s": 10.0}
@@ -173,6 +172,10 @@ async def test_nominated_files_are_named_from_the_root(place):
         assert found == {"d/hit", "d/e/hit"}
         found = await fs.store.nominate(held, "needle", binaries=True, leave_out=("e",), **asked)
         assert found == {"d/hit", "d/binary"}
+        # What no caller can name is reported, not nominated: that takes a walk.
+        (place.root / "d" / os.fsdecode(b"\xff")).write_bytes(b"a needle")
+        found = await fs.store.nominate(held, "needle", binaries=False, leave_out=(), **asked)
+        assert found is None
     strict = place.open(cross_mounts=False)
     assert await strict.store.nominate(held, "x", binaries=False, leave_out=(), **asked) is None
     held.close()

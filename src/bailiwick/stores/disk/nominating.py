@@ -14,7 +14,6 @@ from bailiwick.stores.disk.ripgrep import (
     Area,
     Bounds,
     ambient_find_ripgrep,
-    nominate_binary_blocking,
     nominate_blocking,
 )
 from bailiwick.stores.disk.workers import Stop
@@ -42,24 +41,25 @@ def nominate_paths_blocking(
     bounds = Bounds(time.monotonic() + deadline_s, lambda: stop.asked)
     fd = directory.open_for_listing()
     try:
-        found = nominate_blocking(ripgrep, fd, query, area, bounds)
-        if found is None:
-            return None
-        if binaries:
-            others = nominate_binary_blocking(ripgrep, fd, area, bounds)
-            if others is None:
-                return None
-            found += others
+        found = nominate_blocking(ripgrep, fd, query, area, bounds, binaries=binaries)
     finally:
         os.close(fd)
-    return {path.beneath(directory.path) for name in found if (path := _addressable(name))}
+    return None if found is None else _paths_of(found, directory.path)
 
 
-def _addressable(name: bytes) -> ScopedPath | None:
-    """The path that was named, unless a caller could not name it either."""
-    try:
-        path = ScopedPath(name.decode())
-    except UnicodeDecodeError:
-        return None
-    reserved = any(part.startswith(RESERVED_PREFIX) for part in path.parts)
-    return None if reserved else path
+def _paths_of(names: list[bytes], base: ScopedPath) -> set[ScopedPath] | None:
+    """The paths that were named, without our own; None where no caller could name one.
+
+    Such a file is not searched but reported, and only a walk meets all of its kind.
+    """
+    paths: set[ScopedPath] = set()
+    for name in names:
+        try:
+            path = ScopedPath(name.decode())
+        except UnicodeDecodeError:
+            return None
+        if RESERVED_PREFIX not in path or not any(
+            part.startswith(RESERVED_PREFIX) for part in path.parts
+        ):
+            paths.add(path.beneath(base))
+    return paths

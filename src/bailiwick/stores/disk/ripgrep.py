@@ -36,7 +36,6 @@ from contextlib import ExitStack
 from pathlib import PurePath
 from typing import NamedTuple
 
-from bailiwick.search.glob import Filter
 from bailiwick.search.grep import Query
 from bailiwick.search.superset import CONTAINS_NUL, rust_superset
 from bailiwick.stores.disk import landlock
@@ -68,8 +67,9 @@ _LIMITS = {
 
 _LIBRARY_DIRECTORIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
-# A file that vanished, or that we may not read either: our own search finds out the same.
-_HARMLESS_ERROR = re.compile(rb".*\(os error (?:2|13)\)")
+# A file that vanished, which leaves no trace in our own search either. One that may not be read
+# does: only our own search can say so.
+_HARMLESS_ERROR = re.compile(rb".*\(os error 2\)")
 
 _GLOB_SPECIAL = re.compile(r"([*?\[\]{}\\!# ])")
 
@@ -94,11 +94,10 @@ class Area(NamedTuple):
     """Which files beneath the directory are of interest; what is left out is never nominated.
 
     ``leave_out`` are directories, relative to the base. Files larger than ``file_bytes_max`` are
-    not looked at. Of ``include`` only plain endings save work; the rest is for the caller to apply.
+    not looked at.
     """
 
     leave_out: Sequence[str] = ()
-    include: Filter | None = None
     file_bytes_max: int | None = None
 
 
@@ -109,22 +108,26 @@ def ambient_find_ripgrep() -> str | None:
 
 
 def nominate_blocking(
-    ripgrep: str, base_fd: int, query: Query, area: Area, bounds: Bounds
+    ripgrep: str,
+    base_fd: int,
+    query: Query,
+    area: Area,
+    bounds: Bounds,
+    *,
+    binaries: bool = False,
 ) -> list[bytes] | None:
     """Every regular file beneath the directory in which ``query`` matches, and perhaps others.
 
-    Paths are relative to ``base_fd``, in no order, as the bytes that the kernel gave. Links are
-    not followed. None: ripgrep cannot tell, or was stopped; search in process.
+    With ``binaries`` also every one that holds a NUL byte anywhere, found in the same pass. Paths
+    are relative to ``base_fd``, in no order, as the bytes that the kernel gave. Links are not
+    followed. None: ripgrep cannot tell, or was stopped; search in process.
     """
     pattern = rust_superset(query)
-    return None if pattern is None else _nominate(ripgrep, base_fd, pattern, area, bounds)
-
-
-def nominate_binary_blocking(
-    ripgrep: str, base_fd: int, area: Area, bounds: Bounds
-) -> list[bytes] | None:
-    """Every regular file beneath the directory that holds a NUL byte anywhere, or None."""
-    return _nominate(ripgrep, base_fd, CONTAINS_NUL, area, bounds)
+    if pattern is None:
+        return None
+    if binaries:
+        pattern = f"(?:{pattern})|{CONTAINS_NUL}"
+    return _nominate(ripgrep, base_fd, pattern, area, bounds)
 
 
 def _nominate(
@@ -143,12 +146,11 @@ def _area_arguments(area: Area) -> list[str]:
     arguments: list[str] = []
     if area.file_bytes_max is not None:
         arguments.append(f"--max-filesize={area.file_bytes_max}")
-    if area.include is not None and area.include.suffixes is not None:
-        arguments += [f"--glob=*{suffix}" for suffix in area.include.suffixes]
-    for directory in area.leave_out[:LEAVE_OUT_MAX]:
-        # What cannot be written in a pattern is simply not left out.
-        if directory.isprintable():
-            arguments.append("--glob=!/" + _GLOB_SPECIAL.sub(r"\\\1", directory) + "/")
+    arguments.extend(
+        "--glob=!/" + _GLOB_SPECIAL.sub(r"\\\1", directory) + "/"
+        for directory in area.leave_out[:LEAVE_OUT_MAX]
+        if directory.isprintable()  # what cannot be written in a pattern is simply not left out
+    )
     return arguments
 
 
