@@ -31,7 +31,7 @@ async def list_page(
         raise NotADirectory("not a directory", path=directory.path)
     wanted = page_size(limit, call.limits.list_page_max)
     after = None if cursor is None else _name_in(cursor)
-    rules = (await ignores.level_of(call.store, directory.path)).named()
+    rules = (await ignores.level_of(call.store, directory.path, call=call)).named()
     decides = call.must_decide_below(directory.path)
     entries: list[Entry] = []
     more, asked = True, wanted

@@ -142,7 +142,15 @@ class Held:
 
     def _check_same(self, status: os.stat_result) -> None:
         if self.status is None or not same_object(self.status, status):
-            raise Busy("something else took this name meanwhile", path=self.path)
+            raise Replaced("something else took this name meanwhile", path=self.path)
+
+    def look_again(self) -> None:
+        """Take what stands under the name now for what is held: an entry is its name."""
+        self.status = self.refresh()
+
+
+class Replaced(Busy):
+    """`Busy` for one reason: something else took the name by which alone an object is held."""
 
 
 def held_entry(handle: object) -> Held:

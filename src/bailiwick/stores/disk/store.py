@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import Executor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final, TypeVar
 
 from bailiwick.errors import (
+    Busy,
     IoError,
     NotADirectory,
     RootNotFound,
@@ -33,7 +34,7 @@ from bailiwick.stores.disk import (
     removal,
     syscalls,
 )
-from bailiwick.stores.disk.handles import Held, held_entry, held_object
+from bailiwick.stores.disk.handles import Held, Replaced, held_entry, held_object
 from bailiwick.stores.disk.journal import Journal, JournalPlace, ambient_check_outside
 from bailiwick.stores.disk.kernel import KernelLookup
 from bailiwick.stores.disk.lookup import Lookup, check_filesystem
@@ -191,8 +192,21 @@ class DiskStore:
             if length <= INLINE_BYTES_MAX:
                 return reading.read_closely_blocking(held, offset, length, UNSTOPPABLE)
             return await self._workers.run(reading.read_closely_blocking, held, offset, length)
+        except Replaced:
+            return await self._read_newest(held, offset, length)
         except OSError as error:
             raise from_os_error(error, held.path) from None
+
+    async def _read_newest(self, held: Held, offset: int, length: int) -> Content:
+        """Read what is held by its name only, however often others replace it meanwhile."""
+        for _ in range(self._settings.limits.busy_retries_max):
+            held.look_again()
+            with suppress(Replaced):
+                content = reading.read_quickly(held, offset, length, self._settings)
+                if content is not None:
+                    return content
+                return reading.read_closely_blocking(held, offset, length, UNSTOPPABLE)
+        raise Busy("others keep replacing this file", path=held.path)
 
     async def stream(
         self, file: Handle, offset: int, length: int | None
