@@ -285,12 +285,12 @@ def _join(
 
 
 def _machine() -> Machine:
-    prefix = secrets.token_hex(6)
-    count = itertools.count(1)
+    prefix = secrets.token_hex(6) + "-"
+    count = itertools.count(1).__next__
     return Machine(
         time_ns=time.time_ns,
         monotonic_ns=time.monotonic_ns,
-        new_request_id=lambda: f"{prefix}-{next(count):x}",
+        new_request_id=lambda: prefix + str(count()),
     )
 
 

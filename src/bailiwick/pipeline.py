@@ -251,16 +251,23 @@ class Pipeline:
         target, destination = call.target, call.destination
         if self.closed:
             self.refuse_closed()
-        self._check_grant(call.grant, call.operation)
+        grant, operation = call.grant, call.operation
+        if (
+            operation.changes
+            or grant.expires_at is not None
+            or not operation.needed <= grant.access
+        ):
+            self._check_grant(grant, operation)
         target.handle = handle = await self._resolve(call, target)
         if destination is not None:
             destination.handle = await self._resolve(call, destination)
-        if self._always is not None and not self.hooks.registered:
-            self.obey(call, self._always, target)
+        if type(self._always) is Allow and not self.hooks.registered:
+            call.policy_source = self._always.source
         else:
             await self._judge_all(call, handle.path)
-        if target.creates or (destination is not None and destination.creates):
-            await self._check_new_names(call, destination or target)
+        made = target if destination is None else destination
+        if made.creates and made.handle is not None and made.handle.type is None:
+            await self._check_new_names(call, made, made.handle)
 
     async def _judge_all(self, call: Call, path: ScopedPath) -> None:
         """Policy on each place the call names, then the hooks on the whole of it."""
@@ -361,21 +368,28 @@ class Pipeline:
                 "this root is not trusted, so it can only be read", hint="trust it to change it"
             )
 
-    async def _resolve(self, call: Call, target: Target) -> Handle:
-        root, reach = call.grant.root, call.grant.path
-        path, directory = parse(target.text, root.mount_point, root.names)
+    def _resolve(self, call: Call, target: Target) -> Awaitable[Handle]:
+        """What a target leads to. Where nothing can be hidden, the store's own answer will do."""
+        grant = call.grant
+        path, directory = parse(target.text, grant.root.mount_point, grant.root.names)
         target.directory = directory
-        if reach != "." and not path.lies_in(reach):
+        if self._always is None or grant.path != ".":
+            return self._resolve_discreetly(call, target, path)
+        return self.store.resolve(path, target.look, directory=directory, parents=target.parents)
+
+    async def _resolve_discreetly(self, call: Call, target: Target, path: ScopedPath) -> Handle:
+        """The same for a caller to whom some places must not show, not even by an error."""
+        reach = call.grant.path
+        if not path.lies_in(reach):
             raise _beyond_the_grant(path)
         try:
             handle = await self.store.resolve(
-                path, target.look, directory=directory, parents=target.parents
+                path, target.look, directory=target.directory, parents=target.parents
             )
         except BailiwickError:
-            if self._always is None or reach != ".":
-                await self._keep_secret(call, target, path)
+            await self._keep_secret(call, target, path)
             raise
-        if reach != "." and not handle.path.lies_in(reach):
+        if not handle.path.lies_in(reach):
             handle.close()
             raise _beyond_the_grant(path)
         return handle
@@ -461,11 +475,8 @@ class Pipeline:
             path=path, decided_by=decision.source,
         )  # fmt: skip
 
-    async def _check_new_names(self, call: Call, target: Target) -> None:
+    async def _check_new_names(self, call: Call, target: Target, handle: Handle) -> None:
         """A name about to be made is held to more than one that exists already."""
-        handle = target.handle
-        if handle is None or handle.type is not None:
-            return
         check_new_name(handle.path.name)
         if call.grant.root.names == "portable":
             await self._check_siblings(call, handle)

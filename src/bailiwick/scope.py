@@ -127,10 +127,8 @@ class Scope:
         self, path: PathText, offset: int = 0, length: int | None = None
     ) -> BytesRead:
         """The bytes of a file, or of a range of it; at most 100 MiB a call."""
-        return await self._run(
-            operations.READ, "read_bytes", Target(path, "object"),
-            lambda call: reading.read_bytes(call, offset, length),
-        )  # fmt: skip
+        call = self._call(operations.READ, "read_bytes", Target(path, "object"))
+        return await self._pipeline.run(call, lambda call: reading.read_bytes(call, offset, length))
 
     async def read_text(
         self,

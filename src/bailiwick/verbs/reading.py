@@ -46,7 +46,6 @@ async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
     handle, limit = call.handle, call.limits.bytes_call_max
     if type(offset) is not int or offset or length is not None:
         _check_range(offset, length)
-    refuse_directory(handle)
     if length is not None and length > limit:
         raise ParseError(f"length must be at most {limit}", details={"limit": limit})
     content = await call.store.read(handle, offset, limit + 1 if length is None else length)
@@ -109,7 +108,6 @@ async def read_text(call: Call, ignores: Ignores, asked: TextAsked) -> TextRead:
 async def _whole_text(call: Call, ignores: Ignores, encoding: str | None) -> TextRead:
     handle = call.handle
     limit = call.limits.text_read_bytes_max
-    refuse_directory(handle)
     data, size, version = await call.store.read(handle, 0, limit + 1)
     if len(data) > limit:
         raise FileTooLarge(

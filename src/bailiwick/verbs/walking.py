@@ -99,6 +99,7 @@ class Walk:
             raise NotADirectory("not a directory", path=top.path)
         self._decides = self._decides or self._call.must_decide_below(top.path)
         rules = await self.rules_at(top.path)
+        budget = self._call.limits.walk_entries_max
         stack = [await self._open_level(top, rules)]
         try:
             while stack:
@@ -109,12 +110,18 @@ class Walk:
                         level.handle.close()
                     continue
                 child = level.entries.pop()
-                visit = await self._visit(level, child)
-                if self._budget_is_spent():
+                self._examined += 1
+                if self._examined % _ENTRIES_BETWEEN_PAUSES == 0:
+                    await asyncio.sleep(0)
+                visit = self._visit(level, child)
+                if self._examined > budget:
+                    self.reason = f"the walk stopped after {budget} entries"
                     return
                 if visit is None:
                     continue
                 yield visit
+                if child.type != "directory":
+                    continue
                 below = await self._descend(level, visit, len(stack))
                 if below is not None:
                     stack.append(below)
@@ -128,14 +135,15 @@ class Walk:
         level = await self._ignores.level_of(self._call.store, top, call=self._call)
         return level.named()
 
-    async def _visit(self, level: _Level, child: Child) -> Visit | None:
-        self._examined += 1
-        if self._examined % _ENTRIES_BETWEEN_PAUSES == 0:
-            await asyncio.sleep(0)
-        ignored = level.rules.is_ignored(child.name, child.type == "directory")
+    def _visit(self, level: _Level, child: Child) -> Visit | None:
+        rules, name = level.rules, child.name
+        if rules.silent:
+            ignored = name == ".git"
+        else:
+            ignored = rules.is_ignored(name, child.type == "directory")
         if ignored and not self._include_ignored:
             return None
-        path = level.handle.path.child(child.name)
+        path = level.handle.path.child(name)
         refused = False
         if self._decides:
             decision = self._judge(path)
@@ -145,14 +153,8 @@ class Walk:
         self.visited += 1
         return Visit(path, child, level.handle, ignored, refused)
 
-    def _budget_is_spent(self) -> bool:
-        if self._examined <= self._call.limits.walk_entries_max:
-            return False
-        self.reason = f"the walk stopped after {self._call.limits.walk_entries_max} entries"
-        return True
-
     async def _descend(self, level: _Level, visit: Visit, depth: int) -> _Level | None:
-        if visit.child.type != "directory" or not visit.child.addressable:
+        if not visit.child.addressable:
             return None
         if self._may_enter is not None and not self._may_enter(visit.path):
             return None
