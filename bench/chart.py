@@ -27,7 +27,7 @@ GROUPS = (
         "Read 1 KiB",
         "open().read()",
         {
-            "Bailiwick read_bytes": ("Bailiwick", "confined, hashed, recorded"),
+            "Bailiwick read_bytes": ("Bailiwick", "confined, recorded"),
             "fsspec cat_file": ("fsspec", "no confinement"),
             "PyFilesystem2 readbytes": ("PyFilesystem2", "follows links out"),
             "deepagents read": ("deepagents", "compares paths"),

@@ -25,7 +25,7 @@ def ours(name: str, call: Any, answer: Any = None) -> Contender:
 
 class BailiwickDisk(Peer):
     name = "Bailiwick"
-    remark = "confined by descriptors, atomic, hashed, recorded"
+    remark = "confined by descriptors, atomic, recorded; writes and texts hashed"
 
     async def open(self) -> None:
         import bailiwick

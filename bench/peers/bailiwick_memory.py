@@ -9,7 +9,7 @@ from bench.scratch import SMALL
 
 class BailiwickMemory(Peer):
     name = "Bailiwick in memory"
-    remark = "hashed, recorded; the same answers as on a directory"
+    remark = "recorded; the same answers as on a directory"
 
     async def open(self) -> None:
         import bailiwick
