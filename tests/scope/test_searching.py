@@ -422,3 +422,25 @@ async def test_a_search_with_a_thousand_matches_and_context_leaves_the_loop(open
         assert inline == []
         assert len((await fs.grep("x", "few", context=10)).matches) == 50
         assert inline == [1]
+
+
+@pytest.mark.spec("GREP-4", "PATH-6")
+async def test_a_directory_swapped_for_a_link_leads_the_search_to_nothing_hidden(disk):
+    """A neighbour puts a link to a hidden directory where the walk has just been."""
+    async with disk(policy=Rules(hide("secret"))) as fs:
+        await plant(unruled(fs), {"a/f.txt": "needle\n", "secret/f.txt": "needle, hidden\n"})
+        store, place = fs._pipeline.store, place_of(fs)
+        plain_resolve, swapped = store.resolve, []
+
+        async def swap_first(path, look, **options):
+            if path == "a/f.txt" and not swapped:
+                swapped.append(path)
+                os.rename(os.path.join(place, "a"), os.path.join(place, "b"))
+                os.symlink("secret", os.path.join(place, "a"))
+            return await plain_resolve(path, look, **options)
+
+        store.resolve = swap_first
+        result = await fs.grep("needle")
+        assert swapped
+        assert _found(result) == []
+        assert "secret" not in repr(result)

@@ -5,8 +5,16 @@ import os
 
 import pytest
 
-from bailiwick.errors import Closed, HardlinkRefused, HashMismatch, IsADirectory, ParseError
+from bailiwick.errors import (
+    Closed,
+    HardlinkRefused,
+    HashMismatch,
+    IsADirectory,
+    ParseError,
+    SymlinkEscape,
+)
 from bailiwick.model import KiB, Limits, MiB
+from bailiwick.paths import ScopedPath
 from bailiwick.stores.disk import reading
 from tests.stores.disk.conftest import hold
 
@@ -262,4 +270,20 @@ async def test_closing_ends_a_stream_with_a_clear_error(place):
     await fs.aclose()
     with pytest.raises(Closed):
         await anext(stream)
+    held.close()
+
+
+@pytest.mark.spec("READ-6")
+async def test_an_entry_that_was_replaced_is_read_as_it_stands_now(every_place):
+    """An entry is its name: that another file took it since the lookup is no error."""
+    (every_place.root / "f").write_bytes(b"old")
+    fs = every_place.open()
+    held = await fs.store.resolve(ScopedPath("f"), "entry")
+    (every_place.root / "other").write_bytes(b"newer")
+    os.replace(every_place.root / "other", every_place.root / "f")
+    assert (await fs.store.read(held, 0, 100)).data == b"newer"
+    os.unlink(every_place.root / "f")
+    (every_place.root / "f").symlink_to("elsewhere")
+    with pytest.raises(SymlinkEscape):
+        await fs.store.read(held, 0, 100)
     held.close()

@@ -118,7 +118,12 @@ class Held:
         """
         if self.fd >= 0:
             return os.open(f"/proc/self/fd/{self.fd}", syscalls.READ_FLAGS)
-        fd = os.open(self.name, syscalls.READ_FLAGS | syscalls.O_NOFOLLOW, dir_fd=self.parent)
+        try:
+            fd = os.open(self.name, syscalls.READ_FLAGS | syscalls.O_NOFOLLOW, dir_fd=self.parent)
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link took the name
+                raise self._replaced() from None
+            raise
         try:
             self._check_same(os.fstat(fd))
         except BaseException:
@@ -142,7 +147,10 @@ class Held:
 
     def _check_same(self, status: os.stat_result) -> None:
         if self.status is None or not same_object(self.status, status):
-            raise Replaced("something else took this name meanwhile", path=self.path)
+            raise self._replaced()
+
+    def _replaced(self) -> Replaced:
+        return Replaced("something else took this name meanwhile", path=self.path)
 
     def look_again(self) -> None:
         """Take what stands under the name now for what is held: an entry is its name."""
