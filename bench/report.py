@@ -112,8 +112,12 @@ def _trials() -> str:
 
 
 def _as_table(found: dict[str, Any]) -> str:
-    """Numbers first; each list or mapping of mappings beneath as a table of its own."""
-    single = {key: value for key, value in found.items() if not isinstance(value, dict | list)}
+    """Numbers first (an empty list is 0); each mapping or list of rows beneath as its own table."""
+    single = {
+        key: len(value) if isinstance(value, list) else value
+        for key, value in found.items()
+        if not isinstance(value, dict) and not (isinstance(value, list) and value)
+    }
     parts = ["| | |\n|---|--:|\n", *(f"| {_words(k)} | {_shown(v)} |\n" for k, v in single.items())]
     for key, value in found.items():
         rows = value if isinstance(value, list) else _rows(value) if isinstance(value, dict) else []
