@@ -72,7 +72,7 @@ crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
 lock: ## Write the lock file anew, with the newest versions that fit.
 	$(PYTHON) -m venv --clear .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-lock/bin/uv pip compile pyproject.toml --extra rg --group dev --upgrade \
+	.venv-lock/bin/uv pip compile pyproject.toml --extra rg --extra zstd --extra otel --group dev --upgrade \
 	  --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --quiet --output-file $(LOCK)
 	.venv-lock/bin/uv pip compile pyproject.toml bench/requirements-peers.in --extra rg --upgrade \

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from bench.peers.bailiwick_disk import (
+    BARE_STORE,
+    GOVERNED,
     GREP,
     GREP_SKIPPED,
+    HELP,
     IMPORT,
     LIST,
     READ_BYTES,
@@ -42,6 +45,14 @@ def _small_files(peers: list[Peer]) -> Iterator[Case]:
             Bar(READ_TEXT, CAT_FILE, 1),
         ],
         expected=len(SMALL),
+    )
+    yield Case(
+        "governed",
+        "Read a file of 1 KiB: what governing it costs",
+        _contenders(peers, Peer.governed),
+        [Bar(GOVERNED, BARE_STORE, 1.6)],
+        expected=len(SMALL),
+        note="Grant, revocation, rules, ledger on disk and feed, against the store alone.",
     )
     yield Case(
         "write",
@@ -130,6 +141,14 @@ def _in_memory(peers: list[Peer]) -> Iterator[Case]:
 
 
 def _startup(peers: list[Peer]) -> Iterator[Case]:
+    yield Case(
+        "help",
+        "Show the help of the command line",
+        _contenders(peers, Peer.help),
+        [Bar(HELP, INTERPRETER, 1.8)],
+        rounds=SLOW_ROUNDS,
+        block_ms=0,
+    )
     yield Case(
         "import",
         "Start an interpreter and import",

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bailiwick.config.loading import load
+from bailiwick.config.unbuilt import refuse_unbuilt
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -59,3 +62,18 @@ def test_every_link_between_pages_leads_somewhere():
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     ]
     assert [t for page, t in targets if not (page.parent / t).exists()] == []
+
+
+def settings():
+    for page in PAGES:
+        text = page.read_text()
+        for block in re.finditer(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            line = text.count("\n", 0, block.start()) + 2
+            if not block.group(1).startswith("[tool."):  # what belongs into a pyproject.toml
+                yield pytest.param(block.group(1), id=f"{page.relative_to(ROOT)}:{line}")
+
+
+@pytest.mark.spec("PY-6", "POL-2")
+@pytest.mark.parametrize("text", list(settings()))
+def test_a_configuration_that_is_shown_is_one(text):
+    refuse_unbuilt(load(text, source="docs"))

@@ -258,8 +258,13 @@ async def test_a_record_never_says_that_something_was_written_that_was_not(openi
 class FullLedger:
     """A ledger that cannot record."""
 
-    def append(self, record):
+    takes_intents = False
+
+    def note(self, record):
         raise OSError(28, "No space left on device", "/host/secret/ledger.db")
+
+    def settle(self, record, intent, changes):
+        self.note(record)
 
 
 @pytest.mark.spec("AUDIT-1", "PATH-7")
@@ -395,7 +400,9 @@ async def test_no_alias_reaches_what_the_canonical_name_is_refused(opening, alia
             await fs.grep("x", path)
         with pytest.raises(bailiwick.PolicyDenied):
             await fs.diff("to-file", text="")
-        assert {context.path for context in policy.seen} == {"kept/f"}
+        seen = {context.path for context in policy.seen}
+        on_the_way = {"kept", "open", "open/back", "to-dir", "to-file"}  # of what links lead to
+        assert seen - on_the_way == {"kept/f"}
         assert {record.path for record in records(fs)} == {"kept/f"}
         if alias != "to-file":
             for call in (

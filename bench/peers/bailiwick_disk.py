@@ -3,6 +3,7 @@
 import contextlib
 from typing import Any
 
+from bailiwick.paths import parse
 from bench.peers.peer import Contenders, Peer, there_and_back
 from bench.peers.plain import interpreter
 from bench.scratch import CHUNK, EDITED, LARGE_CHUNKS, NEEDLE, SMALL, TICKET
@@ -16,6 +17,9 @@ LIST = "Bailiwick list"
 GREP = "Bailiwick grep, matches"
 GREP_SKIPPED = "Bailiwick grep, with skipped lists"
 IMPORT = "import bailiwick"
+HELP = "bailiwick --help"
+BARE_STORE = "Bailiwick's disk store alone"
+GOVERNED = "Bailiwick read_bytes, an agent under an authority"
 
 
 def ours(name: str, call: Any, answer: Any = None) -> Contender:
@@ -38,6 +42,17 @@ class BailiwickDisk(Peer):
         self._fast = await enter(bailiwick.open(memory, durability="rename", state_dir=state))
         self._full = await enter(bailiwick.open(disk, durability="full", state_dir=state))
         self._tree = await enter(bailiwick.open(tree, durability="rename", state_dir=state))
+        self._governed = await enter(bailiwick.Authority.open(state_dir=f"{state}/authority"))
+        await self._governed.add_root(
+            "workspace:bench", str(memory), trusted=True, durability="rename"
+        )
+        await self._governed.add_grant(
+            subject="agent_run:*", root="workspace:bench", access={"read"},
+            by=bailiwick.User("bench"),
+        )  # fmt: skip
+        self._agent = await self._governed.request_root(
+            bailiwick.AgentRun("bench", "1"), "workspace:bench", {"read"}, "measuring"
+        )
         self._sync = stack.enter_context(
             bailiwick.open_sync(memory, durability="rename", state_dir=state)
         )
@@ -58,6 +73,21 @@ class BailiwickDisk(Peer):
             ours=True,
             answer=lambda got: len(got.data),
         )
+
+    def governed(self) -> Contenders:
+        path = "docs/small.txt"
+        store, place = self._fast._pipeline.store, parse(path).path
+
+        async def bare() -> bytes:
+            handle = await store.resolve(place, "object")
+            try:
+                return (await store.read(handle, 0, 256 * 1024)).data
+            finally:
+                handle.close()
+
+        yield ours(BARE_STORE, bare, len)
+        yield ours(READ_BYTES, lambda: self._fast.read_bytes(path), lambda got: len(got.data))
+        yield ours(GOVERNED, lambda: self._agent.read_bytes(path), lambda got: len(got.data))
 
     def write(self) -> Contenders:
         scope, text = self._fast, SMALL.decode()
@@ -112,5 +142,10 @@ class BailiwickDisk(Peer):
         yield ours(GREP, lambda: grep(pattern, literal=literal, report_skipped=False), found)
         yield ours(GREP_SKIPPED, lambda: grep(pattern, literal=literal), found)
 
+    def help(self) -> Contenders:
+        command = "from bailiwick.fronts.cli import main; main(['--help'])"
+        yield Contender(HELP, interpreter(command), ours=True)
+
     def startup(self) -> Contenders:
-        yield Contender(IMPORT, interpreter("import bailiwick"), ours=True)
+        # A public name is loaded when it is first asked for: so ask for the way in.
+        yield Contender(IMPORT, interpreter("import bailiwick; bailiwick.open_sync"), ours=True)

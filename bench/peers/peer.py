@@ -47,6 +47,10 @@ class Peer:
         """1 KiB, an existing file."""
         yield from ()
 
+    def governed(self) -> Contenders:
+        """1 KiB, an existing file: the store alone, then with everything that governs it."""
+        yield from ()
+
     def write(self) -> Contenders:
         """1 KiB over an existing file, without fsync."""
         yield from ()
@@ -84,6 +88,10 @@ class Peer:
         yield from ()
 
     def memory_write(self) -> Contenders:
+        yield from ()
+
+    def help(self) -> Contenders:
+        """The help of a command line."""
         yield from ()
 
     def startup(self) -> Contenders:

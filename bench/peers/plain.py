@@ -147,8 +147,11 @@ class Plain(Peer):
     def startup(self) -> Contenders:
         yield Contender(INTERPRETER, interpreter("pass"))
 
+    def help(self) -> Contenders:
+        yield from self.startup()
+
 
 def interpreter(statement: str) -> Callable[[], object]:
     """A fresh interpreter that runs one statement."""
     command = [sys.executable, "-I", "-c", statement]
-    return lambda: subprocess.run(command, check=True)
+    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

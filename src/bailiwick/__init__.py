@@ -8,82 +8,148 @@ with bailiwick.open_sync("./project") as fs:
     print(fs.read_text("README.md").text)
 """
 
-from bailiwick.build import OpenOptions, open, open_sync
-from bailiwick.errors import (
-    AmbiguousTextMatch,
-    ApprovalDenied,
-    ApprovalTimeout,
-    BailiwickError,
-    BinaryFile,
-    Busy,
-    Closed,
-    DirectoryNotEmpty,
-    FileAlreadyExists,
-    FileTooLarge,
-    ForbiddenOrigin,
-    GrantExpired,
-    GrantRevoked,
-    HardlinkRefused,
-    HashMismatch,
-    InternalError,
-    IoError,
-    IsADirectory,
-    LockHeld,
-    MethodNotAllowed,
-    MissingAccess,
-    NotADirectory,
-    NotARegularFile,
-    OperationalError,
-    ParseError,
-    PathNotFound,
-    PathOutsideWorkspace,
-    PermissionDenied,
-    PolicyDenied,
-    PolicyError,
-    QuotaExceeded,
-    RangeNotSatisfiable,
-    RateLimited,
-    ReadOnly,
-    RootNotFound,
-    RouteNotFound,
-    SymlinkEscape,
-    TextNotFound,
-    TooManyLinks,
-    Unauthenticated,
-    Unsupported,
-    UnsupportedMediaType,
-    UntrustedWorkspace,
-)
-from bailiwick.grant import AgentRun, Automation, Core, Extension, Grant, Root, User
-from bailiwick.model import (
-    BytesRead,
-    Change,
-    ChangeResult,
-    DiffResult,
-    Edit,
-    EditResult,
-    Entry,
-    Found,
-    GrepMatch,
-    GrepResult,
-    JsonRead,
-    Limits,
-    Page,
-    Stat,
-    TextRead,
-    WriteResult,
-)
-from bailiwick.paths import ScopedPath
-from bailiwick.portal import SyncScope
-from bailiwick.scope import Scope
-
 __version__ = "0.1.0"
+
+# Type checkers take this name for true wherever it comes from; importing it would load `typing`,
+# which costs more than the rest of this module.
+TYPE_CHECKING = False
+
+# A public name is looked up in its module when it is first asked for, so that the command line can
+# print its help without loading the library. Type checkers see plain imports. A test keeps the
+# two lists the same.
+if TYPE_CHECKING:
+    from bailiwick.approvals import Answer, Approval, Asker, Preview, Question
+    from bailiwick.audit import Record
+    from bailiwick.build import OpenOptions, open, open_sync
+    from bailiwick.build.governed import Authority
+    from bailiwick.errors import (
+        AmbiguousTextMatch,
+        ApprovalDenied,
+        ApprovalTimeout,
+        BailiwickError,
+        BinaryFile,
+        Busy,
+        Closed,
+        DirectoryNotEmpty,
+        FileAlreadyExists,
+        FileTooLarge,
+        ForbiddenOrigin,
+        GrantExpired,
+        GrantRevoked,
+        HardlinkRefused,
+        HashMismatch,
+        InternalError,
+        IoError,
+        IsADirectory,
+        LockHeld,
+        MethodNotAllowed,
+        MissingAccess,
+        NotADirectory,
+        NotARegularFile,
+        OperationalError,
+        ParseError,
+        PathNotFound,
+        PathOutsideWorkspace,
+        PermissionDenied,
+        PolicyDenied,
+        PolicyError,
+        QuotaExceeded,
+        RangeNotSatisfiable,
+        RateLimited,
+        ReadOnly,
+        RootNotFound,
+        RouteNotFound,
+        SymlinkEscape,
+        TextNotFound,
+        TooManyLinks,
+        Unauthenticated,
+        Unsupported,
+        UnsupportedMediaType,
+        UntrustedWorkspace,
+    )
+    from bailiwick.grant import (
+        AgentRun,
+        Automation,
+        Core,
+        Extension,
+        Grant,
+        Narrowing,
+        Quota,
+        Root,
+        StandingGrant,
+        Subject,
+        User,
+    )
+    from bailiwick.hook import Hook
+    from bailiwick.model import (
+        ArchiveResult,
+        BytesRead,
+        Change,
+        ChangeResult,
+        DiffResult,
+        Edit,
+        EditResult,
+        Entry,
+        ExtractResult,
+        Found,
+        GrepMatch,
+        GrepResult,
+        JsonRead,
+        Limits,
+        Page,
+        Stat,
+        TextRead,
+        WriteResult,
+    )
+    from bailiwick.paths import ScopedPath
+    from bailiwick.policy import Allow, Ask, Context, Decision, Deny, Hide
+    from bailiwick.portal import SyncScope
+    from bailiwick.scope import Scope
+
+# By module, the public names that live there.
+_HOMES = {
+    "bailiwick.approvals": "Answer Approval Asker Preview Question",
+    "bailiwick.audit": "Record",
+    "bailiwick.build": "OpenOptions open open_sync",
+    "bailiwick.build.governed": "Authority",
+    "bailiwick.errors": (
+        "AmbiguousTextMatch ApprovalDenied ApprovalTimeout BailiwickError BinaryFile Busy "
+        "Closed DirectoryNotEmpty FileAlreadyExists FileTooLarge ForbiddenOrigin GrantExpired "
+        "GrantRevoked HardlinkRefused HashMismatch InternalError IoError IsADirectory "
+        "LockHeld MethodNotAllowed MissingAccess NotADirectory NotARegularFile "
+        "OperationalError ParseError PathNotFound PathOutsideWorkspace PermissionDenied "
+        "PolicyDenied PolicyError QuotaExceeded RangeNotSatisfiable RateLimited ReadOnly "
+        "RootNotFound RouteNotFound SymlinkEscape TextNotFound TooManyLinks Unauthenticated "
+        "Unsupported UnsupportedMediaType UntrustedWorkspace"
+    ),
+    "bailiwick.grant": (
+        "AgentRun Automation Core Extension Grant Narrowing Quota Root StandingGrant Subject User"
+    ),
+    "bailiwick.hook": "Hook",
+    "bailiwick.model": (
+        "ArchiveResult BytesRead Change ChangeResult DiffResult Edit EditResult Entry "
+        "ExtractResult Found GrepMatch GrepResult JsonRead Limits Page Stat TextRead WriteResult"
+    ),
+    "bailiwick.paths": "ScopedPath",
+    "bailiwick.policy": "Allow Ask Context Decision Deny Hide",
+    "bailiwick.portal": "SyncScope",
+    "bailiwick.scope": "Scope",
+}
+
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "AgentRun",
+    "Allow",
     "AmbiguousTextMatch",
+    "Answer",
+    "Approval",
     "ApprovalDenied",
     "ApprovalTimeout",
+    "ArchiveResult",
+    "Ask",
+    "Asker",
+    "Authority",
     "Automation",
     "BailiwickError",
     "BinaryFile",
@@ -92,13 +158,17 @@ __all__ = [
     "Change",
     "ChangeResult",
     "Closed",
+    "Context",
     "Core",
+    "Decision",
+    "Deny",
     "DiffResult",
     "DirectoryNotEmpty",
     "Edit",
     "EditResult",
     "Entry",
     "Extension",
+    "ExtractResult",
     "FileAlreadyExists",
     "FileTooLarge",
     "ForbiddenOrigin",
@@ -110,6 +180,8 @@ __all__ = [
     "GrepResult",
     "HardlinkRefused",
     "HashMismatch",
+    "Hide",
+    "Hook",
     "InternalError",
     "IoError",
     "IsADirectory",
@@ -118,6 +190,7 @@ __all__ = [
     "LockHeld",
     "MethodNotAllowed",
     "MissingAccess",
+    "Narrowing",
     "NotADirectory",
     "NotARegularFile",
     "OpenOptions",
@@ -129,16 +202,22 @@ __all__ = [
     "PermissionDenied",
     "PolicyDenied",
     "PolicyError",
+    "Preview",
+    "Question",
+    "Quota",
     "QuotaExceeded",
     "RangeNotSatisfiable",
     "RateLimited",
     "ReadOnly",
+    "Record",
     "Root",
     "RootNotFound",
     "RouteNotFound",
     "Scope",
     "ScopedPath",
+    "StandingGrant",
     "Stat",
+    "Subject",
     "SymlinkEscape",
     "SyncScope",
     "TextNotFound",
@@ -154,3 +233,18 @@ __all__ = [
     "open",
     "open_sync",
 ]
+
+# Type checkers must not see this: they would take every misspelt name for one that exists.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'bailiwick' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(module), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,12 +1,19 @@
-"""What is on record: one `Record` for every operation and every refusal, never any content."""
+"""What is on record: one `Record` for every operation and every refusal, never any content.
+
+A ledger that keeps records durably is told of a change before it is published (`Ledger.intend`), so
+that no change is ever without its record: if the process dies in between, what was intended is on
+record as interrupted.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from bailiwick.events import Feed
 from bailiwick.grant import Grant, Root, Subject
-from bailiwick.model import Value
+from bailiwick.model import Change, Value
 
 Outcome = Literal["success", "denied", "failed"]
 
@@ -34,6 +41,7 @@ class Record(Value, frozen=True):
     sha256_after: str | None
     duration_ns: int
     front: str
+    approval_id: str | None = None
 
     @property
     def subject(self) -> Subject:
@@ -52,19 +60,83 @@ class Record(Value, frozen=True):
         return self.grant.reason
 
 
-class Ledger(Protocol):
-    """Where records go. What a ledger cannot record is not acknowledged: the call that succeeded
-    is an `IoError`. A refusal or failure stays what it is, and the ledger's is logged."""
+AuthorityAct = Literal[
+    "grant", "delegate", "revoke", "approve", "trust", "root", "rule", "policy", "token", "ledger"
+]
 
-    def append(self, record: Record) -> None: ...
+
+class AuthorityRecord(Value, frozen=True, kw_only=True):
+    """What someone did to the authority itself: granted, delegated, revoked, answered, trusted.
+
+    ``subject`` is who did it, as text; ``details`` say the rest in words.
+    """
+
+    time_ns: int
+    request_id: str
+    subject: str
+    act: AuthorityAct
+    root: str | None = None
+    grant_id: str | None = None
+    outcome: Outcome = "success"
+    error_kind: str | None = None
+    reason: str = ""
+    front: str = "python"
+    details: dict[str, str] = {}
+
+
+class Intent(Value, frozen=True, kw_only=True):
+    """A change that is about to be made: what is on record of it if nothing more is heard."""
+
+    time_ns: int
+    request_id: str
+    grant: Grant
+    operation: str
+    verb: str
+    path: str
+    destination: str | None
+    policy_source: str | None
+    hooks: tuple[str, ...]
+    front: str
+    approval_id: str | None
+
+
+class Ledger(Protocol):
+    """Where records go."""
+
+    @property
+    def takes_intents(self) -> bool:
+        """Whether a change must be announced with `intend` before it is published."""
+        ...
+
+    async def intend(self, intent: Intent) -> int:
+        """Keep an intent, durably when this returns; the answer names it for `settle`.
+
+        Raises `IoError` where it cannot be kept: then the change must not be made.
+        """
+        ...
+
+    def note(self, record: Record) -> None:
+        """Keep the record of a call that changed nothing: read, refused, or failed before any
+        intent. May be batched."""
+        ...
+
+    def settle(self, record: Record, intent: int | None, changes: Sequence[Change]) -> None:
+        """Keep the record of a change, in place of its intent, and tell the feed what changed.
+
+        Never waits: the intent is durable already.
+        """
+        ...
 
 
 class AuditRing:
     """The newest records, in memory: a quick look back, gone with the process."""
 
-    def __init__(self, records_max: int) -> None:
+    takes_intents = False
+
+    def __init__(self, records_max: int, feed: Feed | None = None) -> None:
         self._records: deque[Record] = deque(maxlen=records_max)
-        self.append = self._records.append
+        self._feed = feed
+        self.note = self._records.append
 
     def __len__(self) -> int:
         return len(self._records)
@@ -72,3 +144,57 @@ class AuditRing:
     def records(self) -> list[Record]:
         """The records kept, oldest first."""
         return list(self._records)
+
+    async def intend(self, intent: Intent) -> int:
+        return 0
+
+    def settle(self, record: Record, intent: int | None, changes: Sequence[Change]) -> None:
+        self._records.append(record)
+        if changes and self._feed is not None:
+            self._feed.publish(changes)
+
+
+class LedgerRecord(Value, frozen=True):
+    """One record as a durable ledger keeps it and every wire shows it: flat, and all of it text
+    and numbers.
+
+    Records of operations and of acts on the authority are told apart by ``verb``, which is
+    ``authority`` for the latter; their ``operation`` is the act. ``seq`` counts from 1 without a
+    gap. ``path`` and ``destination`` may be keyed hashes (``hmac-sha256:…``), where the ledger was
+    told not to keep names. New fields come at the end, with a default: that is how older records
+    are read.
+    """
+
+    seq: int
+    time_ns: int
+    request_id: str
+    subject: str
+    grant_id: str | None
+    root: str | None
+    operation: str
+    verb: str
+    path: str | None
+    destination: str | None
+    outcome: Outcome
+    error_kind: str | None
+    policy_source: str | None
+    hooks: tuple[str, ...]
+    reason: str
+    bytes: int | None
+    sha256_before: str | None
+    sha256_after: str | None
+    duration_ns: int
+    front: str
+    approval_id: str | None
+    details: dict[str, str] = {}
+
+
+SHOWN_CHARACTERS_MAX = 1_000
+
+
+def shown(given: object) -> str:
+    """What was given for an argument as a record shows it, whatever it was."""
+    if isinstance(given, (list, tuple, set, frozenset)):
+        given = " ".join(sorted(map(str, given)))
+    text = given if isinstance(given, str) else repr(given)
+    return text[:SHOWN_CHARACTERS_MAX].encode("utf-8", "replace").decode()

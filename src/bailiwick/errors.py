@@ -349,7 +349,8 @@ class DirectoryNotEmpty(OperationalError, OSError):
 class HashMismatch(OperationalError, OSError):
     """The content is not what the caller expected.
 
-    ``details`` carries ``current_sha256`` and ``current_version`` (None: nothing is there).
+    ``details`` carries ``current_sha256`` and ``current_version`` (None: nothing is there); without
+    the hash for who may not read the file.
     """
 
     kind = "hash_mismatch"

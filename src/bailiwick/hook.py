@@ -38,6 +38,8 @@ class Hooks:
     def __init__(self, *, seconds_max: float) -> None:
         self._hooks: list[Hook] = []
         self._seconds_max = seconds_max
+        self.failures: dict[str, int] = {}
+        """How often each hook failed, was too slow, or gave no decision, by its id."""
         # Looked at several times by every operation: an attribute is cheaper than a call.
         self.registered = False
 
@@ -66,6 +68,7 @@ class Hooks:
                 answer: object = await asyncio.wait_for(hook.before(context), self._seconds_max)
             except Exception as error:
                 _log.warning("before-hook failed", extra={"hook": hook.id}, exc_info=error)
+                self._count(hook)
                 why = "took too long" if isinstance(error, TimeoutError) else "failed"
                 answer = Deny(f"hook:{hook.id}", f"the hook {hook.id!r} {why}")
             if answer is None or isinstance(answer, Allow):
@@ -73,6 +76,7 @@ class Hooks:
             if isinstance(answer, Ask | Deny | Hide):
                 interferences.append(answer)
             else:
+                self._count(hook)
                 why = f"the hook {hook.id!r} gave no decision"
                 interferences.append(Deny(f"hook:{hook.id}", why))
             if not isinstance(answer, Ask):
@@ -86,6 +90,10 @@ class Hooks:
                 await asyncio.wait_for(hook.after(context, record), self._seconds_max)
             except (Exception, asyncio.CancelledError) as error:
                 _log.warning("after-hook failed", extra={"hook": hook.id}, exc_info=error)
+                self._count(hook)
+
+    def _count(self, hook: Hook) -> None:
+        self.failures[hook.id] = self.failures.get(hook.id, 0) + 1
 
 
 class _Registration:

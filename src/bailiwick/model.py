@@ -133,6 +133,45 @@ class Limits(Value, frozen=True, kw_only=True):
     audit_ring_records: Amount = 4_096
     """Records kept in memory for a quick look back."""
 
+    audit_batch_seconds_max: Seconds = 0.1
+    """How long the record of a read may wait for others, to be written with them."""
+
+    ask_seconds_max: Seconds = 300.0
+    """How long a question waits for a person before the rule's default holds."""
+
+    ask_diff_lines_max: Amount = 400
+    """Lines of a change that are shown to the person who is asked."""
+
+    ask_paths_max: Amount = 100
+    """Paths of a bulk operation that are listed to the person who is asked; the rest is counted."""
+
+    feed_changes_max: Amount = 1_000_000
+    """Changes kept for replay: older ones cost disk, and a reader that far behind looks anew."""
+
+    feed_memory_changes_max: Amount = 65_536
+    """The same for a feed that is kept in memory only."""
+
+    feed_seconds_max: Seconds = 7 * 24 * 3600.0
+    """How long changes are kept for replay."""
+
+    feed_subtree_paths_max: Amount = 10_000
+    """Paths kept of a directory that was moved or removed whole."""
+
+    archive_entries_max: Amount = 10_000
+    """Entries of an archive: each becomes a file, and a bomb can hold billions."""
+
+    archive_bytes_max: Amount = 256 * MiB
+    """What all files of an archive hold together, unpacked."""
+
+    archive_ratio_max: Amount = 200
+    """Unpacked bytes for each packed one: text compresses 5 to 20 times, a bomb a thousand."""
+
+    archive_depth_max: Amount = 64
+    """Directories on the way to an entry of an archive."""
+
+    temp_seconds_max: Seconds = 24 * 3600.0
+    """How long a temporary root lives when its owner forgets it."""
+
 
 class Stat(Value, frozen=True, kw_only=True):
     """What is known of one object."""
@@ -261,13 +300,17 @@ class JsonRead(Value, frozen=True, kw_only=True):
 
 
 class WriteResult(Value, frozen=True, kw_only=True):
-    """What a write made. ``mode`` is how it was asked for, ``file_mode`` the permission bits."""
+    """What a write made. ``mode`` is how it was asked for, ``file_mode`` the permission bits.
+
+    ``sha256`` is None for an append or truncate by someone who may not read the file: it would tell
+    what stood there before.
+    """
 
     path: ScopedPath
     mode: WriteMode
     created: bool
     size: int
-    sha256: str
+    sha256: str | None
     version: str
     file_mode: int
     request_id: str
@@ -367,9 +410,16 @@ class ChangeResult(Value, frozen=True, kw_only=True):
 
 
 class Change(Value, frozen=True, kw_only=True):
-    """One row of the change feed."""
+    """One row of the change feed.
 
-    kind: Literal["created", "updated", "deleted", "moved"]
+    ``subject`` and ``request_id`` are empty for a change that another program made. ``subtree``
+    marks a directory that was moved or removed whole; ``beneath`` names what lay in it, relative to
+    it, as far as that was kept (``beneath_truncated``). ``rescan`` says that changes under ``path``
+    may have gone unnoticed; ``reset`` that the cursor asked for is older than what is kept. A
+    change that is ``cursor``ed can be continued from.
+    """
+
+    kind: Literal["created", "updated", "deleted", "moved", "rescan", "reset"]
     path: ScopedPath
     type: EntryType
     subject: str
@@ -377,3 +427,38 @@ class Change(Value, frozen=True, kw_only=True):
     version: str | None = None
     origin: ScopedPath | None = None
     subtree: bool = False
+    time_ns: int = 0
+    cursor: str = ""
+    beneath: tuple[str, ...] = ()
+    beneath_truncated: bool = False
+
+
+class ExtractResult(Value, frozen=True, kw_only=True):
+    """What came out of an archive. ``skipped`` are names of entries that stand for the destination
+    itself; everything else was made, or nothing was."""
+
+    path: ScopedPath
+    destination: ScopedPath
+    files: int
+    directories: int
+    links: int
+    bytes: int
+    skipped: list[str]
+    request_id: str
+
+
+class ArchiveResult(Value, frozen=True, kw_only=True):
+    """An archive that was made: what it holds (``bytes`` of content), and the file it became."""
+
+    path: ScopedPath
+    format: str
+    files: int
+    directories: int
+    links: int
+    bytes: int
+    size: int
+    sha256: str
+    version: str
+    created: bool
+    file_mode: int
+    request_id: str

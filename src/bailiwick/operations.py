@@ -25,6 +25,9 @@ class Operation(msgspec.Struct, frozen=True, eq=False):
     destination_access: frozenset[Access] = frozenset()
     needed: frozenset[Access] = frozenset()
     """Both together: what a grant must hold for the operation to be worth looking at."""
+    ruled: frozenset[Access] = frozenset()
+    """What rules see at the path it names: what is moved away or unpacked can be read where it
+    arrives, so that counts as reading."""
 
 
 def _operation(
@@ -34,9 +37,12 @@ def _operation(
     *,
     changes: bool = False,
     destination: tuple[Access, ...] = (),
+    also_ruled: tuple[Access, ...] = (),
 ) -> Operation:
     here, there = frozenset(access), frozenset(destination)
-    return Operation(name, here, tuple(verbs.split()), changes, there, here | there)
+    return Operation(
+        name, here, tuple(verbs.split()), changes, there, here | there, here | frozenset(also_ruled)
+    )
 
 
 READ = _operation("read", ("read",), "read_bytes read_text read_json stream diff history")
@@ -53,15 +59,22 @@ WRITE = _operation(
 EDIT = _operation("edit", ("read", "write"), "edit restore", changes=True)
 DELETE = _operation("delete", ("delete",), "remove", changes=True)
 # A move that replaces something also needs `delete` there: known only once the place is resolved.
-MOVE = _operation("move", ("move",), "move", changes=True, destination=("write",))
+MOVE = _operation(
+    "move", ("move",), "move", changes=True, destination=("write",), also_ruled=("read",)
+)
 COPY = _operation("copy", ("read",), "copy copy_from", changes=True, destination=("write",))
 COPY_IN = _operation("copy-in", (), "copy_in", changes=True, destination=("write",))
 ARCHIVE_EXTRACT = _operation(
-    "archive-extract", ("archive", "write"), "extract_archive", changes=True
-)
+    "archive-extract", ("archive",), "extract_archive", changes=True,
+    destination=("archive", "write"), also_ruled=("read",),
+)  # fmt: skip
 ARCHIVE_CREATE = _operation("archive-create", ("archive", "read"), "create_archive", changes=True)
 WATCH = _operation("watch", ("watch",), "watch on_change")
 VERSION = _operation("version", ("write",), "snapshot fork merge undo transaction", changes=True)
+
+# Adding to a file and cutting it are writes, after which the result tells of what stood there: for
+# rules that counts as reading it, though a grant to write is enough.
+WRITE_ONTO = _operation("write", ("write",), "append truncate", changes=True, also_ruled=("read",))
 
 # A copy between two roots is one call on each of them: the source is only read, so it may be
 # untrusted; what is made at the destination needs what the operation needs there.

@@ -3,167 +3,66 @@
 Every verb of every scope is one `Call` that passes through `Pipeline.run`. Nothing else turns a
 path into a handle, so nothing reaches a store unchecked or unrecorded. A verb's action acts on the
 handles of its call only; what it visits beyond them (a walk, a search) it must show to
-`Call.decide` first.
+`Call.decide` first, and what it changes it must have cleared (`Call.clear`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
-import msgspec
+from msgspec import structs
 
-from bailiwick.audit import Ledger, Outcome, Record
+from bailiwick.approvals import Approvals, NobodyToAsk, Preview
+from bailiwick.asking import ask, refuse
+from bailiwick.audit import Intent, Ledger, Outcome, Record
+from bailiwick.call import NOTHING_TO_SHOW, Asked, Call, Machine, Missing, Target
 from bailiwick.errors import (
-    ApprovalDenied,
     BailiwickError,
     Closed,
-    FileAlreadyExists,
-    GrantExpired,
+    HashMismatch,
     InternalError,
     IoError,
     MissingAccess,
     PathNotFound,
     PolicyDenied,
     PolicyError,
-    UntrustedWorkspace,
-    escape_for_display,
     from_os_error,
 )
-from bailiwick.events import Changes
-from bailiwick.grant import Grant
+from bailiwick.events import Feed
+from bailiwick.grant import Grant, parse_subject
 from bailiwick.hook import Hooks
-from bailiwick.model import Change, EntryType, Limits
-from bailiwick.operations import MOVE, Access, Operation
-from bailiwick.paths import ROOT, PathText, ScopedPath, check_new_name, folded, parse
-from bailiwick.policy import Allow, Context, Decision, Deny, Hide, Policy, permits
-from bailiwick.store import Handle, Look, Store
+from bailiwick.metering import NOTHING, Amount, Meter, Unmetered
+from bailiwick.model import Change
+from bailiwick.operations import READ, Access
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.policy import (
+    Allow,
+    Ask,
+    Context,
+    Decision,
+    Deny,
+    Folds,
+    Glances,
+    Hide,
+    Policy,
+    is_remembered,
+    strictest,
+)
+from bailiwick.resolving import check_new_names, named, recorded_path, resolve
+from bailiwick.standing import Standing
+from bailiwick.store import Store
 
 _log = logging.getLogger("bailiwick.pipeline")
 
 Result = TypeVar("Result")
 
-_ASKED_CHARACTERS_MAX = 512
-"""How much of a refused path is kept on record: enough to see what was tried."""
-
-
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The power the pipeline is lent: clocks and fresh names. The core has none of its own."""
-
-    time_ns: Callable[[], int]
-    monotonic_ns: Callable[[], int]
-    new_request_id: Callable[[], str]
-
-
-class Target(msgspec.Struct, gc=False):
-    """A place a call names, by the caller's text, and how it is to be looked up.
-
-    ``directory`` is whether the text demands one; ``handle`` is what it was resolved to.
-    """
-
-    text: PathText
-    look: Look
-    parents: bool = False
-    creates: bool = False
-    directory: bool = False
-    handle: Handle | None = None
-
-
-class Call(msgspec.Struct, gc=False):
-    """One operation under way: what it is for, what it holds, what it will have changed.
-
-    A struct, like `Target`, because every verb makes one: it costs a third of a plain class.
-    """
-
-    pipeline: Pipeline
-    store: Store
-    grant: Grant
-    limits: Limits
-    front: str
-    request_id: str
-    operation: Operation
-    verb: str
-    started_ns: int
-    target: Target
-    destination: Target | None = None
-    size: int | None = None
-    context: Context | None = None
-    policy_source: str | None = None
-    hooks: tuple[str, ...] = ()
-    bytes: int | None = None
-    sha256_before: str | None = None
-    sha256_after: str | None = None
-    changes: list[Change] | None = None
-
-    @property
-    def handle(self) -> Handle:
-        """What the call's path was resolved to."""
-        handle = self.target.handle
-        assert handle is not None, "a verb acts only after its call was admitted"
-        return handle
-
-    @property
-    def destination_handle(self) -> Handle:
-        assert self.destination is not None
-        handle = self.destination.handle
-        assert handle is not None, "a verb acts only after its call was admitted"
-        return handle
-
-    @property
-    def access_there(self) -> frozenset[Access]:
-        """What the call needs at its destination: a comparison reads both of its sides."""
-        return self.operation.destination_access or self.operation.access
-
-    def must_decide_below(self, directory: ScopedPath) -> bool:
-        """Whether a bulk verb has to show what lies beneath ``directory`` to `decide`."""
-        return not directory.lies_in(self.grant.path) or self.pipeline.policy.may_refuse_below(
-            directory
-        )
-
-    def decide(self, path: ScopedPath, access: frozenset[Access] | None = None) -> Decision:
-        """What policy says of one more path that this call would touch."""
-        if not path.lies_in(self.grant.path):
-            return Hide("grant")
-        return self.pipeline.decide(self, path, None, access or self.operation.access)
-
-    def require(self, path: ScopedPath, access: frozenset[Access]) -> None:
-        """Refuse unless grant and policy allow more than the operation's own access there."""
-        self.pipeline.check_access(self.grant, access)
-        self.pipeline.obey(self, self.decide(path, access), self.target, path)
-
-    def changed(
-        self,
-        kind: Literal["created", "updated", "deleted", "moved"],
-        path: ScopedPath,
-        type: EntryType,
-        *,
-        version: str | None = None,
-        origin: ScopedPath | None = None,
-        subtree: bool = False,
-    ) -> None:
-        """Note a change, to be told once the call has succeeded."""
-        if self.pipeline.changes:
-            change = Change(
-                kind=kind, path=path, type=type, subject=str(self.grant.subject),
-                request_id=self.request_id, version=version, origin=origin, subtree=subtree,
-            )  # fmt: skip
-            self.changes = [*(self.changes or ()), change]
-
-    def close(self) -> None:
-        if self.target.handle is not None:
-            self.target.handle.close()
-        if self.destination is not None and self.destination.handle is not None:
-            self.destination.handle.close()
-
-
-class Missing(msgspec.Struct, Generic[Result], frozen=True):
-    """For a verb to which it is an answer, not a failure, that nothing is there."""
-
-    errors: tuple[type[BailiwickError], ...]
-    answer: Callable[[Call], Result]
+_ELDERS_KEPT = 1_024
+"""Grants whose earlier holders are kept at hand."""
 
 
 class Pipeline:
@@ -173,24 +72,36 @@ class Pipeline:
         self,
         *,
         store: Store,
+        standing: Standing,
         policy: Policy,
         hooks: Hooks,
         ledger: Ledger,
-        changes: Changes,
+        changes: Feed,
         machine: Machine,
+        approvals: Approvals | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.store = store
+        self.standing = standing
         self.policy = policy
-        self._always = policy.always
-        # Looked at by every read: whether anything can be hidden from one caller and not another.
-        self.policy_varies = policy.always is None
         self.hooks = hooks
         self.ledger = ledger
         self.changes = changes
         self.machine = machine
+        self.approvals = approvals or NobodyToAsk()
+        self.meter = meter or Unmetered()
+        # Looked at by every call: attributes, because an attribute is cheaper than a property.
+        self._always = policy.always
+        self.discreet = policy.always is None
+        self._glance = policy.glance if isinstance(policy, Glances) else None
+        self.intends = ledger.takes_intents
+        self.meters = meter is not None
+        self._elders_known: dict[str, tuple[Grant, ...]] = {}
         self.closed = False
+        self._closing = asyncio.Event()
         self._under_way = 0
         self._idle: asyncio.Event | None = None
+        self._streams: dict[int, Call] = {}  # by identity: a call is a value, without a hash
 
     async def run(
         self,
@@ -200,14 +111,21 @@ class Pipeline:
     ) -> Result:
         """Admit the call, act, and put it on record: the whole product on one page."""
         self._under_way += 1
+        life = call.life if call.operation.changes else None
+        if life is not None:
+            life.begin()
         try:
             try:
                 await self.admit(call)
+                if call.operation.changes and self.changes.active:
+                    self._begin(call)
                 result = await act(call)
             except BaseException as error:
                 if missing is None or not isinstance(error, missing.errors):
                     raise await self.failed(call, error) from cause_of(error)
                 result = missing.answer(call)
+            if call.added is not None or call.charged is not None:
+                await to_the_end(self._settle(call, call.added or call.charged or NOTHING))
             # From here to the return nothing can be cancelled: what was done is done, and told.
             record = self.succeeded(call)
             if self.hooks.registered:
@@ -217,6 +135,10 @@ class Pipeline:
             self._under_way -= 1
             if self._idle is not None:
                 self._rest()
+            if life is not None:
+                life.end()
+            if call.turn is not None:
+                self.meter.turns.give_back(call.turn)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -233,12 +155,29 @@ class Pipeline:
         if self._idle is not None and not self._under_way:
             self._idle.set()
 
-    async def aclose(self) -> None:
-        """Refuse new calls, wait for those under way, and close the store, which ends streams."""
+    async def drain(self) -> None:
+        """Refuse new calls and wait for those under way, but for those that wait for a person; end
+        the streams whose readers do not come back."""
         self.closed = True
+        self._closing.set()
         if self._under_way:
             self._idle = self._idle or asyncio.Event()
             await self._idle.wait()
+        for call in list(self._streams.values()):
+            if self.stream_ended(call):
+                await self.failed(call, Closed("this scope is closed"))
+
+    def stream_begun(self, call: Call) -> None:
+        """A stream whose reader never comes back is on record nevertheless, by `drain`."""
+        self._streams[id(call)] = call
+
+    def stream_ended(self, call: Call) -> bool:
+        """Whether the end of a stream is still to be put on record: it is told once."""
+        return self._streams.pop(id(call), None) is not None
+
+    async def aclose(self) -> None:
+        """Drain, and close the store, which ends streams."""
+        await self.drain()
         await self.store.aclose()
 
     def refuse_closed(self) -> None:
@@ -246,55 +185,289 @@ class Pipeline:
         if self.closed:
             raise Closed("this scope is closed")
 
+    def holds(self, call: Call) -> None:
+        """For what goes on after it was admitted: raise when its scope was closed or its grant
+        does not hold any more. Counts nothing."""
+        self.refuse_closed()
+        if call.life is not None and call.life.closed:
+            raise Closed("this scope is closed")
+        self.standing.holds(call.grant, call.operation)
+
     async def admit(self, call: Call) -> None:
         """Grant → resolve → policy → hooks: afterwards the call's handles may be acted on."""
-        target, destination = call.target, call.destination
         if self.closed:
             self.refuse_closed()
-        grant, operation = call.grant, call.operation
-        if (
-            operation.changes
-            or grant.expires_at is not None
-            or not operation.needed <= grant.access
-        ):
-            self._check_grant(grant, operation)
-        target.handle = handle = await self._resolve(call, target)
+        grant, operation, target, destination = (
+            call.grant, call.operation, call.target, call.destination,
+        )  # fmt: skip
+        if not operation.needed <= grant.access:
+            self.check_access(grant, operation.needed)
+        standing = self.standing
+        if operation.changes or grant.expires_at is not None or not standing.constant:
+            standing.check(grant, operation)
+        target.handle = handle = await resolve(call, target)
         if destination is not None:
-            destination.handle = await self._resolve(call, destination)
+            destination.handle = await resolve(call, destination)
         if type(self._always) is Allow and not self.hooks.registered:
             call.policy_source = self._always.source
+        elif self._glance is not None and destination is None and not self.hooks.registered:
+            # Most calls of an agent: one place, one look.
+            decision = self.judge(call, handle.path, operation.ruled)
+            if type(decision) is Allow:
+                call.policy_source = decision.source
+            else:
+                self.obey(call, decision, target)
         else:
             await self._judge_all(call, handle.path)
         made = target if destination is None else destination
         if made.creates and made.handle is not None and made.handle.type is None:
-            await self._check_new_names(call, made, made.handle)
+            await check_new_names(call, made, made.handle)
+        if call.questions is not None and not operation.changes and call.elsewhere is None:
+            await self._ask(call, NOTHING_TO_SHOW)
 
     async def _judge_all(self, call: Call, path: ScopedPath) -> None:
         """Policy on each place the call names, then the hooks on the whole of it."""
-        target, destination = call.target, call.destination
+        destination = call.destination
         there = None if destination is None else call.destination_handle.path
-        self.obey(call, self.decide(call, path, there, call.operation.access), target)
+        self.obey(call, self.judge(call, path, call.operation.ruled, there), call.target)
         if destination is not None and there is not None:
-            self.obey(call, self.decide(call, there, None, call.access_there), destination)
+            self.obey(call, self.judge(call, there, call.access_there, there), destination)
         if self.hooks.registered:
-            await self._ask_hooks(call)
+            if call.context is None:
+                call.context = self._context_of(call, path, call.operation.ruled)
+            interferences, call.hooks = await self.hooks.before(call.context)
+            for interference in interferences:
+                if isinstance(interference, Ask) and is_remembered(
+                    self.judge(call, path, call.operation.ruled, there)
+                ):
+                    continue  # answered before, for longer
+                self.obey(call, interference, call.target)
+
+    def judge(
+        self,
+        call: Call,
+        path: ScopedPath,
+        access: frozenset[Access],
+        destination: ScopedPath | None = None,
+    ) -> Decision:
+        """What the policy says of one path. A policy that raises has refused."""
+        if self._always is not None:
+            return self._always
+        try:
+            if self._glance is not None:
+                there = destination or call.elsewhere
+                decision = self._glance(call.grant, call.operation, access, path, there)
+                if not call.grant.via:
+                    return decision
+                elders = [
+                    self._glance(elder, call.operation, access, path, there)
+                    for elder in self._elders(call.grant)
+                ]
+            else:
+                context = self._context_of(call, path, access)
+                if call.context is None:
+                    call.context = context
+                decision = self.policy.decide(context)
+                elders = [
+                    self.policy.decide(structs.replace(context, subject=parse_subject(each)))
+                    for each in call.grant.via
+                ]
+        except Exception as error:
+            return Deny("policy", f"the policy failed: {type(error).__name__}")
+        if is_remembered(decision):  # a person knows whom they answered
+            elders = [each for each in elders if not isinstance(each, Ask)]
+        return strictest((decision, *elders))
+
+    def _elders(self, grant: Grant) -> tuple[Grant, ...]:
+        """The grant as those would hold it who passed it on."""
+        known = self._elders_known.get(grant.id)
+        if known is None:
+            if len(self._elders_known) >= _ELDERS_KEPT:
+                self._elders_known.clear()
+            known = tuple(
+                structs.replace(grant, subject=parse_subject(each), via=()) for each in grant.via
+            )
+            self._elders_known[grant.id] = known
+        return known
+
+    def decide(
+        self, call: Call, path: ScopedPath, access: frozenset[Access], is_directory: bool
+    ) -> Decision:
+        """What grant and policy say of one more path. What a grant does not reach is not there."""
+        grant = call.grant
+        if not grant.whole and not grant.reaches(path, is_directory):
+            return Hide("grant")
+        destination = call.destination
+        if destination is not None and destination.handle is not None:
+            return self.judge(call, path, access, destination.handle.path)
+        decision = self.judge(call, path, access)
+        asked = call.approved and isinstance(decision, Ask) and not call.operation.changes
+        if asked and any(path.lies_in(place) for place in call.approved):
+            # A person who lets a directory be searched lets what lies in it be searched.
+            return Allow(decision.source)
+        return decision
+
+    def reveals(self, call: Call, path: ScopedPath) -> bool:
+        """Whether the caller may read what stands at ``path``, with nobody to be asked: only then
+        may the hash of it be told, which is enough to find out what it is, bit by bit."""
+        grant = call.grant
+        if not READ.access <= grant.access:
+            return False
+        if self._always is not None:
+            return type(self._always) is Allow
+        try:
+            if self._glance is not None:
+                decision = self._glance(grant, READ, READ.ruled, path)
+            else:
+                context = self._context_of(call, path, READ.ruled)
+                decision = self.policy.decide(structs.replace(context, operation=READ.name))
+        except Exception:
+            return False
+        return isinstance(decision, Allow)
+
+    def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None:
+        """What hides a path that is the same as ``path`` but for case and accents, if anything."""
+        policy = self.policy
+        return policy.hides_twin(grant, path) if isinstance(policy, Folds) else None
+
+    def _keep_hash(self, call: Call, error: HashMismatch) -> None:
+        """Leave out of an error the hash of what the caller may not read."""
+        place = (call.destination or call.target).handle
+        if place is not None and not self.reveals(call, place.path):
+            error.details.pop("current_sha256", None)
+
+    def may_refuse_below(
+        self, grant: Grant, access: frozenset[Access], directory: ScopedPath
+    ) -> bool:
+        return self._always is None and any(
+            self.policy.may_refuse_below(each, access, directory)
+            for each in (grant, *self._elders(grant))
+        )
+
+    def obey(
+        self, call: Call, decision: Decision, target: Target, path: ScopedPath | None = None
+    ) -> None:
+        """Go on or raise, as was decided about ``path`` or what the target was resolved to. What is
+        to be asked is kept until all questions of the call are known."""
+        call.policy_source = decision.source
+        if isinstance(decision, Allow):
+            return
+        if isinstance(decision, Hide):
+            # By the name the caller gave: the canonical one would tell where their link leads.
+            path = path or named(call, target)
+            if target.creates:
+                raise PolicyDenied("a rule keeps this name", path=path, decided_by=decision.source)
+            raise PathNotFound("no such file or directory", path=path)
+        if path is None:
+            path = target.handle.path if target.handle is not None else ROOT
+        if isinstance(decision, Ask):
+            if call.questions is None:
+                call.questions = []
+            call.questions.append(Asked(decision, path))
+            return
+        raise PolicyDenied(decision.reason, path=path, decided_by=decision.source)
+
+    async def clear(self, call: Call, preview: Preview) -> None:
+        """What stands between a change and its being published: a person, and the ledger."""
+        if call.questions is not None:
+            await self._ask(call, preview)
+        if self.intends and call.operation.changes and call.intent is None:
+            destination = call.destination
+            call.intent = await self.ledger.intend(
+                Intent(
+                    time_ns=self.machine.time_ns(), request_id=call.request_id, grant=call.grant,
+                    operation=call.operation.name, verb=call.verb,
+                    path=recorded_path(call.target),
+                    destination=None if destination is None else recorded_path(destination),
+                    policy_source=call.policy_source, hooks=call.hooks, front=call.caller.front,
+                    approval_id=call.approval_id,
+                )
+            )  # fmt: skip
+        # An upload may have taken its time too.
+        self.standing.holds(call.grant, call.operation)
+
+    async def _ask(self, call: Call, preview: Preview) -> None:
+        asked, call.questions = call.questions or [], None
+        verdict = await ask(call, asked, preview, self.approvals, self._closing)
+        call.approval_id = verdict.approval_id
+        if not verdict.allowed:
+            refuse(call, asked, verdict)
+        call.approved = tuple(each.path for each in asked)
+        # A person takes their time: what was granted when they were asked may be gone, and what
+        # was asked may be refused by now.
+        self.holds(call)
+        there = None if call.destination is None else call.destination_handle.path
+        for target, access in (
+            (call.target, call.operation.ruled), (call.destination, call.access_there),
+        ):  # fmt: skip
+            if target is not None and target.handle is not None:
+                decision = self.judge(call, target.handle.path, access, there)
+                if isinstance(decision, (Deny, Hide)):
+                    self.obey(call, decision, target)
+
+    def counts(self, grant: Grant) -> bool:
+        return self.meter.counts(grant)
+
+    async def charge(self, call: Call, size: int, files: int) -> None:
+        if call.turn is None:
+            await self.meter.prepare(call.grant)
+        # To the end: a charge that was made and is not known of could not be taken back.
+        await to_the_end(self.meter.charge(call.grant, size, files))
+        before = call.charged or NOTHING
+        call.charged = Amount(before.size + size, before.files + files)
+
+    async def take_turn(self, call: Call, paths: tuple[ScopedPath, ...]) -> None:
+        assert call.turn is None, "two calls with two turns each could wait for each other"
+        await self.meter.prepare(call.grant)
+        call.turn = await self.meter.turns.take(str(call.grant.root), *paths)
+
+    @property
+    def tells_changes(self) -> bool:
+        return self.changes.active
+
+    def check_access(self, grant: Grant, needed: frozenset[Access]) -> None:
+        if not needed <= grant.access:
+            missing = ", ".join(sorted(needed - grant.access))
+            raise MissingAccess(
+                f"the grant does not hold: {missing}", hint="ask for it when requesting the root"
+            )
+
+    def _begin(self, call: Call) -> None:
+        """What is noticed at these places from now on is our own doing, and told by the call."""
+        call.in_flight = [
+            (target.handle.path, target.parents)
+            for target in (call.target, call.destination)
+            if target is not None and target.handle is not None
+        ]
+        for path, parents in call.in_flight:
+            self.changes.in_flight.begin(path, parents=parents)
+
+    def _end(self, call: Call) -> None:
+        for path, parents in call.in_flight or ():
+            self.changes.in_flight.end(path, parents=parents)
+        call.in_flight = None
+
+    def _told(self, call: Call) -> Sequence[Change]:
+        return () if call.changes is None else self.changes.prepared(call.changes)
 
     def succeeded(self, call: Call) -> Record:
         """Audit → events, once the store has acted."""
         record = self._record(call, "success", None)
         call.close()
         try:
-            self.ledger.append(record)
+            if call.operation.changes:
+                self.ledger.settle(record, call.intent, self._told(call))
+            else:
+                self.ledger.note(record)
         except Exception as error:
-            # AUDIT-4 wants a change refused before it is published when it cannot be recorded. A
-            # ledger is only asked afterwards yet, since a record holds the outcome; until there is
-            # a durable one that takes an intent first, what was not recorded is not acknowledged.
+            # A durable ledger has the intent already; from any other, what is not on record is
+            # not acknowledged.
             unrecorded = IoError("it was done, but the record could not be written")
             unrecorded.request_id = call.request_id
             raise unrecorded from error
-        if call.changes is not None:
-            for change in call.changes:
-                self.changes.publish(change)
+        finally:
+            if call.in_flight is not None:
+                self._end(call)
         return record
 
     async def observed(self, call: Call, record: Record) -> None:
@@ -308,246 +481,68 @@ class Pipeline:
     async def failed(self, call: Call, error: BaseException) -> BaseException:
         """Put a refusal, failure or cancellation on record; returns what to raise."""
         call.close()
+        if call.charged is not None:
+            await to_the_end(self._settle(call, NOTHING))
         if not isinstance(error, Exception):
-            self._record_failure(self._record(call, "failed", "cancelled"))
+            self._record_failure(call, self._record(call, "failed", "cancelled"))
             return error
         error = _typed(error)
         error.request_id = call.request_id
+        if isinstance(error, HashMismatch):
+            self._keep_hash(call, error)
         if error.decided_by is not None:
             call.policy_source = error.decided_by
         outcome: Outcome = "denied" if isinstance(error, PolicyError) else "failed"
         record = self._record(call, outcome, error.kind)
-        self._record_failure(record)
+        self._record_failure(call, record)
         await self.observed(call, record)
         return error
 
-    def _record_failure(self, record: Record) -> None:
+    async def _settle(self, call: Call, added: Amount) -> None:
+        """Count what really came of a call. A failure here is the meter's alone."""
+        try:
+            await self.meter.settle(call.grant, call.charged or NOTHING, added)
+        except Exception as error:
+            _log.error("what was charged could not be settled", exc_info=error)
+
+    def _record_failure(self, call: Call, record: Record) -> None:
         """What went wrong first is what the caller is told, not what went wrong on recording it."""
         try:
-            self.ledger.append(record)
+            if call.intent is None:
+                self.ledger.note(record)
+            else:
+                self.ledger.settle(record, call.intent, self._told(call))
         except Exception as error:
             extra = {"request_id": record.request_id, "error_kind": record.error_kind}
             _log.error("the record could not be written", extra=extra, exc_info=error)
-
-    def decide(
-        self,
-        call: Call,
-        path: ScopedPath,
-        destination: ScopedPath | None,
-        access: frozenset[Access],
-    ) -> Decision:
-        """Ask the policy about one path."""
-        if self._always is not None and not self.hooks.registered:
-            return self._always
-        context = self._context_of(call, path, destination, access)
-        if call.context is None:
-            call.context = context
-        return self._judge(context)
-
-    def _judge(self, context: Context) -> Decision:
-        """A policy that raises has refused."""
-        try:
-            return self.policy.decide(context)
-        except Exception as error:
-            return Deny("policy", f"the policy failed: {type(error).__name__}")
-
-    def check_access(self, grant: Grant, needed: frozenset[Access]) -> None:
-        if not needed <= grant.access:
-            missing = ", ".join(sorted(needed - grant.access))
-            raise MissingAccess(
-                f"the grant does not hold: {missing}", hint="ask for it when requesting the root"
-            )
-
-    def _check_grant(self, grant: Grant, operation: Operation) -> None:
-        if not operation.needed <= grant.access:
-            self.check_access(grant, operation.needed)
-        if grant.expires_at is not None and self.machine.time_ns() >= grant.expires_at * 1e9:
-            raise GrantExpired("the grant's time is up", hint="request the root again")
-        if operation.changes and not grant.root.trusted:
-            raise UntrustedWorkspace(
-                "this root is not trusted, so it can only be read", hint="trust it to change it"
-            )
-
-    def _resolve(self, call: Call, target: Target) -> Awaitable[Handle]:
-        """What a target leads to. Where nothing can be hidden, the store's own answer will do."""
-        grant = call.grant
-        path, directory = parse(target.text, grant.root.mount_point, grant.root.names)
-        target.directory = directory
-        if self._always is None or grant.path != ".":
-            return self._resolve_discreetly(call, target, path)
-        return self.store.resolve(path, target.look, directory=directory, parents=target.parents)
-
-    async def _resolve_discreetly(self, call: Call, target: Target, path: ScopedPath) -> Handle:
-        """The same for a caller to whom some places must not show, not even by an error."""
-        reach = call.grant.path
-        if not path.lies_in(reach):
-            raise _beyond_the_grant(path)
-        try:
-            handle = await self.store.resolve(
-                path, target.look, directory=target.directory, parents=target.parents
-            )
-        except BailiwickError:
-            await self._keep_secret(call, target, path)
-            raise
-        if not handle.path.lies_in(reach):
-            handle.close()
-            raise _beyond_the_grant(path)
-        return handle
-
-    async def _keep_secret(self, call: Call, target: Target, path: ScopedPath) -> None:
-        """Why a lookup failed tells what stands on its way, which may be no business of the caller.
-
-        So the way is gone again: where it comes by a hidden name, nothing was found, and where it
-        leaves what the grant reaches, that is said, whatever stands there.
-        """
-        reach = call.grant.path
-        access = call.access_there if target is call.destination else call.operation.access
-        async with aclosing(self._way(path, target.look, call.limits.link_hops_max)) as way:
-            async for place in way:
-                if not place.lies_in(reach) and not reach.lies_in(place):
-                    raise _beyond_the_grant(path)
-                if self._always is None:
-                    decision = self._judge(self._context_of(call, place, None, access))
-                    if isinstance(decision, Hide):
-                        self.obey(call, decision, target)
-
-    async def _way(
-        self, path: ScopedPath, look: Look, hops_max: int
-    ) -> AsyncGenerator[ScopedPath, None]:
-        """Every place a lookup comes by: links followed, and from what is missing on as spelled."""
-        place, ahead, hops = ROOT, list(reversed(path.parts)), 0
-        while ahead:
-            name = ahead.pop()
-            if name in ("", "."):
-                continue
-            if name == "..":
-                if place.is_root:
-                    return
-                place = place.parent
-                continue
-            place = place.child(name)
-            yield place
-            if look == "entry" and not ahead:
-                return
-            text = await self._link_at(place)
-            if text is None:
-                continue
-            hops += 1
-            if hops > hops_max:
-                return
-            await asyncio.sleep(0)  # a long chain of long links is slow to follow
-            ahead.extend(reversed(text.split("/")))
-            place = ROOT if text.startswith("/") else place.parent
-
-    async def _link_at(self, place: ScopedPath) -> str | None:
-        """The text of the link at a place, if there is one that can be followed."""
-        try:
-            entry = await self.store.resolve(place, "entry")
-        except BailiwickError:
-            return None
-        try:
-            return await self.store.readlink(entry) if entry.type == "symlink" else None
-        except BailiwickError:
-            return None
         finally:
-            entry.close()
+            if call.in_flight is not None:
+                self._end(call)
 
-    def obey(
-        self, call: Call, decision: Decision, target: Target, path: ScopedPath | None = None
-    ) -> None:
-        """Go on or raise, as was decided about ``path`` or what the target was resolved to."""
-        call.policy_source = decision.source
-        if isinstance(decision, Allow) or permits(decision):
-            return
-        if isinstance(decision, Hide):
-            # By the name the caller gave: the canonical one would tell where their link leads.
-            path = path or named(call, target)
-            if target.creates:
-                raise PolicyDenied("a rule keeps this name", path=path, decided_by=decision.source)
-            raise PathNotFound("no such file or directory", path=path)
-        if path is None:
-            path = target.handle.path if target.handle is not None else ROOT
-        if isinstance(decision, Deny):
-            raise PolicyDenied(decision.reason, path=path, decided_by=decision.source)
-        # Nobody can be asked yet, so the rule's default held at once.
-        raise ApprovalDenied(
-            "this needs a person's approval and nobody can be asked",
-            path=path, decided_by=decision.source,
-        )  # fmt: skip
-
-    async def _check_new_names(self, call: Call, target: Target, handle: Handle) -> None:
-        """A name about to be made is held to more than one that exists already."""
-        check_new_name(handle.path.name)
-        if call.grant.root.names == "portable":
-            await self._check_siblings(call, handle)
-        if target.parents:
-            await self._check_new_parents(call, target, handle.path.parent)
-
-    async def _check_new_parents(self, call: Call, target: Target, above: ScopedPath) -> None:
-        """Directories that would be made on the way are new names too, and policy sees them."""
-        while not above.is_root:
-            entry = await self.store.resolve(above, "entry", parents=True)
-            try:
-                if entry.type is not None:
-                    return
-                check_new_name(above.name)
-                if call.grant.root.names == "portable":
-                    await self._check_siblings(call, entry)
-            finally:
-                entry.close()
-            self.obey(call, self.decide(call, above, None, call.access_there), target, above)
-            above = above.parent
-
-    async def _check_siblings(self, call: Call, entry: Handle) -> None:
-        name = entry.path.name
-        twin = folded(name)
-        for other in await self.store.names_beside(entry):
-            if other == name or folded(other) != twin:
-                continue
-            if call.operation is MOVE and call.handle.path == entry.path.parent.child(other):
-                continue  # what is moved: only the case of its own name changes
-            raise FileAlreadyExists(
-                "a name that differs only in case or accents exists",
-                path=entry.path, hint="this root keeps names portable",
-            )  # fmt: skip
-
-    async def _ask_hooks(self, call: Call) -> None:
-        assert call.context is not None, "hooks are asked after the policy"
-        interferences, call.hooks = await self.hooks.before(call.context)
-        for interference in interferences:
-            self.obey(call, interference, call.target)
-
-    def _context_of(
-        self,
-        call: Call,
-        path: ScopedPath,
-        destination: ScopedPath | None,
-        access: frozenset[Access],
-    ) -> Context:
-        grant = call.grant
+    def _context_of(self, call: Call, path: ScopedPath, access: frozenset[Access]) -> Context:
+        grant, destination, content = call.grant, call.destination, call.content
+        there = None if destination is None or destination.handle is None else destination.handle
         return Context(
             subject=grant.subject, root=grant.root, operation=call.operation.name, access=access,
-            path=path, destination=destination, reason=grant.reason, grant_id=grant.id,
-            request_id=call.request_id, front=call.front, interactive=False,
-            size=call.size, sha256=call.sha256_after, paths=1,
+            path=path, destination=None if there is None or there.path == path else there.path,
+            reason=grant.reason, grant_id=grant.id, explicit=grant.explicit, held=grant.access,
+            request_id=call.request_id, front=call.caller.front,
+            interactive=call.caller.asker is not None
+            or self.approvals.interactive(call.caller.front),
+            size=call.size,
+            sha256=None if content is None else hashlib.sha256(content).hexdigest(), paths=1,
         )  # fmt: skip
 
     def _record(self, call: Call, outcome: Outcome, error_kind: str | None) -> Record:
         machine, target, destination = self.machine, call.target, call.destination
         return Record(
             machine.time_ns(), call.request_id, call.grant, call.operation.name, call.verb,
-            _recorded_path(target) if target.handle is None else target.handle.path,
-            None if destination is None else _recorded_path(destination),
+            recorded_path(target) if target.handle is None else target.handle.path,
+            None if destination is None else recorded_path(destination),
             outcome, error_kind, call.policy_source, call.hooks, call.bytes,
             call.sha256_before, call.sha256_after,
-            machine.monotonic_ns() - call.started_ns, call.front,
+            machine.monotonic_ns() - call.started_ns, call.caller.front, call.approval_id,
         )  # fmt: skip
-
-
-def named(call: Call, target: Target) -> ScopedPath:
-    """The place a target names, as the caller spells it."""
-    root = call.grant.root
-    return parse(target.text, root.mount_point, root.names).path
 
 
 async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
@@ -565,22 +560,6 @@ async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
         caller.cancel()
     if not task.cancelled():
         task.result()
-
-
-def _beyond_the_grant(path: ScopedPath) -> MissingAccess:
-    return MissingAccess("the grant does not reach this path", path=path)
-
-
-def _recorded_path(target: Target) -> str:
-    handle = target.handle
-    if handle is not None:
-        return handle.path
-    text = target.text
-    try:
-        asked = text if isinstance(text, str) else str(text)
-    except Exception:  # whatever a caller passes for a path, its refusal is on record
-        asked = f"<{type(text).__name__}>"
-    return escape_for_display(asked[:_ASKED_CHARACTERS_MAX])
 
 
 def _typed(error: Exception) -> BailiwickError:

@@ -6,16 +6,22 @@ no I/O. It can refuse what a grant allows, never allow what a grant does not hol
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from collections.abc import Iterable
+from typing import Literal, Protocol, runtime_checkable
 
-from bailiwick.grant import Root, Subject
+from bailiwick.grant import Grant, Root, Subject
 from bailiwick.model import Value
-from bailiwick.operations import Access
+from bailiwick.operations import Access, Operation
 from bailiwick.paths import ScopedPath
 
 
 class Context(Value, frozen=True, kw_only=True):
-    """Everything a policy and a hook may know of an operation. Never any content."""
+    """Everything a policy and a hook may know of an operation. Never any content.
+
+    ``access`` is what the operation uses at ``path``, where reading what is moved or copied away
+    counts as reading; ``held`` is all the grant holds, and ``explicit`` whether someone named this
+    subject and this root in it.
+    """
 
     subject: Subject
     root: Root
@@ -25,6 +31,8 @@ class Context(Value, frozen=True, kw_only=True):
     destination: ScopedPath | None
     reason: str
     grant_id: str
+    explicit: bool
+    held: frozenset[Access]
     request_id: str
     front: str
     interactive: bool
@@ -64,10 +72,24 @@ Decision = Allow | Deny | Ask | Hide
 
 
 def permits(decision: Decision) -> bool:
-    """Whether an operation may go on. Nobody can be asked yet, so an `Ask` is its default."""
+    """Whether a bulk read may include a path. Nobody is asked about single entries of a listing
+    or search, so an `Ask` is its default."""
     return isinstance(decision, Allow) or (
         isinstance(decision, Ask) and decision.default == "allow"
     )
+
+
+_STRICTNESS: dict[type, int] = {Allow: 0, Ask: 1, Deny: 2, Hide: 3}
+
+
+def strictest(decisions: Iterable[Decision]) -> Decision:
+    """The one that lets through least; of equals the first."""
+    return max(decisions, key=lambda decision: _STRICTNESS[type(decision)])
+
+
+def is_remembered(decision: Decision) -> bool:
+    """Whether a person allowed this earlier, for longer than once."""
+    return isinstance(decision, Allow) and decision.source.startswith("remembered")
 
 
 class Policy(Protocol):
@@ -80,11 +102,42 @@ class Policy(Protocol):
 
     def decide(self, context: Context) -> Decision: ...
 
-    def may_refuse_below(self, directory: ScopedPath) -> bool:
+    def may_refuse_below(
+        self, grant: Grant, access: frozenset[Access], directory: ScopedPath
+    ) -> bool:
         """Whether anything but `Allow` is possible for some path beneath ``directory``.
 
         A bulk operation asks this first, so that where no rule can match nothing is visited.
         """
+        ...
+
+
+@runtime_checkable
+class Glances(Protocol):
+    """A power of a policy: to say at once what it says of a place, without the whole context.
+
+    For policies that look at nothing but the grant, the operation, its access and the path.
+    """
+
+    def glance(
+        self,
+        grant: Grant,
+        operation: Operation,
+        access: frozenset[Access],
+        path: ScopedPath,
+        destination: str | None = None,
+    ) -> Decision:
+        """The same as `Policy.decide` would."""
+        ...
+
+
+@runtime_checkable
+class Folds(Protocol):
+    """A power of a policy: to say whether it hides anything of the same name but for case and
+    accents, in a root where two such names are one."""
+
+    def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None:
+        """What hides it; None where nothing does."""
         ...
 
 
@@ -96,5 +149,7 @@ class AllowAll:
     def decide(self, context: Context) -> Decision:
         return Allow("allow-all")
 
-    def may_refuse_below(self, directory: ScopedPath) -> bool:
+    def may_refuse_below(
+        self, grant: Grant, access: frozenset[Access], directory: ScopedPath
+    ) -> bool:
         return False

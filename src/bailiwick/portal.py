@@ -12,12 +12,13 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
+from bailiwick.approvals import Asker
 from bailiwick.errors import Closed
 from bailiwick.grant import Grant, Root, Subject
-from bailiwick.model import ChangeResult, Limits
+from bailiwick.model import Change, ChangeResult, Limits
 from bailiwick.operations import Access
 from bailiwick.paths import PathText
 from bailiwick.scope import Scope
@@ -101,7 +102,7 @@ class Portal:
         """Whether the calling thread is the portal's own."""
         return threading.current_thread() is self._thread
 
-    def end(self, chunks: AsyncGenerator[bytes, None]) -> None:
+    def end(self, chunks: AsyncGenerator[Any, None]) -> None:
         """Close a stream that was begun here, from whatever thread lets go of it."""
         if self.is_here:  # as when it is collected there: this thread cannot wait for itself
             self._loop.create_task(_close(chunks))
@@ -186,6 +187,58 @@ class SyncScope:
         """The same scope, whose results, errors and records carry ``request_id``."""
         return SyncScope(self._scope.with_request(request_id), self._portal)
 
+    def with_approval(self, approval_id: str) -> SyncScope:
+        """The same scope, for a call that a person has approved: exactly the call they saw."""
+        return SyncScope(self._scope.with_approval(approval_id), self._portal)
+
+    def with_caller(
+        self, front: str, *, asker: Asker | None = None, wait_s: float | None = None
+    ) -> SyncScope:
+        """The same scope as a front uses it: its name on record, and how its person is asked."""
+        scope = self._scope.with_caller(front, asker=asker, wait_s=wait_s)
+        return SyncScope(scope, self._portal)
+
+    def delegate(
+        self,
+        subject: Subject,
+        *,
+        access: Collection[Access] | None = None,
+        path: str = ".",
+        rebase: bool = False,
+        allowed: Collection[str] = (),
+        denied: Collection[str] = (),
+        expires_in: float | None = None,
+        reason: str = "",
+    ) -> SyncScope:
+        """A scope for another subject, which holds at most what this one does."""
+        scope = self._portal.run(
+            self._scope.delegate(
+                subject, access=access, path=path, rebase=rebase, allowed=allowed, denied=denied,
+                expires_in=expires_in, reason=reason,
+            )
+        )  # fmt: skip
+        return SyncScope(scope, self._portal)
+
+    def create_temp(self, *, seconds: float | None = None) -> SyncScope:
+        """A private root of its own, removed when it is closed, or with this process."""
+        return SyncScope(self._portal.run(self._scope.create_temp(seconds=seconds)), self._portal)
+
+    def close(self) -> None:
+        """Let go of a scope that was delegated or is temporary. The scope that a ``with`` opened
+        is closed by it."""
+        self._portal.run(self._scope.aclose())
+
+    def watch(
+        self, path: PathText = ".", *, since: str | None = None, expand: bool = False
+    ) -> Generator[Change, None, None]:
+        """Every change at or beneath ``path``: those after the cursor ``since``, then new ones."""
+        changes = self._scope.watch(path, since=since, expand=expand)
+        try:
+            while (change := self._portal.run(_next(changes))) is not None:
+                yield change
+        finally:
+            self._portal.end(changes)
+
     def stream(
         self, path: PathText, offset: int = 0, length: int | None = None
     ) -> Generator[bytes, None, None]:
@@ -225,6 +278,9 @@ class SyncScope:
     set_mode = _blocking(Scope.set_mode)
     set_times = _blocking(Scope.set_times)
     copy_in = _blocking(Scope.copy_in)
+    extract_archive = _blocking(Scope.extract_archive)
+    create_archive = _blocking(Scope.create_archive)
+    on_change = _blocking(Scope.on_change)
 
     def copy_from(
         self,
@@ -242,9 +298,9 @@ class SyncScope:
         )
 
 
-async def _next(chunks: AsyncGenerator[bytes, None]) -> bytes | None:
-    return await anext(chunks, None)
+async def _next(values: AsyncGenerator[Result, None]) -> Result | None:
+    return await anext(values, None)
 
 
-async def _close(chunks: AsyncGenerator[bytes, None]) -> None:
-    await chunks.aclose()
+async def _close(values: AsyncGenerator[Any, None]) -> None:
+    await values.aclose()

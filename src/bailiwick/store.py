@@ -12,12 +12,12 @@ is a fault of the store.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from bailiwick.model import EntryType, Limits, Stat, WriteMode
+from bailiwick.model import Change, EntryType, Hardlinks, Limits, Stat, Symlinks, WriteMode
 from bailiwick.paths import ScopedPath
 
 Look = Literal["object", "entry"]
@@ -92,13 +92,15 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(NamedTuple):
-    """What was published."""
+    """What was published. ``size_before`` is how much the file held that was replaced, as it was at
+    the instant of publishing; None where nothing stood, or where a store cannot tell."""
 
     created: bool
     size: int
     sha256: str
     version: str
     file_mode: int
+    size_before: int | None = None
 
 
 @runtime_checkable
@@ -265,4 +267,167 @@ class Nominates(Protocol):
         too, so that they can be told apart. ``leave_out`` are directories, relative to
         ``directory``, not worth entering. Files over ``file_bytes_max`` need not be named.
         """
+        ...
+
+
+class Sighting(NamedTuple):
+    """What stands under a name at this moment, and when it was last changed.
+
+    The version of a file or link is that of `Stat`. A directory's stands for the directory itself
+    and its permissions only, since its times change with every name in it.
+    """
+
+    type: EntryType
+    version: str
+    changed_ns: int
+
+
+class Noticed(NamedTuple):
+    """A change that was not made through this store, as its traces were found.
+
+    ``change`` names no subject, request or time. ``was`` is the version that was known before,
+    None where there was nothing; ``changed_ns`` is when what stands there now was last changed.
+    """
+
+    change: Change
+    was: str | None
+    changed_ns: int
+
+
+class Changing(Protocol):
+    """Which places are being changed through this process just now.
+
+    What a watcher sees there is only judged once the change is over and was told.
+    """
+
+    @property
+    def ended(self) -> int:
+        """How many changes have ended: while it stays the same, none has."""
+        ...
+
+    def covers(self, path: ScopedPath) -> bool:
+        """Whether ``path``, or a directory that it lies in, is being changed."""
+        ...
+
+    def leads_through(self, path: ScopedPath) -> bool:
+        """Whether ``path`` is a directory that a change may be making on its way."""
+        ...
+
+
+class Watcher(Protocol):
+    """Looks for changes made by others, from `Watches.watch_tree` until `close`."""
+
+    @property
+    def sees_all(self) -> bool:
+        """False where a part of the tree could not be watched, for want of watches or rights."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait until the whole tree is watched: what changes from then on is noticed."""
+        ...
+
+    def told(self, change: Change) -> None:
+        """A change was told by whoever made it through this process: it is no news any more."""
+        ...
+
+    def close(self) -> None:
+        """Stop. Closing twice does nothing."""
+        ...
+
+
+@runtime_checkable
+class Watches(Protocol):
+    """A power: noticing what other programs change in the tree."""
+
+    def sight(self, path: ScopedPath) -> Sighting | None:
+        """What stands under a name, links neither followed on the way nor at the end; None for
+        nothing, and for what cannot be examined."""
+        ...
+
+    def watch_tree(self, tell: Callable[[Sequence[Noticed]], None], changing: Changing) -> Watcher:
+        """Begin to watch, on the running event loop; ``tell`` is called there with what is found.
+
+        What others change is noticed by its traces: of what came and went between two looks
+        nothing is told. Where traces were lost a change of kind ``rescan`` is. Raises
+        `Unsupported` where that cannot be done here.
+        """
+        ...
+
+
+class Staged(NamedTuple):
+    """One object to be made in a staged tree, by its path in that tree.
+
+    Directories on the way that nobody made are made too. A ``copy`` is a file with the content of
+    an earlier one, whose path is ``target``; a ``symlink`` has ``target`` as its text.
+    ``file_mode`` and ``mtime_ns`` None mean what a new object has by itself.
+    """
+
+    path: ScopedPath
+    type: Literal["file", "directory", "symlink", "copy"]
+    file_mode: int | None = None
+    mtime_ns: int | None = None
+    target: str = ""
+
+
+class Stage(Protocol):
+    """A tree being made where no verb sees it, to appear at once or not at all."""
+
+    async def add(self, steps: Sequence[Staged | bytes]) -> None:
+        """Make some more objects. Bytes are content of the file that was added last.
+
+        Nothing is made twice (`FileAlreadyExists`) and nothing through a link.
+        """
+        ...
+
+    async def publish(self) -> None:
+        """Give the whole tree the name it was staged for, in one step, durably.
+
+        Raises `FileAlreadyExists` when something took that name meanwhile.
+        """
+        ...
+
+    async def merge(self, *, replace: bool) -> None:
+        """Move everything into the existing directory that it was staged for.
+
+        Directories that exist are entered, never through a link. A name that is taken is
+        `FileAlreadyExists`; with ``replace`` a file takes the place of a file. An error undoes all
+        of it, and nothing else: what was replaced is kept until the end. In a real directory a
+        reader may see some of the files before others, and a crash may leave some of them, whole.
+        """
+        ...
+
+    async def discard(self) -> None:
+        """Take away whatever is staged. To be called at the end in any case."""
+        ...
+
+
+@runtime_checkable
+class Stages(Protocol):
+    """A power: making a tree out of sight."""
+
+    async def stage(self, place: Handle, *, size_max: int) -> Stage:
+        """Begin a tree for ``place``: an entry where nothing stands, or an existing directory.
+
+        No file in it may be larger than ``size_max``. A stage that a killed process left behind is
+        taken away when the place is opened next.
+        """
+        ...
+
+
+@runtime_checkable
+class Narrows(Protocol):
+    """A power: another, stricter view of the same tree."""
+
+    def narrowed(
+        self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None
+    ) -> Store:
+        """The same tree under stricter settings: asking for looser ones keeps the stricter.
+
+        What writes in one view and in the other never collides more than within one view. Closing
+        it closes the view alone; closing the store it was made from closes both.
+        """
+        ...
+
+    def shares_tree(self, other: Store) -> bool:
+        """Whether ``other`` is a view of the very same tree."""
         ...

@@ -80,6 +80,12 @@ def _changing():
 VERBS = _reading() | _changing()
 """All verbs of one root. `copy_from` and `copy_in` take two, and have tests of their own."""
 
+BESIDES = {
+    "create_archive", "create_temp", "delegate", "extract_archive", "on_change", "watch",
+    "with_approval", "with_caller", "with_request",
+}  # fmt: skip
+"""What has tests of its own: it needs an archive or a listener, or makes another scope."""
+
 TWO_ROOTS = {"copy_from", "copy_in"}
 
 

@@ -10,15 +10,18 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from bailiwick import build
 from bailiwick.audit import AuditRing
-from bailiwick.events import Changes
+from bailiwick.build.options import read_options
+from bailiwick.build.own import join
+from bailiwick.build.stores import disk_store, memory_store
 from bailiwick.grant import Grant
 from bailiwick.hook import Hooks
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.policy import Allow, AllowAll, Ask, Deny, Hide
-from bailiwick.scope import Scope
+from bailiwick.scope import Lent, Scope
+from bailiwick.standing import OwnStanding
+from tests.feeds import memory_feed
 
 KINDS = ("memory", "kernel", "walk")
 
@@ -59,10 +62,10 @@ class Opener:
     @asynccontextmanager
     async def __call__(self, *, place=None, policy=None, path=".", hooks=(), **options):
         place = place or self.place()
-        wanted = build._options(self.options(options))
-        store = (build._disk_store if self.on_disk else _memory_store)(place, wanted)
+        wanted = read_options(self.options(options))
+        store = (disk_store if self.on_disk else _memory_store)(place, wanted)
         mount_point = place if self.on_disk else "/"
-        whole = build._join(store, wanted, "test", mount_point, policy=policy)
+        whole = join(store, wanted, "test", mount_point, policy=policy)
         for hook in hooks:
             whole._pipeline.hooks.register(hook)
         try:
@@ -89,24 +92,26 @@ def disk(request, tmp_path):
 
 
 def _memory_store(_place, options):
-    return build._memory_store(options)
+    return memory_store(options)
 
 
 def granted(scope, **changes):
     """The same scope under another grant: another path, access, time or root."""
     grant = msgspec.structs.replace(scope.grant, **changes)
-    return Scope(scope._pipeline, grant, ignores=scope._ignores)
+    return Scope(msgspec.structs.replace(scope._lent, grant=grant))
 
 
 def unruled(scope):
     """The whole tree beneath a scope, without its policy, hooks and grant: to plant and to look."""
+    machine = scope._pipeline.machine
     pipeline = Pipeline(
         store=scope._pipeline.store, policy=AllowAll(), hooks=Hooks(seconds_max=1),
-        ledger=AuditRing(1), changes=Changes(), machine=scope._pipeline.machine,
+        ledger=AuditRing(1), changes=memory_feed(), machine=machine,
+        standing=OwnStanding(machine.time_ns),
     )  # fmt: skip
     root = msgspec.structs.replace(scope.root, trusted=True)
     grant = Grant(id="unruled", subject=scope.subject, root=root)
-    return Scope(pipeline, grant, ignores=scope._ignores)
+    return Scope(Lent(pipeline=pipeline, grant=grant, ignores=scope._ignores))
 
 
 def records(scope):
@@ -140,7 +145,7 @@ class Rules:
                 return decision
         return Allow("default")
 
-    def may_refuse_below(self, directory):
+    def may_refuse_below(self, grant, access, directory):
         return True
 
 

@@ -244,7 +244,7 @@ async def test_what_would_arrive_at_a_protected_path_is_refused_as_a_whole(openi
 @pytest.mark.spec("POL-4")
 async def test_where_no_rule_can_match_nothing_is_visited(opening):
     class Elsewhere(Rules):
-        def may_refuse_below(self, directory):
+        def may_refuse_below(self, grant, access, directory):
             return directory == "." or directory.lies_in(bailiwick.ScopedPath("kept"))
 
     policy = Elsewhere(deny("kept"))
@@ -307,5 +307,5 @@ async def test_what_a_policy_is_shown(opening):
         policy.seen.clear()
         await fs.move("f", "g")
         assert [(c.path, c.destination, c.access) for c in policy.seen] == [
-            ("f", "g", {"move"}), ("g", None, {"write"}),
+            ("f", "g", {"move", "read"}), ("g", None, {"write"}),
         ]  # fmt: skip

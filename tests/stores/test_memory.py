@@ -28,7 +28,7 @@ def test_it_is_a_store_and_says_so():
     store = MemoryStore()
     assert isinstance(store, Store)
     assert store.description == {"kind": "memory", "symlinks": "in-root", "durability": "none"}
-    assert store.powers == frozenset()
+    assert store.powers == {"Stages", "Narrows"}
 
 
 async def test_times_come_from_the_clock_it_was_given():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bailiwick import build
+from bailiwick.build.options import Options
+from bailiwick.build.own import join
 from bailiwick.stores.memory import MemoryStore
 from bailiwick.testing import faults
 from bailiwick.testing.faults import FaultyStore, at_every_call
@@ -17,7 +18,7 @@ FAULTS = {
 
 
 def scope_on(store):
-    return build._join(store, build.Options(), "test", "/")
+    return join(store, Options(), "test", "/")
 
 
 async def make_planted():

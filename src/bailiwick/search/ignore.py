@@ -226,6 +226,9 @@ class _Kept:
                 self._files[text] = rules
             return rules
 
+    def __contains__(self, text: str) -> bool:
+        return text in self._files
+
     def add(self, text: str, rules: _Rules) -> None:
         with self._lock:
             if text in self._files:
@@ -255,6 +258,11 @@ def compile_rules(text: str) -> _Rules:
         rules = _compile(text)
         _kept.add(text, rules)
     return rules
+
+
+def is_compiled(text: str) -> bool:
+    """Whether `compile_rules` would find the text compiled."""
+    return text in _kept
 
 
 def _compile(text: str) -> _Rules:

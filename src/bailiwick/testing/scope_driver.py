@@ -132,4 +132,5 @@ class ScopeDriver:
 
 
 def _written(result: WriteResult) -> Written:
-    return Written(result.created, result.size, result.sha256, result.version, result.file_mode)
+    sha256 = result.sha256 or ""  # whoever opened the scope may read all of it
+    return Written(result.created, result.size, sha256, result.version, result.file_mode)

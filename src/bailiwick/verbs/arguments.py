@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar, get_args
 
+from bailiwick.call import Call
 from bailiwick.errors import ParseError
-from bailiwick.model import Edit, EntryType, Limits, LineEnding, WriteMode
-from bailiwick.pipeline import Call
+from bailiwick.grant import Grant
+from bailiwick.model import Edit, EntryType, LineEnding, WriteMode
 from bailiwick.store import WritePlan
 from bailiwick.verbs import writing
+from bailiwick.verbs.modes import check_mode_in
 from bailiwick.verbs.writing import FormAsked, How
 
 Result = TypeVar("Result")
@@ -100,9 +102,9 @@ _CHECKS = _table(
         or_none(an_int): "length line limit tail depth size_min size_max modified_after_ns"
         " max_results max_file_bytes file_mode atime_ns",
         a_text: "target pattern host_path",
-        or_none(a_text): "cursor encoding expected_sha256 expected_version old new",
+        or_none(a_text): "format cursor encoding expected_sha256 expected_version old new",
         a_flag: "parents replace_all dry_run include_ignored literal ignore_case word"
-        " report_skipped recursive missing_ok replace",
+        " report_skipped recursive missing_ok replace overwrite rebase expand",
         or_none(a_flag): "empty bom",
         or_none(texts): "include exclude",
         or_none(edits): "edits",
@@ -129,18 +131,19 @@ def checking(given: Mapping[str, object], act: Act[Result]) -> Act[Result]:
     return checked
 
 
-def plan(limits: Limits, how: How = _USUAL, form: FormAsked = _AS_IT_WAS) -> WritePlan:
+def plan(grant: Grant, how: How = _USUAL, form: FormAsked = _AS_IT_WAS) -> WritePlan:
     """How to publish. The usual way is not looked at: every small write comes by here."""
     mode, sha256, version, parents, file_mode = how
     if mode is not _USUAL_MODE or parents is not False or file_mode is not None:
         check_all({"mode": mode, "parents": parents, "file_mode": file_mode})
+        check_mode_in(grant.root, file_mode)
     if sha256 is not None or version is not None:
         check_all({"expected_sha256": sha256, "expected_version": version})
     if form is not _AS_IT_WAS:
         encoding, bom, line_ending = form
         if encoding is not None or bom is not None or line_ending is not None:
             check_all(form._asdict())
-    return writing.plan(limits.max_file_bytes, *how)
+    return writing.plan(grant.limits.max_file_bytes, *how)
 
 
 def size_of(data: object) -> int | None:

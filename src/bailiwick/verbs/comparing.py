@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from bailiwick.call import Call
 from bailiwick.errors import BinaryFile, FileTooLarge, ParseError
 from bailiwick.model import DiffResult
 from bailiwick.paths import PathText
-from bailiwick.pipeline import Call
 from bailiwick.store import Handle
 from bailiwick.text.codec import Decoded, decode
 from bailiwick.text.diff import Diff, unified_diff
@@ -28,7 +28,7 @@ async def diff(call: Call, other: PathText | None, text: str | None) -> DiffResu
         b, b_name = await _content(call, call.destination_handle), call.destination_handle.path
     else:
         b, b_name = text.encode("utf-8", "surrogatepass"), call.handle.path
-    names = f"a/{call.handle.path}", f"b/{b_name}"
+    names = f"a/{call.shown(call.handle.path)}", f"b/{call.shown(b_name)}"
     try:
         a_form = decode(a)
         b_form = decode(b) if text is None else a_form

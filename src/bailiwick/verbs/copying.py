@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, closing
 from typing import NamedTuple, Protocol, TypeVar
 
+from bailiwick.call import Call, place_in
 from bailiwick.errors import (
     BailiwickError,
     Busy,
@@ -18,14 +19,18 @@ from bailiwick.errors import (
     PathOutsideWorkspace,
 )
 from bailiwick.grant import Root
+from bailiwick.metering import NOTHING, Amount
 from bailiwick.model import ChangeResult, EntryType, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, parse
-from bailiwick.pipeline import Call, to_the_end
-from bailiwick.store import Handle, WritePlan
+from bailiwick.pipeline import to_the_end
+from bailiwick.store import Handle, Narrows, Store, WritePlan
+from bailiwick.verbs.accounting import reserve_copy
+from bailiwick.verbs.clearing import clear_between, clear_transfer
 from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.modes import mode_in
 from bailiwick.verbs.shaping import existing
-from bailiwick.verbs.walking import Visit, Walk, refuse_protected_below
+from bailiwick.verbs.walking import Beneath, Visit, Walk, survey
 
 
 class Mounted(Protocol):
@@ -43,7 +48,15 @@ _READ: frozenset[Access] = frozenset(("read",))
 async def copy(call: Call, ignores: Ignores, recursive: bool) -> ChangeResult:
     source, destination = call.handle, call.destination_handle
     kind = _copyable(source, destination, recursive)
-    await refuse_protected_below(call, ignores, source, _READ, (call, destination.path))
+
+    async def find() -> Beneath:
+        return await survey(call, ignores, source, _READ, (call, destination.path))
+
+    beneath = await find()
+    if call.must_clear:
+        beneath = await clear_transfer(call, beneath, find)
+    if call.metered:
+        await reserve_copy(call, source, destination)
     count = await call.store.copy(source, destination, recursive=recursive)
     ignores.forget_all()
     call.changed("created", destination.path, kind, subtree=kind == "directory")
@@ -82,7 +95,7 @@ def source_for(scopes: tuple[Source, ...], host_path: str) -> Source:
 
 
 async def copy_between(
-    source: Callable[[], tuple[Call, Ignores]],
+    source: Callable[[], Awaitable[tuple[Call, Ignores]]],
     there: Call,
     ignores_there: Ignores,
     *,
@@ -94,16 +107,25 @@ async def copy_between(
     """
 
     async def act(there: Call) -> ChangeResult:
-        here, ignores = source()
+        here, ignores = await source()
         return await here.pipeline.run(here, lambda here: between(here, ignores))
 
     async def between(here: Call, ignores: Ignores) -> ChangeResult:
         path, to = here.handle.path, there.handle.path
         kind = _copyable(here.handle, there.handle, recursive)
-        if here.store is there.store and kind == "directory" and to.lies_in(path):
+        if _one_tree(here.store, there.store) and kind == "directory" and to.lies_in(path):
             raise ParseError("a directory cannot be copied into itself", path=to)
-        await refuse_protected_below(here, ignores, here.handle, _READ, (there, to))
-        count = await _Copy(here, there, ignores).make(kind)
+        there.given = {**(there.given or {}), "from": place_in(here.grant, path)}
+
+        async def find() -> Beneath:
+            return await survey(here, ignores, here.handle, _READ, (there, to))
+
+        beneath = await clear_between(here, there, await find(), find)
+        copy = _Copy(here, there, ignores)
+        if there.metered:
+            await there.take_turn(to)
+            await there.account(beneath.size, beneath.files)
+        count = await copy.make(kind)
         ignores_there.forget_all()
         there.changed("created", to, kind, subtree=kind == "directory")
         return ChangeResult(
@@ -111,6 +133,10 @@ async def copy_between(
         )
 
     return await there.pipeline.run(there, act)
+
+
+def _one_tree(here: Store, there: Store) -> bool:
+    return here is there or (isinstance(here, Narrows) and here.shares_tree(there))
 
 
 class _Made(NamedTuple):
@@ -133,6 +159,7 @@ class _Copy:
         self._names: set[tuple[ScopedPath, str]] = set()
         self._directories: list[tuple[ScopedPath, Stat]] = []
         self._made: list[_Made] = []
+        self._files = 0
         here.bytes = there.bytes = 0
 
     async def make(self, kind: EntryType) -> int:
@@ -239,17 +266,36 @@ class _Copy:
                 path=handle.path, details={"limit": there.limits.max_file_bytes},
             )  # fmt: skip
         plan = WritePlan(
-            mode="create", parents=parents, file_mode=stat.mode & 0o777,
-            size_max=there.limits.max_file_bytes,
+            mode="create", parents=parents, size_max=there.limits.max_file_bytes,
+            file_mode=mode_in(there.grant.root, stat.mode & 0o777, "file"),
         )  # fmt: skip
-        async with aclosing(here.store.stream(handle, 0, None)) as chunks:
+        chunks = here.store.stream(handle, 0, None)
+        if there.turn is not None:
+            chunks = self._counted(chunks)
+        async with aclosing(chunks):
             written = await there.store.write_stream(entry, chunks, plan)
             self._made.append(_Made(entry.path, written.version))
         here.bytes = there.bytes = (there.bytes or 0) + written.size
+        if there.turn is not None:
+            self._files += 1
+            there.added = Amount(there.bytes, self._files)
         if handle is here.handle:
             there.sha256_after = written.sha256
         await self._dress(entry.path, stat)
         self._made[-1] = _Made(entry.path, await self._version_of(entry.path))
+
+    async def _counted(self, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        """The same chunks, where the destination has a quota: what is copied may have grown since
+        it was charged for."""
+        there, size = self._there, self._there.bytes or 0
+        charged = there.charged or NOTHING
+        await there.account(0, self._files + 1 - charged.files)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                size += len(chunk)
+                charged = there.charged or NOTHING
+                await there.account(size - charged.size, 0)
+                yield chunk
 
     async def _dress(self, path: ScopedPath, stat: Stat) -> None:
         """Give a copy the mode and time of what it was copied from."""
@@ -257,7 +303,8 @@ class _Copy:
         entry = await store.resolve(path, "entry")
         with closing(entry):
             if stat.type == "directory":
-                await store.set_mode(entry, stat.mode & 0o777)
+                mode = mode_in(self._there.grant.root, stat.mode & 0o777, "directory")
+                await store.set_mode(entry, mode)
             await store.set_times(entry, stat.mtime_ns, None)
 
     async def _version_of(self, path: ScopedPath) -> str:

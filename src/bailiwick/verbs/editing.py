@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from bailiwick.errors import FileTooLarge, HashMismatch, ParseError
+from bailiwick.approvals import Preview
+from bailiwick.call import Call
+from bailiwick.errors import BailiwickError, FileTooLarge, HashMismatch, ParseError
+from bailiwick.metering import Amount
 from bailiwick.model import Edit, EditResult
-from bailiwick.pipeline import Call
 from bailiwick.store import WritePlan
 from bailiwick.text.diff import Diff, unified_diff
 from bailiwick.text.edits import Edited, apply_edits
@@ -38,6 +41,17 @@ def collect(
     return wanted
 
 
+class _Prepared(NamedTuple):
+    """An edit that is worked out and not yet made."""
+
+    before: str
+    size_before: int
+    version: str
+    edited: Edited
+    diff: Diff
+    after: str
+
+
 async def edit(
     call: Call,
     ignores: Ignores,
@@ -45,6 +59,47 @@ async def edit(
     expected_sha256: str | None,
     dry_run: bool,
 ) -> EditResult:
+    handle = call.handle
+    try:
+        prepared = await _prepare(call, edits, expected_sha256)
+    except BailiwickError:
+        if call.questions is not None:
+            await call.clear()  # what is wrong with an edit tells what the file holds
+        raise
+    before, size_before, version, edited, diff, after = prepared
+    changes = not dry_run and after != before
+    if call.must_clear and (changes or call.questions is not None):
+        await call.clear(
+            Preview(
+                sha256=after, sha256_before=before, size=len(edited.data), diff=diff.text,
+                diff_truncated=diff.truncated,
+            )
+        )  # fmt: skip
+    if not changes:
+        call.sha256_after = before
+    else:
+        if call.metered:
+            await call.take_turn(handle.path)
+            await call.account(len(edited.data) - size_before, 0)
+            call.added = Amount(len(edited.data) - size_before, 0)
+        plan = WritePlan(
+            mode="replace", expected_sha256=before, size_max=call.limits.max_file_bytes
+        )
+        written = await call.store.write(handle, edited.data, after, plan)
+        version = written.version
+        call.bytes = written.size
+        call.sha256_after = written.sha256
+        ignores.forget(handle.path)
+        call.changed("updated", handle.path, "file", version=version)
+    return EditResult(
+        path=handle.path, replacements=edited.replacements, diff=diff.text,
+        diff_truncated=diff.truncated, first_changed_line=edited.first_changed_line,
+        sha256_before=before, sha256=after, size=len(edited.data), version=version,
+        dry_run=dry_run, request_id=call.request_id,
+    )  # fmt: skip
+
+
+async def _prepare(call: Call, edits: list[Edit], expected_sha256: str | None) -> _Prepared:
     handle = call.handle
     check_sha256(expected_sha256)
     existing(handle)
@@ -70,30 +125,13 @@ async def edit(
         edited, diff = _edit_and_compare(call, content.data, edits)
     else:
         edited, diff = await asyncio.to_thread(_edit_and_compare, call, content.data, edits)
-    after, version = await sha256_of(edited.data), content.version
-    if dry_run or after == before:
-        call.sha256_after = before
-    else:
-        plan = WritePlan(
-            mode="replace", expected_sha256=before, size_max=call.limits.max_file_bytes
-        )
-        written = await call.store.write(handle, edited.data, after, plan)
-        version = written.version
-        call.bytes = written.size
-        call.sha256_after = written.sha256
-        ignores.forget(handle.path)
-        call.changed("updated", handle.path, "file", version=version)
-    return EditResult(
-        path=handle.path, replacements=edited.replacements, diff=diff.text,
-        diff_truncated=diff.truncated, first_changed_line=edited.first_changed_line,
-        sha256_before=before, sha256=after, size=len(edited.data), version=version,
-        dry_run=dry_run, request_id=call.request_id,
-    )  # fmt: skip
+    after = await sha256_of(edited.data)
+    return _Prepared(before, len(content.data), content.version, edited, diff, after)
 
 
 def _edit_and_compare(call: Call, data: bytes, edits: list[Edit]) -> tuple[Edited, Diff]:
     edited = apply_edits(data, edits, bytes_max=call.limits.text_write_bytes_max)
-    path = call.handle.path
+    path = call.shown(call.handle.path)
     diff = unified_diff(
         edited.text_before, edited.text_after, f"a/{path}", f"b/{path}",
         lines_max=call.limits.diff_lines_max,

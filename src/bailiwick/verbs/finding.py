@@ -8,9 +8,10 @@ from typing import get_args
 
 import msgspec
 
+from bailiwick.call import Call, Missing
 from bailiwick.errors import BailiwickError, NotADirectory, ParseError, PathNotFound
 from bailiwick.model import Entry, EntryType, Found
-from bailiwick.pipeline import Call, Missing, named
+from bailiwick.resolving import named
 from bailiwick.search.glob import compile_filter, compile_glob
 from bailiwick.store import Handle
 from bailiwick.verbs.ignoring import Ignores

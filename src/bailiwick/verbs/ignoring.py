@@ -7,15 +7,17 @@ lookups a level on every small read would cost more than the read.
 
 from __future__ import annotations
 
+import asyncio
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
+from bailiwick.call import Call
 from bailiwick.errors import BailiwickError
 from bailiwick.model import MatchedIgnore
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.pipeline import Call
 from bailiwick.policy import Hide
-from bailiwick.search.ignore import IgnoreLevel
+from bailiwick.search.ignore import IgnoreLevel, compile_rules, is_compiled
 from bailiwick.store import Child, Handle, Store
 
 IGNORE_FILE_NAMES = (".gitignore", ".bailiwickignore")
@@ -25,6 +27,9 @@ _CACHE_ENTRIES_MAX = 4_096
 _IGNORE_FILE_BYTES_MAX = 1024 * 1024
 """An ignore file larger than this is not one a person wrote; the rest of it is not looked at."""
 
+_INLINE_CHARACTERS_MAX = 16 * 1024
+"""Some thousand rules, at ten microseconds each: a longer ignore file is compiled off the loop."""
+
 
 class _Known(NamedTuple):
     checked_ns: int
@@ -33,7 +38,9 @@ class _Known(NamedTuple):
     level: IgnoreLevel
 
 
-class _Mark(NamedTuple):
+class Mark(NamedTuple):
+    """How a file was marked, and when that was looked up."""
+
     checked_ns: int
     mark: MatchedIgnore | None
 
@@ -47,7 +54,8 @@ class Ignores:
         self.names = names
         self._monotonic_ns = monotonic_ns
         self._levels: dict[ScopedPath, _Known] = {}
-        self._marks: dict[ScopedPath, _Mark] = {}
+        self._marks: dict[ScopedPath, Mark] = {}
+        self._times_forgotten = 0
 
     def forget(self, path: ScopedPath) -> None:
         """Our own changes show at once: drop what may depend on ``path``."""
@@ -58,23 +66,35 @@ class Ignores:
         """A directory was moved, removed or copied: its ignore files went with it."""
         self._levels.clear()
         self._marks.clear()
+        self._times_forgotten += 1  # what is being looked up meanwhile is not kept
+
+    def known_mark(self, call: Call, path: ScopedPath) -> Mark | None:
+        """What `mark` would answer, if that is known: most often it is, and nobody need wait."""
+        known = self._marks.get(path)
+        if (
+            known is None
+            or self._monotonic_ns() - known.checked_ns >= _MARK_FRESH_NS
+            or call.pipeline.discreet
+        ):
+            return None
+        return known
 
     async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
         """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
-        now = self._monotonic_ns()
-        kept = not call.pipeline.policy_varies  # else a mark may be another one for each caller
-        known = self._marks.get(path)
-        if kept and known is not None and now - known.checked_ns < _MARK_FRESH_NS:
+        known = self.known_mark(call, path)
+        if known is not None:
             return known.mark
+        now, forgotten = self._monotonic_ns(), self._times_forgotten
+        kept = not call.pipeline.discreet  # else a mark may be another one for each caller
         level = await self.level_of(call.store, path.parent, fresh=False, call=call)
         mark: MatchedIgnore | None = None
         if level.ignored:
             mark = "directory"
         elif level.is_ignored(path.name, False):
             mark = "file"
-        if kept:
+        if kept and forgotten == self._times_forgotten:
             _bound(self._marks)
-            self._marks[path] = _Mark(now, mark)
+            self._marks[path] = Mark(now, mark)
         return mark
 
     async def level_of(
@@ -89,7 +109,7 @@ class Ignores:
 
         For a ``call``, without the ignore files that policy hides from it.
         """
-        now = self._monotonic_ns()
+        now, forgotten = self._monotonic_ns(), self._times_forgotten
         level: IgnoreLevel | None = None
         shown: IgnoreLevel | None = None
         here = ROOT
@@ -99,11 +119,13 @@ class Ignores:
             if known is None or fresh or now - known.checked_ns >= _MARK_FRESH_NS:
                 texts = await self._texts_at(store, here)
                 if known is None or known.texts != texts or known.above is not level:
+                    await _compile_large(texts)
                     known = _Known(now, level, texts, _enter(level, name, texts))
                 else:
                     known = known._replace(checked_ns=now)
-                _bound(self._levels)
-                self._levels[here] = known
+                if forgotten == self._times_forgotten:
+                    _bound(self._levels)
+                    self._levels[here] = known
             elif known.above is not level:
                 known = known._replace(above=level, level=_enter(level, name, known.texts))
                 self._levels[here] = known
@@ -119,13 +141,15 @@ class Ignores:
     ) -> dict[str, str]:
         """The ignore files of a directory that was just listed: no lookup where there are none."""
         texts: dict[str, str] = {}
-        for child in entries:
-            if child.name in self.names and child.type == "file":
+        for name in self.names:
+            at = bisect_left(entries, (name,))  # they are sorted by name
+            if at < len(entries) and entries[at].name == name and entries[at].type == "file":
                 try:
-                    handle = await call.store.descend(directory, child.name)
+                    handle = await call.store.descend(directory, name)
                 except BailiwickError:
                     continue
-                texts.update(await _text_of(call.store, handle, child.name))
+                texts.update(await _text_of(call.store, handle, name))
+        await _compile_large(texts)
         return _seen(call, directory.path, texts)
 
     async def _texts_at(self, store: Store, directory: ScopedPath) -> dict[str, str]:
@@ -139,6 +163,13 @@ class Ignores:
         return texts
 
 
+async def _compile_large(texts: dict[str, str]) -> None:
+    """Have what takes long to compile done in a thread: entering the level then finds it done."""
+    for text in texts.values():
+        if len(text) > _INLINE_CHARACTERS_MAX and not is_compiled(text):
+            await asyncio.to_thread(compile_rules, text)
+
+
 def _enter(above: IgnoreLevel | None, name: str, texts: dict[str, str]) -> IgnoreLevel:
     return IgnoreLevel.top(texts) if above is None else above.enter(name, texts)
 
@@ -148,13 +179,13 @@ def _seen(call: Call, directory: ScopedPath, texts: dict[str, str]) -> dict[str,
 
     The grant plays no part: rules from above the part that it reaches hold in it too.
     """
-    if not texts or not call.pipeline.policy_varies:
+    if not texts or not call.pipeline.discreet:
         return texts
     access = call.operation.access
     hidden = [
         name
         for name in texts
-        if isinstance(call.pipeline.decide(call, directory.child(name), None, access), Hide)
+        if isinstance(call.pipeline.judge(call, directory.child(name), access), Hide)
     ]
     if not hidden:
         return texts
@@ -174,6 +205,6 @@ async def _text_of(store: Store, handle: Handle, name: str) -> dict[str, str]:
         handle.close()
 
 
-def _bound(cache: dict[ScopedPath, _Known] | dict[ScopedPath, _Mark]) -> None:
+def _bound(cache: dict[ScopedPath, _Known] | dict[ScopedPath, Mark]) -> None:
     if len(cache) >= _CACHE_ENTRIES_MAX:
         cache.clear()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from bisect import bisect_left
 
+from bailiwick.call import Call
 from bailiwick.errors import NotADirectory, ParseError
 from bailiwick.model import Entry, Page
 from bailiwick.paths import ScopedPath
-from bailiwick.pipeline import Call
 from bailiwick.policy import Hide
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.store import Child
@@ -71,17 +72,28 @@ def _shown(
     decides: bool,
 ) -> list[Entry]:
     parent: ScopedPath = call.handle.path
-    silent, is_ignored = rules.silent, rules.is_ignored
+    if rules.silent and not decides and not _holds_git(children):
+        # The usual directory, where nothing need be asked about an entry.
+        return [
+            Entry(name, parent, kind, size, mtime_ns, False, addressable)
+            for name, kind, size, mtime_ns, addressable in children
+        ]
+    is_ignored = rules.is_ignored
     entries: list[Entry] = []
-    add = entries.append
     for name, kind, size, mtime_ns, addressable in children:
-        ignored = name == ".git" if silent else is_ignored(name, kind == "directory")
+        ignored = is_ignored(name, kind == "directory")
         if ignored and not include_ignored:
             continue
-        if decides and isinstance(call.decide(parent.child(name)), Hide):
+        if decides and isinstance(call.decide(parent.child(name), None, kind == "directory"), Hide):
             continue
-        add(Entry(name, parent, kind, size, mtime_ns, ignored, addressable))
+        entries.append(Entry(name, parent, kind, size, mtime_ns, ignored, addressable))
     return entries
+
+
+def _holds_git(children: list[Child]) -> bool:
+    """Whether one of the children, which are sorted by name, is called ``.git``."""
+    at = bisect_left(children, (".git",))
+    return at < len(children) and children[at].name == ".git"
 
 
 def page_size(asked: int | None, largest: int) -> int:

@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, NamedTuple, NoReturn
 
-from bailiwick.errors import FileTooLarge, HashMismatch, IsADirectory, ParseError
+from bailiwick.call import Call
+from bailiwick.errors import BailiwickError, FileTooLarge, HashMismatch, IsADirectory, ParseError
 from bailiwick.model import BytesRead, JsonRead, TextRead
-from bailiwick.pipeline import Call, cause_of
+from bailiwick.pipeline import cause_of
 from bailiwick.store import Content, Handle
 from bailiwick.text.codec import decode, line_ending_of
 from bailiwick.text.cursor import decode_cursor, encode_cursor
@@ -116,16 +117,16 @@ async def _whole_text(call: Call, ignores: Ignores, encoding: str | None) -> Tex
             details={"limit": limit, "size": size},
         )  # fmt: skip
     decoded = decode(data, encoding)
-    text = decoded.text
-    small = len(data) <= INLINE_BYTES_MAX
-    sha256 = sha256_inline(data) if small else await sha256_of(data)
-    call.bytes = len(data)
+    text, path = decoded.text, handle.path
+    call.bytes = count = len(data)
+    sha256 = sha256_inline(data) if count <= INLINE_BYTES_MAX else await sha256_of(data)
+    known = ignores.known_mark(call, path)
+    mark = await ignores.mark(call, path) if known is None else known.mark
     return TextRead(
-        path=handle.path, text=text, encoding=decoded.encoding, bom=decoded.bom,
-        line_ending=line_ending_of(text), size=len(data), returned_bytes=len(data),
+        path=path, text=text, encoding=decoded.encoding, bom=decoded.bom,
+        line_ending=line_ending_of(text), size=count, returned_bytes=count,
         sha256=sha256, version=version, truncated=False,
-        request_id=call.request_id, first_line=1, total_lines=text.count("\n") + 1,
-        matched_ignore=await ignores.mark(call, handle.path),
+        request_id=call.request_id, total_lines=text.count("\n") + 1, matched_ignore=mark,
     )  # fmt: skip
 
 
@@ -245,9 +246,11 @@ def _not_json(text: str, why: str, at: int) -> ParseError:
 async def stream(call: Call, offset: int, length: int | None) -> AsyncGenerator[bytes, None]:
     """One call for as long as the stream lasts; a reader who stops early has read that much.
 
-    Closing waits for a chunk that is being read, not for the reader: the next one is `Closed`.
+    Closing waits for a chunk that is being read, not for the reader: the next one is `Closed`. A
+    grant that ends meanwhile ends the stream with it.
     """
     pipeline = call.pipeline
+    pipeline.stream_begun(call)
     try:
         with pipeline.working():
             _check_range(offset, length)
@@ -258,21 +261,31 @@ async def stream(call: Call, offset: int, length: int | None) -> AsyncGenerator[
         async with aclosing(chunks):
             while True:
                 with pipeline.working():
-                    pipeline.refuse_closed()
+                    pipeline.holds(call)
                     chunk = await anext(chunks, None)
                 if chunk is None:
                     break
                 call.bytes += len(chunk)
                 yield chunk
     except GeneratorExit:
-        with pipeline.working():
-            await pipeline.observed(call, pipeline.succeeded(call))
+        await _end_stream(call)
         raise
     except BaseException as error:
+        if not pipeline.stream_ended(call):
+            if isinstance(error, BailiwickError):
+                error.request_id = call.request_id
+            raise  # it is on record already, as ended by closing
         with pipeline.working():
             raise await pipeline.failed(call, error) from cause_of(error)
-    with pipeline.working():
-        await pipeline.observed(call, pipeline.succeeded(call))
+    await _end_stream(call)
+
+
+async def _end_stream(call: Call) -> None:
+    """Put what was read on record, unless closing has done so already."""
+    pipeline = call.pipeline
+    if pipeline.stream_ended(call):
+        with pipeline.working():
+            await pipeline.observed(call, pipeline.succeeded(call))
 
 
 def _check_range(offset: int, length: int | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bailiwick.call import Call
 from bailiwick.errors import (
     BailiwickError,
     NotARegularFile,
@@ -25,16 +27,15 @@ from bailiwick.errors import (
 )
 from bailiwick.model import GrepMatch, GrepResult
 from bailiwick.paths import ScopedPath
-from bailiwick.pipeline import Call
 from bailiwick.search.glob import Filter, compile_filter
 from bailiwick.search.grep import Query, compile_query
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.search.searcher import LineMatch, Searcher
-from bailiwick.store import Handle, Nominates
+from bailiwick.store import Child, Handle, Nominates
 from bailiwick.text.sniff import is_binary_search
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.listing import page_size
-from bailiwick.verbs.walking import Walk
+from bailiwick.verbs.walking import Run, Visit, Walk
 
 _log = logging.getLogger("bailiwick.search")
 
@@ -72,6 +73,30 @@ class GrepAsked(msgspec.Struct, frozen=True, kw_only=True):
 class _Candidate(msgspec.Struct, frozen=True, gc=False):
     path: ScopedPath
     size: int
+
+
+class _Files:
+    """Files that a walk came by, in its order: directories, as often as it came back to one."""
+
+    def __init__(self) -> None:
+        self.by_directory: list[tuple[ScopedPath, list[Child]]] = []
+        self.count = 0
+
+    def add(self, directory: ScopedPath, children: list[Child]) -> None:
+        if self.by_directory and self.by_directory[-1][0] == directory:
+            self.by_directory[-1][1].extend(children)
+        else:
+            self.by_directory.append((directory, children))
+        self.count += len(children)
+
+
+def _by_directory(paths: set[ScopedPath]) -> dict[str, set[str]]:
+    """Names by the directory they are in, so that the paths of others need not be put together."""
+    names: dict[str, set[str]] = {}
+    for path in paths:
+        directory, _, name = path.rpartition("/")
+        names.setdefault(directory or ".", set()).add(name)
+    return names
 
 
 async def grep(call: Call, ignores: Ignores, asked: GrepAsked) -> GrepResult:
@@ -233,13 +258,32 @@ class _Search:
                 if not nomination.done():
                     nomination.cancel()
                     await asyncio.wait((nomination,))
-        for file in files:
+        named = None if nominated is None else _by_directory(nominated)
+        for directory, children in files.by_directory:
+            passed = 0
+            for index in self._worth_a_look(directory, children, named):
+                if self._reason is not None:
+                    return
+                self._files += index - passed
+                passed = index + 1
+                yield _Candidate(directory.child(children[index].name), children[index].size)
             if self._reason is not None:
                 return
-            if nominated is None or file.path in nominated or self._exceeds(file.size):
-                yield file
-            else:
-                self._files += 1
+            self._files += len(children) - passed
+
+    def _worth_a_look(
+        self, directory: ScopedPath, children: list[Child], named: dict[str, set[str]] | None
+    ) -> Sequence[int]:
+        """Which files of a directory: those that may match, and those that are skipped."""
+        if named is None:
+            return range(len(children))
+        here = named.get(directory, ())
+        largest = math.inf if self._file_bytes_max is None else self._file_bytes_max
+        return [
+            index
+            for index, (name, _, size, _, _) in enumerate(children)
+            if size > largest or name in here
+        ]
 
     async def _is_large(self, top: Handle) -> bool:
         """Whether asking a helper first pays, and policy lets its word stand for a walk."""
@@ -254,26 +298,21 @@ class _Search:
                     return True
         return False
 
-    async def _walk(self, top: Handle, many: Callable[[], None]) -> list[_Candidate]:
+    async def _walk(self, top: Handle, many: Callable[[], None]) -> _Files:
         """All files that are wanted; calls ``many`` once there are so many that help pays."""
         walk = Walk(self._call, self._ignores, include_ignored=self._asked.include_ignored)
-        files: list[_Candidate] = []
+        files = _Files()
         until_many = self._call.limits.grep_nominate_files_min
         look_at = 0
-        everything = self._include is None and self._exclude is None
-        async with aclosing(walk.visits(top)) as visits:
-            async for path, child, _, _, refused in visits:
-                if child.type == "file" and (everything or self._is_wanted(path, top.path)):
-                    if refused:
-                        self._withheld.append(path)
-                    elif not child.addressable:
-                        self._unreadable.append(path)
-                    else:
-                        files.append(_Candidate(path, child.size))
-                        if len(files) == until_many:
-                            many()
-                elif refused and child.type == "directory":
-                    self._withheld.append(path)
+        async with aclosing(walk.visits_and_runs(top)) as steps:
+            async for step in steps:
+                before = files.count
+                if isinstance(step, Run):
+                    self._take_run(files, step, top.path)
+                else:
+                    self._take_visit(files, step, top.path)
+                if before < until_many <= files.count:
+                    many()
                 if walk.visited >= look_at:
                     look_at = walk.visited + _VISITS_BETWEEN_LOOKS
                     if self._is_late():
@@ -281,6 +320,34 @@ class _Search:
         self._unreadable.extend(walk.unreadable)
         self._unwalked = walk.reason
         return files
+
+    def _take_run(self, files: _Files, run: Run, base: ScopedPath) -> None:
+        directory, children = run
+        filtered = self._include is not None or self._exclude is not None
+        readable: list[Child] = []
+        for child in children:
+            _, kind, _, _, addressable = child
+            if kind != "file" or (
+                filtered and not self._is_wanted(directory.child(child.name), base)
+            ):
+                continue
+            if addressable:
+                readable.append(child)
+            else:
+                self._unreadable.append(directory.child(child.name))
+        files.add(directory, readable)
+
+    def _take_visit(self, files: _Files, visit: Visit, base: ScopedPath) -> None:
+        path, child, directory, _, refused = visit
+        if child.type == "file" and self._is_wanted(path, base):
+            if refused:
+                self._withheld.append(path)
+            elif not child.addressable:
+                self._unreadable.append(path)
+            else:
+                files.add(directory.path, [child])
+        elif refused and child.type == "directory":
+            self._withheld.append(path)
 
     async def _nominate(self, top: Handle, leave_out: tuple[str, ...]) -> set[ScopedPath] | None:
         store, asked = self._call.store, self._asked
@@ -326,6 +393,8 @@ class _Search:
         return level
 
     def _is_wanted(self, path: ScopedPath, base: ScopedPath) -> bool:
+        if self._include is None and self._exclude is None:
+            return True
         relative = path.relative_to(base)
         if self._include is not None and not self._include.matches(relative, False):
             return False

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
+from bailiwick.call import Call, Missing
 from bailiwick.errors import (
     FileAlreadyExists,
     NotADirectory,
     ParseError,
     PathNotFound,
     PermissionDenied,
+    SymlinkEscape,
+    escape_for_display,
 )
 from bailiwick.model import ChangeResult, EntryType, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
-from bailiwick.pipeline import Call, Missing, Pipeline
+from bailiwick.resolving import shows_the_way
 from bailiwick.store import Handle
+from bailiwick.verbs.accounting import count_move, count_removal
+from bailiwick.verbs.clearing import clear_transfer, clear_words
 from bailiwick.verbs.ignoring import Ignores
-from bailiwick.verbs.walking import refuse_protected_below
+from bailiwick.verbs.modes import check_mode, check_mode_in
+from bailiwick.verbs.walking import Beneath, survey
 
 _DELETE: frozenset[Access] = frozenset(("delete",))
-_MOVE: frozenset[Access] = frozenset(("move",))
 
 _EPERM = 1
 
@@ -28,12 +35,15 @@ _TIME_NS_MAX = 2**63 - 1
 
 async def stat(call: Call) -> Stat:
     existing(call.handle)
-    return await call.store.stat(call.handle)
+    stat = await call.store.stat(call.handle)
+    if stat.target is not None and not await shows_the_way(call, call.handle.path):
+        return structs.replace(stat, target=None)
+    return stat
 
 
-async def exists(pipeline: Pipeline, call: Call) -> bool:
+async def exists(call: Call) -> bool:
     """A missing object is an answer here, not a failure; a refused path is still refused."""
-    return await pipeline.run(call, _found, _NOT_FOUND)
+    return await call.pipeline.run(call, _found, _NOT_FOUND)
 
 
 async def _found(call: Call) -> bool:
@@ -45,14 +55,19 @@ _NOT_FOUND = Missing((PathNotFound, NotADirectory), lambda call: False)
 
 async def readlink(call: Call) -> str:
     existing(call.handle)
-    return await call.store.readlink(call.handle)
+    text = await call.store.readlink(call.handle)
+    if not await shows_the_way(call, call.handle.path):
+        raise SymlinkEscape("the link leads to nothing that is shown", path=call.handle.path)
+    return text
 
 
 async def make_dir(call: Call, parents: bool, file_mode: int | None) -> ChangeResult:
-    check_mode(file_mode)
+    check_mode_in(call.grant.root, file_mode, "directory")
     handle = call.handle
     if handle.type is not None and not (parents and handle.type == "directory"):
         raise FileAlreadyExists("already exists", path=handle.path)
+    if call.must_clear:
+        await clear_words(call, f"make a directory ({_shown_mode(file_mode)})")
     made = await call.store.make_dir(handle, file_mode=file_mode, parents=parents)
     if made:
         call.changed("created", handle.path, "directory")
@@ -66,11 +81,22 @@ async def remove(call: Call, ignores: Ignores, recursive: bool, missing_ok: bool
             return _result(call, False, count=0)
         raise PathNotFound("no such file or directory", path=handle.path)
     _refuse_root(handle.path)
-    if recursive:
-        await refuse_protected_below(call, ignores, handle, _DELETE)
+    tree = recursive and handle.type == "directory"
+
+    async def find() -> Beneath:
+        return await survey(call, ignores, handle, _DELETE) if tree or call.metered else Beneath()
+
+    beneath = await find()
+    if call.must_clear:
+        beneath = await clear_transfer(call, beneath, find, removes=True)
+    if call.metered:
+        await count_removal(call, handle)
     count = await call.store.remove(handle, recursive=recursive)
     ignores.forget_all()
-    call.changed("deleted", handle.path, handle.type, subtree=handle.type == "directory")
+    call.changed(
+        "deleted", handle.path, handle.type, subtree=handle.type == "directory",
+        beneath=beneath.names, beneath_truncated=beneath.truncated,
+    )  # fmt: skip
     return _result(call, True, count=count)
 
 
@@ -79,17 +105,32 @@ async def move(call: Call, ignores: Ignores, replace: bool) -> ChangeResult:
     kind = existing(source)
     _refuse_root(source.path)
     _refuse_root(destination.path)
-    if destination.type is not None and destination.path != source.path:
-        if not replace:
-            raise FileAlreadyExists("already exists", path=destination.path)
-        call.require(destination.path, _DELETE)
-    await refuse_protected_below(call, ignores, source, _MOVE, (call, destination.path))
+    replaces = destination.type is not None and destination.path != source.path
+    if replaces and not replace:
+        raise FileAlreadyExists("already exists", path=destination.path)
+
+    async def find() -> Beneath:
+        if replaces:
+            call.require(destination.path, _DELETE)
+        twin = call, destination.path
+        return await survey(call, ignores, source, call.operation.ruled, twin)
+
+    beneath = await find()
+    if call.must_clear:
+        asks = call.questions is not None
+        beneath = await clear_transfer(call, beneath, find)
+        replace = replace and (replaces or not asks)
+    if call.metered and destination.path != source.path:
+        await count_move(call, source, destination)
     changed = await call.store.move(source, destination, replace=replace)
-    if changed:
+    if not changed:
+        call.added = None
+    else:
         ignores.forget_all()
         call.changed(
-            "moved", destination.path, kind, origin=source.path, subtree=kind == "directory"
-        )
+            "moved", destination.path, kind, origin=source.path, subtree=kind == "directory",
+            beneath=beneath.names, beneath_truncated=beneath.truncated,
+        )  # fmt: skip
     return _result(call, changed, destination=destination.path)
 
 
@@ -99,6 +140,8 @@ async def symlink(call: Call, target: str) -> ChangeResult:
     if call.target.directory:
         raise NotADirectory("the trailing slash demands a directory", path=call.handle.path)
     check_link_text(target, call.limits.link_text_bytes_max)
+    if call.must_clear:
+        await clear_words(call, f"make a link to {escape_for_display(target)}")
     await call.store.symlink(call.handle, target)
     call.changed("created", call.handle.path, "symlink")
     return _result(call, True)
@@ -107,6 +150,9 @@ async def symlink(call: Call, target: str) -> ChangeResult:
 async def set_mode(call: Call, file_mode: int) -> ChangeResult:
     check_mode(file_mode)
     kind = existing(call.handle)
+    check_mode_in(call.grant.root, file_mode, kind)
+    if call.must_clear:
+        await clear_words(call, f"set the mode to {_shown_mode(file_mode)}")
     await call.store.set_mode(call.handle, file_mode)
     call.changed("updated", call.handle.path, kind)
     return _result(call, True)
@@ -117,6 +163,8 @@ async def set_times(call: Call, mtime_ns: int, atime_ns: int | None) -> ChangeRe
         if not isinstance(time_ns, int) or not -_TIME_NS_MAX <= time_ns <= _TIME_NS_MAX:
             raise ParseError("a time is in nanoseconds since 1970, from 1678 to 2262")
     kind = existing(call.handle)
+    if call.must_clear:
+        await clear_words(call, f"set the times to {mtime_ns} and {atime_ns}")
     await call.store.set_times(call.handle, mtime_ns, atime_ns)
     call.changed("updated", call.handle.path, kind)
     return _result(call, True)
@@ -129,15 +177,6 @@ def existing(handle: Handle) -> EntryType:
     return handle.type
 
 
-def check_mode(file_mode: int | None) -> None:
-    """Permission bits only: setuid, setgid and sticky never pass this boundary."""
-    if file_mode is not None and not 0 <= file_mode <= 0o777:
-        raise ParseError(
-            "file_mode must be permission bits from 0o000 to 0o777",
-            hint="setuid, setgid and sticky are refused",
-        )
-
-
 def check_link_text(target: str, bytes_max: int) -> None:
     try:
         size = len(target.encode())
@@ -148,6 +187,10 @@ def check_link_text(target: str, bytes_max: int) -> None:
             f"the text of a link is 1 to {bytes_max} bytes, not blank and without NUL",
             details={"limit": bytes_max},
         )
+
+
+def _shown_mode(file_mode: int | None) -> str:
+    return "the usual mode" if file_mode is None else f"mode {file_mode:04o}"
 
 
 def _refuse_root(path: ScopedPath) -> None:

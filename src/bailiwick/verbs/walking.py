@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from bailiwick.call import Call
 from bailiwick.errors import (
     BailiwickError,
     DirectoryNotEmpty,
@@ -27,8 +28,7 @@ from bailiwick.errors import (
 from bailiwick.model import Entry
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
-from bailiwick.pipeline import Call
-from bailiwick.policy import Decision, Hide, permits
+from bailiwick.policy import Allow, Decision, Hide, permits
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.store import Child, Handle
 from bailiwick.verbs.ignoring import Ignores
@@ -37,7 +37,8 @@ _CHILDREN_AT_ONCE = 50_000
 """Entries of one directory held at a time: a directory of a million stays bounded."""
 
 _ENTRIES_BETWEEN_PAUSES = 512
-"""After so many entries other tasks get their turn; about a millisecond of work."""
+"""After so many entries, the most of one run, other tasks get their turn; about a millisecond of
+work."""
 
 
 UNREADABLE: tuple[type[BailiwickError], ...] = (
@@ -55,6 +56,14 @@ class Visit(NamedTuple):
     directory: Handle
     ignored: bool
     refused: bool
+
+
+class Run(NamedTuple):
+    """Entries of one directory in a row, of which a walk has nothing more to say: none is another
+    directory, and none is for policy to judge. Given together they cost a third."""
+
+    directory: ScopedPath
+    children: list[Child]
 
 
 class _Level(NamedTuple):
@@ -77,7 +86,7 @@ class Walk:
         include_ignored: bool,
         depth: int | None = None,
         may_enter: Callable[[ScopedPath], bool] | None = None,
-        judge: Callable[[ScopedPath], Decision] | None = None,
+        judge: Callable[[ScopedPath, bool], Decision] | None = None,
     ) -> None:
         self._call = call
         self._ignores = ignores
@@ -85,7 +94,7 @@ class Walk:
         self._depth_max = min(depth or call.limits.depth_max, call.limits.depth_max)
         self._depth_asked = depth is not None and depth <= call.limits.depth_max
         self._may_enter = may_enter
-        self._judge = judge or call.decide
+        self._judge = judge or (lambda path, is_directory: call.decide(path, None, is_directory))
         self._decides = judge is not None
         self._examined = 0
         self.visited = 0
@@ -93,14 +102,19 @@ class Walk:
         self.reason: str | None = None
         self.unreadable: list[ScopedPath] = []
 
-    async def visits(self, top: Handle) -> AsyncGenerator[Visit, None]:
+    def visits(self, top: Handle) -> AsyncGenerator[Visit, None]:
         """Everything beneath ``top``, which stays the caller's to close."""
-        if top.type != "directory":
-            raise NotADirectory("not a directory", path=top.path)
-        self._decides = self._decides or self._call.must_decide_below(top.path)
-        rules = await self.rules_at(top.path)
-        budget = self._call.limits.walk_entries_max
-        stack = [await self._open_level(top, rules)]
+        steps = self._steps(top, in_runs=False)
+        return cast("AsyncGenerator[Visit, None]", steps)  # there are no runs among them
+
+    def visits_and_runs(self, top: Handle) -> AsyncGenerator[Visit | Run, None]:
+        """The same in fewer steps: entries of which there is no more to say come together."""
+        return self._steps(top, in_runs=True)
+
+    async def _steps(self, top: Handle, *, in_runs: bool) -> AsyncGenerator[Visit | Run, None]:
+        budget, pause_at = self._call.limits.walk_entries_max, _ENTRIES_BETWEEN_PAUSES
+        stack = [await self._open_top(top)]
+        in_runs = in_runs and not self._decides
         try:
             while stack:
                 level = stack[-1]
@@ -109,10 +123,14 @@ class Walk:
                     if level.handle is not top:
                         level.handle.close()
                     continue
+                if self._examined >= pause_at:
+                    pause_at = self._examined + _ENTRIES_BETWEEN_PAUSES
+                    await asyncio.sleep(0)
+                if in_runs and level.entries[-1].type != "directory" and self._examined < budget:
+                    yield Run(level.handle.path, self._take_run(level, budget))
+                    continue
                 child = level.entries.pop()
                 self._examined += 1
-                if self._examined % _ENTRIES_BETWEEN_PAUSES == 0:
-                    await asyncio.sleep(0)
                 visit = self._visit(level, child)
                 if self._examined > budget:
                     self.reason = f"the walk stopped after {budget} entries"
@@ -130,6 +148,31 @@ class Walk:
                 if level.handle is not top:
                     level.handle.close()
 
+    async def _open_top(self, top: Handle) -> _Level:
+        if top.type != "directory":
+            raise NotADirectory("not a directory", path=top.path)
+        self._decides = self._decides or self._call.must_decide_below(top.path)
+        return await self._open_level(top, await self.rules_at(top.path))
+
+    def _take_run(self, level: _Level, budget: int) -> list[Child]:
+        """What comes next in a directory, up to another directory or the end of the budget."""
+        entries, rules = level.entries, level.rules
+        most = min(_ENTRIES_BETWEEN_PAUSES, budget - self._examined)
+        run = entries[: -most - 1 : -1]  # the next one stands last
+        for count, (_, kind, _, _, _) in enumerate(run):
+            if kind == "directory":
+                del run[count:]
+                break
+        del entries[-len(run) :]
+        self._examined += len(run)
+        if not self._include_ignored:
+            if rules.silent:
+                run = [child for child in run if child.name != ".git"]
+            else:
+                run = [child for child in run if not rules.is_ignored(child.name, False)]
+        self.visited += len(run)
+        return run
+
     async def rules_at(self, top: ScopedPath) -> IgnoreLevel:
         """The rules a walk starts with: a base named inside an ignored directory is walked."""
         level = await self._ignores.level_of(self._call.store, top, call=self._call)
@@ -146,7 +189,7 @@ class Walk:
         path = level.handle.path.child(name)
         refused = False
         if self._decides:
-            decision = self._judge(path)
+            decision = self._judge(path, child.type == "directory")
             if isinstance(decision, Hide):
                 return None
             refused = not permits(decision)
@@ -210,53 +253,91 @@ def entry_of(visit: Visit) -> Entry:
     )  # fmt: skip
 
 
-async def refuse_protected_below(
+class Beneath(NamedTuple):
+    """What a bulk change finds beneath a directory: names relative to it for the feed, those of
+    directories with a slash, the first ones where there are many; and how much it holds."""
+
+    names: tuple[str, ...] = ()
+    truncated: bool = False
+    size: int = 0
+    files: int = 0
+
+
+async def survey(
     call: Call,
     ignores: Ignores,
     handle: Handle,
     access: frozenset[Access],
     twin: tuple[Call, ScopedPath] | None = None,
-) -> None:
-    """Refuse a bulk change as a whole when policy protects anything beneath ``handle``.
+) -> Beneath:
+    """Look at everything beneath ``handle`` before it is changed as a whole.
 
-    ``twin`` says where everything beneath will stand afterwards, and whose call makes it: what
-    would arrive at a protected path there is refused as well. Where no rule can match, nothing is
-    visited. A hidden path makes the directory look as if it held something that is not shown: it
-    is not empty, and that is all that is said.
+    The change is refused as a whole when policy protects anything there; what a rule would have
+    asked is added to the questions of the call. ``twin`` says where everything beneath will stand
+    afterwards, and whose call makes it: what would arrive at a protected path there is refused as
+    well. Where no rule can match, and nobody counts or listens, nothing is visited. A hidden path
+    makes the directory look as if it held something that is not shown: it is not empty, and that
+    is all that is said.
     """
+    metered = call.metered or (twin is not None and twin[0].metered)
     if handle.type != "directory":
-        return
-    if not call.must_decide_below(handle.path) and (
-        twin is None or not twin[0].must_decide_below(twin[1])
-    ):
-        return
+        return Beneath(size=handle.size, files=1) if handle.type == "file" else Beneath()
+    judges = call.must_decide_below(handle.path, access) or (
+        twin is not None and twin[0].must_decide_below(twin[1], twin[0].access_there)
+    )
+    if not judges and not metered and not call.pipeline.tells_changes:
+        return Beneath()
+    judge = _protecting(call, handle, access, twin)
+    walk = Walk(call, ignores, include_ignored=True, judge=judge)
+    names: list[str] = []
+    found = size = files = 0
+    top = await call.store.resolve(handle.path, "object")
+    try:
+        async with aclosing(walk.visits(top)) as visits:
+            async for visit in visits:
+                found += 1
+                if found <= call.limits.feed_subtree_paths_max:
+                    slash = "/" if visit.child.type == "directory" else ""
+                    names.append(visit.path.relative_to(handle.path) + slash)
+                if visit.child.type == "file":
+                    size, files = size + visit.child.size, files + 1
+    finally:
+        top.close()
+    if judges and walk.unreadable:
+        why, at = "what lies beneath cannot be checked", walk.unreadable[0]
+        raise PolicyDenied(why, path=at, decided_by="policy")
+    if judges and walk.reason is not None:
+        why = f"not everything could be checked: {walk.reason}"
+        raise PolicyDenied(why, path=handle.path, decided_by="policy")
+    partial = found > len(names) or walk.reason is not None or bool(walk.unreadable)
+    return Beneath(tuple(names), partial, size, files)
 
-    def judge(path: ScopedPath) -> Decision:
-        decision = call.decide(path, access)
+
+def _protecting(
+    call: Call,
+    handle: Handle,
+    access: frozenset[Access],
+    twin: tuple[Call, ScopedPath] | None,
+) -> Callable[[ScopedPath, bool], Decision]:
+    """Judges what a bulk change finds: refuses at once, and keeps what is to be asked."""
+
+    def judge(path: ScopedPath, is_directory: bool) -> Decision:
+        decision = call.decide(path, access, is_directory)
         if isinstance(decision, Hide):
             call.policy_source = decision.source
             raise DirectoryNotEmpty("directory is not empty", path=handle.path)
-        if not permits(decision):
+        if not isinstance(decision, Allow):
             call.pipeline.obey(call, decision, call.target, path)
         if twin is not None:
             there, top = twin
             place = path.relative_to(handle.path).beneath(top)
-            arriving = there.decide(place, there.access_there)
-            if not permits(arriving):
+            arriving = there.decide(place, there.access_there, is_directory)
+            if not isinstance(arriving, Allow):
                 there.pipeline.obey(there, arriving, there.destination or there.target, place)
-        return decision
+        return _ASKED_OR_ALLOWED
 
-    walk = Walk(call, ignores, include_ignored=True, judge=judge)
-    top = await call.store.resolve(handle.path, "object")
-    try:
-        async with aclosing(walk.visits(top)) as visits:
-            async for _ in visits:
-                pass
-    finally:
-        top.close()
-    if walk.unreadable:
-        why, at = "what lies beneath cannot be checked", walk.unreadable[0]
-        raise PolicyDenied(why, path=at, decided_by="policy")
-    if walk.reason is not None:
-        why = f"not everything could be checked: {walk.reason}"
-        raise PolicyDenied(why, path=handle.path, decided_by="policy")
+    return judge
+
+
+_ASKED_OR_ALLOWED = Allow("survey")
+"""What is asked about is walked into all the same: the question lists all there is to ask."""

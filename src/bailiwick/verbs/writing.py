@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 
+from bailiwick.call import Call, Target
 from bailiwick.errors import (
     BailiwickError,
     BinaryFile,
@@ -26,14 +27,22 @@ from bailiwick.errors import (
     escape_for_display,
 )
 from bailiwick.model import LineEnding, MatchedIgnore, WriteMode, WriteResult
-from bailiwick.pipeline import Call
 from bailiwick.policy import permits
+from bailiwick.resolving import find
 from bailiwick.store import WritePlan, Written
 from bailiwick.text.codec import Form, encode_as, form_for_write, form_of_prefix, line_ending_of
+from bailiwick.verbs.accounting import metered, reserve, settle_written
+from bailiwick.verbs.clearing import (
+    clear_addition,
+    clear_cut,
+    clear_stream,
+    clear_write,
+    plan_for_stream,
+)
 from bailiwick.verbs.hashing import INLINE_BYTES_MAX, sha256_inline, sha256_of
 from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.modes import check_mode
 from bailiwick.verbs.pulling import pulled, read_in_chunks
-from bailiwick.verbs.shaping import check_mode
 
 _FORM_PROBE_BYTES = 64 * 1024
 """How much of the file that is replaced tells its encoding and line ending."""
@@ -107,14 +116,23 @@ def check_sha256(expected: str | None) -> None:
 async def write_bytes(
     call: Call, ignores: Ignores, data: bytes, plan: WritePlan, form: Form | None = None
 ) -> WriteResult:
-    data, handle = _bytes_of(data), call.handle
-    _check_size(len(data), call.limits.bytes_call_max, "one call", "use write_stream")
+    if type(data) is not bytes:
+        data = _bytes_of(data)
+    size, handle = len(data), call.handle
+    if size > call.limits.bytes_call_max:
+        _check_size(size, call.limits.bytes_call_max, "one call", "use write_stream")
     if handle.type != "file" or plan.mode == "create":
         await refuse_unwritable(call, plan.mode)
-    sha256 = sha256_inline(data) if len(data) <= INLINE_BYTES_MAX else await sha256_of(data)
-    mark = await ignores.mark(call, handle.path)
+    sha256 = sha256_inline(data) if size <= INLINE_BYTES_MAX else await sha256_of(data)
+    known = ignores.known_mark(call, handle.path)
+    mark = await ignores.mark(call, handle.path) if known is None else known.mark
+    mode = plan.mode
+    if call.must_clear:
+        plan = await clear_write(call, data, sha256, plan)
+    if call.metered:
+        await reserve(call, handle, size)
     written = await call.store.write(handle, data, sha256, plan)
-    return _published(call, ignores, written, plan.mode, form, mark)
+    return _published(call, ignores, written, mode, form, mark)
 
 
 async def write_text(
@@ -123,7 +141,8 @@ async def write_text(
     _require_text(text)
     if asked.line_ending is not None and asked.line_ending not in _LINE_ENDINGS:
         raise ParseError(f"line_ending must be one of {', '.join(_LINE_ENDINGS)}")
-    await refuse_unwritable(call, plan.mode)
+    if call.handle.type != "file" or plan.mode == "create":
+        await refuse_unwritable(call, plan.mode)
     old = await _form_of(call) if None in asked else None
     form = form_for_write(
         old, encoding=asked.encoding, bom=asked.bom,
@@ -174,9 +193,16 @@ async def write_stream(
 ) -> WriteResult:
     await refuse_unwritable(call, plan.mode)
     mark = await ignores.mark(call, call.handle.path)
-    async with aclosing(_until_closed(call, source)) as chunks:
+    chunks = _until_closed(call, source)
+    mode = plan.mode
+    if call.must_clear:
+        chunks = clear_stream(call, chunks, call.handle, plan)
+        plan = await plan_for_stream(call, plan)
+    if call.metered:
+        chunks = metered(call, call.handle, chunks)
+    async with aclosing(chunks):
         written = await call.store.write_stream(call.handle, chunks, plan)
-    return _published(call, ignores, written, plan.mode, None, mark)
+    return _published(call, ignores, written, mode, None, mark)
 
 
 async def append(call: Call, ignores: Ignores, data: bytes | str, plan: WritePlan) -> WriteResult:
@@ -189,8 +215,13 @@ async def append(call: Call, ignores: Ignores, data: bytes | str, plan: WritePla
         data = _bytes_of(data)
     _check_size(len(data), call.limits.bytes_call_max, "one call", "append in several calls")
     mark = await ignores.mark(call, call.handle.path)
+    mode = plan.mode
+    if call.must_clear:
+        plan = await clear_addition(call, data, plan)
+    if call.metered:
+        await reserve(call, call.handle, len(data), onto=True)
     written = await call.store.append(call.handle, data, plan)
-    return _published(call, ignores, written, plan.mode, None, mark)
+    return _published(call, ignores, written, mode, None, mark, onto=True)
 
 
 async def truncate(call: Call, ignores: Ignores, size: int, plan: WritePlan) -> WriteResult:
@@ -201,8 +232,12 @@ async def truncate(call: Call, ignores: Ignores, size: int, plan: WritePlan) -> 
     await refuse_unwritable(call)
     _check_size(size, plan.size_max, "one file", "")
     mark = await ignores.mark(call, call.handle.path)
+    if call.must_clear:
+        plan = await clear_cut(call, f"cut or extend to {size} bytes", plan)
+    if call.metered:
+        await reserve(call, call.handle, size)
     written = await call.store.truncate(call.handle, size, plan)
-    return _published(call, ignores, written, plan.mode, None, mark)
+    return _published(call, ignores, written, plan.mode, None, mark, onto=True)
 
 
 async def refuse_unwritable(call: Call, mode: WriteMode = "overwrite") -> None:
@@ -227,13 +262,13 @@ async def refuse_unwritable(call: Call, mode: WriteMode = "overwrite") -> None:
 async def _instead_of(call: Call) -> str:
     """Where to write instead of through a link: told only if the caller may see that place."""
     try:
-        target = await call.store.resolve(call.handle.path, "object")
+        target = await find(call, Target(call.target.text, "object"), call.handle.path)
     except BailiwickError:
         return "it leads to nothing that can be written: remove the link first"
     target.close()
     if not permits(call.decide(target.path)):
         return "it leads to nothing that can be written: remove the link first"
-    return f"address {escape_for_display(target.path)} instead"
+    return f"address {escape_for_display(call.shown(target.path))} instead"
 
 
 def _bytes_of(data: object) -> bytes:
@@ -329,17 +364,30 @@ def _published(
     mode: WriteMode,
     form: Form | None,
     mark: MatchedIgnore | None,
+    *,
+    onto: bool = False,
 ) -> WriteResult:
-    """The result of a write that cannot be undone any more: nothing in here may wait or fail."""
+    """The result of a write that cannot be undone any more: nothing in here may wait or fail.
+
+    ``onto``: what was written holds some of what stood there before, so that its hash is only for
+    who may read it.
+    """
+    created, size, digest, version, file_mode, _ = written
     path = call.handle.path
     ignores.forget(path)
-    call.bytes = written.size
-    call.sha256_after = written.sha256
-    call.changed("created" if written.created else "updated", path, "file", version=written.version)
+    call.bytes = size
+    call.sha256_after = digest
+    if call.turn is not None:
+        settle_written(call, call.handle, written)
+    sha256 = None if onto and not call.pipeline.reveals(call, path) else digest
+    call.changed("created" if created else "updated", path, "file", version=version)
+    if form is None:
+        return WriteResult(
+            path=path, mode=mode, created=created, size=size, sha256=sha256, version=version,
+            file_mode=file_mode, request_id=call.request_id, matched_ignore=mark,
+        )  # fmt: skip
     return WriteResult(
-        path=path, mode=mode, created=written.created, size=written.size, sha256=written.sha256,
-        version=written.version, file_mode=written.file_mode, request_id=call.request_id,
-        encoding=form.encoding if form else None, bom=form.bom if form else None,
-        line_ending=form.line_ending if form else None,
-        matched_ignore=mark,
+        path=path, mode=mode, created=created, size=size, sha256=sha256, version=version,
+        file_mode=file_mode, request_id=call.request_id, encoding=form.encoding, bom=form.bom,
+        line_ending=form.line_ending, matched_ignore=mark,
     )  # fmt: skip

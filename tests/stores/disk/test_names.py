@@ -80,6 +80,25 @@ async def test_one_bad_entry_never_fails_the_rest(every_place, monkeypatch):
     ]  # fmt: skip
 
 
+@pytest.mark.spec("TREE-1", "DISK-9")
+@pytest.mark.parametrize("others", [(), ("\u00e9", "\U0001f600")], ids=["ascii", "any text"])
+async def test_pages_of_any_size_give_all_names_in_order_and_none_of_ours(place, others):
+    names = ["-", ".a", ".bailiwick", ".bailiwick}", ".bailiwicl", ".b", "B", "bailiwick~", "~"]
+    for name in (*names, *others):
+        (place.root / name).touch()
+    for number in range(3):
+        (place.root / f"{RESERVED_PREFIX}{number}").touch()
+    fs = place.open()
+    everything = sorted((*names, *others))
+    for limit in (1, 2, 3, 100):
+        seen, after, more = [], None, True
+        while more:
+            children, more = await page(fs, after=after, limit=limit)
+            seen += [child.name for child in children]
+            after = seen[-1]
+        assert seen == everything
+
+
 @pytest.mark.spec("TREE-1")
 async def test_a_large_directory_is_paged_without_holding_it(place, monkeypatch):
     names = [f"{number:05d}" for number in range(3000)]
@@ -378,14 +397,14 @@ async def test_bytes_are_copied_also_where_the_kernel_will_not(place, monkeypatc
 async def test_a_file_rewritten_while_it_is_copied_is_a_mismatch(place, monkeypatch):
     file = place.root / "f"
     file.write_bytes(bytes(KiB))
-    real = copying._copy_piece
+    real = copying.copy_piece
 
     def copy_then_rewrite(*args):
         with file.open("r+b") as open_file:
             open_file.write(os.urandom(8))
         return real(*args)
 
-    monkeypatch.setattr(copying, "_copy_piece", copy_then_rewrite)
+    monkeypatch.setattr(copying, "copy_piece", copy_then_rewrite)
     fs = place.open()
     with pytest.raises(HashMismatch):
         await fs.copy("f", "g")
@@ -399,7 +418,7 @@ async def test_a_cancelled_copy_leaves_nothing(place, monkeypatch):
         (place.root / "d" / str(number)).write_bytes(bytes(100))
     fs = place.open()
     loop = asyncio.get_running_loop()
-    real, count = copying._copy_piece, []
+    real, count = copying.copy_piece, []
 
     def copy(*args):
         count.append(args)
@@ -407,7 +426,7 @@ async def test_a_cancelled_copy_leaves_nothing(place, monkeypatch):
             asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(10)
         return real(*args)
 
-    monkeypatch.setattr(copying, "_copy_piece", copy)
+    monkeypatch.setattr(copying, "copy_piece", copy)
     task = asyncio.create_task(fs.copy("d", "c", recursive=True))
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -10,7 +10,9 @@ from bailiwick.errors import (
     BailiwickError,
     Busy,
     FileAlreadyExists,
+    HardlinkRefused,
     IoError,
+    IsADirectory,
     NotADirectory,
     ParseError,
     QuotaExceeded,
@@ -281,6 +283,54 @@ async def test_a_link_swapped_in_while_staging_is_refused(every_place, faults):
         await fs.write("f", b"new")
     assert (every_place.outside / "secret").read_bytes() == b"secret"
     assert every_place.tree() == {"warm": b"", "f": "../outside/secret"}
+
+
+@pytest.mark.spec("DISK-5", "WRITE-3")
+@pytest.mark.parametrize("directory", ["", "d/"])
+async def test_what_happens_to_the_file_while_staging_counts(every_place, faults, directory):
+    """The usual write is done in one piece; what is unusual about one is noticed all the same."""
+    (every_place.root / "d").mkdir()
+    file = every_place.root / directory / "f"
+    fs = every_place.open(hardlinks="reject")
+    await fs.write(f"{directory}f", b"old")
+
+    async def write_while(change):
+        faults.calls.clear()
+        faults.on("write", lambda *_: change())
+        return await fs.write(f"{directory}f", b"new")
+
+    result = await write_while(lambda: file.chmod(0o640))
+    assert (result.created, result.file_mode, mode_of(file)) == (False, 0o640, 0o640)
+    result = await write_while(file.unlink)
+    assert (result.created, result.file_mode, mode_of(file)) == (True, 0o600, 0o600)
+    other = every_place.root / "other"
+    with pytest.raises(HardlinkRefused):
+        await write_while(lambda: os.link(file, other))
+    other.unlink()
+    kept = every_place.root / "kept"
+
+    def make_directory():
+        file.rename(kept)
+        file.mkdir()
+
+    with pytest.raises(IsADirectory):
+        await write_while(make_directory)
+    file.rmdir()
+    kept.rename(file)
+    assert file.read_bytes() == b"new"
+    assert not every_place.litter()
+
+
+async def test_a_guessed_staging_name_does_not_stop_the_usual_write(place, monkeypatch):
+    fs = place.open()
+    await fs.write("f", b"old")
+    journal = fs.store._journal
+    monkeypatch.setattr(journal, "_next_number", lambda _bits: 7)
+    guessed = place.root / journal.new_stage_name()
+    guessed.symlink_to("../outside/secret")
+    await fs.write("f", b"new")
+    assert (place.outside / "secret").read_bytes() == b"secret"
+    assert place.tree() == {"f": b"new", guessed.name: "../outside/secret"}
 
 
 @pytest.mark.spec("DISK-3")

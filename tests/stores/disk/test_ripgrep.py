@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bailiwick.errors import ParseError
 from bailiwick.search.grep import compile_query
-from bailiwick.search.superset import rust_superset
+from bailiwick.search.superset import CONTAINS_NUL, rust_superset
 from bailiwick.stores.disk import landlock, ripgrep
 from bailiwick.stores.disk.ripgrep import Area, Bounds
 
@@ -210,6 +210,23 @@ def test_files_with_a_nul_byte_are_named(base):
         query = compile_query(pattern)
         found = ripgrep.nominate_blocking(RIPGREP, fd, query, Area(), bounds(), binaries=True)
         assert sorted(found) == [b"early", b"found", b"late"]
+
+
+@pytest.mark.spec("GREP-3")
+@pytest.mark.parametrize("failing", ["needle", CONTAINS_NUL])
+def test_half_an_answer_is_none(base, monkeypatch, failing):
+    """Matches and binaries are found by two ripgreps: what one of them says is not all."""
+    directory, fd = base
+    (directory / "both").write_bytes(b"a needle\0")
+    real = ripgrep.run_confined_blocking
+
+    def run(program, arguments, *rest):
+        wrong = f"--regexp={failing}" in arguments
+        return real(program, ["--no-such-flag"] if wrong else arguments, *rest)
+
+    monkeypatch.setattr(ripgrep, "run_confined_blocking", run)
+    query = compile_query("needle")
+    assert ripgrep.nominate_blocking(RIPGREP, fd, query, Area(), bounds(), binaries=True) is None
 
 
 def test_a_file_that_cannot_be_read_does_not_hide_the_others(base):

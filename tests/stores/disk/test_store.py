@@ -40,6 +40,7 @@ def test_a_store_says_how_it_works(place):
         "durability": "rename",
         "new_file_mode": "0640",
         "compare_and_swap": "exchange",
+        "foreign_changes": "noticed",
     }
     assert str(place.root) not in str(store.description)
 

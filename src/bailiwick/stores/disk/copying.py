@@ -247,7 +247,7 @@ class _Copying:
         """Copy to the end of the file, wherever that turns out to be."""
         size = 0
         while True:
-            moved = _copy_piece(original, copy)
+            moved = copy_piece(original, copy)
             if not moved:
                 return
             size += moved
@@ -265,7 +265,7 @@ class _Copying:
 _NOT_IN_KERNEL: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBADF)
 
 
-def _copy_piece(original: int, copy: int) -> int:
+def copy_piece(original: int, copy: int) -> int:
     """Copy some bytes from one offset to the other; 0 at the end.
 
     Inside the kernel where it can: some filesystems then share the blocks. A file that does not

@@ -13,7 +13,7 @@ from typing import Final
 from bailiwick.errors import Busy, ParseError, from_os_error
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.disk import syscalls
-from bailiwick.stores.disk.handles import Held, same_object
+from bailiwick.stores.disk.handles import Held
 from bailiwick.stores.disk.lookup import ELSEWHERE, Lookup, hold, links_rejected
 from bailiwick.stores.disk.settings import Root, Settings
 from bailiwick.stores.disk.syscalls import openat2
@@ -88,7 +88,10 @@ class KernelLookup(Lookup):
             return super().find_entry(path, directory, parents)
         # On the root's own filesystem: an entry there stands in a directory that is there too.
         held = Held(path, status, -1)
-        held.stand_in(fd, name, parent_path)
+        held.parent = fd
+        held.name = name
+        held.parent_path = parent_path
+        held.missing = ()
         return held
 
     def leads_to(self, path: str, status: os.stat_result, sole: bool = False) -> bool:
@@ -101,7 +104,11 @@ class KernelLookup(Lookup):
             found = fstat(fd)
         finally:
             os.close(fd)
-        return same_object(found, status) and not (sole and found.st_nlink != 1)
+        return (
+            found.st_ino == status.st_ino
+            and found.st_dev == status.st_dev
+            and (found.st_nlink == 1 or not sole)
+        )
 
     def _find_spelled(self, held: Held, path: ScopedPath, directory: bool) -> Held:
         """The same where the spelling may not be the name, or the place needs a look."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import heapq
 import os
+from bisect import bisect_left, bisect_right
+from stat import S_IFREG
+from typing import Final
 
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.model import EntryType, Stat
@@ -15,29 +18,52 @@ from bailiwick.stores.disk.links import readlink
 from bailiwick.stores.disk.settings import INLINE_BYTES_MAX
 from bailiwick.stores.disk.workers import Stop
 
+_AFTER_RESERVED: Final = RESERVED_PREFIX[:-1] + chr(ord(RESERVED_PREFIX[-1]) + 1)
+"""The first text after all that begin with the prefix."""
+
+_EXAMINED_AT_ONCE: Final = 512
+"""Entries whose states are held at a time: each is near a kilobyte, and a cache holds these."""
+
 
 def children_blocking(held: Held, after: str | None, limit: int | None, _stop: Stop) -> Children:
     """Names sorted by their text; only those returned are examined."""
     fd = held.open_for_listing()
     try:
         if held.listing_bytes <= INLINE_BYTES_MAX:
-            names = _sorted_names(os.listdir(fd), after)
+            names = os.listdir(fd)
+            plain = "".join(names).isascii()
+            names = _sorted_names(names, after) if plain else _sorted_texts(names, after)
         else:
             names = _smallest_names(fd, after, limit)
+            plain = "".join(names).isascii()
         more = limit is not None and len(names) > limit
         if more:
             del names[limit:]
-        return Children(_examine(fd, names), more)
+        return Children(_examine(fd, names, plain), more)
     finally:
         os.close(fd)
 
 
 def _sorted_names(names: list[str], after: str | None) -> list[str]:
-    names = [name for name in names if not name.startswith(RESERVED_PREFIX)]
+    """Names that are plain ASCII. Sorted as they are shown, so that what is to be left out stands
+    together and is found by halving, not by looking at each."""
+    names.sort()
+    ours = bisect_left(names, RESERVED_PREFIX)
+    del names[ours : bisect_left(names, _AFTER_RESERVED, ours)]
     if after is not None:
-        names = [name for name in names if _shown(name) > after]
-    names.sort(key=None if "".join(names).isascii() else _shown)
+        del names[: bisect_right(names, after)]
     return names
+
+
+def _sorted_texts(names: list[str], after: str | None) -> list[str]:
+    """The same for names of all kinds."""
+    shown = [
+        name
+        for name in names
+        if not name.startswith(RESERVED_PREFIX) and (after is None or _shown(name) > after)
+    ]
+    shown.sort(key=_shown)
+    return shown
 
 
 def _smallest_names(fd: int, after: str | None, limit: int | None) -> list[str]:
@@ -67,23 +93,57 @@ def _escaped(name: str) -> str:
     return name
 
 
-def _examine(directory: int, names: list[str]) -> list[Child]:
+def _examine(directory: int, names: list[str], plain: bool) -> list[Child]:
     """What each name stands for. One that is gone is left out, one that resists is `other`."""
-    lstat, type_of = os.lstat, TYPE_BY_FORMAT.get
-    found = []
+    found: list[Child] = []
+    for start in range(0, len(names), _EXAMINED_AT_ONCE):
+        some = names[start : start + _EXAMINED_AT_ONCE]
+        seen = _examine_plain(directory, some) if plain else None
+        found += _examine_each(directory, some) if seen is None else seen
+    return found
+
+
+def _examine_plain(directory: int, names: list[str]) -> list[Child] | None:
+    """Names that are plain ASCII and all still there; None where something is the matter with one.
+
+    Two passes that need not look out for that take a fifth less time.
+    """
+    lstat = os.lstat
+    try:
+        seen = [lstat(name, dir_fd=directory) for name in names]
+    except OSError:
+        return None
+    return [
+        new_tuple(Child, (name, "file", status.st_size, status.st_mtime_ns, True))
+        if status.st_mode & FORMAT_MASK == S_IFREG
+        else _child(name, name, status)
+        for name, status in zip(names, seen, strict=True)
+    ]
+
+
+def _examine_each(directory: int, names: list[str]) -> list[Child]:
+    found: list[Child] = []
     for name in names:
-        shown = name if name.isascii() else _escaped(name)
+        shown = _shown(name)
         try:
-            status = lstat(name, dir_fd=directory)
+            status = os.lstat(name, dir_fd=directory)
         except FileNotFoundError:
             continue
         except OSError:
             found.append(Child(shown, "other", 0, 0, shown == name))
             continue
-        kind = type_of(status.st_mode & FORMAT_MASK, "other")
-        size = 0 if kind == "directory" else status.st_size
-        found.append(new_tuple(Child, (shown, kind, size, status.st_mtime_ns, shown == name)))
+        found.append(_child(name, shown, status))
     return found
+
+
+def _child(name: str, shown: str, status: os.stat_result) -> Child:
+    kind = _kind_of(status.st_mode)
+    size = 0 if kind == "directory" else status.st_size
+    return Child(shown, kind, size, status.st_mtime_ns, shown == name)
+
+
+def _kind_of(mode: int) -> EntryType:
+    return TYPE_BY_FORMAT.get(mode & FORMAT_MASK, "other")
 
 
 def names_beside(held: Held) -> list[str]:
@@ -102,7 +162,7 @@ def stat_of(held: Held) -> Stat:
     status = held.refresh()
     if status is None:
         raise PathNotFound("no such file or directory", path=held.path)
-    kind: EntryType = TYPE_BY_FORMAT.get(status.st_mode & FORMAT_MASK, "other")
+    kind = _kind_of(status.st_mode)
     return Stat(
         path=held.path,
         name=held.path.name,

@@ -19,6 +19,7 @@ from bailiwick.stores.disk.directories import Flushing
 from bailiwick.stores.disk.handles import Held, is_directory, root_itself
 from bailiwick.stores.disk.lookup import across_mount, check_filesystem
 from bailiwick.stores.disk.publishing import Publisher
+from bailiwick.stores.disk.trails import open_up
 from bailiwick.stores.disk.workers import UNSTOPPABLE, Stop
 
 BATCH_ENTRIES: Final = 4_096
@@ -91,9 +92,11 @@ class Demolition:
     that no depth needs more descriptors than that.
     """
 
-    def __init__(self, path: ScopedPath, mount: int | None) -> None:
+    def __init__(self, path: ScopedPath, mount: int | None, ours: bool = False) -> None:
+        """``ours``: a tree of our own making, which goes whatever modes it was given already."""
         self._path = path
         self._mount = mount
+        self._ours = ours
         self._device = -1
         self._stack: list[tuple[int, int, str]] = []  # parent, directory, its name there
         self._count = 0
@@ -110,6 +113,8 @@ class Demolition:
         return self._count
 
     def _enter(self, parent: int, name: str) -> None:
+        if self._ours:
+            open_up(parent, name)
         directory = os.open(name, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=parent)
         self._stack.append((parent, directory, name))
         device = os.fstat(directory).st_dev
@@ -181,4 +186,4 @@ def remove_litter(directory: int, name: str) -> None:
         pass
     except (IsADirectoryError, PermissionError):
         # Linux says EISDIR of a directory, POSIX and macOS say EPERM.
-        Demolition(ScopedPath(name), None).run(directory, name, UNSTOPPABLE)
+        Demolition(ScopedPath(name), None, ours=True).run(directory, name, UNSTOPPABLE)

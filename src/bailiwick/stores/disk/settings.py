@@ -34,6 +34,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def durable(self) -> bool:
         return self.durability == "full"
 
+    def narrowed(self, symlinks: Symlinks | None, hardlinks: Hardlinks | None) -> Settings:
+        """The same, stricter where that is asked for: what is rejected stays rejected."""
+        for name, value in (("symlinks", symlinks), ("hardlinks", hardlinks)):
+            _one_of(name, value, (None, "reject", "in-root" if name == "symlinks" else "allow"))
+        return msgspec.structs.replace(
+            self,
+            symlinks="reject" if symlinks == "reject" else self.symlinks,
+            hardlinks="reject" if hardlinks == "reject" else self.hardlinks,
+        )
+
     def check(self, containment: str) -> None:
         """Refuse what would not be enforced."""
         _one_of("symlinks", self.symlinks, ("reject", "in-root"))
@@ -53,9 +63,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def _one_of(setting: str, value: object, allowed: tuple[str, ...]) -> None:
+def _one_of(setting: str, value: object, allowed: tuple[str | None, ...]) -> None:
     if value not in allowed:
-        raise ParseError(f"{setting} is one of {', '.join(allowed)}")
+        raise ParseError(f"{setting} is one of {', '.join(filter(None, allowed))}")
 
 
 class Root:

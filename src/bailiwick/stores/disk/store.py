@@ -7,7 +7,7 @@ what may take long, or waits for the disk, runs in a thread.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing, suppress
 from typing import Any, Final, TypeVar
@@ -22,7 +22,19 @@ from bailiwick.errors import (
 )
 from bailiwick.model import Containment, Durability, Hardlinks, Limits, NewFileMode, Stat, Symlinks
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import Children, Content, Handle, Look, WritePlan, Written
+from bailiwick.store import (
+    Changing,
+    Children,
+    Content,
+    Handle,
+    Look,
+    Noticed,
+    Sighting,
+    Store,
+    Watcher,
+    WritePlan,
+    Written,
+)
 from bailiwick.stores.disk import (
     attributes,
     copying,
@@ -42,10 +54,11 @@ from bailiwick.stores.disk.modes import NewModes
 from bailiwick.stores.disk.publishing import Publisher
 from bailiwick.stores.disk.recovery import recover
 from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, Root, Settings
+from bailiwick.stores.disk.staging import DiskStage, StagedTree
 from bailiwick.stores.disk.swapping import Swapper
 from bailiwick.stores.disk.uploads import Upload, gather
 from bailiwick.stores.disk.walk import WalkLookup
-from bailiwick.stores.disk.workers import UNSTOPPABLE, Turns, Workers, closed
+from bailiwick.stores.disk.workers import UNSTOPPABLE, LentWorkers, Turns, Workers, closed
 
 T = TypeVar("T")
 
@@ -53,18 +66,29 @@ T = TypeVar("T")
 class DiskStore:
     """A directory of the host. Nothing outside it is ever opened, made, changed or named."""
 
-    def __init__(self, lookup: Lookup, place: JournalPlace, workers: Workers) -> None:
-        """Use `open`."""
+    def __init__(
+        self,
+        lookup: Lookup,
+        place: JournalPlace,
+        workers: Workers,
+        whole: DiskStore | None = None,
+    ) -> None:
+        """Use `open`, or `narrowed`, which makes a view of the ``whole`` store."""
         self._lookup: Final = lookup
         self._settings: Final = lookup.settings
-        self._journal: Final = Journal(place)
+        self._place: Final = place
+        self._whole: Final = whole
+        self._journal: Final[Journal] = Journal(place) if whole is None else whole._journal
         self._modes: Final = NewModes(lookup.settings.new_file_mode, place)
         self._publisher: Final = Publisher(lookup, self._journal, self._modes)
         self._swapper: Final = Swapper(self._publisher)
         self._workers: Final = workers
-        self._turns: Final = Turns(lookup.settings.limits.lock_wait_seconds_max)
+        waits = lookup.settings.limits.lock_wait_seconds_max
+        self._turns: Final[Turns] = Turns(waits) if whole is None else whole._turns
         self._durable: Final = lookup.settings.durable
         self._find_object: Final = lookup.find_object
+        self._sees_others: Final = syscalls.LINUX and lookup.holds_objects
+        self._watchers: Final[set[Watcher]] = set()
 
     @classmethod
     def open(
@@ -125,7 +149,9 @@ class DiskStore:
     def powers(self) -> frozenset[str]:
         from bailiwick.stores.disk.nominating import ambient_can_nominate
 
-        return frozenset({"Nominates"}) if ambient_can_nominate() else frozenset()
+        nominates = {"Nominates"} if ambient_can_nominate() else set()
+        watches = {"Watches"} if self._sees_others else set()
+        return frozenset({"Stages", "Narrows", *nominates, *watches})
 
     @property
     def description(self) -> dict[str, str]:
@@ -140,6 +166,7 @@ class DiskStore:
             "durability": settings.durability,
             "new_file_mode": f"{mode:04o}" if isinstance(mode, int) else mode,
             "compare_and_swap": "exchange" if self._swapper.can_exchange else "check-then-rename",
+            "foreign_changes": "noticed" if self._sees_others else "not noticed",
         }
 
     # --- lookups ------------------------------------------------------------------------------
@@ -254,10 +281,14 @@ class DiskStore:
 
     async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
         held = entry if type(entry) is Held and entry.parent >= 0 else held_entry(entry)
-        if plan.mode == "replace" or plan.conditional:
+        if (
+            plan.expected_sha256 is not None
+            or plan.expected_version is not None
+            or plan.mode == "replace"
+        ):
             return await self._in_turn(held, self._swapper.write_blocking, held, data, sha256, plan)
         job = self._publisher.write_blocking
-        if self._durable or len(data) > INLINE_BYTES_MAX or not self._turns.is_free(held.path):
+        if self._durable or len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken:
             return await self._in_turn(held, job, held, data, sha256, plan)
         if self._workers.closed:
             raise closed()
@@ -332,10 +363,54 @@ class DiskStore:
         job = attributes.set_times_blocking
         self._inline(held.path, job, self._publisher, held, mtime_ns, atime_ns, UNSTOPPABLE)
 
+    # --- powers -------------------------------------------------------------------------------
+
+    async def stage(self, place: Handle, *, size_max: int) -> DiskStage:
+        held = held_entry(place)
+        stage = DiskStage(StagedTree(self._publisher, held, size_max), held.path, self._workers)
+        try:
+            await stage.begin()
+        except BaseException:
+            await stage.discard()
+            raise
+        return stage
+
+    def narrowed(
+        self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None
+    ) -> DiskStore:
+        settings = self._settings.narrowed(symlinks, hardlinks)
+        root, place = self._lookup.root, self._place
+        containment: Containment = "walk" if self._lookup.containment == "walk" else "auto"
+        lookup = _choose_lookup(root, settings, containment)
+        return DiskStore(lookup, place, LentWorkers(self._workers), self._whole or self)
+
+    def shares_tree(self, other: Store) -> bool:
+        return isinstance(other, DiskStore) and other._lookup.root is self._lookup.root
+
+    # --- watching -----------------------------------------------------------------------------
+
+    def sight(self, path: ScopedPath) -> Sighting | None:
+        from bailiwick.stores.disk.judging import sight
+
+        return None if self._workers.closed else sight(self._lookup, path)
+
+    def watch_tree(self, tell: Callable[[Sequence[Noticed]], None], changing: Changing) -> Watcher:
+        from bailiwick.stores.disk.watching import TreeWatcher
+
+        if self._workers.closed:
+            raise closed()
+        watcher = TreeWatcher(self._lookup, tell, changing, closed=self._watchers.discard)
+        self._watchers.add(watcher)
+        return watcher
+
     # --- closing ------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
+        for watcher in list(self._watchers):
+            watcher.close()
         await self._workers.aclose()
+        if self._whole is not None:
+            return  # the rest is the whole store's
         try:
             self._journal.close()
         except OSError as error:

@@ -193,7 +193,7 @@ class Swapper:
                 self._exchange(held, stage, current, stop)
             else:
                 self._replace(held, stage, current, stop)
-        return stage.published(False, sha256)
+        return stage.published(current.status, sha256)
 
     def _exchange(self, held: Held, stage: Stage, current: Current, stop: Stop) -> None:
         journal = self._publisher.journal

@@ -103,8 +103,7 @@ class Workers:
             raise closed()
         stop = Stop()
         future = self._executor().submit(job, *args, stop)
-        self._running.add(future)
-        future.add_done_callback(self._running.discard)
+        self._began(future)
         waiting = asyncio.wrap_future(future)
         try:
             return await asyncio.shield(waiting)
@@ -117,6 +116,10 @@ class Workers:
                 return waiting.result()
             raise
 
+    def _began(self, future: Future[Any]) -> None:
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+
     async def aclose(self) -> None:
         self.closed = True
         while self._running:
@@ -124,6 +127,29 @@ class Workers:
         if self._own is not None:
             self._own.shutdown()
             self._own = None
+
+
+class LentWorkers(Workers):
+    """The threads of another, with an end of its own: the lender's end is its end too."""
+
+    def __init__(self, lender: Workers) -> None:
+        self._lender = lender
+        super().__init__(None)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed or self._lender.closed
+
+    @closed.setter
+    def closed(self, value: bool) -> None:
+        self._closed = value
+
+    def _executor(self) -> Executor:
+        return self._lender._executor()
+
+    def _began(self, future: Future[Any]) -> None:
+        super()._began(future)
+        self._lender._began(future)  # whose closing waits for it as well
 
 
 def closed() -> Closed:
@@ -153,16 +179,14 @@ class Turns:
 
     def __init__(self, wait_seconds_max: float) -> None:
         self._wait_seconds_max = wait_seconds_max
-        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
-
-    def is_free(self, key: str) -> bool:
-        return key not in self._queues
+        self.taken: dict[str, deque[asyncio.Future[None]]] = {}
+        """The paths whose turn someone has, and who waits for each."""
 
     async def take(self, key: str) -> None:
         """Wait for a turn; `Busy` when it does not come in time."""
-        queue = self._queues.get(key)
+        queue = self.taken.get(key)
         if queue is None:
-            self._queues[key] = deque()
+            self.taken[key] = deque()
             return
         loop = asyncio.get_running_loop()
         mine: asyncio.Future[None] = loop.create_future()
@@ -178,13 +202,13 @@ class Turns:
             timer.cancel()
 
     def give_back(self, key: str) -> None:
-        queue = self._queues[key]
+        queue = self.taken[key]
         while queue:
             next_in_line = queue.popleft()
             if not next_in_line.done():
                 next_in_line.set_result(None)
                 return
-        del self._queues[key]
+        del self.taken[key]
 
 
 def _expire(waiting: asyncio.Future[None], key: str) -> None:

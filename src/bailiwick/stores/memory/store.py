@@ -24,9 +24,9 @@ from bailiwick.errors import (
     PathNotFound,
     SymlinkEscape,
 )
-from bailiwick.model import EntryType, Limits, NewFileMode, Stat, Symlinks
+from bailiwick.model import EntryType, Hardlinks, Limits, NewFileMode, Stat, Symlinks
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Child, Children, Content, Handle, Look, WritePlan, Written
+from bailiwick.store import Child, Children, Content, Handle, Look, Store, WritePlan, Written
 from bailiwick.stores.memory.refusals import (
     check_expected,
     check_link_text,
@@ -36,6 +36,7 @@ from bailiwick.stores.memory.refusals import (
     not_through_a_link,
     root_stays,
 )
+from bailiwick.stores.memory.staging import MemoryStage
 from bailiwick.stores.memory.tree import (
     Directory,
     File,
@@ -118,7 +119,7 @@ class MemoryStore:
 
     @property
     def powers(self) -> frozenset[str]:
-        return frozenset()
+        return frozenset({"Stages", "Narrows"})
 
     @property
     def description(self) -> dict[str, str]:
@@ -271,7 +272,8 @@ class MemoryStore:
         mode &= PERMISSION_BITS
         now, version = self._clock_ns(), self._next_version()
         self._put(entry, File(bytes(data), sha256, mode, now, version))
-        return Written(old is None, len(data), sha256, version, mode)
+        before = None if old is None else len(old.data)
+        return Written(old is None, len(data), sha256, version, mode, before)
 
     # --- names -------------------------------------------------------------------------------
 
@@ -347,6 +349,22 @@ class MemoryStore:
     async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
         """The time of access is not kept: nothing reads it back."""
         self._changeable(entry).mtime_ns = mtime_ns
+
+    # --- powers ------------------------------------------------------------------------------
+
+    async def stage(self, place: Handle, *, size_max: int) -> MemoryStage:
+        if self._standing(place) is not None:
+            self._directory(place)
+        return MemoryStage(self, place, size_max)
+
+    def narrowed(
+        self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None
+    ) -> MemoryStore:
+        """There are no hard links here, so none to reject."""
+        return NarrowedMemoryStore(self, symlinks)
+
+    def shares_tree(self, other: Store) -> bool:
+        return isinstance(other, MemoryStore) and other._root is self._root
 
     async def aclose(self) -> None:
         self._closed = True
@@ -486,6 +504,25 @@ class MemoryStore:
 
     def _next_version(self) -> str:
         return f"m{next(self._versions)}"
+
+
+class NarrowedMemoryStore(MemoryStore):
+    """Another view of a store: the same nodes and clock, and an end of its own."""
+
+    def __init__(self, whole: MemoryStore, symlinks: Symlinks | None) -> None:
+        self.symlinks = "reject" if symlinks == "reject" else whole.symlinks
+        self._whole = whole
+        self._limits, self._clock_ns = whole._limits, whole._clock_ns
+        self._file_mode, self._directory_mode = whole._file_mode, whole._directory_mode
+        self._versions, self._root = whole._versions, whole._root
+        self._closed = False
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        self._whole._check_open()
+
+    async def aclose(self) -> None:
+        self._closed = True
 
 
 def _default_modes(new_file_mode: NewFileMode) -> tuple[int, int]:

@@ -1,0 +1,5 @@
+"""`python -m bailiwick` is the command `bailiwick`."""
+
+from bailiwick.fronts.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,594 @@
+"""The authority: which roots there are, who may ask for them, and what is handed out.
+
+A caller never holds a host path: it asks for a root by name, with the access it needs and why, and
+gets a `Scope` under a grant that holds exactly that. A grant can be narrowed and passed on, ended
+at any moment in every process, and never widened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from bailiwick.approvals import Asker
+from bailiwick.audit import AuthorityRecord, shown
+from bailiwick.call import Caller, Machine
+from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError, RootNotFound
+from bailiwick.grant import (
+    Core,
+    Extension,
+    Grant,
+    GrantSource,
+    Narrowing,
+    Root,
+    StandingGrant,
+    Subject,
+    User,
+    check_access,
+    check_globs,
+    check_reason,
+    check_subject,
+    narrowed,
+    parse_root_name,
+    parse_subject,
+)
+from bailiwick.hook import Hooks
+from bailiwick.model import Limits
+from bailiwick.operations import ALL_ACCESS, OPERATIONS, Access
+from bailiwick.paths import ScopedPath, parse
+from bailiwick.pipeline import Pipeline, to_the_end
+from bailiwick.policies.explaining import Explanation
+from bailiwick.policies.manifest import parse_permissions
+from bailiwick.policies.rule import check_root_pattern, check_subject_pattern
+from bailiwick.policies.rules import RulePolicy
+from bailiwick.scope import Delegation, Lent, Scope
+from bailiwick.state.approvals import ApprovalDesk
+from bailiwick.state.grant_rows import GrantEntry
+from bailiwick.state.grants import GrantBook, new_id
+from bailiwick.state.ledger import DurableLedger
+from bailiwick.state.rules import RuleBook
+from bailiwick.state.trust import TrustBook
+from bailiwick.verbs.ignoring import Ignores
+
+_log = logging.getLogger("bailiwick.authority")
+
+_SECONDS_MAX = 100 * 365.25 * 24 * 3600
+"""A century: whatever is to end later does not end."""
+
+_HOUSEKEEPING_SECONDS = 900.0
+"""How often what is over is cleared away: temporary roots, old records, ended grants."""
+
+
+_NOBODY = Core("nobody")
+"""Who is on record for a request in the name of something that is no subject."""
+
+_THE_HOST = StandingGrant(id="", subject="*", root="*", access=ALL_ACCESS)
+"""What the host itself and the person at it can ask for without anybody's grant."""
+
+
+class OpenedRoot(msgspec.Struct, frozen=True, kw_only=True):
+    """A root that is open: what its scopes are made of.
+
+    ``pipeline_for`` gives the pipeline for a grant, which may see links more strictly than others.
+    """
+
+    pipeline_for: Callable[[Grant], Pipeline]
+    ignores: Ignores
+    copy_in: tuple[Scope, ...] = ()
+    close: Callable[[], Awaitable[None]]
+
+
+class RootPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A root that can be opened. ``host_path`` is for operators, never for callers."""
+
+    root: Root
+    host_path: str | None
+    limits: Limits
+    open: Callable[[], Awaitable[OpenedRoot]]
+
+
+class Books(msgspec.Struct, frozen=True, kw_only=True):
+    """What an authority remembers, each kept in its state."""
+
+    ledger: DurableLedger
+    grants: GrantBook
+    trust: TrustBook
+    rules: RuleBook
+    approvals: ApprovalDesk
+
+
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """The power that the composition root lends to an authority."""
+
+    machine: Machine
+    hooks: Hooks
+    plan_root: Callable[[str, str, dict[str, Any]], RootPlan]
+    plan_temp: Callable[[str, Subject, float | None], Awaitable[RootPlan]]
+    keep_house: Callable[[], Awaitable[None]]
+    close: Callable[[], Awaitable[None]]
+
+
+class Authority:
+    """Roots, grants and policy of one host, and the only way to a scope on them."""
+
+    def __init__(self, books: Books, policy: RulePolicy, services: Services) -> None:
+        self._books = books
+        self._services = services
+        self._plans: dict[str, RootPlan] = {}
+        self._opened: dict[str, asyncio.Task[OpenedRoot]] = {}
+        self._temps: dict[str, OpenedRoot] = {}
+        self._closed = False
+        self._housekeeping = asyncio.create_task(self._keep_house(), name="bailiwick-housekeeping")
+        self.hooks = services.hooks
+        self.policy = policy
+        self.ledger = books.ledger
+        self.approvals = books.approvals
+        self.rules = books.rules
+
+    # --- roots -----------------------------------------------------------------------------
+
+    def roots(self) -> list[Root]:
+        """Every root, with the trust it has now, by name."""
+        return [self.root(name) for name in sorted(self._plans)]
+
+    def root(self, name: str) -> Root:
+        """One root. Raises `RootNotFound`."""
+        root = self._plan(name).root
+        trusted = self._books.trust.is_trusted(name, root.trusted)
+        return root if trusted == root.trusted else msgspec.structs.replace(root, trusted=trusted)
+
+    def host_path(self, name: str) -> str | None:
+        """Where a root lies on the host: for its operator, never for a caller."""
+        return self._plan(name).host_path
+
+    async def add_root(self, name: str, place: str, **options: Any) -> Root:
+        """Register a root under a name such as ``workspace:demo``: a directory, or ``memory:``.
+
+        Options are those of `bailiwick.open`, and ``labels``, ``display_name``, ``quota``. It is
+        not trusted, so it can only be read, unless ``trusted=True``.
+        """
+        self._refuse_closed()
+        parse_root_name(name)
+        if name in self._plans:
+            raise ParseError(f"there is a root {name!r} already")
+        plan = self._services.plan_root(name, place, options)
+        self.register(plan)
+        await self._note(Core("authority"), "root", root=name, details={"act": "registered"})
+        return plan.root
+
+    def register(self, plan: RootPlan) -> None:
+        """Take up a root that whoever composed this authority has planned."""
+        self._plans[str(plan.root)] = plan
+
+    async def set_trust(
+        self, root: str, trusted: bool, *, by: Subject, front: str = "python"
+    ) -> None:
+        """Trust a root, or no more: at the next operation, in scopes handed out already."""
+        self._plan(root)
+        await self._books.trust.set_trust(root, trusted, by=str(by), front=front)
+
+    # --- grants ----------------------------------------------------------------------------
+
+    async def request_root(
+        self,
+        subject: Subject | str,
+        root: str,
+        access: Collection[Access],
+        reason: str,
+        *,
+        path: str = ".",
+        policy: Narrowing | None = None,
+        expires_in: float | None = None,
+        front: str = "python",
+        asker: Asker | None = None,
+        wait_s: float | None = None,
+    ) -> Scope:
+        """A scope on ``root`` for ``subject``, which holds exactly ``access``.
+
+        ``reason`` is shown to policy, people and the ledger. ``policy`` gives up more: links,
+        sizes, globs. Asking for more than was granted is `MissingAccess`, here and now.
+        """
+        self._refuse_closed()
+        who: Subject = _NOBODY
+        try:
+            who = parse_subject(subject) if isinstance(subject, str) else check_subject(subject)
+            wanted = check_access(access)
+            grant = self._grant_for(who, root, wanted, reason, path, policy, expires_in)
+            grant = await self._books.grants.hand_out(grant, front=front)
+        except BailiwickError as error:
+            await self._note(
+                who, "grant", root=shown(root), front=front, reason=shown(reason), error=error,
+                details={"access": shown(access)},
+            )  # fmt: skip
+            raise
+        return Scope(await self._lend(grant, Caller(front=front, asker=asker, wait_s=wait_s)))
+
+    def for_subject(self, subject: Subject) -> SubjectRoots:
+        """The roots of one subject, by what they are for."""
+        return SubjectRoots(self, subject)
+
+    async def add_grant(
+        self,
+        *,
+        subject: str,
+        root: str,
+        access: Collection[Access],
+        path: str = ".",
+        allowed: Collection[str] = (),
+        denied: Collection[str] = (),
+        expires_in: float | None = None,
+        reason: str = "",
+        by: Subject,
+        front: str = "python",
+    ) -> StandingGrant:
+        """Let a subject, or a pattern such as ``agent_run:*``, ask for a root from now on.
+
+        ``path`` is relative to the root: a pattern has no mount point.
+        """
+        check_subject_pattern(subject)
+        check_root_pattern(root)
+        check_subject(by)
+        place = parse(path).path
+        if str(path).startswith("/"):
+            raise ParseError("the path of a grant is relative to its root")
+        source: GrantSource = "user-approval" if isinstance(by, User) else "core"
+        grant = StandingGrant(
+            id=new_id(), subject=subject, root=root, access=check_access(access), path=place,
+            allowed=check_globs(allowed, "allowed"), denied=check_globs(denied, "denied"),
+            reason=check_reason(reason), source=source, expires_at=self._expiry(expires_in),
+        )  # fmt: skip
+        await self._books.grants.add(grant, by=str(by), front=front)
+        return grant
+
+    async def apply_manifest(
+        self, extension_id: str, permissions: Collection[str]
+    ) -> list[StandingGrant]:
+        """Let an extension ask for what its manifest declares, and for nothing it no longer does.
+
+        Raises `ParseError` for a permission that is not known.
+        """
+        grants = manifest_grants(extension_id, permissions)
+        await self._books.grants.sync_configured(grants, origin=f"manifest:{extension_id}")
+        return grants
+
+    def grants(self) -> list[GrantEntry]:
+        """What was granted and still holds, standing and handed out, oldest first."""
+        entries: list[GrantEntry] = []
+        cursor: str | None = None
+        while True:
+            page = self._books.grants.entries(cursor=cursor)
+            entries.extend(page.entries)
+            cursor = page.next_cursor
+            if cursor is None:
+                return entries[::-1]
+
+    def grant(self, grant_id: str) -> GrantEntry | None:
+        return self._books.grants.find(grant_id)
+
+    async def revoke(
+        self, grant_id: str, *, by: Subject, front: str = "python", reason: str = ""
+    ) -> int:
+        """End a grant and all that descends from it, in every process; returns how many ended."""
+        return await self._books.grants.revoke(grant_id, by=str(by), front=front, reason=reason)
+
+    def explain(self, subject: Subject | str, root: str, operation: str, path: str) -> Explanation:
+        """Which rule decides, and which others would have matched."""
+        who = parse_subject(subject) if isinstance(subject, str) else subject
+        known = self.root(root)
+        if operation not in OPERATIONS:
+            raise ParseError(f"there is no operation {operation!r}")
+        place = parse(path, known.mount_point).path
+        candidates = self._candidates(who, known)
+        return self.policy.explain(
+            who, known, OPERATIONS[operation], place,
+            held=candidates[0].access if candidates else frozenset(),
+            explicit=bool(candidates) and candidates[0].explicit,
+        )  # fmt: skip
+
+    # --- what scopes are lent ---------------------------------------------------------------
+
+    async def delegate(self, parent: Grant, asked: Delegation, front: str) -> Lent:
+        """A narrower grant, from the holder of another. Called through `Scope.delegate`."""
+        self._refuse_closed()
+        try:
+            grant = self._delegated(parent, asked)
+            grant = await self._books.grants.hand_out(grant, front=front, by=str(parent.subject))
+        except BailiwickError as error:
+            await self._note(
+                parent.subject, "delegate", root=str(parent.root), front=front,
+                reason=shown(asked.reason), error=error, details={"to": shown(str(asked.subject))},
+            )  # fmt: skip
+            raise
+        return await self._lend(grant, Caller(front=front))
+
+    def _delegated(self, parent: Grant, asked: Delegation) -> Grant:
+        asked.refuse_wider(parent)
+        root = parent.root
+        asked_path = parse(asked.path, root.mount_point, root.names).path
+        return narrowed(
+            parent, id=new_id(), subject=asked.subject, access=asked.access,
+            # The top is as much of it as the parent has, which may be less.
+            path=None if asked_path.is_root else asked_path.beneath(parent.base),
+            rebase=asked.rebase,
+            narrowing=Narrowing(allowed=asked.allowed, denied=asked.denied),
+            expires_at=self._expiry(asked.expires_in), reason=asked.reason,
+        )  # fmt: skip
+
+    async def create_temp(self, parent: Grant, seconds: float | None, front: str) -> Lent:
+        """A private root. Called through `Scope.create_temp`."""
+        if "write" not in parent.access:
+            raise MissingAccess(
+                "the grant does not hold: write", hint="a temporary root is written"
+            )
+        return await self._make_temp(
+            parent.subject, parent.reason, parent.id, seconds, front, parent.limits
+        )
+
+    async def request_temp(
+        self, subject: Subject, reason: str, *, seconds: float | None = None, front: str = "python"
+    ) -> Scope:
+        """A private root for a subject that need not have another one."""
+        return Scope(await self._make_temp(subject, reason, None, seconds, front))
+
+    async def _make_temp(
+        self,
+        subject: Subject,
+        reason: str,
+        parent: str | None,
+        seconds: float | None,
+        front: str,
+        limits: Limits | None = None,
+    ) -> Lent:
+        self._refuse_closed()
+        check_subject(subject)
+        check_reason(reason)
+        longest = (limits or Limits()).temp_seconds_max
+        seconds = longest if seconds is None else seconds
+        ends = self._expiry(seconds)
+        if seconds > longest:
+            raise ParseError(f"a temporary root lives at most {longest:g} seconds")
+        plan = await self._services.plan_temp(new_id(), subject, seconds)
+        opened = await plan.open()
+        grant = Grant(
+            id=new_id(), subject=subject, root=plan.root, reason=reason,
+            parent=parent, explicit=True, limits=limits or plan.limits, expires_at=ends,
+        )  # fmt: skip
+        try:
+            grant = await self._books.grants.hand_out(grant, front=front)
+        except BaseException:
+            await opened.close()
+            raise
+        name = str(plan.root)
+        self._temps[name] = opened
+
+        async def close() -> None:
+            if self._temps.pop(name, None) is not None:
+                await opened.close()
+                await self._release(grant.id)
+
+        lent = self._lent(opened, grant, Caller(front=front), closing=close)
+        return msgspec.structs.replace(lent, owns_root=True)
+
+    async def _lend(self, grant: Grant, caller: Caller) -> Lent:
+        name = str(grant.root)
+        try:
+            opened = self._temps.get(name) or await self._open(name)
+        except BaseException:
+            await to_the_end(self._release(grant.id))
+            raise
+        return self._lent(opened, grant, caller, closing=partial(self._release, grant.id))
+
+    async def _release(self, grant_id: str) -> None:
+        """A closed scope has no more use for its grant, unless it was passed on."""
+        if not self._closed:
+            await self._books.grants.release(grant_id)
+
+    def _lent(
+        self,
+        opened: OpenedRoot,
+        grant: Grant,
+        caller: Caller,
+        closing: Callable[[], Awaitable[None]] | None = None,
+    ) -> Lent:
+        return Lent(
+            pipeline=opened.pipeline_for(grant), grant=grant, ignores=opened.ignores,
+            caller=caller, delegates=self, copy_in=opened.copy_in, closing=closing,
+        )  # fmt: skip
+
+    # --- closing -----------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Close every root, waiting for work under way, and let go of the state."""
+        if self._closed:
+            return
+        self._closed = True
+        self._housekeeping.cancel()
+        await asyncio.wait((self._housekeeping,))
+        try:
+            while self._temps:
+                await _close_root(self._temps.popitem()[1])
+            for opening in list(self._opened.values()):
+                await asyncio.wait((opening,))
+                if not opening.cancelled() and opening.exception() is None:
+                    await _close_root(opening.result())
+        finally:
+            await self._services.close()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise Closed("this authority is closed")
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            try:
+                await self._services.keep_house()
+            except Exception as error:
+                _log.warning("housekeeping failed", exc_info=error)
+
+    # --- deciding who may ask for what ---------------------------------------------------------
+
+    def _plan(self, name: str) -> RootPlan:
+        parse_root_name(name)
+        plan = self._plans.get(name)
+        if plan is None:
+            raise RootNotFound(f"there is no root {name!r}")
+        return plan
+
+    async def _open(self, name: str) -> OpenedRoot:
+        """Open a root for the first who asks; others wait for the same opening."""
+        opening = self._opened.get(name)
+        if opening is None:
+            opening = asyncio.ensure_future(_opened(self._plan(name)))
+            self._opened[name] = opening
+        try:
+            return await asyncio.shield(opening)
+        except BaseException:
+            if opening.done() and (opening.cancelled() or opening.exception() is not None):
+                self._opened.pop(name, None)
+            raise
+
+    def _grant_for(
+        self,
+        subject: Subject,
+        root_name: str,
+        access: frozenset[Access],
+        reason: str,
+        path: str,
+        narrowing: Narrowing | None,
+        expires_in: float | None,
+    ) -> Grant:
+        plan = self._plan(root_name)
+        root = self.root(root_name)
+        place = parse(path, root.mount_point, root.names).path
+        candidates = self._candidates(subject, root)
+        standing = _covering(candidates, access, place)
+        whole = Grant(
+            id=standing.id, subject=subject, root=root, access=standing.access, path=standing.path,
+            allowed=(standing.allowed,) if standing.allowed else (), denied=standing.denied,
+            expires_at=standing.expires_at, explicit=standing.explicit,
+            limits=plan.limits,
+        )  # fmt: skip
+        grant = narrowed(
+            whole, id=new_id(), subject=subject, access=access,
+            path=None if place.is_root else place, narrowing=narrowing,
+            expires_at=self._expiry(expires_in), reason=reason, source=standing.source,
+        )  # fmt: skip
+        return grant if standing is not _THE_HOST else msgspec.structs.replace(grant, parent=None)
+
+    def _candidates(self, subject: Subject, root: Root) -> list[StandingGrant]:
+        """What stands for a subject on a root, what names both before what is a pattern. The host
+        itself and the person at it need no grant to ask; what they may do is for policy to say."""
+        found = [each for each in self._books.grants.standing() if each.is_for(subject, root)]
+        found.sort(key=lambda each: not each.explicit)
+        if isinstance(subject, (Core, User)):
+            found.append(_THE_HOST)
+        return found
+
+    def _expiry(self, expires_in: float | None) -> float | None:
+        if expires_in is None:
+            return None
+        if not isinstance(expires_in, (int, float)) or not 0 < expires_in <= _SECONDS_MAX:
+            raise ParseError("expires_in is a number of seconds, more than none")
+        return self._services.machine.time_ns() / 1e9 + expires_in
+
+    async def _note(
+        self,
+        subject: Subject,
+        act: Any,
+        *,
+        root: str,
+        front: str = "python",
+        reason: str = "",
+        error: BailiwickError | None = None,
+        details: dict[str, str] | None = None,
+    ) -> None:
+        await self._books.ledger.append_authority(
+            AuthorityRecord(
+                time_ns=self._services.machine.time_ns(),
+                request_id=self._services.machine.new_request_id(), subject=str(subject), act=act,
+                root=root, outcome="success" if error is None else "denied",
+                error_kind=None if error is None else error.kind, reason=reason, front=front,
+                details=details or {},
+            )
+        )  # fmt: skip
+
+
+class SubjectRoots:
+    """The roots of one subject, by what they are for."""
+
+    def __init__(self, authority: Authority, subject: Subject) -> None:
+        self._authority = authority
+        self._subject = subject
+
+    async def workspace(
+        self, access: Collection[Access], reason: str, *, id: str | None = None
+    ) -> Scope:
+        """The workspace; by ``id`` where there are several."""
+        name = f"workspace:{id}" if id is not None else self._only("workspace")
+        return await self._authority.request_root(self._subject, name, access, reason)
+
+    async def extension_storage(self, access: Collection[Access], reason: str) -> Scope:
+        """The private files of the extension that asks."""
+        if not isinstance(self._subject, Extension):
+            raise MissingAccess("only an extension has storage of its own")
+        name = f"extension-storage:{self._subject.extension_id}"
+        return await self._authority.request_root(self._subject, name, access, reason)
+
+    async def temp(self, reason: str, *, seconds: float | None = None) -> Scope:
+        """A private root, removed when it is closed, when its time is up, or with the process."""
+        return await self._authority.request_temp(self._subject, reason, seconds=seconds)
+
+    def _only(self, kind: str) -> str:
+        names = [str(root) for root in self._authority.roots() if root.kind == kind]
+        if len(names) != 1:
+            raise RootNotFound(
+                f"there is no {kind}" if not names else f"there are {len(names)} {kind}s",
+                hint=None if not names else "say which, by its id",
+            )
+        return names[0]
+
+
+def manifest_grants(extension_id: str, permissions: Collection[str]) -> list[StandingGrant]:
+    """What the permissions of an extension's manifest let it ask for."""
+    subject = str(Extension(extension_id))
+    parse_subject(subject)
+    return [
+        StandingGrant(
+            id=f"manifest:{extension_id}:{kind}", subject=subject, access=access,
+            root=f"{kind}:{extension_id if kind == 'extension-storage' else '*'}",
+            reason="declared in the manifest", source="manifest",
+        )
+        for kind, access in parse_permissions(permissions).items()
+    ]  # fmt: skip
+
+
+def _covering(
+    candidates: list[StandingGrant], access: frozenset[Access], place: ScopedPath
+) -> StandingGrant:
+    """The first standing grant that holds all that is asked."""
+    for each in candidates:
+        if access <= each.access and (place.is_root or place.lies_in(each.path)):
+            return each
+    held: frozenset[Access] = frozenset().union(*(each.access for each in candidates))
+    missing = ", ".join(sorted(access - held))
+    if missing:
+        raise MissingAccess(f"nobody granted this subject: {missing}", hint="ask for less")
+    raise MissingAccess("no single grant holds all of this", hint="ask for less at a time")
+
+
+async def _close_root(opened: OpenedRoot) -> None:
+    """What one root has to say against being closed must not keep the others open."""
+    try:
+        await opened.close()
+    except Exception as error:
+        _log.warning("a root could not be closed properly", exc_info=error)
+
+
+async def _opened(plan: RootPlan) -> OpenedRoot:
+    return await plan.open()

@@ -1,0 +1,215 @@
+"""A configuration as it lies on the host: its text, its state, what it lists, and what it serves.
+
+A configuration is known by its absolute path. Two of them have two states unless they name one
+together, and there neither ends what the other lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from bailiwick.authority import manifest_grants
+from bailiwick.build.stores import default_state_dir
+from bailiwick.config.loading import load
+from bailiwick.config.roots import LIMITS_ELSEWHERE
+from bailiwick.config.values import Config, GrantConfig
+from bailiwick.errors import ParseError, PathNotFound, from_os_error
+from bailiwick.grant import StandingGrant
+from bailiwick.model import Limits
+from bailiwick.state.grants import GrantBook
+
+_log = logging.getLogger("bailiwick.authority")
+
+CONFIG_NAME = "bailiwick.toml"
+"""What a configuration is called: the shipped rules protect a file of this name."""
+
+_ORIGIN = "configuration:"
+"""Before the path of a configuration, in what the book of grants knows it by."""
+
+_NAME_CHARACTERS_MAX = 40
+
+
+class Source(NamedTuple):
+    """A configuration, the file it was read from (None: none), and where relative paths start."""
+
+    config: Config
+    file: str | None
+    base: str
+
+    @property
+    def origin(self) -> str:
+        return _ORIGIN + (self.file or "none")
+
+
+def read_source(path: str | None) -> Source:
+    """Read a configuration. Without a path it is empty."""
+    if path is None:
+        return Source(load("", source="no configuration"), None, os.getcwd())
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ParseError(f"{path}: a configuration is UTF-8 text") from None
+    except FileNotFoundError:
+        raise PathNotFound(f"there is no configuration {path}") from None
+    except OSError as error:
+        raise from_os_error(error) from None
+    base = os.path.dirname(os.path.abspath(path))
+    return Source(load(text, source=path), os.path.realpath(path), base)
+
+
+# --- state -----------------------------------------------------------------------------------
+
+
+def state_directory(source: Source, given: str | None) -> str | None:
+    """Where the state lies; None: in memory."""
+    state = source.config.state
+    if given is not None:
+        return given
+    if state.memory or source.file is None:
+        return None
+    if state.path is not None:
+        return below(source.base, state.path)
+    return os.path.join(default_state_dir(), "authority", own_name(source.file))
+
+
+def own_name(file: str) -> str:
+    """A name for the state of one configuration: the directory it lies in, for people, and a hash
+    of the whole path, for which there is no other."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(os.path.dirname(file)))
+    known = hashlib.sha256(os.fsencode(file)).hexdigest()[:12]
+    return f"{readable[:_NAME_CHARACTERS_MAX].strip('.-') or 'root'}-{known}"
+
+
+# --- grants ----------------------------------------------------------------------------------
+
+
+def listed_grants(source: Source, now: float) -> list[StandingGrant]:
+    """What a configuration grants. An entry is known by what it says, not by where it stands: what
+    was revoked or used up stays so when other lines change."""
+    listed: list[StandingGrant] = []
+    seen = Counter[str]()
+    for each in source.config.grants:
+        name = each.id or _content_id(each, source.origin)
+        seen[name] += 1
+        listed.append(_standing(each, name if seen[name] == 1 else f"{name}.{seen[name]}", now))
+    for extension in source.config.extensions:
+        for grant in manifest_grants(extension.id, extension.permissions):
+            own_id = f"{grant.id}:{_short(source.origin)}"
+            listed.append(msgspec.structs.replace(grant, id=own_id))
+    return listed
+
+
+def _content_id(grant: GrantConfig, origin: str) -> str:
+    said = (
+        origin, grant.subject, grant.root, sorted(grant.access), str(grant.path), grant.allowed,
+        grant.denied, grant.reason, grant.quota, grant.expires_in_s,
+    )  # fmt: skip
+    return f"grant:{_short(msgspec.json.encode(said).decode())}"
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _standing(config: GrantConfig, grant_id: str, now: float) -> StandingGrant:
+    lasts = config.expires_in_s
+    return StandingGrant(
+        id=grant_id, subject=config.subject, root=config.root, access=config.access,
+        path=config.path, allowed=config.allowed, denied=config.denied, reason=config.reason,
+        expires_at=None if lasts is None else now + lasts, expires_in=lasts, quota=config.quota,
+    )  # fmt: skip
+
+
+async def synchronise(book: GrantBook, source: Source, listed: list[StandingGrant]) -> None:
+    """Let exactly what the configuration grants stand, and nothing of one that is gone."""
+    for origin in filter(_is_gone, book.origins()):
+        _log.warning("a configuration is gone: its grants end", extra={"origin": origin})
+        await book.sync_configured([], origin=origin)
+    done = await book.sync_configured(listed, origin=source.origin)
+    for grant_id in done.revoked:
+        _log.warning("a configured grant stays revoked", extra={"grant_id": grant_id})
+
+
+def _is_gone(origin: str) -> bool:
+    """Whether an origin is a configuration that nobody will change any more. Else what it granted
+    would stand for ever, where it was moved together with its state."""
+    file = origin.removeprefix(_ORIGIN)
+    return origin.startswith(_ORIGIN) and os.path.isabs(file) and not os.path.lexists(file)
+
+
+# --- places ----------------------------------------------------------------------------------
+
+
+class Places:
+    """Which directories of the host are served, so that none is reached by two names.
+
+    Whoever may read a tree reads all that lies in it. A root within another, the state of the
+    authority or its configuration would be reached past the rules that are theirs.
+    """
+
+    def __init__(self, state: str, file: str | None) -> None:
+        self._state = os.path.realpath(state)
+        self._file = file
+        self._roots: dict[str, str] = {}
+
+    def take(self, name: str, directory: str, copy_in: Iterable[str] = ()) -> None:
+        """Keep a directory for a root. Raises `ParseError` where it is, or holds, another's."""
+        place = os.path.realpath(directory)
+        for other, taken in self._roots.items():
+            if other != name and (_within(place, taken) or _within(taken, place)):
+                raise ParseError(
+                    f"the roots {name} and {other} overlap: one directory lies in the other",
+                    hint="give each a directory of its own",
+                )
+        if _within(place, self._state) or _within(self._state, place):
+            raise ParseError(
+                f"the root {name} and the state of the authority lie in each other",
+                hint="keep the state elsewhere: [state] path, or leave it out",
+            )
+        for source in copy_in:
+            if _within(self._state, os.path.realpath(os.path.expanduser(source))):
+                raise ParseError(f"what {name} may copy in holds the state of the authority")
+        file = self._file
+        if file is not None and _within(file, place) and os.path.basename(file) != CONFIG_NAME:
+            raise ParseError(
+                f"the configuration lies in the root {name}",
+                hint=f"call it {CONFIG_NAME}, which the shipped rules protect, or move it",
+            )
+        self._roots[name] = place
+
+
+def places_of(source: Source, state: str | None) -> Places:
+    """The places of a configuration, looked at before anything is made: a state that is refused
+    must not lie in a root already."""
+    places = Places(state or default_state_dir(), source.file)
+    for root in source.config.roots:
+        if root.path is not None:
+            copy_in = [below(source.base, each) for each in root.copy_in]
+            places.take(root.name, below(source.base, root.path), copy_in)
+    return places
+
+
+def below(base: str, path: str) -> str:
+    """A path of the host as a configuration means it."""
+    return os.path.join(base, os.path.expanduser(path))
+
+
+def _within(place: str, directory: str) -> bool:
+    return place == directory or place.startswith(directory.rstrip("/") + "/")
+
+
+def refuse_elsewhere(limits: Limits) -> None:
+    """Refuse limits that a root of an authority does not have by itself."""
+    usual = Limits()
+    for name, where in LIMITS_ELSEWHERE.items():
+        if getattr(limits, name) != getattr(usual, name):
+            raise ParseError(f"{name!r} is no limit of a root of an authority", hint=where)

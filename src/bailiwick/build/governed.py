@@ -1,0 +1,415 @@
+"""Composing an authority: its state, its rules, its roots."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from bailiwick.audit import LedgerRecord
+from bailiwick.authority import Authority as CoreAuthority
+from bailiwick.authority import (
+    Books,
+    OpenedRoot,
+    RootPlan,
+    Services,
+)
+from bailiwick.build.configured import (
+    Places,
+    Source,
+    below,
+    listed_grants,
+    places_of,
+    read_source,
+    refuse_elsewhere,
+    state_directory,
+    synchronise,
+)
+from bailiwick.build.opening import open_sources
+from bailiwick.build.options import (
+    Options,
+    host_directory,
+    place_text,
+    read_options,
+    refuse_disk_options,
+)
+from bailiwick.build.own import own_machine
+from bailiwick.build.stores import (
+    default_state_dir,
+    disk_store,
+    memory_store,
+    temp_roots,
+    temp_store,
+)
+from bailiwick.call import Machine
+from bailiwick.config.unbuilt import refuse_unbuilt
+from bailiwick.config.values import RootConfig
+from bailiwick.errors import ParseError, Unsupported
+from bailiwick.grant import Grant, Quota, Root, Subject, parse_root_name
+from bailiwick.hook import Hooks
+from bailiwick.model import Change, Limits
+from bailiwick.operations import ALL_ACCESS
+from bailiwick.paths import ScopedPath
+from bailiwick.pipeline import Pipeline
+from bailiwick.policies.rules import RulePolicy
+from bailiwick.state import approvals, grants, questions, rules, trust, usage
+from bailiwick.state.chain import LEDGER
+from bailiwick.state.database import Database
+from bailiwick.state.feed import FEED, DurableFeed
+from bailiwick.state.ledger import DurableLedger, ledger_key
+from bailiwick.state.standing import StateStanding
+from bailiwick.store import Narrows, Store, Watches
+from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES, Ignores
+from bailiwick.verbs.measuring import measure
+
+PARTS = (
+    LEDGER, FEED, grants.PART, trust.PART, rules.PART, questions.PART, usage.PART,
+)  # fmt: skip
+
+
+class Authority(CoreAuthority):
+    """Roots, grants and policy of one host, and the only way to a scope on them."""
+
+    synchronised = True
+    """Whether what the configuration grants is what stands: not always where it was only looked
+    at."""
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | os.PathLike[str],
+        state_dir: str | None = None,
+        *,
+        synchronise: bool = True,
+    ) -> AuthorityOpening:
+        """The authority that a ``bailiwick.toml`` describes, to be opened by ``async with``.
+
+        What the file grants stands from then on, and what it does not grant any more ends. With
+        ``synchronise=False`` the grants are left as they are: for looking at them.
+        """
+        return AuthorityOpening(path, state_dir, synchronise)
+
+    @classmethod
+    def open(cls, *, state_dir: str | None = None) -> AuthorityOpening:
+        """An authority without a configuration, whose roots are added by `add_root`. Without a
+        ``state_dir`` what it remembers is gone with the process."""
+        return AuthorityOpening(None, state_dir, True)
+
+
+class AuthorityOpening:
+    """An authority about to be opened: ``async with bailiwick.Authority.from_config(…) as a``."""
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None, state_dir: str | None, synchronise: bool
+    ) -> None:
+        self._path = None if path is None else os.fspath(path)
+        self._state_dir = state_dir
+        self._synchronise = synchronise
+        self._authority: Authority | None = None
+
+    async def __aenter__(self) -> Authority:
+        source = read_source(self._path)
+        refuse_unbuilt(source.config)
+        directory = state_directory(source, self._state_dir)
+        self._authority = await _compose(source, directory, self._synchronise)
+        return self._authority
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._authority is not None:
+            await self._authority.aclose()
+
+
+async def _compose(source: Source, directory: str | None, synchronising: bool) -> Authority:
+    machine, places = own_machine(), places_of(source, directory)
+    database = await asyncio.to_thread(
+        Database.open, directory, PARTS, durability=source.config.state.durability
+    )
+    try:
+        return await _compose_on(database, source, machine, places, synchronising)
+    except BaseException:
+        await database.aclose()
+        raise
+
+
+async def _compose_on(
+    database: Database, source: Source, machine: Machine, places: Places, synchronising: bool
+) -> Authority:
+    config = source.config
+    key = await asyncio.to_thread(ledger_key, database)
+    ledger = await asyncio.to_thread(
+        lambda: DurableLedger.open(database, key, clock=machine.time_ns, paths=config.audit.paths)
+    )
+    chain, time_ns = ledger.chain_in, machine.time_ns
+    rule_book = rules.RuleBook(database, chain, time_ns=time_ns)
+    books = Books(
+        ledger=ledger,
+        grants=grants.GrantBook(database, chain, time_ns=time_ns),
+        trust=trust.TrustBook(database, chain, time_ns=time_ns),
+        rules=rule_book,
+        approvals=approvals.ApprovalDesk(
+            database, chain, rule_book, time_ns=time_ns, surface=config.ask.surface,
+            seconds=config.ask.timeout_s,
+        ),
+    )  # fmt: skip
+    policy = RulePolicy(config.rules, off=config.off, remembered=rule_book.rules)
+    joiner = _Joiner(database, books, policy, machine, source, places)
+    # Before anything is granted: what cannot be served is refused as a whole.
+    plans = [joiner.plan_configured(root) for root in config.roots]
+    listed = listed_grants(source, machine.time_ns() / 1e9)
+    if synchronising:
+        await synchronise(books.grants, source, listed)
+    authority = Authority(books, policy, joiner.services())
+    authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
+    joiner.authority = authority
+    for plan in plans:
+        authority.register(plan)
+    return authority
+
+
+class _Joiner:
+    """Joins stores, state and rules to the roots of one authority."""
+
+    def __init__(
+        self,
+        database: Database,
+        books: Books,
+        policy: RulePolicy,
+        machine: Machine,
+        source: Source,
+        places: Places,
+    ) -> None:
+        self._database = database
+        self._books = books
+        self._policy = policy
+        self._machine = machine
+        self._config = source.config
+        self._base = source.base
+        self._state = database.directory or default_state_dir()
+        self._places = places
+        self._stores: dict[str, Store] = {}
+        self._temps = temp_roots(self._state)
+        self._standing = StateStanding(
+            database, books.grants, books.trust, time_ns=machine.time_ns,
+            monotonic_ns=machine.monotonic_ns,
+        )  # fmt: skip
+        self._meter = usage.UsageMeter(database, books.grants, self._measure)
+        self.hooks = Hooks(seconds_max=Limits().hook_seconds_max)
+        if source.config.audit.otel:
+            from bailiwick.hooks.tracing import Tracing
+
+            self.hooks.register(Tracing())
+        self.authority: Authority | None = None
+
+    def services(self) -> Services:
+        return Services(
+            machine=self._machine, hooks=self.hooks, plan_root=self.plan_given,
+            plan_temp=self.plan_temp, keep_house=self.keep_house, close=self.close,
+        )  # fmt: skip
+
+    # --- planning ----------------------------------------------------------------------------
+
+    def plan_configured(self, config: RootConfig) -> RootPlan:
+        """A root as the configuration describes it."""
+        if config.volume is not None:
+            raise Unsupported("volumes are not built yet")
+        options = Options(
+            trusted=config.trusted, mount_point=config.mount_point, names=config.names,
+            limits=config.limits, symlinks=config.symlinks, hardlinks=config.hardlinks,
+            cross_mounts=config.cross_mounts, containment=config.containment,
+            durability=config.durability, new_file_mode=config.new_file_mode,
+            copy_in=tuple(self._below_base(each) for each in config.copy_in),
+            ignore_files=IGNORE_FILE_NAMES if config.ignore_files is None else config.ignore_files,
+        )  # fmt: skip
+        place = "memory:" if config.memory else self._below_base(config.path or ".")
+        return self._plan(
+            config.name, place, options, labels=config.labels, display_name=config.display_name,
+            quota=config.quota,
+        )  # fmt: skip
+
+    def plan_given(self, name: str, place: str, given: dict[str, Any]) -> RootPlan:
+        """A root as a program describes it."""
+        own = {key: given.pop(key) for key in ("labels", "display_name", "quota") if key in given}
+        kind, _ = parse_root_name(name)
+        place = place_text(place)
+        defaults: dict[str, Any] = {"trusted": False}
+        if kind != "workspace":
+            defaults["symlinks"] = "reject"
+            if place != "memory:":
+                defaults["hardlinks"] = "reject"
+        options = read_options({**defaults, **given})
+        if options.state_dir is not None:
+            raise Unsupported("the state of a root lies with its authority's")
+        if options.access != ALL_ACCESS:
+            raise Unsupported("what a root lets do is said by grants and rules")
+        if place == "memory:":
+            refuse_disk_options(options)
+        return self._plan(name, place, options, **own)
+
+    def _plan(
+        self,
+        name: str,
+        place: str,
+        options: Options,
+        *,
+        labels: dict[str, str] | None = None,
+        display_name: str | None = None,
+        quota: Quota | None = None,
+    ) -> RootPlan:
+        kind, root_id = parse_root_name(name)
+        in_memory = place == "memory:"
+        directory = None if in_memory else host_directory(place)
+        refuse_elsewhere(options.limits)
+        if kind == "secret" and options.new_file_mode != "private":
+            raise ParseError("new files of a root of kind 'secret' are always private")
+        root = Root(
+            kind=kind, id=root_id, mount_point=options.mount_point or directory or "/",
+            trusted=options.trusted, names=options.names, display_name=display_name,
+            labels=labels or {}, quota=quota,
+        )  # fmt: skip
+        try:
+            msgspec.convert(msgspec.to_builtins(root), Root)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ParseError(f"an option is wrong: {error}") from None
+        if directory is not None:
+            self._places.take(name, directory, options.copy_in)
+        options = msgspec.structs.replace(options, state_dir=None if in_memory else self._state)
+
+        async def open_root() -> OpenedRoot:
+            if directory is None:
+                return await self._join(root, memory_store(options), options)
+            store = await asyncio.to_thread(disk_store, directory, options)
+            return await self._join(root, store, options)
+
+        return RootPlan(root=root, host_path=directory, limits=options.limits, open=open_root)
+
+    async def plan_temp(self, name: str, owner: Subject, seconds: float | None) -> RootPlan:
+        """A private directory that is gone when its scope is closed."""
+        limits = Limits()
+        await asyncio.to_thread(self._temps.sweep)
+        place = await asyncio.to_thread(self._temps.create, seconds or limits.temp_seconds_max)
+        root = Root(kind="temp", id=name, trusted=True, owner=str(owner))
+        options = Options(limits=limits)
+
+        async def open_root() -> OpenedRoot:
+            opened = await self._join(root, temp_store(place, self._state, limits), options)
+
+            async def close() -> None:
+                await opened.close()
+                await asyncio.to_thread(place.close)
+                await self._meter.forget(str(root))
+
+            return msgspec.structs.replace(opened, close=close)
+
+        return RootPlan(root=root, host_path=place.path, limits=limits, open=open_root)
+
+    def _below_base(self, path: str) -> str:
+        return below(self._base, path)
+
+    # --- joining -----------------------------------------------------------------------------
+
+    async def _join(self, root: Root, store: Store, options: Options) -> OpenedRoot:
+        name, ledger = str(root), self._books.ledger
+        try:
+            sources = await open_sources(options)
+        except BaseException:
+            await store.aclose()
+            raise
+        feed = await DurableFeed.open(
+            self._database, name, limits=options.limits, announced=ledger.in_flight,
+            source=store if isinstance(store, Watches) else None,
+        )  # fmt: skip
+        self._tell_interrupted(feed, name, self._books.ledger.interrupted)
+        ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
+        views = _Views(self, store, feed)
+        self._stores[name] = store
+
+        async def close() -> None:
+            self._stores.pop(name, None)
+            feed.close()
+            await views.aclose()
+            for scope in sources:
+                await scope.aclose()
+
+        return OpenedRoot(
+            pipeline_for=views.pipeline_for, ignores=ignores, copy_in=sources, close=close
+        )
+
+    def _tell_interrupted(
+        self, feed: DurableFeed, root: str, interrupted: Sequence[LedgerRecord]
+    ) -> None:
+        """What a process had begun to change when it died may have been changed or not."""
+        for record in interrupted:
+            if record.root != root or record.path is None or self._config.audit.paths != "raw":
+                continue
+            for path in filter(None, (record.path, record.destination)):
+                feed.publish(
+                    [
+                        Change(
+                            kind="rescan", path=ScopedPath(path), type="other",
+                            subject=record.subject, request_id=record.request_id,
+                        )
+                    ]
+                )  # fmt: skip
+
+    def pipeline(self, store: Store, feed: DurableFeed) -> Pipeline:
+        ledger = self._books.ledger.for_root(feed.keep_changes, feed.changes_kept)
+        return Pipeline(
+            store=store, standing=self._standing, policy=self._policy, hooks=self.hooks,
+            ledger=ledger, changes=feed, machine=self._machine, approvals=self._books.approvals,
+            meter=self._meter,
+        )  # fmt: skip
+
+    async def _measure(self, root: Root) -> tuple[int, int]:
+        return await measure(self._stores[str(root)])
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    async def keep_house(self) -> None:
+        """Clear away what is over."""
+        await asyncio.to_thread(self._temps.sweep)
+        await asyncio.to_thread(self._books.ledger.recover)
+        await self._books.grants.prune()
+        await self._books.approvals.prune()
+        await self._meter.prune()
+        await self._meter.remeasure_all()
+        if self._config.audit.retention_days is not None:
+            await self._books.ledger.retain(self._config.audit.retention_days)
+
+    async def close(self) -> None:
+        await self._books.ledger.aclose()
+        await self._database.aclose()
+
+
+class _Views:
+    """The pipelines of one root: one for each way in which grants see its links."""
+
+    def __init__(self, joiner: _Joiner, store: Store, feed: DurableFeed) -> None:
+        self._joiner = joiner
+        self._store = store
+        self._feed = feed
+        self._pipelines = {(None, None): joiner.pipeline(store, feed)}
+
+    def pipeline_for(self, grant: Grant) -> Pipeline:
+        view: tuple[Any, Any] = grant.symlinks, grant.hardlinks
+        pipeline = self._pipelines.get(view)
+        if pipeline is None:
+            if not isinstance(self._store, Narrows):
+                raise Unsupported("this root cannot be seen more strictly than it is")
+            store = self._store.narrowed(symlinks=grant.symlinks, hardlinks=grant.hardlinks)
+            pipeline = self._pipelines[view] = self._joiner.pipeline(store, self._feed)
+        return pipeline
+
+    async def aclose(self) -> None:
+        for pipeline in self._pipelines.values():
+            await pipeline.drain()
+        for pipeline in reversed(self._pipelines.values()):
+            await pipeline.aclose()

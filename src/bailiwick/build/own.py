@@ -1,0 +1,238 @@
+"""Joining the parts of a place that someone opened for themselves.
+
+The grant alone decides what its owner may do. What they delegate to an agent is held to the shipped
+rules, as it would be under an authority.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import Sequence
+
+from bailiwick.approvals import (
+    ALLOWING,
+    Answer,
+    Approval,
+    Asker,
+    Question,
+    RememberedRule,
+    Verdict,
+)
+from bailiwick.audit import AuditRing, Ledger
+from bailiwick.build.options import Options
+from bailiwick.build.stores import default_state_dir, temp_roots, temp_store
+from bailiwick.call import Caller, Machine
+from bailiwick.errors import ApprovalDenied, ParseError
+from bailiwick.events import MemoryFeed
+from bailiwick.grant import Core, Grant, Narrowing, Root, Subject, User, narrowed
+from bailiwick.hook import Hooks
+from bailiwick.paths import parse
+from bailiwick.pipeline import Pipeline
+from bailiwick.policy import AllowAll, Policy
+from bailiwick.scope import Delegation, Lent, Scope
+from bailiwick.standing import OwnStanding
+from bailiwick.store import Store, Watches
+from bailiwick.verbs.ignoring import Ignores
+
+
+def join(
+    store: Store,
+    options: Options,
+    root_id: str,
+    mount_point: str,
+    copy_in: tuple[Scope, ...] = (),
+    *,
+    policy: Policy | None = None,
+    ledger: Ledger | None = None,
+) -> Scope:
+    """A scope with a full grant on a store."""
+    machine = own_machine()
+    root = Root(
+        kind="workspace",
+        id=root_id,
+        mount_point=options.mount_point or mount_point,
+        trusted=options.trusted,
+        names=options.names,
+    )
+    grant = Grant(
+        id=machine.new_request_id(),
+        subject=User("local"),
+        root=root,
+        access=options.access,
+        reason="opened by the local user",
+        explicit=True,
+        limits=options.limits,
+    )
+    feed = MemoryFeed(
+        limits=options.limits, time_ns=machine.time_ns, new_id=lambda: secrets.token_hex(8),
+        source=store if isinstance(store, Watches) else None,
+    )  # fmt: skip
+    pipeline = Pipeline(
+        store=store,
+        standing=OwnStanding(machine.time_ns),
+        policy=policy or AllowAll(),
+        hooks=Hooks(seconds_max=options.limits.hook_seconds_max),
+        ledger=ledger or AuditRing(options.limits.audit_ring_records, feed),
+        changes=feed,
+        machine=machine,
+    )
+    ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
+
+    delegates = OwnDelegates(pipeline, ignores, options)
+
+    async def close() -> None:
+        feed.close()
+        await delegates.drain()
+        await pipeline.aclose()
+        for scope in copy_in:
+            await scope.aclose()
+
+    return Scope(
+        Lent(
+            pipeline=pipeline, grant=grant, ignores=ignores, delegates=delegates, copy_in=copy_in,
+            closing=close, owns_root=True,
+        )
+    )  # fmt: skip
+
+
+class OwnDelegates:
+    """What the owner of a place passes on: to agents under the shipped rules."""
+
+    def __init__(self, pipeline: Pipeline, ignores: Ignores, options: Options) -> None:
+        self._pipeline = pipeline
+        self._ignores = ignores
+        self._options = options
+        self._ruled: Pipeline | None = None
+
+    async def delegate(self, parent: Grant, asked: Delegation, front: str) -> Lent:
+        self._pipeline.refuse_closed()
+        asked.refuse_wider(parent)
+        machine = self._pipeline.machine
+        asked_path = parse(asked.path, parent.root.mount_point, parent.root.names).path
+        # The top is as much of it as the parent has, which may be less.
+        place = None if asked_path.is_root else asked_path.beneath(parent.base)
+        ends = None if asked.expires_in is None else self._ends(asked.expires_in)
+        grant = narrowed(
+            parent, id=machine.new_request_id(), subject=asked.subject, access=asked.access,
+            path=place, rebase=asked.rebase, expires_at=ends, reason=asked.reason,
+            narrowing=Narrowing(allowed=asked.allowed, denied=asked.denied),
+        )  # fmt: skip
+        return Lent(
+            pipeline=self._pipeline_for(asked.subject), grant=grant, ignores=self._ignores,
+            caller=Caller(front=front), delegates=self,
+        )  # fmt: skip
+
+    async def create_temp(self, parent: Grant, seconds: float | None, front: str) -> Lent:
+        self._pipeline.refuse_closed()
+        state = self._options.state_dir or default_state_dir()
+        limits = parent.limits
+        seconds = limits.temp_seconds_max if seconds is None else seconds
+        ends = self._ends(seconds)
+        if parent.expires_at is not None:
+            ends = min(ends, parent.expires_at)
+        roots = temp_roots(state)
+        await asyncio.to_thread(roots.sweep)
+        place = await asyncio.to_thread(roots.create, seconds)
+        scope = join(temp_store(place, state, limits), Options(limits=limits), place.name, "/")
+        root = Root(kind="temp", id=place.name, trusted=True, owner=str(parent.subject))
+        grant = Grant(
+            id=scope.grant.id, subject=parent.subject, root=root, reason=parent.reason,
+            explicit=True, parent=parent.id, expires_at=ends, limits=limits,
+        )  # fmt: skip
+        lent = scope._lent
+
+        async def close() -> None:
+            await scope.aclose()
+            await asyncio.to_thread(place.close)
+
+        return Lent(
+            pipeline=lent.pipeline, grant=grant, ignores=lent.ignores, delegates=lent.delegates,
+            caller=Caller(front=front), closing=close, owns_root=True,
+        )  # fmt: skip
+
+    def _ends(self, seconds: float) -> float:
+        if not isinstance(seconds, (int, float)) or not seconds > 0:
+            raise ParseError("a time is a number of seconds, more than none")
+        return self._pipeline.machine.time_ns() / 1e9 + seconds
+
+    def _pipeline_for(self, subject: Subject) -> Pipeline:
+        if isinstance(subject, (Core, User)):
+            return self._pipeline
+        if self._ruled is None:
+            from bailiwick.policies.rules import RulePolicy
+
+            own = self._pipeline
+            approvals = OwnApprovals(own.machine, self._options.limits.ask_seconds_max)
+            self._ruled = Pipeline(
+                store=own.store, standing=own.standing,
+                policy=RulePolicy(remembered=approvals.rules), hooks=own.hooks,
+                ledger=own.ledger, changes=own.changes, machine=own.machine, approvals=approvals,
+            )  # fmt: skip
+        return self._ruled
+
+    async def drain(self) -> None:
+        """Refuse what agents ask for from now on, and wait for what is under way."""
+        if self._ruled is not None:
+            await self._ruled.drain()
+
+
+class OwnApprovals:
+    """Puts questions to whoever the front can ask, and remembers answers as long as the place is
+    open. There is nowhere else to ask: without an asker the rule's default holds at once."""
+
+    def __init__(self, machine: Machine, seconds: float) -> None:
+        self._machine = machine
+        self._seconds = seconds
+        self._rules: tuple[RememberedRule, ...] = ()
+
+    def rules(self) -> Sequence[RememberedRule]:
+        """What was answered for more than once."""
+        return self._rules
+
+    def interactive(self, front: str) -> bool:
+        return False
+
+    async def ask(
+        self, question: Question, *, asker: Asker | None, wait_s: float | None
+    ) -> Verdict:
+        now = self._machine.time_ns()
+        approval = Approval(
+            id=self._machine.new_request_id(), question=question, state="pending", asked_ns=now,
+            expires_ns=now + int(self._seconds * 1e9),
+        )  # fmt: skip
+        answer: Answer | None = None
+        if asker is not None:
+            try:
+                async with asyncio.timeout(min(self._seconds, wait_s or self._seconds)):
+                    answer = await asker(approval)
+            except TimeoutError:
+                answer = None
+        if answer is None:
+            return Verdict(
+                allowed=question.default == "allow", approval_id=approval.id, by="default"
+            )
+        from bailiwick.state.questions import rule_of
+
+        rule = rule_of(approval, answer, f"user:{question.front}", self._machine.time_ns())
+        if rule is not None:
+            self._rules = (rule, *self._rules)
+        return Verdict(
+            allowed=answer in ALLOWING, approval_id=approval.id, by=f"user:{question.front}"
+        )
+
+    async def redeem(self, approval_id: str, question: Question) -> Verdict:
+        raise ApprovalDenied("answers are not kept here", hint="ask again")
+
+
+def own_machine() -> Machine:
+    """Clocks and names of this process."""
+    prefix = secrets.token_hex(6) + "-"
+    count = itertools.count(1).__next__
+    return Machine(
+        time_ns=time.time_ns,
+        monotonic_ns=time.monotonic_ns,
+        new_request_id=lambda: prefix + str(count()),
+    )

@@ -1,0 +1,84 @@
+"""The stores behind places, and the state directory that some of them need."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from bailiwick.build.options import Options
+from bailiwick.errors import Unsupported
+from bailiwick.model import Limits
+from bailiwick.store import Store
+
+if TYPE_CHECKING:
+    from bailiwick.state.temps import TempPlace, TempRoots
+
+
+def memory_store(options: Options) -> Store:
+    from bailiwick.stores.memory import MemoryStore
+
+    return MemoryStore(
+        symlinks=options.symlinks,
+        limits=options.limits,
+        new_file_mode=options.new_file_mode,
+        clock_ns=time.time_ns,
+    )
+
+
+def disk_store(directory: str, options: Options) -> Store:
+    from bailiwick.stores.disk import DiskStore
+
+    return DiskStore.open(
+        directory,
+        symlinks=options.symlinks,
+        hardlinks=options.hardlinks or ("allow" if options.trusted else "reject"),
+        cross_mounts=True if options.cross_mounts is None else options.cross_mounts,
+        containment=options.containment or "auto",
+        durability=options.durability or "full",
+        new_file_mode=options.new_file_mode,
+        limits=options.limits,
+        state_dir=options.state_dir or default_state_dir(),
+    )
+
+
+def default_state_dir() -> str:
+    """Where unfinished writes are noted: the user's state directory, else a private temp one."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
+    state = os.path.join(home, "bailiwick")
+    try:
+        os.makedirs(state, mode=0o700, exist_ok=True)
+        if os.access(state, os.W_OK | os.X_OK):
+            return state
+    except OSError:
+        pass
+    fallback = os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
+    os.makedirs(fallback, mode=0o700, exist_ok=True)
+    if os.lstat(fallback).st_uid != os.getuid():
+        raise Unsupported(
+            "there is no private place to note unfinished writes", hint="pass state_dir"
+        )
+    return fallback
+
+
+def temp_roots(state: str) -> TempRoots:
+    """The temporary roots of a state directory: one of these for all places of a process, since it
+    is the process whose death ends them."""
+    known = _temp_roots.get(state)
+    if known is None:
+        from bailiwick.state.temps import TempRoots
+
+        known = _temp_roots[state] = TempRoots(os.path.join(state, "temp"), time.monotonic)
+    return known
+
+
+_temp_roots: dict[str, TempRoots] = {}
+
+
+def temp_store(place: TempPlace, state: str, limits: Limits) -> Store:
+    """The store on a temporary directory: no links, nothing shared."""
+    options = Options(
+        symlinks="reject", hardlinks="reject", durability="rename", limits=limits, state_dir=state
+    )
+    return disk_store(place.path, options)

@@ -1,0 +1,329 @@
+"""One operation under way: the value that a verb and the pipeline hand to and fro.
+
+A `Call` says what is asked (operation, verb, places), who asks (grant, caller), and gathers what
+came of it (what was decided, what is asked of a person, what changed). What a verb may need of the
+pipeline while it acts stands here as `Stages`, so that verbs never see the pipeline itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from bailiwick.approvals import Asker, Preview
+from bailiwick.audit import Record
+from bailiwick.errors import BailiwickError
+from bailiwick.grant import Grant
+from bailiwick.metering import Amount, Turn
+from bailiwick.model import Change, EntryType, Limits
+from bailiwick.operations import Access, Operation
+from bailiwick.paths import PathText, ScopedPath
+from bailiwick.policy import Ask, Context, Decision
+from bailiwick.store import Handle, Look, Store
+
+Result = TypeVar("Result")
+
+NOTHING_TO_SHOW = Preview()
+
+
+class Life:
+    """Whether a scope is closed, and the changes it has under way: one for the scope and all that
+    are the same scope in another form. Closing waits for those changes, and for nothing that waits
+    for somebody else: a person, a reader, the next change."""
+
+    __slots__ = ("_idle", "_under_way", "closed", "closing")
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.closing = asyncio.Event()
+        self._under_way = 0
+        self._idle: asyncio.Event | None = None
+
+    def begin(self) -> None:
+        self._under_way += 1
+
+    def end(self) -> None:
+        self._under_way -= 1
+        if self._idle is not None and not self._under_way:
+            self._idle.set()
+
+    async def close(self) -> None:
+        self.closed = True
+        self.closing.set()
+        if self._under_way:
+            self._idle = self._idle or asyncio.Event()
+            await self._idle.wait()
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """The power the pipeline is lent: clocks and fresh names. The core has none of its own."""
+
+    time_ns: Callable[[], int]
+    monotonic_ns: Callable[[], int]
+    new_request_id: Callable[[], str]
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """How a scope is used: through which front, and how its person can be asked.
+
+    ``asker`` puts a question to them where the front can; ``wait_s`` bounds how long a call waits
+    for the answer; ``approval`` names an answer given earlier, for exactly the same call.
+    """
+
+    front: str = "python"
+    asker: Asker | None = None
+    wait_s: float | None = None
+    approval: str | None = None
+
+
+class Target(msgspec.Struct, gc=False):
+    """A place a call names, by the caller's text, and how it is to be looked up.
+
+    ``directory`` is whether the text demands one; ``handle`` is what it was resolved to.
+    """
+
+    text: PathText
+    look: Look
+    parents: bool = False
+    creates: bool = False
+    directory: bool = False
+    handle: Handle | None = None
+
+
+class Asked(NamedTuple):
+    """A rule or hook wants a person to be asked about one place that a call would touch."""
+
+    ask: Ask
+    path: ScopedPath
+
+
+class Stages(Protocol):
+    """What a verb may need of the pipeline, whose methods say what each does."""
+
+    async def run(
+        self,
+        call: Call,
+        act: Callable[[Call], Awaitable[Result]],
+        missing: Missing[Result] | None = None,
+    ) -> Result: ...
+    async def admit(self, call: Call) -> None: ...
+    def succeeded(self, call: Call) -> Record: ...
+    async def observed(self, call: Call, record: Record) -> None: ...
+    async def failed(self, call: Call, error: BaseException) -> BaseException: ...
+    def working(self) -> AbstractContextManager[None]: ...
+    def stream_begun(self, call: Call) -> None: ...
+    def stream_ended(self, call: Call) -> bool: ...
+
+    @property
+    def discreet(self) -> bool:
+        """Whether anything can be hidden from one caller and not from another."""
+        ...
+
+    @property
+    def intends(self) -> bool:
+        """Whether the ledger wants to know of a change before it is published."""
+        ...
+
+    @property
+    def meters(self) -> bool:
+        """Whether there may be quotas at all."""
+        ...
+
+    @property
+    def tells_changes(self) -> bool: ...
+    @property
+    def machine(self) -> Machine: ...
+
+    def counts(self, grant: Grant) -> bool: ...
+    def refuse_closed(self) -> None: ...
+    def holds(self, call: Call) -> None: ...
+    def decide(
+        self, call: Call, path: ScopedPath, access: frozenset[Access], is_directory: bool
+    ) -> Decision: ...
+    def judge(self, call: Call, path: ScopedPath, access: frozenset[Access]) -> Decision: ...
+    def may_refuse_below(
+        self, grant: Grant, access: frozenset[Access], directory: ScopedPath
+    ) -> bool: ...
+    def check_access(self, grant: Grant, needed: frozenset[Access]) -> None: ...
+    def obey(
+        self, call: Call, decision: Decision, target: Target, path: ScopedPath | None = None
+    ) -> None: ...
+    async def clear(self, call: Call, preview: Preview) -> None: ...
+    async def charge(self, call: Call, size: int, files: int) -> None: ...
+    async def take_turn(self, call: Call, paths: tuple[ScopedPath, ...]) -> None: ...
+    def reveals(self, call: Call, path: ScopedPath) -> bool: ...
+    def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None: ...
+
+
+class Call(msgspec.Struct, gc=False):
+    """One operation under way: what it is for, what it holds, what it will have changed.
+
+    A struct, like `Target`, because every verb makes one: it costs a third of a plain class.
+    """
+
+    pipeline: Stages
+    store: Store
+    grant: Grant
+    limits: Limits
+    caller: Caller
+    request_id: str
+    operation: Operation
+    verb: str
+    started_ns: int
+    target: Target
+    destination: Target | None = None
+    size: int | None = None
+    content: bytes | None = None
+    context: Context | None = None
+    policy_source: str | None = None
+    hooks: tuple[str, ...] = ()
+    questions: list[Asked] | None = None
+    approval_id: str | None = None
+    intent: int | None = None
+    turn: Turn | None = None
+    charged: Amount | None = None
+    added: Amount | None = None
+    bytes: int | None = None
+    sha256_before: str | None = None
+    sha256_after: str | None = None
+    changes: list[Change] | None = None
+    in_flight: list[tuple[ScopedPath, bool]] | None = None
+    life: Life | None = None
+    new_parents: list[ScopedPath] | None = None
+    approved: tuple[ScopedPath, ...] = ()
+    given: Mapping[str, object] | None = None
+    """The arguments of the verb by name, as far as it keeps them: for the person who is asked."""
+    elsewhere: str | None = None
+    """Where the call's path is copied to, if that is in another root: see `place_in`."""
+
+    @property
+    def handle(self) -> Handle:
+        """What the call's path was resolved to."""
+        handle = self.target.handle
+        assert handle is not None, "a verb acts only after its call was admitted"
+        return handle
+
+    @property
+    def destination_handle(self) -> Handle:
+        assert self.destination is not None
+        handle = self.destination.handle
+        assert handle is not None, "a verb acts only after its call was admitted"
+        return handle
+
+    @property
+    def goes_to(self) -> str | None:
+        """Where the call's path goes, as rules and people are told."""
+        destination = self.destination
+        if destination is None or destination.handle is None:
+            return self.elsewhere
+        return destination.handle.path
+
+    def shown(self, path: ScopedPath) -> ScopedPath:
+        """A path as the caller sees it, in what is text and no path any more."""
+        return path.relative_to(self.grant.base) if path.lies_in(self.grant.base) else path
+
+    @property
+    def access_there(self) -> frozenset[Access]:
+        """What the call needs at its destination: a comparison reads both of its sides."""
+        return self.operation.destination_access or self.operation.access
+
+    @property
+    def must_clear(self) -> bool:
+        """Whether a change has to be cleared before it is published."""
+        return self.questions is not None or self.pipeline.intends
+
+    @property
+    def metered(self) -> bool:
+        """Whether what the call adds or removes is counted against a quota."""
+        return self.pipeline.meters and self.pipeline.counts(self.grant)
+
+    def must_decide_below(
+        self, directory: ScopedPath, access: frozenset[Access] | None = None
+    ) -> bool:
+        """Whether a bulk verb has to show what lies beneath ``directory`` to `decide`."""
+        grant = self.grant
+        return not (
+            grant.whole
+            or (directory.lies_in(grant.path) and not grant.allowed and not grant.denied)
+        ) or self.pipeline.may_refuse_below(grant, access or self.operation.ruled, directory)
+
+    def decide(
+        self,
+        path: ScopedPath,
+        access: frozenset[Access] | None = None,
+        is_directory: bool = False,
+    ) -> Decision:
+        """What grant and policy say of one more path that this call would touch."""
+        return self.pipeline.decide(self, path, access or self.operation.ruled, is_directory)
+
+    def require(self, path: ScopedPath, access: frozenset[Access]) -> None:
+        """Refuse unless grant and policy allow more than the operation's own access there."""
+        self.pipeline.check_access(self.grant, access)
+        self.pipeline.obey(self, self.decide(path, access), self.target, path)
+
+    async def clear(self, preview: Preview = NOTHING_TO_SHOW) -> None:
+        """Go past the point where a change may still be refused: ask the person, if a rule wants
+        one asked, and have the intent on record. A verb that `must_clear` does so once it knows
+        all that it will do, and before it changes anything."""
+        await self.pipeline.clear(self, preview)
+
+    async def take_turn(self, *paths: ScopedPath) -> None:
+        """Wait until nobody else changes what is counted at these places, until the call is over.
+        What stands there can then be looked at and relied on. Once a call, and after `clear`: while
+        a person is asked, others go on."""
+        await self.pipeline.take_turn(self, paths)
+
+    async def account(self, size: int, files: int) -> None:
+        """Charge quotas with what is about to be added; it is taken back if the call fails. Once it
+        is done, ``added`` says what really was, where that is something else."""
+        if size > 0 or files > 0:
+            await self.pipeline.charge(self, max(size, 0), max(files, 0))
+
+    def changed(
+        self,
+        kind: Literal["created", "updated", "deleted", "moved"],
+        path: ScopedPath,
+        type: EntryType,
+        *,
+        version: str | None = None,
+        origin: ScopedPath | None = None,
+        subtree: bool = False,
+        beneath: tuple[str, ...] = (),
+        beneath_truncated: bool = False,
+    ) -> None:
+        """Note a change, to be told once the call has succeeded."""
+        if self.pipeline.tells_changes:
+            if kind == "created" and self.new_parents is not None:
+                made, self.new_parents = self.new_parents, None
+                for parent in made:
+                    self.changed("created", parent, "directory")
+            change = Change(
+                kind=kind, path=path, type=type, subject=str(self.grant.subject),
+                request_id=self.request_id, version=version, origin=origin, subtree=subtree,
+                beneath=beneath, beneath_truncated=beneath_truncated,
+            )  # fmt: skip
+            if self.changes is None:
+                self.changes = []
+            self.changes.append(change)
+
+    def close(self) -> None:
+        if self.target.handle is not None:
+            self.target.handle.close()
+        if self.destination is not None and self.destination.handle is not None:
+            self.destination.handle.close()
+
+
+def place_in(grant: Grant, path: ScopedPath) -> str:
+    """A place with its root. No path within one root looks like it."""
+    return f"{grant.root}://{path}"
+
+
+class Missing(msgspec.Struct, Generic[Result], frozen=True):
+    """For a verb to which it is an answer, not a failure, that nothing is there."""
+
+    errors: tuple[type[BailiwickError], ...]
+    answer: Callable[[Call], Result]

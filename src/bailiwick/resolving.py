@@ -1,0 +1,247 @@
+"""From a caller's text to a handle, without telling them what is none of their business.
+
+A lookup says something of what stands on its way: by failing, and where links lead by succeeding
+too. Where a policy may hide places, or a grant does not reach them, the way is gone again before
+anything is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+
+from bailiwick.call import Call, Target
+from bailiwick.errors import (
+    BailiwickError,
+    FileAlreadyExists,
+    MissingAccess,
+    PolicyDenied,
+    TooManyLinks,
+    escape_for_display,
+)
+from bailiwick.operations import MOVE, Access
+from bailiwick.paths import ROOT, ScopedPath, check_new_name, folded, parse
+from bailiwick.policy import Hide
+from bailiwick.store import Handle, Look, Store
+
+_ASKED_CHARACTERS_MAX = 512
+"""How much of a refused path is kept on record: enough to see what was tried."""
+
+_PLACES_MAX = 1_000
+"""Places that links may lead through where some are secret: about 20 milliseconds, during which
+nobody can put other links in their place. Each link holds at most some 2,000 names."""
+
+
+def named(call: Call, target: Target) -> ScopedPath:
+    """The place a target names, as the caller spells it, seen from the root."""
+    grant = call.grant
+    path = parse(target.text, grant.root.mount_point, grant.root.names).path
+    return path.beneath(grant.base)
+
+
+def resolve(call: Call, target: Target) -> Awaitable[Handle]:
+    """What a target leads to. Where nothing can be hidden, the store's own answer will do."""
+    grant = call.grant
+    path, target.directory = parse(target.text, grant.root.mount_point, grant.root.names)
+    if call.pipeline.discreet or grant.base != "." or not grant.whole:
+        return _resolve_discreetly(call, target, path)
+    return call.store.resolve(path, target.look, directory=target.directory, parents=target.parents)
+
+
+async def _resolve_discreetly(call: Call, target: Target, path: ScopedPath) -> Handle:
+    """The same for a caller to whom some places must not show, not even by an error."""
+    grant = call.grant
+    if grant.base != ".":
+        path = path.beneath(grant.base)
+    return await find(call, target, path)
+
+
+async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
+    """What stands at a path of the root, as far as the caller may know."""
+    grant = call.grant
+    whole = grant.whole
+    if not whole and not path.lies_in(grant.path):
+        raise _beyond_the_grant(path)
+    try:
+        handle = await call.store.resolve(
+            path, target.look, directory=target.directory, parents=target.parents
+        )
+    except BailiwickError:
+        if call.pipeline.discreet or not whole:
+            await _keep_secret(call, target, path)
+        raise
+    try:
+        reached = whole or grant.reaches(handle.path, handle.type == "directory")
+        # A path without links is its own canonical name, which is judged next.
+        if handle.path != path and (call.pipeline.discreet or not whole):
+            await _keep_secret(call, target, path, handle.path if reached else None)
+        if not reached:
+            raise _beyond_the_grant(path)
+    except BaseException:
+        handle.close()
+        raise
+    return handle
+
+
+async def _keep_secret(
+    call: Call, target: Target, path: ScopedPath, found: ScopedPath | None = None
+) -> None:
+    """Whether a lookup fails, and why, tells what stands on its way, which may be no business of
+    the caller.
+
+    So the way is gone again: where it comes by a hidden name, nothing was found, and where it
+    leaves what the grant reaches, that is said, whatever stands there. ``found`` is what it led to:
+    the grant reaches that.
+    """
+    grant, stages = call.grant, call.pipeline
+    hops_max = call.limits.link_hops_max
+    async with aclosing(_way(call.store, path, target.look, hops_max)) as way:
+        async for place in way:
+            on_the_way = grant.path.lies_in(place) or place == found
+            if not on_the_way and not grant.reaches(place, is_directory=place != path):
+                raise _beyond_the_grant(path)
+            if stages.discreet:
+                decision = stages.judge(call, place, _access_at(call, target))
+                if isinstance(decision, Hide):
+                    stages.obey(call, decision, target)
+
+
+async def shows_the_way(call: Call, link: ScopedPath) -> bool:
+    """Whether everything that a link leads by and to may be known to the caller."""
+    if not call.pipeline.discreet and call.grant.whole:
+        return True
+    async with aclosing(_way(call.store, link, "object", call.limits.link_hops_max)) as way:
+        async for place in way:
+            if place != link and isinstance(call.decide(place, is_directory=True), Hide):
+                return False
+    return True
+
+
+async def _way(
+    store: Store, path: ScopedPath, look: Look, hops_max: int
+) -> AsyncGenerator[ScopedPath, None]:
+    """Every place a lookup comes by: links followed, and from what is missing on as spelled.
+
+    Without a pause: whoever could change a link between the lookup and this would be told of a way
+    that was never gone.
+    """
+    place, ahead, hops, places = ROOT, list(reversed(path.parts)), 0, 0
+    while ahead:
+        name = ahead.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            if place.is_root:
+                return
+            place = place.parent
+            continue
+        place = place.child(name)
+        places += 1
+        if hops and places > _PLACES_MAX:
+            raise TooManyLinks("links lead through too many places", path=path)
+        yield place
+        if look == "entry" and not ahead:
+            return
+        text = await _link_at(store, place)
+        if text is None:
+            continue
+        hops += 1
+        if hops > hops_max:
+            return
+        ahead.extend(reversed(text.split("/")))
+        place = ROOT if text.startswith("/") else place.parent
+
+
+async def _link_at(store: Store, place: ScopedPath) -> str | None:
+    """The text of the link at a place, if there is one that can be followed."""
+    try:
+        entry = await store.resolve(place, "entry")
+    except BailiwickError:
+        return None
+    try:
+        return await store.readlink(entry) if entry.type == "symlink" else None
+    except BailiwickError:
+        return None
+    finally:
+        entry.close()
+
+
+async def check_new_names(call: Call, target: Target, handle: Handle) -> None:
+    """A name about to be made is held to more than one that exists already. Directories that would
+    be made on the way are new names too, and policy sees them."""
+    check_new_name(handle.path.name)
+    if call.grant.root.names == "portable":
+        await _check_siblings(call, target, handle)
+    above = handle.path.parent
+    while target.parents and not above.is_root:
+        entry = await call.store.resolve(above, "entry", parents=True)
+        try:
+            if entry.type is not None:
+                return
+            check_new_name(above.name)
+            call.new_parents = [above, *(call.new_parents or ())]
+            if call.grant.root.names == "portable":
+                await _check_siblings(call, target, entry)
+        finally:
+            entry.close()
+        if call.pipeline.discreet:
+            decision = call.pipeline.judge(call, above, _access_at(call, target))
+            call.pipeline.obey(call, decision, target, above)
+        above = above.parent
+
+
+async def _check_siblings(call: Call, target: Target, entry: Handle) -> None:
+    name = entry.path.name
+    twin = folded(name)
+    refuse_hidden_twin(call, entry.path)
+    for other in await call.store.names_beside(entry):
+        if other == name or folded(other) != twin:
+            continue
+        if call.operation is MOVE and call.handle.path == entry.path.parent.child(other):
+            continue  # what is moved: only the case of its own name changes
+        raise twin_exists(call, target, entry.path, other)
+
+
+def refuse_hidden_twin(call: Call, path: ScopedPath) -> None:
+    """A name that is the same as a hidden one, but for case or accents, cannot be made whether or
+    not the hidden one is there."""
+    if call.pipeline.discreet:
+        source = call.pipeline.hides_twin(call.grant, path)
+        if source is not None:
+            raise _kept_name(path, source)
+
+
+def twin_exists(call: Call, target: Target, path: ScopedPath, other: str) -> BailiwickError:
+    """The refusal of a name that differs only in case or accents from ``other``, which exists."""
+    decision = call.decide(path.parent.child(other), _access_at(call, target))
+    if isinstance(decision, Hide):
+        return _kept_name(path, decision.source)
+    return FileAlreadyExists(
+        "a name that differs only in case or accents exists",
+        path=path, hint="this root keeps names portable",
+    )  # fmt: skip
+
+
+def _kept_name(path: ScopedPath, source: str) -> PolicyDenied:
+    return PolicyDenied("a rule keeps this name", path=path, decided_by=source)
+
+
+def recorded_path(target: Target) -> str:
+    """What stands on record for a place: its canonical name, else what was asked for, escaped."""
+    handle = target.handle
+    if handle is not None:
+        return handle.path
+    text = target.text
+    try:
+        asked = text if isinstance(text, str) else str(text)
+    except Exception:  # whatever a caller passes for a path, its refusal is on record
+        asked = f"<{type(text).__name__}>"
+    return escape_for_display(asked[:_ASKED_CHARACTERS_MAX])
+
+
+def _access_at(call: Call, target: Target) -> frozenset[Access]:
+    return call.access_there if target is call.destination else call.operation.ruled
+
+
+def _beyond_the_grant(path: ScopedPath) -> MissingAccess:
+    return MissingAccess("the grant does not reach this path", path=path)

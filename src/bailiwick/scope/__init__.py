@@ -1,0 +1,22 @@
+"""`Scope`: the verbs a caller has over the tree that one grant sees.
+
+A scope never hands out a host path, a descriptor or a store. Every verb is one call through the
+pipeline: parse, check the grant, resolve, ask the policy, act, record. Paths are text relative to
+the root (or absolute under its mount point); results are the frozen values of `bailiwick.model`;
+errors are those of `bailiwick.errors`, and a failed verb has changed nothing.
+"""
+
+from __future__ import annotations
+
+from bailiwick.scope.archiving import ArchiveVerbs
+from bailiwick.scope.content import ContentVerbs
+from bailiwick.scope.core import Delegates, Delegation, Lent
+from bailiwick.scope.governing import GoverningVerbs
+from bailiwick.scope.looking import LookingVerbs
+from bailiwick.scope.shaping import ShapingVerbs
+
+__all__ = ["Delegates", "Delegation", "Lent", "Scope"]
+
+
+class Scope(ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, GoverningVerbs):
+    """The tree one grant sees, and everything that can be done in it."""

@@ -1,0 +1,159 @@
+"""The verbs of a scope that look at the tree without changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from bailiwick import operations
+from bailiwick.call import Target
+from bailiwick.errors import ParseError
+from bailiwick.model import DiffResult, EntryType, Found, GrepResult, Page, Stat
+from bailiwick.paths import PathText
+from bailiwick.scope.core import ScopeCore
+from bailiwick.verbs import comparing, finding, listing, searching, shaping
+from bailiwick.verbs.arguments import check_all
+
+
+class LookingVerbs(ScopeCore):
+    """Listing, finding, searching, comparing."""
+
+    async def list(
+        self,
+        path: PathText = ".",
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+        include_ignored: bool = False,
+    ) -> Page:
+        """One page of a directory, sorted by name; at most 2,000 entries."""
+        return await self._run(
+            operations.LIST, "list", Target(path, "object"),
+            lambda call: listing.list_page(call, self._ignores, cursor, limit, include_ignored),
+            cursor=cursor, limit=limit, include_ignored=include_ignored,
+        )  # fmt: skip
+
+    async def find(
+        self,
+        path: PathText = ".",
+        pattern: str | None = None,
+        *,
+        type: EntryType | None = None,
+        depth: int | None = None,
+        empty: bool | None = None,
+        size_min: int | None = None,
+        size_max: int | None = None,
+        modified_after_ns: int | None = None,
+        limit: int | None = None,
+        include_ignored: bool = False,
+    ) -> Found:
+        """Everything beneath ``path`` that fits all conditions, sorted by path.
+
+        A ``pattern`` without a slash is held against the name at any depth, one with a slash
+        against the path from ``path``.
+        """
+        asked = finding.FindAsked(
+            pattern=pattern, type=type, depth=depth, empty=empty, size_min=size_min,
+            size_max=size_max, modified_after_ns=modified_after_ns, limit=limit,
+            include_ignored=include_ignored,
+        )  # fmt: skip
+        given = msgspec.structs.asdict(asked)
+        if pattern is None:
+            del given["pattern"]
+        return await self._run(
+            operations.LIST, "find", Target(path, "object"),
+            lambda call: finding.find(call, self._ignores, asked), **given,
+        )  # fmt: skip
+
+    async def files(
+        self, prefix: PathText = ".", *, limit: int | None = None, include_ignored: bool = False
+    ) -> Found:
+        """All files beneath a directory, flat; nothing where the directory is missing."""
+        call = self._call(operations.LIST, "files", Target(prefix, "object"))
+        try:
+            check_all({"limit": limit, "include_ignored": include_ignored})
+        except ParseError as error:
+            raise await self._pipeline.failed(call, error) from None
+        return await self._rebased(finding.files(call, self._ignores, limit, include_ignored))
+
+    async def glob(
+        self,
+        pattern: str,
+        base: PathText = ".",
+        *,
+        limit: int | None = None,
+        include_ignored: bool = False,
+    ) -> Found:
+        """Files and directories whose path from ``base`` matches: ``* ** ? [ab] [!ab] {a,b}``.
+
+        A pattern without a slash matches in ``base`` itself only; ``**`` stands for any number of
+        directories, also none.
+        """
+        return await self._run(
+            operations.LIST, "glob", Target(base, "object"),
+            lambda call: finding.glob(call, self._ignores, pattern, limit, include_ignored),
+            pattern=pattern, limit=limit, include_ignored=include_ignored,
+        )  # fmt: skip
+
+    async def grep(
+        self,
+        pattern: str,
+        path: PathText = ".",
+        *,
+        literal: bool = False,
+        ignore_case: bool = False,
+        word: bool = False,
+        include: str | Sequence[str] | None = None,
+        exclude: str | Sequence[str] | None = None,
+        max_results: int | None = None,
+        max_file_bytes: int | None = -1,
+        context: int = 0,
+        include_ignored: bool = False,
+        report_skipped: bool = True,
+    ) -> GrepResult:
+        """Lines that match an RE2 pattern in a file or beneath a directory.
+
+        ``max_file_bytes`` None lifts the limit of 10 MiB a file. ``report_skipped=False`` leaves
+        out the lists of skipped files, which is quicker on a large tree.
+        """
+        asked = searching.GrepAsked(
+            pattern=pattern, literal=literal, ignore_case=ignore_case, word=word,
+            include=include, exclude=exclude, max_results=max_results,
+            max_file_bytes=max_file_bytes, context=context, include_ignored=include_ignored,
+            report_skipped=report_skipped,
+        )  # fmt: skip
+        return await self._run(
+            operations.SEARCH, "grep", Target(path, "object"),
+            lambda call: searching.grep(call, self._ignores, asked),
+            **msgspec.structs.asdict(asked),
+        )  # fmt: skip
+
+    async def stat(self, path: PathText) -> Stat:
+        """What is known of the object; a link is followed."""
+        return await self._run(operations.METADATA, "stat", Target(path, "object"), shaping.stat)
+
+    async def lstat(self, path: PathText) -> Stat:
+        """What is known of the entry itself; a link is not followed."""
+        return await self._run(operations.METADATA, "lstat", Target(path, "entry"), shaping.stat)
+
+    async def exists(self, path: PathText) -> bool:
+        """Whether the path leads to something. A path that may not be named still raises."""
+        call = self._call(operations.METADATA, "exists", Target(path, "object"))
+        return await self._rebased(shaping.exists(call))
+
+    async def readlink(self, path: PathText) -> str:
+        """The text of a link."""
+        return await self._run(
+            operations.METADATA, "readlink", Target(path, "entry"), shaping.readlink
+        )
+
+    async def diff(
+        self, path: PathText, other: PathText | None = None, *, text: str | None = None
+    ) -> DiffResult:
+        """The difference from ``path`` to ``other``, or to the given ``text``, as unified diff."""
+        return await self._run(
+            operations.READ, "diff", Target(path, "object"),
+            lambda call: comparing.diff(call, other, text),
+            None if other is None else Target(other, "object"),
+        )  # fmt: skip

@@ -1,0 +1,35 @@
+"""SQLite's failures as errors of Bailiwick. SQLite's own text is kept out where it may name a
+host path."""
+
+from __future__ import annotations
+
+import errno
+
+import apsw
+
+from bailiwick.errors import BailiwickError, Busy, Closed, InternalError, IoError
+
+_ERRNO: dict[type[apsw.Error], tuple[int, str, str]] = {
+    apsw.FullError: (errno.ENOSPC, "is full", "free some space on the disk it is kept on"),
+    apsw.ReadOnlyError: (errno.EROFS, "cannot be written", "is its directory writable?"),
+    apsw.CantOpenError: (errno.EIO, "cannot be opened", "does its directory still exist?"),
+    apsw.PermissionsError: (errno.EACCES, "cannot be opened", "whose are the files?"),
+    apsw.NoMemError: (errno.ENOMEM, "found no memory", "the machine is out of memory"),
+    apsw.CorruptError: (errno.EIO, "is damaged", "restore it from a backup"),
+    apsw.NotADBError: (errno.EIO, "is no database", "restore it from a backup"),
+    apsw.IOError: (errno.EIO, "cannot be read or written", "check the disk"),
+    apsw.ProtocolError: (errno.EIO, "cannot be locked", "is it on a network filesystem?"),
+}
+
+
+def from_sqlite(error: apsw.Error, whose: str = "state") -> BailiwickError:
+    """The error that stands for SQLite's, in words about ``whose`` database it is. What is neither
+    the machine's nor a lock's is ours."""
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return Busy(f"the {whose} database is held by another process")
+    if isinstance(error, apsw.ConnectionClosedError):
+        return Closed(f"the {whose} is closed")
+    for cls, (number, what, hint) in _ERRNO.items():
+        if isinstance(error, cls):
+            return IoError(f"the {whose} database {what}", errno=number, hint=hint)
+    return InternalError(f"the {whose} database refused ({type(error).__name__}): {error}")

@@ -1,0 +1,471 @@
+"""The one thread that writes: whatever waits when it comes round shares one transaction.
+
+A commit that is to survive a power cut costs a sync of the disk, whatever is in it. So tasks that
+arrive while a commit is under way are done together in the next one (group commit). Each has its
+own savepoint: one that raises is undone alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import apsw
+
+from bailiwick.errors import Busy, Closed, IoError
+from bailiwick.sqlite.failures import from_sqlite
+
+_log = logging.getLogger("bailiwick.sqlite")
+
+Result = TypeVar("Result")
+
+Ended = Callable[[Any, BaseException | None], None]
+"""Is told what a task returned or raised."""
+
+_GROUP_TASKS_MAX = 1_024
+"""Tasks of one transaction: it keeps other processes waiting, and readers of a private memory."""
+
+
+_CROWD_TASKS = 64
+"""Where two tasks came at once, so many are left to the thread, which does them together."""
+
+_COMPANY_S = 0.000_2
+"""How long one of many tasks waits for the others, which are put by a thread that needs the same
+interpreter: without it the first of them is committed alone."""
+
+_NEWEST_SHARE = 0.05
+"""What one transaction counts in the average: a disk that is slow is found out by the first few,
+and one that was slow once is forgiven after some that the thread did quickly."""
+
+
+class Task:
+    """Something to be done in a transaction.
+
+    ``ended`` runs on ``loop``, or on the writer's thread where that is None. ``due`` is when the
+    task is to be begun at the latest, by the monotonic clock: it may wait so long for company.
+    """
+
+    __slots__ = ("_claim", "committed", "control", "due", "ended", "job", "loop")
+
+    def __init__(
+        self,
+        job: Callable[[apsw.Connection], Any],
+        ended: Ended,
+        loop: asyncio.AbstractEventLoop | None,
+        *,
+        control: bool = False,
+        due: float = 0.0,
+    ) -> None:
+        self.job = job
+        self.ended = ended
+        self.loop = loop
+        self.control = control
+        self.due = due
+        self.committed: list[Callable[[], None]] = []
+        self._claim = threading.Lock()
+
+    def claim(self) -> bool:
+        """Whether the caller of this may decide what becomes of the task: the first one may.
+
+        The writer claims it to run it, whoever waits for it to withdraw it.
+        """
+        return self._claim.acquire(blocking=False)
+
+
+class _Done:
+    """A task that was tried in the transaction at hand."""
+
+    __slots__ = ("error", "result", "task")
+
+    def __init__(self, task: Task, result: object, error: BaseException | None) -> None:
+        self.task = task
+        self.result = result
+        self.error = error
+
+
+class Frame:
+    """What its owner does around every transaction, on the writer's thread. This one does nothing.
+
+    What `begin` and `committing` raise undoes the transaction.
+    """
+
+    def begin(self) -> None:
+        """The transaction has begun: nobody else can write until it ends."""
+
+    def committing(self, *, control: bool) -> AbstractContextManager[None]:
+        """Surrounds the commit; ``control`` says that a task in it was marked so."""
+        return nullcontext()
+
+    def undone(self) -> None:
+        """The whole transaction was undone, or not even begun."""
+
+    def wait(self, patiently: bool) -> None:
+        """Whether the connection waits from now on when another process holds the lock."""
+
+
+class _Pace:
+    """Whether tasks come one by one, and are done quickly enough not to go to another thread."""
+
+    def __init__(self, at_once_s: float) -> None:
+        self._at_once_s = at_once_s
+        self._arriving = 0  # tasks that have come in this turn of the event loop
+        self._crowded = 0  # so many tasks more are left to the thread
+        self._average_s = 0.0
+
+    async def is_alone(self) -> bool:
+        """Whether a task that has just come may be done at once.
+
+        Others that come in the same turn of the event loop are let come first. Nothing has happened
+        yet, so this is also where a task that is cancelled ends.
+        """
+        if self._crowded:
+            self._crowded -= 1
+            return False
+        if self._average_s >= self._at_once_s:
+            return False
+        self._arriving += 1
+        try:
+            await asyncio.sleep(0)
+            if self._arriving > 1:
+                self._crowded = _CROWD_TASKS
+        finally:
+            self._arriving -= 1
+        return not self._crowded
+
+    def due(self) -> float:
+        """When a task is to be begun: where others are about to come, a little later."""
+        return time.monotonic() + _COMPANY_S if self._crowded else 0.0
+
+    def took(self, seconds: float) -> None:
+        """A transaction of one task took so long, wherever it was done."""
+        self._average_s += (seconds - self._average_s) * _NEWEST_SHARE
+
+
+class Writer:
+    """Runs tasks on its own thread, in the order they were put, several in a transaction."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        *,
+        whose: str,
+        frame: Frame,
+        turn: AbstractContextManager[Any] | None = None,
+        at_once_s: float = 0.0,
+    ) -> None:
+        """``whose`` database it is, for errors and the thread's name. ``turn`` is held during a
+        transaction: readers of the same connection take it too.
+
+        A task that comes alone is done on the thread it comes from, while transactions take less
+        than ``at_once_s``: going to another thread and back would take longer than that.
+        """
+        self.transactions = 0
+        self.failures = 0
+        self.broken = False
+        self.last_error: str | None = None
+        self._connection = connection
+        self._whose = whose
+        self._frame = frame
+        self._turn = nullcontext() if turn is None else turn
+        self._queue: SimpleQueue[Task | None] = SimpleQueue()
+        self._putting = threading.Lock()
+        self._closed = False
+        self._running: Task | None = None
+        self._busy = threading.Lock()  # held by whoever uses the connection
+        self._pace = _Pace(at_once_s)
+        self._thread = threading.Thread(target=self._serve, name=f"bailiwick-{whose}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_here(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closed
+
+    def put(self, task: Task) -> None:
+        """Queue a task. Raises `Closed`."""
+        with self._putting:
+            if self._closed:
+                raise Closed(f"the {self._whose} is closed")
+            self._queue.put(task)
+
+    async def run(
+        self, job: Callable[[apsw.Connection], Result], *, control: bool = False
+    ) -> Result:
+        """Run ``job`` in a transaction, and return what it returned: durable when this returns.
+
+        Cancelled before its turn the job never runs; later it is carried to its end, and the
+        cancellation is delivered at the next await. Raises `Closed`, and what the job raised.
+        """
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Result] = loop.create_future()
+        task = Task(job, partial(_settle, waiting), loop, control=control)
+        if await self._pace.is_alone() and self._run_here(task):
+            return waiting.result()
+        task.due = self._pace.due()
+        self.put(task)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            if task.claim():
+                raise  # its turn had not come: it never will
+            await wait_through_cancellation(waiting)
+            if waiting.exception() is not None:
+                raise  # nothing was changed
+            cancel_at_next_await()
+            return waiting.result()
+
+    def run_blocking(
+        self, job: Callable[[apsw.Connection], Result], *, control: bool = False
+    ) -> Result:
+        """The same for a thread without an event loop."""
+        waiting: concurrent.futures.Future[Result] = concurrent.futures.Future()
+        self.put(Task(job, partial(_settle, waiting), None, control=control))
+        return waiting.result()
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        """For use inside a task: run ``action`` on this thread once the task is committed."""
+        if self._running is None:
+            raise RuntimeError("there is no task under way on this thread")
+        self._running.committed.append(action)
+
+    def close(self) -> None:
+        """Do what is queued, then end the thread. Closing twice does nothing."""
+        with self._putting:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        if not self.is_here:
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """Be closed from now on, in a forked child that does not have the thread."""
+        self._putting = threading.Lock()  # another thread may have held it
+        self._closed = True
+
+    # --- on the thread ---------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        open_ = True
+        while open_:
+            tasks, open_ = self._gather()
+            mine = [task for task in tasks if task.claim()]
+            if mine:
+                with self._busy:
+                    begun = time.perf_counter()
+                    done = self._run_together(mine)
+                if len(mine) == 1:
+                    self._pace.took(time.perf_counter() - begun)
+                self._deliver(done)
+
+    def _gather(self) -> tuple[list[Task], bool]:
+        """What is to be done next, and whether more can come. Waits until the first is due."""
+        tasks: list[Task] = []
+        due = float("inf")
+        while len(tasks) < _GROUP_TASKS_MAX:
+            try:
+                if not tasks:
+                    task = self._queue.get()
+                else:
+                    # A wait of nothing takes what is there already.
+                    wait_s = max(0.0, due - time.monotonic()) if due else 0.0
+                    task = self._queue.get(timeout=wait_s)
+            except Empty:
+                break
+            if task is None:
+                return tasks, False
+            tasks.append(task)
+            due = min(due, task.due)
+        return tasks, True
+
+    def _run_here(self, task: Task) -> bool:
+        """Do a task on the caller's thread. Returns False where it has to be queued after all."""
+        if self._closed or not self._queue.empty() or not self._busy.acquire(blocking=False):
+            return False
+        group: list[_Done] = []
+        begun = time.perf_counter()
+        self._frame.wait(patiently=False)
+        try:
+            with self._turn:
+                self._transaction(deque([task]), group)
+        except BaseException as error:
+            self._frame.undone()
+            if not group:
+                return False  # another process has its turn
+            self._note_failure(error)
+            group[0].error = group[0].error or error
+        finally:
+            self._frame.wait(patiently=True)
+            self._busy.release()
+            self._pace.took(time.perf_counter() - begun)
+        self._finish(group[0])
+        _end(group[0])
+        return True
+
+    def _run_together(self, tasks: list[Task]) -> list[_Done]:
+        """Do all tasks, in one transaction unless SQLite undoes one of its own accord."""
+        waiting = deque(tasks)
+        done: list[_Done] = []
+        while waiting:
+            group: list[_Done] = []
+            try:
+                with self._turn:
+                    self._transaction(waiting, group)
+            except BaseException as error:
+                # Nothing of this transaction is kept. What failed by itself says why.
+                self._frame.undone()
+                self._note_failure(error)
+                if not group:  # not even begun: whoever waits would fare no better
+                    group += [_Done(task, None, error) for task in waiting]
+                    waiting.clear()
+                for each in group:
+                    each.error = each.error or error
+            done += group
+        return done
+
+    def _transaction(self, waiting: deque[Task], group: list[_Done]) -> None:
+        """Do what waits and commit it; ``group`` gets what was tried."""
+        connection = self._connection
+        changes = connection.total_changes()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._frame.begin()
+            if len(waiting) == 1:
+                self._try_alone(waiting.popleft(), group, changes)
+            while waiting:
+                self._try(waiting.popleft(), group)
+            control = any(each.task.control and each.error is None for each in group)
+            with self._frame.committing(control=control):
+                connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        if connection.total_changes() != changes:
+            self.transactions += 1
+            self.broken = False
+
+    def _try_alone(self, task: Task, group: list[_Done], changes: int) -> None:
+        """The same for a whole transaction: what is to be undone is all there is."""
+        attempt = _Done(task, None, None)
+        group.append(attempt)
+        self._running = task
+        try:
+            attempt.result = task.job(self._connection)
+        except BaseException as error:
+            attempt.error = error
+            self._note_failure(error)
+            if self._connection.total_changes() != changes or not self._connection.in_transaction:
+                raise
+        finally:
+            self._running = None
+
+    def _try(self, task: Task, group: list[_Done]) -> None:
+        connection = self._connection
+        attempt = _Done(task, None, None)
+        group.append(attempt)
+        connection.execute("SAVEPOINT task")
+        self._running = task
+        try:
+            attempt.result = task.job(connection)
+        except BaseException as error:
+            attempt.error = error
+            self._note_failure(error)
+            # After a full disk, say, SQLite may have undone everything, the others' work too.
+            if not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO task")
+        finally:
+            self._running = None
+        connection.execute("RELEASE task")
+
+    def _note_failure(self, error: BaseException) -> None:
+        """Remember a failure of the machine; that a task refused its caller is none."""
+        if isinstance(error, apsw.Error):
+            error = from_sqlite(error, self._whose)
+        if isinstance(error, IoError | Busy):
+            self.broken = True
+            self.last_error = str(error)
+
+    def _finish(self, done: _Done) -> None:
+        """Put an error of SQLite in our words, and do what was to be done after the commit."""
+        if isinstance(done.error, apsw.Error):
+            cause = done.error
+            done.error = from_sqlite(cause, self._whose)
+            done.error.__cause__ = cause
+        if done.error is None:
+            for action in done.task.committed:
+                _run_guarded(action)
+
+    def _deliver(self, done: list[_Done]) -> None:
+        """Tell everybody, those of one event loop in one go."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Done]] = {}
+        for each in done:
+            self._finish(each)
+            if each.task.loop is None:
+                _end(each)
+            else:
+                by_loop.setdefault(each.task.loop, []).append(each)
+        for loop, ended in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_end_all, ended)
+            except RuntimeError:
+                _log.debug("an event loop was closed before its writes were acknowledged")
+
+
+def _end_all(done: list[_Done]) -> None:
+    for each in done:
+        _end(each)
+
+
+def _end(done: _Done) -> None:
+    _run_guarded(lambda: done.task.ended(done.result, done.error))
+
+
+def _run_guarded(action: Callable[[], None]) -> None:
+    """What others asked to be called must not end the writer's thread."""
+    try:
+        action()
+    except Exception as error:
+        _log.error("a callback of a writer failed", exc_info=error)
+
+
+def _settle(
+    waiting: asyncio.Future[Result] | concurrent.futures.Future[Result],
+    result: Result,
+    error: BaseException | None,
+) -> None:
+    if waiting.cancelled():
+        return
+    if error is None:
+        waiting.set_result(result)
+    else:
+        waiting.set_exception(error)
+
+
+async def wait_through_cancellation(waiting: asyncio.Future[Any]) -> None:
+    """Wait for something that can no longer be stopped, whoever asks."""
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError:
+            continue
+
+
+def cancel_at_next_await() -> None:
+    """Deliver again a cancellation that came too late to be obeyed, counting it once."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+        task.cancel()

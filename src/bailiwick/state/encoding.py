@@ -1,0 +1,95 @@
+"""Records as bytes: one flat list for each, in the order of `LedgerRecord`, as MessagePack.
+
+The bytes are what the chain covers, so they are made once and never again. A list and not a map:
+names would be most of it. There is no content here to leave out: records never hold any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from bailiwick.audit import AuthorityRecord, Intent, LedgerRecord, Record
+
+Hide = Callable[[str], str]
+"""What a path becomes before it is kept: itself, or a keyed hash."""
+
+AUTHORITY_VERB = "authority"
+
+INTERRUPTED = "interrupted"
+"""The error kind of a change that was announced and of which nothing more was heard."""
+
+_PATHS_IN_DETAILS = frozenset({"path", "paths", "destination", "origin"})
+"""Details of an act on the authority under these names are paths, and are hidden like paths."""
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=str)
+_decoder = msgspec.msgpack.Decoder(list[Any])
+
+
+def keep_path(path: str) -> str:
+    return path
+
+
+def encode_record(record: Record, hide: Hide) -> bytes:
+    grant = record.grant
+    destination = record.destination
+    return _encoded([
+        record.time_ns, record.request_id, str(grant.subject), grant.id, str(grant.root),
+        record.operation, record.verb, hide(record.path),
+        None if destination is None else hide(destination), record.outcome, record.error_kind,
+        record.policy_source, record.hooks, grant.reason, record.bytes, record.sha256_before,
+        record.sha256_after, record.duration_ns, record.front, record.approval_id,
+    ])  # fmt: skip
+
+
+def encode_interrupted(intent: Intent, hide: Hide) -> bytes:
+    """The record that an intent becomes if nothing more is heard of it."""
+    grant = intent.grant
+    destination = intent.destination
+    return _encoded([
+        intent.time_ns, intent.request_id, str(grant.subject), grant.id, str(grant.root),
+        intent.operation, intent.verb, hide(intent.path),
+        None if destination is None else hide(destination), "failed", INTERRUPTED,
+        intent.policy_source, intent.hooks, grant.reason, None, None, None, 0, intent.front,
+        intent.approval_id,
+    ])  # fmt: skip
+
+
+def encode_authority(record: AuthorityRecord, hide: Hide) -> bytes:
+    details = {
+        name: hide(text) if name in _PATHS_IN_DETAILS else text
+        for name, text in record.details.items()
+    }
+    return _encoded([
+        record.time_ns, record.request_id, record.subject, record.grant_id, record.root,
+        record.act, AUTHORITY_VERB, None, None, record.outcome, record.error_kind, None, (),
+        record.reason, None, None, None, 0, record.front, None, details,
+    ])  # fmt: skip
+
+
+def decode(seq: int, body: bytes) -> LedgerRecord:
+    """The record in the bytes of one row. Raises `ValueError` for bytes that hold none."""
+    values = _decoder.decode(body)
+    values[12] = tuple(values[12])
+    return LedgerRecord(seq, *values)
+
+
+def _encoded(values: list[object]) -> bytes:
+    try:
+        return _encoder.encode(values)
+    except UnicodeEncodeError:
+        # Text that no encoding has, such as half a surrogate pair from a caller: a record that
+        # shows it escaped is better than none.
+        return _encoder.encode(_escaped(values))
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list | tuple):
+        return [_escaped(each) for each in value]
+    if isinstance(value, dict):
+        return {_escaped(name): _escaped(each) for name, each in value.items()}
+    return value

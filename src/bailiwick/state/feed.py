@@ -1,0 +1,430 @@
+"""The durable change feed of one root, in the authority's database.
+
+The ledger inserts the changes of an operation in the transaction of its record (`keep_changes`), so
+that there is neither one without the other. Rows are numbered by SQLite inside the one transaction
+that writes at a time, hence in the order of their commits: whoever reads on from a number misses
+nothing, in this process or another.
+
+What other programs change is noticed by every process that watches. Each looks in the feed for what
+was last told of the name, by whoever made a change or by another that noticed one, in the
+transaction in which it would tell what it saw: only what differs is told. So the feed ends with
+what is true, also where two processes changed one name and the later change was committed first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bailiwick.errors import BailiwickError
+from bailiwick.events import LogFeed
+from bailiwick.model import Change, Limits
+from bailiwick.paths import ScopedPath
+from bailiwick.state.database import Connection, Database, Part
+from bailiwick.store import Noticed, Watches
+
+_log = logging.getLogger("bailiwick.state")
+
+FEED: Final = Part(
+    "feed",
+    (
+        """
+        -- One row for each root that has a feed. `feed` is the feed's own name, which its cursors
+        -- carry; `pruned` the number of the newest change that is not kept any more; `kept` counts
+        -- those that are.
+        CREATE TABLE feed_roots (
+            id INTEGER PRIMARY KEY,
+            root TEXT NOT NULL UNIQUE,
+            feed TEXT NOT NULL,
+            pruned INTEGER NOT NULL DEFAULT 0,
+            kept INTEGER NOT NULL DEFAULT 0
+        );
+        -- One row for each change of any root. AUTOINCREMENT: a number is never used again, also
+        -- when the newest rows were pruned. `beneath` is a list of names in MessagePack.
+        CREATE TABLE feed (
+            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            root INTEGER NOT NULL REFERENCES feed_roots (id),
+            time_ns INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            path TEXT NOT NULL,
+            type TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            request_id TEXT NOT NULL,
+            version TEXT,
+            origin TEXT,
+            subtree INTEGER NOT NULL,
+            beneath BLOB,
+            beneath_truncated INTEGER NOT NULL
+        );
+        CREATE INDEX feed_by_root ON feed (root, seq);
+        CREATE INDEX feed_by_path ON feed (root, path, seq);
+        CREATE INDEX feed_by_origin ON feed (root, origin, seq) WHERE origin IS NOT NULL;
+        """,
+    ),
+)
+
+POLL_S: Final = 0.04
+"""How often a follower looks for what other processes wrote; what this one wrote it hears of."""
+
+_PRUNE_EVERY: Final = 64
+_PRUNE_ROWS_MAX: Final = 256
+"""So many old rows go with every so many new ones: faster than they come, and never a long wait."""
+
+_ASK_AGAIN_S: Final = 0.05
+_ASK_FOR_S: Final = 10.0
+"""What was noticed where an announced change is not settled yet is that change, most likely. A
+process that takes longer to settle one than this is stuck, and what was noticed is told."""
+
+_COLUMNS: Final = (
+    "kind, path, type, subject, request_id, version, origin, subtree, time_ns, beneath,"
+    " beneath_truncated"
+)
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[str, ...]).decode
+
+Announced = Callable[[str, str], bool]
+"""Whether a change of a path in a root was announced, by any process, and is not settled yet:
+`DurableLedger.in_flight`."""
+
+
+class DurableFeed(LogFeed):
+    """The changes of one root, kept with the authority's state. Made by `open`."""
+
+    def __init__(
+        self,
+        database: Database,
+        root: str,
+        number: int,
+        feed: str,
+        *,
+        limits: Limits,
+        source: Watches | None,
+        announced: Announced | None,
+    ) -> None:
+        super().__init__(feed, source=source, new_id=lambda: secrets.token_hex(6))
+        self._database = database
+        self._root = root
+        self._number = number
+        self._changes_max = limits.feed_changes_max
+        self._age_ns_max = int(limits.feed_seconds_max * 1e9)
+        self._source = source
+        self._announced = announced
+        self._kept_since_pruning = 0
+        self._poll: asyncio.TimerHandle | None = None
+        self._ask_again: asyncio.TimerHandle | None = None
+        self._undecided: list[tuple[float, Noticed]] = []
+        self._heard = 0
+        self._watched_from = 0
+
+    @classmethod
+    async def open(
+        cls,
+        database: Database,
+        root: str,
+        *,
+        limits: Limits | None = None,
+        source: Watches | None = None,
+        announced: Announced | None = None,
+    ) -> DurableFeed:
+        """The feed of ``root``, in a state that has the part `FEED`; begun if there was none.
+
+        ``source`` is the root's store, if others can change it and it can notice that.
+        """
+
+        def begin(connection: Connection) -> tuple[int, str]:
+            found: Any = connection.execute(
+                "INSERT INTO feed_roots (root, feed) VALUES (?, ?)"
+                " ON CONFLICT (root) DO UPDATE SET root = root RETURNING id, feed",
+                (root, secrets.token_hex(8)),
+            ).fetchall()
+            number, feed = found[0]
+            return number, feed
+
+        number, feed = await database.write(begin)
+        return cls(
+            database, root, number, feed, limits=limits or Limits(), source=source,
+            announced=announced,
+        )  # fmt: skip
+
+    # --- the log ------------------------------------------------------------------------------
+
+    active = True
+    """Somebody may ask later, in another process."""
+
+    def activate(self) -> None:
+        if not self.lookout.watching:
+            self._watched_from = self.head()
+
+    def _now_ns(self) -> int:
+        return time.time_ns()
+
+    def head(self) -> int:
+        rows = self._database.read(
+            "SELECT seq FROM feed WHERE root = ? ORDER BY seq DESC LIMIT 1", (self._number,)
+        )
+        return int(rows[0][0]) if rows else self.floor()
+
+    def floor(self) -> int:
+        rows = self._database.read("SELECT pruned FROM feed_roots WHERE id = ?", (self._number,))
+        return int(rows[0][0])
+
+    def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
+        rows = self._database.read(
+            f"SELECT seq, {_COLUMNS} FROM feed WHERE root = ? AND seq > ? ORDER BY seq LIMIT ?",
+            (self._number, after, limit),
+        )
+        return [(row[0], _change_of(row[1:])) for row in rows]
+
+    # --- keeping ------------------------------------------------------------------------------
+
+    def keep_changes(self, connection: Connection, changes: Sequence[Change]) -> None:
+        """Insert changes in somebody's transaction. For the ledger, on the writer's thread."""
+        now = time.time_ns()
+        connection.executemany(
+            f"INSERT INTO feed (root, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(self._number, *_row_of(change, now)) for change in changes],
+        )
+        connection.execute(
+            "UPDATE feed_roots SET kept = kept + ? WHERE id = ?", (len(changes), self._number)
+        )
+        self._kept_since_pruning += len(changes)
+        if self._kept_since_pruning >= _PRUNE_EVERY:
+            self._kept_since_pruning = 0
+            self._prune(connection, now)
+
+    def changes_kept(self) -> None:
+        """What was kept is committed: tell whoever follows. On the event loop."""
+        if not self._closed:
+            self._hear()
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        """Tell what one operation changed, where no ledger does so in a transaction of its own."""
+        if changes and not self._closed:
+            told = self.prepared(changes)
+            self._submit(lambda connection: self.keep_changes(connection, told), self.changes_kept)
+
+    def _submit(self, job: Callable[[Connection], None], after: Callable[[], None]) -> None:
+        try:
+            self._database.submit(job, after)
+        except BailiwickError as error:
+            _log.error("changes could not be put into the feed", exc_info=error)
+
+    def _prune(self, connection: Connection, now_ns: int) -> None:
+        """Take away a few of the oldest changes, if they are too many or too old."""
+        kept: Any = connection.execute(
+            "SELECT kept FROM feed_roots WHERE id = ?", (self._number,)
+        ).fetchall()[0][0]
+        oldest: Any = connection.execute(
+            "SELECT seq, time_ns FROM feed WHERE root = ? ORDER BY seq LIMIT ?",
+            (self._number, _PRUNE_ROWS_MAX),
+        ).fetchall()
+        gone, last = 0, 0
+        for seq, time_ns in oldest:
+            if kept - gone <= self._changes_max and time_ns >= now_ns - self._age_ns_max:
+                break
+            gone, last = gone + 1, seq
+        if gone:
+            connection.execute("DELETE FROM feed WHERE root = ? AND seq <= ?", (self._number, last))
+            connection.execute(
+                "UPDATE feed_roots SET kept = kept - ?, pruned = ? WHERE id = ?",
+                (gone, last, self._number),
+            )
+
+    # --- hearing of what was kept -------------------------------------------------------------
+
+    def _hear(self) -> None:
+        """Something may have been added, here or elsewhere."""
+        self.wake()
+        if self._listeners:
+            self._call_all_listeners()
+
+    def _call_all_listeners(self) -> None:
+        try:
+            batch = self.read(self._heard, 256)
+        except BailiwickError as error:
+            _log.warning("the change feed could not be read", exc_info=error)
+            return
+        for position, change in batch:
+            self._heard = position
+            self._call_listeners(self.stamped(change, position))
+        if batch and not self._closed:
+            asyncio.get_running_loop().call_soon(self._hear)
+
+    def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+        unsubscribe = super().subscribe(listener)
+        if len(self._listeners) == 1:
+            self._heard = self.head()
+        self._someone_waits(self._heard)
+        return unsubscribe
+
+    def _someone_waits(self, position: int) -> None:
+        if self._poll is None and not self._closed:
+            loop = asyncio.get_running_loop()
+            self._poll = loop.call_later(POLL_S, self._look_for_more, position)
+
+    def _look_for_more(self, seen: int) -> None:
+        """Whether another process added something. Ends when nobody waits or listens."""
+        self._poll = None
+        if self._closed:
+            return
+        try:
+            head = self.head()
+        except BailiwickError as error:
+            _log.warning("the change feed could not be read", exc_info=error)
+            head = seen
+        if head > seen:
+            self._hear()
+        if self._waiting or self._listeners:
+            self._poll = asyncio.get_running_loop().call_later(POLL_S, self._look_for_more, head)
+
+    def close(self) -> None:
+        super().close()
+        for timer in (self._poll, self._ask_again):
+            if timer is not None:
+                timer.cancel()
+
+    # --- what others change -------------------------------------------------------------------
+
+    def _tell_noticed(self, noticed: Sequence[Noticed]) -> None:
+        now = asyncio.get_running_loop().time()
+        self._decide([(now + _ASK_FOR_S, each) for each in noticed])
+
+    def _decide(self, noticed: list[tuple[float, Noticed]]) -> None:
+        """Tell what nobody has announced; about the rest ask again a little later."""
+        now = asyncio.get_running_loop().time()
+        waiting, clear = [], []
+        for until, each in [*self._undecided, *noticed]:
+            if now < until and self._is_announced(each.change):
+                waiting.append((until, each))
+            elif self._still_stands(each.change):
+                clear.append(each)
+        self._undecided = waiting
+        if self._undecided and self._ask_again is None:
+            self._ask_again = asyncio.get_running_loop().call_later(_ASK_AGAIN_S, self._again)
+        if clear:
+            self._submit(lambda connection: self._keep_news(connection, clear), self.changes_kept)
+
+    def _again(self) -> None:
+        self._ask_again = None
+        if not self._closed:
+            self._decide([])
+
+    def _is_announced(self, change: Change) -> bool:
+        if self._announced is None or change.kind == "rescan":
+            return False
+        try:
+            return self._announced(self._root, change.path) or (
+                change.origin is not None and self._announced(self._root, change.origin)
+            )
+        except BailiwickError as error:
+            _log.warning("announced changes could not be read", exc_info=error)
+            return True
+
+    def _still_stands(self, change: Change) -> bool:
+        """Whether it is still so. If not, that was noticed too, and will be told instead."""
+        if change.kind == "rescan" or self._source is None:
+            return True
+        seen = self._source.sight(change.path)
+        return (None if seen is None else seen.version) == change.version
+
+    def _keep_news(self, connection: Connection, noticed: Sequence[Noticed]) -> None:
+        """Insert what was noticed, as far as the newest that was told says otherwise."""
+        for each in noticed:
+            news = each.change
+            if news.kind != "rescan":
+                gone = news.origin if news.kind == "moved" else None
+                here = self._was_told(connection, news, each.changed_ns)
+                there = gone is None or self._told_absent(connection, gone)
+                if here and there:
+                    continue
+                if here and gone is not None:
+                    news = msgspec.structs.replace(
+                        news, kind="deleted", path=gone, origin=None, version=None
+                    )
+                elif gone is not None and there:
+                    news = msgspec.structs.replace(news, kind="created", origin=None)
+            self.keep_changes(connection, (news,))
+
+    def _was_told(self, connection: Connection, change: Change, changed_ns: int) -> bool:
+        if change.kind == "deleted":
+            return self._told_absent(connection, change.path)
+        last = self._last_told(connection, change.path)
+        if last is None or last.absent:
+            return False
+        if last.whole and change.path != last.path:
+            # It came with a directory that was told once for all in it.
+            return change.type == "directory" or last.time_ns >= changed_ns
+        if last.version is None:
+            return change.type == "directory" or last.time_ns >= changed_ns
+        return last.version == change.version
+
+    def _told_absent(self, connection: Connection, path: ScopedPath) -> bool:
+        """Whether the last that was told is that nothing stands there; told before others were
+        watched it says nothing, since what was there then is not in the feed."""
+        last = self._last_told(connection, path)
+        return last is not None and last.absent and last.seq > self._watched_from
+
+    def _last_told(self, connection: Connection, path: ScopedPath) -> _Told | None:
+        """The newest change that says whether something stands under a name: of the name itself,
+        or of a directory above it as a whole."""
+        newest: _Told | None = None
+        for each in (str(path), *_above(path)):
+            rows: Any = connection.execute(
+                "SELECT * FROM (SELECT seq, kind = 'deleted', path, version, subtree, time_ns"
+                " FROM feed WHERE root = ?1 AND path = ?2 AND (subtree OR ?2 = ?3)"
+                " AND kind IN ('created', 'updated', 'deleted', 'moved') ORDER BY seq DESC LIMIT 1)"
+                " UNION ALL SELECT * FROM (SELECT seq, 1, origin, NULL, subtree, time_ns"
+                " FROM feed WHERE root = ?1 AND origin = ?2 AND (subtree OR ?2 = ?3)"
+                " ORDER BY seq DESC LIMIT 1)",
+                (self._number, each, str(path)),
+            ).fetchall()
+            for row in rows:
+                if newest is None or row[0] > newest.seq:
+                    newest = _Told(*row)
+        return newest
+
+
+class _Told(NamedTuple):
+    """What one row says of a name."""
+
+    seq: int
+    absent: bool
+    path: str
+    version: str | None
+    whole: bool
+    time_ns: int
+
+
+def _above(path: ScopedPath) -> list[str]:
+    """The directories above a path, but for the root, as plain text."""
+    found = []
+    while not path.parent.is_root:
+        path = path.parent
+        found.append(str(path))
+    return found
+
+
+def _row_of(change: Change, now_ns: int) -> tuple[Any, ...]:
+    return (
+        change.kind, str(change.path), change.type, change.subject, change.request_id,
+        change.version, None if change.origin is None else str(change.origin), change.subtree,
+        change.time_ns or now_ns, _encode(change.beneath) if change.beneath else None,
+        change.beneath_truncated,
+    )  # fmt: skip
+
+
+def _change_of(row: tuple[Any, ...]) -> Change:
+    kind, path, type_, subject, request_id, version, origin, subtree, time_ns, beneath, cut = row
+    return Change(
+        kind=kind, path=ScopedPath(path), type=type_, subject=subject, request_id=request_id,
+        version=version, origin=None if origin is None else ScopedPath(origin),
+        subtree=bool(subtree), time_ns=time_ns, beneath=_decode(beneath) if beneath else (),
+        beneath_truncated=bool(cut),
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Which of the processes that share a state are alive.
+
+Each open state has a name and a file of that name, locked for as long as the process lives: the
+kernel lets go of the lock however it ends. A process number would not do, since numbers are used
+again, and mean another process in another container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Owner:
+    """The name under which this process has opened a state, and a look at the others."""
+
+    def __init__(self, directory: int | None, name: str, descriptor: int | None) -> None:
+        self.name = name
+        self._directory = directory
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, state: int, folder: str) -> Owner:
+        """Take a new name in the state's open directory, and sweep away those of the dead.
+
+        The caller holds the lock on the state's directory: a name that was made and not yet locked
+        would be taken for a dead one.
+        """
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700, dir_fd=state)
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
+                            dir_fd=state)  # fmt: skip
+        try:
+            for name in os.listdir(directory):
+                if not _is_locked(directory, name):
+                    os.unlink(name, dir_fd=directory)
+            name = secrets.token_hex(8)
+            descriptor = os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(directory)
+            raise
+        return cls(directory, name, descriptor)
+
+    @classmethod
+    def alone(cls) -> Owner:
+        """The one owner of a state that is private to this process."""
+        return cls(None, secrets.token_hex(8), None)
+
+    def is_alive(self, name: str) -> bool:
+        """Whether the owner of that name still has the state open."""
+        if name == self.name:
+            return True
+        return self._directory is not None and _is_locked(self._directory, name)
+
+    def abandon(self) -> None:
+        """Let go of the lock's descriptor in a forked child, or it would outlive the parent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def close(self) -> None:
+        if self._directory is not None and self._descriptor is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.name, dir_fd=self._directory)
+            os.close(self._descriptor)
+            os.close(self._directory)
+            self._directory = self._descriptor = None
+
+
+def _is_locked(directory: int, name: str) -> bool:
+    if "/" in name or name in {"", ".", ".."}:
+        return False
+    try:
+        descriptor = os.open(name, _FLAGS, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared: two who look at the same time must not take each other for the owner.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

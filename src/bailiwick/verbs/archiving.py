@@ -1,0 +1,253 @@
+"""`create_archive`: files of a tree, read one after the other, written as one file.
+
+Each file is read under the policy of its own path. What policy hides is not in the archive, what it
+refuses refuses the whole, and what it would ask is one question, put when the archive is staged and
+not yet published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+
+from bailiwick.archives.entries import STEP_BYTES, ArchiveEntry
+from bailiwick.archives.formats import format_for
+from bailiwick.archives.names import entry_name
+from bailiwick.archives.writing import ArchiveWriter, new_writer, written
+from bailiwick.call import Call, Target
+from bailiwick.errors import (
+    Busy,
+    FileAlreadyExists,
+    HashMismatch,
+    NotADirectory,
+    NotARegularFile,
+    ParseError,
+)
+from bailiwick.model import ArchiveResult, Stat
+from bailiwick.operations import Access
+from bailiwick.paths import DEPTH_MAX, ScopedPath
+from bailiwick.policy import Allow, Decision, Hide
+from bailiwick.resolving import resolve
+from bailiwick.store import Handle, WritePlan
+from bailiwick.verbs.accounting import metered, settle_written
+from bailiwick.verbs.clearing import clear_stream
+from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.shaping import existing
+from bailiwick.verbs.walking import Walk
+
+_READ: frozenset[Access] = frozenset(("read",))
+_WRITE: frozenset[Access] = frozenset(("write",))
+
+_ALLOWED_OR_ASKED = Allow("archive")
+"""What is asked about is read all the same: the question comes before anything is published."""
+
+_WHOLE_READ_BYTES = STEP_BYTES
+"""Files up to this size are read in one go; larger ones by a stream."""
+
+
+_SOURCES_SHOWN_MAX = 20
+
+
+class _Counts:
+    """What went into an archive."""
+
+    def __init__(self) -> None:
+        self.file = self.directory = self.symlink = self.bytes = 0
+
+
+async def create(
+    call: Call,
+    ignores: Ignores,
+    more: Sequence[Target],
+    format: str | None,
+    include_ignored: bool,
+    plan: WritePlan,
+) -> ArchiveResult:
+    """Write an archive of the call's path and ``more`` paths to its destination."""
+    to = call.destination_handle
+    known = format_for(to.path.name, format)
+    assert call.destination is not None
+    if call.destination.directory:
+        raise NotADirectory("the trailing slash demands a directory", path=to.path)
+    if plan.mode == "create" and to.type is not None:
+        raise FileAlreadyExists("already exists", path=to.path)
+    if to.type is not None:  # what packs may add a file; to replace one is to write it
+        call.pipeline.check_access(call.grant, _WRITE)
+    decision = call.decide(to.path, _WRITE)
+    call.pipeline.obey(call, decision, call.destination, to.path)
+    packing = _Packing(call, ignores, include_ignored)
+    try:
+        sources = await packing.sources(more)
+        chunks = _packed(packing, sources, new_writer(known))
+        if call.must_clear or call.pipeline.discreet:
+            call.given = {**(call.given or {}), "format": known, "of": _listed(sources)}
+            chunks = clear_stream(call, chunks, to, plan)
+        if call.metered:
+            chunks = metered(call, to, chunks)
+        async with aclosing(chunks):
+            made = await call.store.write_stream(to, chunks, plan)
+    finally:
+        packing.close()
+    ignores.forget(to.path)
+    call.bytes, call.sha256_after = made.size, made.sha256
+    if call.turn is not None:
+        settle_written(call, to, made)
+    call.changed("created" if made.created else "updated", to.path, "file", version=made.version)
+    counts = packing.counts
+    return ArchiveResult(
+        path=to.path, format=known, files=counts.file, directories=counts.directory,
+        links=counts.symlink, bytes=counts.bytes, size=made.size, sha256=made.sha256,
+        version=made.version, created=made.created, file_mode=made.file_mode,
+        request_id=call.request_id,
+    )  # fmt: skip
+
+
+def _listed(sources: Sequence[Handle]) -> str:
+    """What goes into an archive, for the person who is asked. What it is bound to is its hash."""
+    more = len(sources) - _SOURCES_SHOWN_MAX
+    shown = ", ".join(source.path for source in sources[:_SOURCES_SHOWN_MAX])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+async def _packed(
+    packing: _Packing, sources: list[Handle], writer: ArchiveWriter
+) -> AsyncGenerator[bytes, None]:
+    """The bytes of the archive, packed in a thread of their own, some at a time."""
+    loop = asyncio.get_running_loop()
+    thread = ThreadPoolExecutor(1, thread_name_prefix="bailiwick-archive")
+    batch: list[ArchiveEntry | bytes] = []
+    size = 0
+    try:
+        async with aclosing(packing.parts(sources)) as parts:
+            async for part in parts:
+                batch.append(part)
+                size += len(part) if isinstance(part, bytes) else 512
+                if size >= STEP_BYTES:
+                    chunk = await loop.run_in_executor(thread, written, writer, batch)
+                    batch, size = [], 0
+                    if chunk:
+                        yield chunk
+        yield await loop.run_in_executor(thread, written, writer, batch)
+        yield await loop.run_in_executor(thread, writer.finish)
+    finally:
+        thread.shutdown(wait=False)
+
+
+class _Packing:
+    """One archive under way: what goes into it, in the order of paths."""
+
+    def __init__(self, call: Call, ignores: Ignores, include_ignored: bool) -> None:
+        self._call = call
+        self._ignores = ignores
+        self._include_ignored = include_ignored
+        self._to = call.destination_handle.path
+        self._more: list[Handle] = []
+        self._number = 0
+        self.counts = _Counts()
+
+    async def sources(self, more: Sequence[Target]) -> list[Handle]:
+        """What was named, sorted, without what lies in something else that was named."""
+        call = self._call
+        for target in more:
+            target.handle = handle = await resolve(call, target)
+            self._more.append(handle)
+            decision = call.decide(handle.path, _READ, handle.type == "directory")
+            call.pipeline.obey(call, decision, target)
+        found: list[Handle] = []
+        for handle in sorted((call.handle, *self._more), key=lambda each: each.path.parts):
+            existing(handle)
+            if handle.path == self._to:
+                raise ParseError("an archive cannot hold itself", path=handle.path)
+            if not any(handle.path.lies_in(other.path) for other in found[-1:]):
+                found.append(handle)
+        return found
+
+    def close(self) -> None:
+        for handle in self._more:
+            handle.close()
+
+    async def parts(self, sources: list[Handle]) -> AsyncGenerator[ArchiveEntry | bytes, None]:
+        for source in sources:
+            if source.type != "directory":
+                async with aclosing(self._object(source)) as parts:
+                    async for part in parts:
+                        yield part
+                continue
+            async with aclosing(self._tree(source)) as parts:
+                async for part in parts:
+                    yield part
+
+    async def _tree(self, source: Handle) -> AsyncGenerator[ArchiveEntry | bytes, None]:
+        call = self._call
+        walk = Walk(call, self._ignores, include_ignored=self._include_ignored, judge=self._judge)
+        top = await call.store.resolve(source.path, "object", directory=True)
+        try:
+            if top.path != source.path:
+                raise Busy("another directory took its place", path=source.path)
+            if self._seen_path(source.path) != ".":
+                yield self._entry(await call.store.stat(top))
+            async with aclosing(walk.visits(top)) as visits:
+                async for visit in visits:
+                    if visit.path == self._to:
+                        continue
+                    if not visit.child.addressable:
+                        raise ParseError("a name there is not valid text", path=visit.path)
+                    handle = await call.store.descend(visit.directory, visit.child.name)
+                    try:
+                        async with aclosing(self._object(handle)) as parts:
+                            async for part in parts:
+                                yield part
+                    finally:
+                        handle.close()
+        finally:
+            top.close()
+        if walk.unreadable or walk.reason is not None:
+            raise Busy(f"not everything could be read: {walk.reason or walk.unreadable[0]}")
+
+    def _judge(self, path: ScopedPath, is_directory: bool) -> Decision:
+        call = self._call
+        decision = call.decide(path, _READ, is_directory)
+        if isinstance(decision, (Allow, Hide)):
+            return decision
+        call.pipeline.obey(call, decision, call.target, path)
+        return _ALLOWED_OR_ASKED
+
+    async def _object(self, handle: Handle) -> AsyncGenerator[ArchiveEntry | bytes, None]:
+        """One object, without what lies beneath it."""
+        store = self._call.store
+        stat = await store.stat(handle)
+        if stat.type == "symlink":
+            yield self._entry(stat, target=await store.readlink(handle))
+        elif stat.type == "directory":
+            yield self._entry(stat)
+        elif stat.type != "file":
+            raise NotARegularFile("neither file, directory nor link", path=stat.path)
+        elif stat.size <= _WHOLE_READ_BYTES:
+            content = await store.read(handle, 0, stat.size)
+            if content.size != stat.size:
+                raise HashMismatch("the file was changed meanwhile", path=stat.path)
+            yield self._entry(stat)
+            yield content.data
+        else:
+            yield self._entry(stat)
+            async with aclosing(store.stream(handle, 0, None)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    def _entry(self, stat: Stat, target: str = "") -> ArchiveEntry:
+        self._number += 1
+        kind = stat.type
+        assert kind != "other"
+        path = self._seen_path(stat.path)
+        # What could not be unpacked again is not packed in the first place.
+        entry_name(path, self._number, depth_max=DEPTH_MAX, portable=False)
+        setattr(self.counts, kind, getattr(self.counts, kind) + 1)
+        size = stat.size if kind == "file" else 0
+        self.counts.bytes += size
+        return ArchiveEntry(path, kind, size, stat.mode & 0o777, stat.mtime_ns, target)
+
+    def _seen_path(self, path: ScopedPath) -> ScopedPath:
+        """A path as the caller sees it, who may be given a part of the tree for the whole."""
+        return path.relative_to(self._call.grant.base)

@@ -1,0 +1,590 @@
+"""The commands on an authority, through the real command and a real state."""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import subprocess
+
+import pytest
+
+from bailiwick.audit import AuthorityRecord
+from bailiwick.build.governed import Authority
+from bailiwick.errors import BailiwickError
+from bailiwick.grant import AgentRun
+from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
+
+CONFIG = """
+[ask]
+surface = "cli"
+
+[[root]]
+id = "demo"
+kind = "workspace"
+path = "./project"
+mount_point = "/workspace"
+trusted = true
+display_name = "Demo"
+labels = {team = "blue"}
+
+[[root]]
+id = "scratch"
+kind = "workspace"
+memory = true
+trusted = true
+
+[[root]]
+id = "foreign"
+kind = "workspace"
+path = "./foreign"
+mount_point = "/foreign"
+
+[[grant]]
+subject = "agent_run:*"
+root = "workspace:demo"
+access = ["read", "list", "metadata", "write"]
+reason = "coding agent"
+
+[[rule]]
+subject = "agent_run:*"
+operation = ["write"]
+path = ["migrations/**"]
+effect = "ask"
+reason = "migrations are reviewed"
+"""
+
+
+class Place:
+    """A directory with a configuration, and the command run in it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        for name in ("project/src", "project/migrations", "foreign"):
+            (directory / name).mkdir(parents=True)
+        (directory / "bailiwick.toml").write_text(CONFIG)
+
+    def __call__(self, *arguments):
+        return within(*arguments, "--state", "state")
+
+    def command(self, *arguments, **more):
+        """The real command, in a process of its own."""
+        return bailiwick(*arguments, "--state", "state", cwd=self.directory, **more)
+
+    def json(self, *arguments):
+        done = self(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def refused(self, *arguments):
+        """The error kind, which a refusal names on stderr after the configuration that is used and
+        what there is to note; nothing is on stdout."""
+        done = self(*arguments)
+        assert done.returncode == 1, done.stderr
+        assert done.stdout == ""
+        assert "Traceback" not in done.stderr
+        lines = done.stderr.splitlines()
+        assert lines[0] == f"using {self.directory}/bailiwick.toml"
+        said = [line for line in lines[1:] if not line.startswith("note: ")]
+        return said[0].partition(":")[0]
+
+    def add_grant(self, access="read,list,metadata", *more, subject="user:ann"):
+        command = ("grant", "add", "--subject", subject, "--root", "workspace:demo")
+        done = self(*command, "--access", access, *more)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def authority(self):
+        config = str(self.directory / "bailiwick.toml")
+        return Authority.from_config(config, state_dir=str(self.directory / "state"))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BAILIWICK_CONFIG", raising=False)
+    return Place(tmp_path)
+
+
+# --- roots -------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("CLI-1", "CLI-2")
+def test_roots_are_listed_and_shown(place):
+    done = place.command("root", "list")
+    assert done.stdout.splitlines()[0].split() == ["ROOT", "TRUSTED", "NAME", "LABELS"]
+    assert "workspace:demo     yes      Demo  team=blue\n" in done.stdout
+    assert "workspace:foreign  no\n" in done.stdout
+    shown = {root["root"]: root for root in place.json("root", "list")}
+    assert set(shown) == {"workspace:demo", "workspace:scratch", "workspace:foreign"}
+    assert shown["workspace:demo"]["labels"] == {"team": "blue"}
+    assert place.json("root", "show", "workspace:demo") == shown["workspace:demo"]
+    assert "mount point  /workspace" in place("root", "show", "workspace:demo").stdout
+    assert place.refused("root", "show", "workspace:nowhere") == "root_not_found"
+
+
+@pytest.mark.spec("AUTH-7", "CLI-1")
+def test_trust_is_given_and_taken_and_on_record(place):
+    assert place.json("root", "untrust", "workspace:demo") == {
+        "root": "workspace:demo", "trusted": False,
+    }  # fmt: skip
+    assert place.json("root", "show", "workspace:demo")["trusted"] is False
+    assert place("root", "trust", "workspace:demo").stdout == "workspace:demo is trusted\n"
+    assert place.json("root", "show", "workspace:demo")["trusted"] is True
+    records = place.json("audit", "query", "--operation", "trust")["records"]
+    assert [record["details"]["trusted"] for record in records] == ["true", "false"]
+    assert {record["subject"] for record in records} == {"user:local"}
+    assert {record["front"] for record in records} == {"cli"}
+    assert place.refused("root", "trust", "workspace:nowhere") == "root_not_found"
+
+
+# --- grants ------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AUTH-5", "CLI-1")
+def test_a_grant_is_given_shown_and_ended(place):
+    place("root", "trust", "workspace:demo")  # who changes something lets the configuration hold
+    before = len(place.json("grant", "list"))
+    added = place.add_grant("read,list", "--path", "src", "--expires-in", "8h", "--reason", "why")
+    assert len(place.json("grant", "list")) == before + 1
+    shown = place.json("grant", "show", added)
+    assert (shown["subject"], shown["root"], shown["path"]) == ("user:ann", "workspace:demo", "src")
+    assert shown["access"] == ["list", "read"]
+    assert (shown["reason"], shown["kind"], shown["holds"]) == ("why", "standing", True)
+    assert "access   list, read\n" in place("grant", "show", added).stdout
+    assert place.json("grant", "show", added, "--format", "json") == shown
+    assert place("grant", "revoke", added).stdout == "1 grant ended\n"
+    assert len(place.json("grant", "list")) == before
+    assert place.refused("grant", "show", "nonsense") != "internal_error"
+    assert place.refused("grant", "revoke", "nonsense") != "internal_error"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"subject": "nobody"},
+        {"subject": "agent_run:"},
+        {"root": "nowhere"},
+        {"path": "../outside"},
+        {"path": ""},
+        {"expires-in": "soon"},
+        {"expires-in": "-8h"},
+    ],
+)
+def test_a_grant_that_makes_no_sense_is_refused(place, wrong):
+    given = {"subject": "user:ann", "root": "workspace:demo", "access": "read", **wrong}
+    arguments = [f"--{name}={value}" for name, value in given.items()]
+    assert place.refused("grant", "add", *arguments) in {
+        "parse_error", "path_outside_workspace", "root_not_found",
+    }  # fmt: skip
+
+
+@pytest.mark.spec("EXEC-2")
+def test_grants_are_exported(place):
+    source = os.path.realpath(place.directory / "project" / "src")
+    grant = place.add_grant("read,list,metadata", "--path", "src")
+    done = place.command("grant", "show", grant, "--format", "bwrap")
+    assert shlex.split(done.stdout) == ["--ro-bind", source, "/workspace/src"]
+    assert "rules of the policy are not part" in done.stderr
+    show = ("grant", "show", grant, "--format")
+    assert place.json(*show, "bwrap") == ["--ro-bind", source, "/workspace/src"]
+    assert (
+        place.command(*show, "bwrap", "--null").stdout == f"--ro-bind\0{source}\0/workspace/src\0"
+    )
+    assert place.json(*show, "docker") == [
+        "--mount", f"type=bind,src={source},dst=/workspace/src,readonly",
+    ]  # fmt: skip
+    ruleset = json.loads(place(*show, "landlock").stdout)
+    assert ruleset["pathBeneath"] == [
+        {"allowedAccess": ["read_file", "read_dir"], "parent": [source]}
+    ]
+
+
+@pytest.mark.spec("EXEC-2")
+def test_an_export_that_cannot_be_exact_is_refused(place):
+    partial = place.add_grant("read,list,metadata,write")
+    assert place.refused("grant", "show", partial, "--format", "bwrap") == "unsupported"
+    done = place("grant", "show", partial, "--format", "bwrap", "--read-only")
+    assert done.stdout.startswith("--ro-bind ")
+    everything = ("grant", "add", "--subject", "user:ann", "--access", "read,list,metadata")
+    for root in ("workspace:*", "workspace:scratch"):
+        grant = place(*everything, "--root", root).stdout.strip()
+        assert place.refused("grant", "show", grant, "--format", "docker") == "unsupported"
+    missing = place.add_grant("read,list,metadata", "--path", "later")
+    assert place.refused("grant", "show", missing, "--format", "bwrap") == "path_not_found"
+    (place.directory / "project" / "out").symlink_to("../..")
+    out = place.add_grant("read,list,metadata", "--path", "out")
+    assert place.refused("grant", "show", out, "--format", "bwrap") == "symlink_escape"
+
+
+@pytest.mark.spec("EXEC-2", "AUTH-7")
+def test_an_untrusted_root_is_exported_for_looking_only(place):
+    command = ("grant", "add", "--subject", "user:ann", "--root", "workspace:foreign")
+    grant = place(*command, "--access", "read,list,metadata,write,delete,move").stdout.strip()
+    done = place("grant", "show", grant, "--format", "bwrap")
+    assert done.stdout.startswith("--ro-bind ")
+    assert "not trusted" in done.stderr
+
+
+@pytest.mark.spec("EXEC-2", "AUTH-5")
+def test_a_grant_that_has_ended_is_not_exported(place):
+    grant = place.add_grant()
+    place("grant", "revoke", grant)
+    assert place.refused("grant", "show", grant, "--format", "bwrap") in {
+        "grant_revoked", "path_not_found",
+    }  # fmt: skip
+
+
+# --- policy ------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("POL-2", "CLI-1")
+def test_the_rules_are_shown_and_explained(place):
+    shown = place("policy", "show").stdout
+    assert shown.index("migrations/**") < shown.index("**/.env")
+    assert {rule["origin"] for rule in place.json("policy", "show")} >= {"operator", "protective"}
+    command = ("policy", "explain", "agent_run:c/r", "write_text", "migrations/1.sql")
+    assert place.refused(*command) == "parse_error"  # which root?
+    done = place(*command, "--root", "workspace:demo")
+    assert "write: ask" in done.stdout
+    explained = place.json("policy", "explain", "user:ann", "read", ".env", "--root",
+                           "workspace:demo")  # fmt: skip
+    assert explained["decision"] == "allow"
+    absolute = place.json("policy", "explain", "agent_run:c/r", "read", "/workspace/.env", "--root",
+                          "workspace:demo")  # fmt: skip
+    assert (absolute["path"], absolute["decision"]) == (".env", "ask")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("nobody", "read", "a"), "parse_error"),
+        (("user:a", "dance", "a"), "parse_error"),
+        (("user:a", "read", "../a"), "path_outside_workspace"),
+        (("user:a", "read", ""), "parse_error"),
+    ],
+)
+def test_a_question_that_makes_no_sense(place, arguments, kind):
+    assert place.refused("policy", "explain", *arguments, "--root", "workspace:demo") == kind
+
+
+@pytest.mark.spec("POL-2")
+def test_a_configuration_is_checked_without_being_used(tmp_path):
+    good = tmp_path / "good.toml"
+    good.write_text(CONFIG)
+    done = bailiwick("policy", "check", good)
+    assert (done.returncode, done.stdout) == (0, "in order: 3 roots, 1 grants, 1 rules\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good.toml"]
+    bad = tmp_path / "bad.toml"
+    bad.write_text(CONFIG.replace('effect = "ask"', 'effect = "aks"'))
+    done = within("policy", "check", bad)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"parse_error: {bad}:")
+    document = json.loads(within("policy", "check", bad, "--json").stderr)
+    assert document["errorKind"] == "parse_error"
+    bad.write_bytes(b"\xff")
+    assert within("policy", "check", bad).stderr.startswith("parse_error: ")
+    assert within("policy", "check", tmp_path / "no").stderr.startswith("path_not_found: ")
+    assert within("policy", "check", tmp_path).stderr.startswith("io_error: ")
+    assert within("policy", "check", "/dev/zero").stderr.startswith("parse_error: ")
+
+
+@pytest.mark.spec("CLI-2")
+def test_where_the_configuration_comes_from(place):
+    config = place.directory / "bailiwick.toml"
+    elsewhere = place.directory / "foreign"
+    state = ("--state", place.directory / "state")
+    by_variable = {"BAILIWICK_CONFIG": str(config)}
+    done = bailiwick("root", "list", *state, cwd=elsewhere, env=by_variable)
+    assert "workspace:demo" in done.stdout
+    done = bailiwick("root", "list", *state, "--config", config, cwd=elsewhere)
+    assert "workspace:demo" in done.stdout
+    done = bailiwick("root", "list", *state, "--config", "nowhere.toml", cwd=elsewhere)
+    assert done.returncode == 1
+    config.write_text('[[root]]\nid = 1\nkind = "workspace"\n')
+    done = place("root", "list")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"using {config}\nparse_error: ")
+    assert "bailiwick.toml:2:" in done.stderr
+
+
+# --- approvals ---------------------------------------------------------------------------------
+
+
+async def waiting(authority):
+    """Until a question is on the desk."""
+    while not authority.approvals.pending():
+        await asyncio.sleep(0.01)
+
+
+def asking(place, answer):
+    """An agent writes what must be asked about; meanwhile a person runs the command."""
+
+    async def both():
+        async with place.authority() as authority:
+            fs = await authority.request_root(
+                subject=AgentRun(conversation_id="c", run_id="r"), root="workspace:demo",
+                access={"read", "write"}, reason="a new table", front="python",
+            )  # fmt: skip
+            writing = asyncio.create_task(fs.write_text("migrations/1.sql", "create\n"))
+            await asyncio.wait_for(waiting(authority), 20)
+            (approval,) = json.loads(
+                (await asyncio.to_thread(place.command, "approvals", "list", "--json")).stdout
+            )
+            person = ("approvals", "answer", approval["id"], answer)
+            shown = await asyncio.to_thread(place.command, "approvals", "show", approval["id"])
+            done = await asyncio.to_thread(place.command, *person)
+            try:
+                result = await asyncio.wait_for(writing, 20)
+            except BailiwickError as error:
+                result = error
+            return approval, shown, done, result
+
+    return asyncio.run(both())
+
+
+@pytest.mark.spec("ASK-1", "ASK-2")
+def test_a_question_is_shown_and_answered_from_another_process(place):
+    approval, shown, done, result = asking(place, "once")
+    assert approval["question"]["subject"] == "agent_run:c/r"
+    assert approval["question"]["paths"] == ["migrations/1.sql"]
+    assert "+create" in shown.stdout
+    assert "a new table" in shown.stdout
+    assert done.stdout.startswith(f"{approval['id']}: ")
+    assert result.created
+    assert (place.directory / "project/migrations/1.sql").read_text() == "create\n"
+    assert place.json("approvals", "list") == []
+    (settled,) = place.json("approvals", "list", "--only", "all")
+    assert (settled["answer"], settled["answered_by"]) == ("once", "user:local")
+    assert place.refused("approvals", "answer", approval["id"], "no") == "approval_denied"
+
+
+@pytest.mark.spec("ASK-1")
+def test_no_is_no_and_always_makes_a_rule(place):
+    _, _, _, result = asking(place, "no")
+    assert result.kind == "approval_denied"
+    assert not (place.directory / "project/migrations/1.sql").exists()
+    _, _, _, result = asking(place, "always")
+    assert result.created
+    assert place.json("policy", "show")[0]["origin"] == "remembered"
+
+
+def test_an_approval_that_is_not_there(place):
+    assert place.refused("approvals", "show", "nonsense") == "path_not_found"
+    assert place.refused("approvals", "answer", "nonsense", "once") == "path_not_found"
+    assert place("approvals", "list").stdout == "nothing waits for an answer\n"
+
+
+# --- audit -------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AUDIT-3", "CLI-1")
+def test_the_ledger_is_read_queried_and_exported(place):
+    for number in range(3):
+        place.add_grant("read", "--reason", f"number {number}")
+    tail = place("audit", "tail", "-n", "2").stdout.splitlines()
+    assert len(tail) == 2
+    assert all("user:local grant workspace:demo" in line for line in tail)
+    lines = place("audit", "tail", "--json", "-n", "2").stdout.splitlines()
+    assert [json.loads(line)["operation"] for line in lines] == ["grant", "grant"]
+    page = place.json("audit", "query", "--subject", "user:local", "--limit", "2")
+    assert len(page["records"]) == 2
+    rest = place.json("audit", "query", "--subject", "user:local", "--cursor", page["next_cursor"])
+    assert [record["seq"] for record in page["records"]] > [r["seq"] for r in rest["records"]]
+    assert place.json("audit", "query", "--since", "1h", "--outcome", "denied")["records"] == []
+    assert place.json("audit", "query", "--until", "2020-01-01")["records"] == []
+    exported = place.command("audit", "export", "--jsonl").stdout.splitlines()
+    numbers = [json.loads(line)["seq"] for line in exported]
+    assert numbers == sorted(numbers)
+    assert len(numbers) >= 3
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "--since", "yesterday"),
+        ("query", "--cursor", "x"),
+        ("query", "--glob", "["),
+        ("verify", "--head", "x"),
+    ],
+)
+def test_a_query_that_makes_no_sense(place, arguments):
+    assert place.refused("audit", *arguments) == "parse_error"
+
+
+@pytest.mark.spec("AUDIT-3")
+def test_the_ledger_is_verified_against_a_kept_head(place):
+    place.add_grant()
+    head = place("audit", "head").stdout.strip()
+    place.add_grant()
+    done = place.command("audit", "verify", "--head", head)
+    assert done.returncode == 0
+    assert place.json("audit", "verify", "--head", head)["tail_proved"] is True
+    unproved = place.json("audit", "verify")
+    assert (unproved["ok"], unproved["tail_proved"]) == (True, False)
+    newer = place.json("audit", "head")["head"]
+    _edit(place, "DELETE FROM ledger WHERE seq = (SELECT max(seq) FROM ledger)")
+    assert place("audit", "verify").returncode == 0  # a cut tail shows against a head only
+    done = place("audit", "verify", "--head", newer)
+    assert done.returncode == 1
+    assert json.loads(place("audit", "verify", "--head", newer, "--json").stdout)["ok"] is False
+
+
+@pytest.mark.spec("AUDIT-3")
+def test_a_record_that_was_changed_is_found(place):
+    place.add_grant()
+    place.add_grant()
+    _edit(place, "UPDATE ledger SET time_ns = time_ns + 1 WHERE seq = 2")
+    done = place("audit", "verify")
+    assert done.returncode == 1
+    assert "2" in done.stdout
+    assert place("doctor").returncode == 1
+
+
+def _edit(place, statement):
+    """What someone with the database in their hands could do."""
+    import apsw
+
+    connection = apsw.Connection(str(place.directory / "state" / "authority.db"))
+    connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.spec("AUDIT-3")
+def test_the_ledger_is_followed_across_processes(place):
+    place.add_grant("read", "--reason", "before")
+    child = subprocess.Popen(
+        [COMMAND, "audit", "tail", "-f", "--json", "-n", "1", "--state", "state"],
+        cwd=place.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(),
+    )  # fmt: skip
+    try:
+        assert json.loads(child.stdout.readline())["operation"] == "grant"
+        place("root", "untrust", "workspace:demo")
+        assert json.loads(child.stdout.readline())["operation"] == "trust"
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=20) == 130
+        assert child.stderr.read() == ""
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+
+
+# --- doctor ------------------------------------------------------------------------------------
+
+POWERS = {
+    "openat2", "landlock", "ripgrep", "bubblewrap", "user namespaces", "inotify", "sqlite", "zstd",
+    "fuse",
+}  # fmt: skip
+
+
+@pytest.mark.spec("CLI-3")
+def test_the_doctor_examines_the_machine(tmp_path, monkeypatch):
+    done = bailiwick("doctor", "--json", cwd=tmp_path)
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    facts = {fact["name"]: fact for fact in document["machine"]}
+    assert set(facts) == POWERS
+    assert all(fact["works"] or fact["cost"] for fact in facts.values())
+    assert all(fact["found"] for fact in facts.values())
+    assert document["state"] is None
+    monkeypatch.chdir(tmp_path)
+    text = within("doctor").stdout
+    assert all(name in text for name in POWERS)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("CLI-3")
+def test_the_doctor_says_what_a_lack_costs(tmp_path):
+    """With nothing on the path, what is only found there is missing, and says so."""
+    done = bailiwick("doctor", "--json", cwd=tmp_path, env={"PATH": str(tmp_path)})
+    facts = {fact["name"]: fact for fact in json.loads(done.stdout)["machine"]}
+    assert facts["bubblewrap"]["works"] is False
+    assert "grant show" in facts["bubblewrap"]["cost"]
+
+
+@pytest.mark.spec("CLI-3")
+def test_the_doctor_examines_the_state(place):
+    place.add_grant()
+    state = place.json("doctor")["state"]
+    assert state["ok"] is True
+    assert state["roots"] == 3
+    assert state["ledger"]["dropped"] == 0
+    assert state["chain"]["ok"] is True
+    assert "roots 3" in place("doctor").stdout
+
+
+@pytest.mark.spec("CLI-3", "AUDIT-4")
+def test_the_doctor_tells_of_records_that_were_lost(place):
+    """What a process could not keep it says in the ledger: that is where the doctor looks."""
+
+    async def lose():
+        async with place.authority() as authority:
+            await authority.ledger.append_authority(
+                AuthorityRecord(
+                    time_ns=1, request_id="q", subject="core:bailiwick", act="ledger",
+                    outcome="failed", error_kind="io_error", details={"lost_records": "7"},
+                )
+            )  # fmt: skip
+
+    asyncio.run(lose())
+    assert place.json("doctor")["state"]["lost_records"] == 7
+    assert "records that earlier processes lost: 7" in place("doctor").stdout
+
+
+@pytest.mark.spec("CLI-3")
+def test_the_doctor_survives_a_broken_state(place):
+    place.add_grant()
+    (place.directory / "state" / "authority.db").write_bytes(b"this is no database" * 500)
+    for name in ("authority.db-wal", "authority.db-shm"):
+        (place.directory / "state" / name).unlink(missing_ok=True)
+    done = place.command("doctor")
+    assert done.returncode == 1
+    assert "the state cannot be used: " in done.stdout
+    assert "Traceback" not in done.stderr
+    (place.directory / "bailiwick.toml").write_text("[[root]\n")
+    done = place("doctor", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["state"]["error"]["errorKind"] == "parse_error"
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("ERR-4")
+def test_every_kind_of_error_is_said_in_the_same_words(capsys):
+    """One table of kinds, one way to say them: text and JSON, nothing unescaped, exit code 1."""
+    from bailiwick.errors import KINDS
+    from bailiwick.fronts.cli.running import guarded
+
+    for kind, error_class in KINDS.items():
+        for as_json in (False, True):
+
+            def fail(error_class=error_class):
+                raise error_class("a \x1b[2J word", path="a\nb", hint="do", decided_by="rule-1")
+
+            assert guarded(fail, as_json=as_json) == 1
+            shown = capsys.readouterr()
+            assert shown.out == ""
+            assert "\x1b" not in shown.err
+            if as_json:
+                document = json.loads(shown.err)
+                assert document["errorKind"] == kind
+                assert (document["path"], document["decidedBy"]) == ("a\nb", "rule-1")
+                assert document["status"] == error_class.default_status
+            else:
+                first, decided, hint = shown.err.splitlines()
+                assert first == rf"{kind}: a\x0ab: a \x1b[2J word"
+                assert (decided, hint) == ("decided by: rule-1", "hint: do")
+
+
+def test_what_is_no_error_of_ours_is_an_internal_one(capsys):
+    from bailiwick.fronts.cli.running import guarded
+
+    def fail():
+        raise LookupError("odd")
+
+    assert guarded(fail, as_json=False) == 1
+    assert capsys.readouterr().err.startswith("internal_error: LookupError: odd\n")

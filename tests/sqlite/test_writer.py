@@ -1,0 +1,151 @@
+"""One thread that writes: tasks share a commit, fail alone, and are withdrawn until their turn."""
+
+import asyncio
+import contextlib
+import threading
+
+import apsw
+import pytest
+
+from bailiwick.errors import Busy, Closed, InternalError, IoError
+from bailiwick.sqlite.failures import from_sqlite
+from bailiwick.sqlite.writer import Frame, Writer
+
+
+class Noting(Frame):
+    """Notes what happens around transactions."""
+
+    def __init__(self):
+        self.seen = []
+        self.refusing = False
+
+    def begin(self):
+        self.seen.append("begin")
+
+    def committing(self, *, control):
+        if self.refusing:
+            raise ZeroDivisionError
+        self.seen.append(f"commit {control}")
+        return contextlib.nullcontext()
+
+    def undone(self):
+        self.seen.append("undone")
+
+
+@contextlib.contextmanager
+def writing(path, frame=None):
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE IF NOT EXISTS t (x PRIMARY KEY)")
+    writer = Writer(connection, whose="test", frame=frame or Frame())
+    try:
+        yield writer
+    finally:
+        writer.close()
+        connection.close()
+
+
+def insert(value):
+    def job(connection):
+        connection.execute("INSERT INTO t VALUES (?)", (value,))
+        return value
+
+    return job
+
+
+def rows(connection):
+    return [row[0] for row in connection.execute("SELECT x FROM t ORDER BY x")]
+
+
+async def test_tasks_that_wait_share_a_transaction_and_fail_alone(tmp_path):
+    frame = Noting()
+    with writing(tmp_path / "db", frame) as writer:
+        gate = threading.Event()
+        blocked = asyncio.ensure_future(writer.run(lambda _: gate.wait()))
+        await asyncio.sleep(0.05)
+        waiting = [asyncio.ensure_future(writer.run(insert(n))) for n in (1, 2, 2, 3)]
+        await asyncio.sleep(0)
+        gate.set()
+        await blocked
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [results[0], results[1], results[3]] == [1, 2, 3]
+        assert isinstance(results[2], InternalError)
+        assert writer.transactions == 1
+        assert await writer.run(rows) == [1, 2, 3]
+        assert frame.seen[:4] == ["begin", "commit False", "begin", "commit False"]
+
+
+async def test_a_commit_that_cannot_be_prepared_undoes_the_whole_group(tmp_path):
+    frame = Noting()
+    with writing(tmp_path / "db", frame) as writer:
+        frame.refusing = True
+        with pytest.raises(ZeroDivisionError):
+            await writer.run(insert(1))
+        frame.refusing = False
+        assert frame.seen == ["begin", "undone"]
+        assert await writer.run(rows) == []
+        assert await writer.run(insert(2), control=True) == 2
+        assert frame.seen[-1] == "commit True"
+
+
+@pytest.mark.spec("LIFE-1")
+async def test_a_task_is_withdrawn_before_its_turn_and_carried_through_after_it(tmp_path):
+    with writing(tmp_path / "db") as writer:
+        gate, entered = threading.Event(), threading.Event()
+
+        def slow(connection):
+            entered.set()
+            gate.wait()
+            connection.execute("INSERT INTO t VALUES (1)")
+
+        running = asyncio.ensure_future(writer.run(slow))
+        await asyncio.to_thread(entered.wait)
+        queued = asyncio.ensure_future(writer.run(insert(2)))
+        await asyncio.sleep(0)
+        queued.cancel()
+        running.cancel()
+        await asyncio.wait([queued])
+        assert queued.cancelled()
+        gate.set()
+        await asyncio.wait([running])
+        assert await writer.run(rows) == [1]
+
+
+def test_a_thread_without_a_loop_waits_for_its_task(tmp_path):
+    with writing(tmp_path / "db") as writer:
+        assert writer.run_blocking(insert(1)) == 1
+        with pytest.raises(InternalError):
+            writer.run_blocking(insert(1))
+        done = []
+
+        def job(_):
+            writer.on_commit(lambda: done.append("committed"))
+
+        writer.run_blocking(job)
+        assert done == ["committed"]
+
+
+async def test_after_closing_nothing_is_taken(tmp_path):
+    with writing(tmp_path / "db") as writer:
+        last = asyncio.ensure_future(writer.run(insert(1)))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(writer.close)
+        assert await last == 1
+        with pytest.raises(Closed, match="the test is closed"):
+            await writer.run(insert(2))
+
+
+@pytest.mark.spec("ERR-3")
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (apsw.BusyError, Busy), (apsw.LockedError, Busy), (apsw.FullError, IoError),
+        (apsw.IOError, IoError), (apsw.CorruptError, IoError), (apsw.ReadOnlyError, IoError),
+        (apsw.ConnectionClosedError, Closed), (apsw.SQLError, InternalError),
+    ],
+)  # fmt: skip
+def test_what_sqlite_says_becomes_an_error_of_ours(cause, kind):
+    mapped = from_sqlite(cause("/host/path"), "volume")
+    assert type(mapped) is kind
+    assert "volume" in str(mapped)
+    if kind is not InternalError:
+        assert "/host/path" not in str(mapped)
