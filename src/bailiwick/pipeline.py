@@ -212,7 +212,11 @@ class Pipeline:
             call.policy_source = self._always.source
         elif self._glance is not None and destination is None and not self.hooks.registered:
             # Most calls of an agent: one place, one look.
-            decision = self.judge(call, handle.path, operation.ruled)
+            decision = (
+                self.judge(call, handle.path, operation.ruled)
+                if grant.via or call.elsewhere is not None
+                else self._glance(grant, operation, operation.ruled, handle.path)
+            )
             if type(decision) is Allow:
                 call.policy_source = decision.source
             else:

@@ -44,20 +44,13 @@ def resolve(call: Call, target: Target) -> Awaitable[Handle]:
     grant = call.grant
     path, target.directory = parse(target.text, grant.root.mount_point, grant.root.names)
     if call.pipeline.discreet or grant.base != "." or not grant.whole:
-        return _resolve_discreetly(call, target, path)
+        return find(call, target, path if grant.base == "." else path.beneath(grant.base))
     return call.store.resolve(path, target.look, directory=target.directory, parents=target.parents)
 
 
-async def _resolve_discreetly(call: Call, target: Target, path: ScopedPath) -> Handle:
-    """The same for a caller to whom some places must not show, not even by an error."""
-    grant = call.grant
-    if grant.base != ".":
-        path = path.beneath(grant.base)
-    return await find(call, target, path)
-
-
 async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
-    """What stands at a path of the root, as far as the caller may know."""
+    """What stands at a path of the root, as far as the caller may know: some places must not show,
+    not even by an error."""
     grant = call.grant
     whole = grant.whole
     if not whole and not path.lies_in(grant.path):
@@ -70,6 +63,8 @@ async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
         if call.pipeline.discreet or not whole:
             await _keep_secret(call, target, path)
         raise
+    if whole and handle.path == path:
+        return handle
     try:
         reached = whole or grant.reaches(handle.path, handle.type == "directory")
         # A path without links is its own canonical name, which is judged next.

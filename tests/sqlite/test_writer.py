@@ -33,10 +33,10 @@ class Noting(Frame):
 
 
 @contextlib.contextmanager
-def writing(path, frame=None):
+def writing(path, frame=None, **options):
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE IF NOT EXISTS t (x PRIMARY KEY)")
-    writer = Writer(connection, whose="test", frame=frame or Frame())
+    writer = Writer(connection, whose="test", frame=frame or Frame(), **options)
     try:
         yield writer
     finally:
@@ -132,6 +132,70 @@ async def test_after_closing_nothing_is_taken(tmp_path):
         assert await last == 1
         with pytest.raises(Closed, match="the test is closed"):
             await writer.run(insert(2))
+
+
+def where(_connection):
+    return threading.current_thread()
+
+
+async def test_a_task_that_comes_alone_is_done_where_it_comes_from(tmp_path):
+    here = threading.current_thread()
+    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+        assert await writer.run(where) is here
+        assert await writer.run(insert(1)) == 1
+        with pytest.raises(InternalError):
+            await writer.run(insert(1))
+        both = await asyncio.gather(writer.run(where), writer.run(where))
+        assert here not in both
+        assert await writer.run(where) is not here, "others may be about to come"
+    with writing(tmp_path / "db", at_once_s=1e-9) as writer:
+        assert await writer.run(where) is here
+        assert await writer.run(where) is not here, "the first was too slow"
+    with writing(tmp_path / "db") as writer:
+        assert await writer.run(where) is not here
+
+
+async def test_a_task_that_would_have_to_wait_is_left_to_the_thread(tmp_path):
+    here = threading.current_thread()
+    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+        other = apsw.Connection(str(tmp_path / "db"))
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Busy):
+            await writer.run(where)
+        other.execute("COMMIT")
+        other.close()
+        assert await writer.run(where) is here
+
+
+async def test_a_task_alone_that_fails_is_undone_and_one_that_refuses_costs_nothing(tmp_path):
+    frame = Noting()
+
+    def halfway(connection):
+        connection.execute("INSERT INTO t VALUES (7)")
+        raise ZeroDivisionError
+
+    def refusing(_connection):
+        raise ZeroDivisionError
+
+    with writing(tmp_path / "db", frame, at_once_s=10.0) as writer:
+        for job, seen in ((refusing, ["begin", "commit False"]), (halfway, ["begin", "undone"])):
+            for run in (writer.run, lambda job: asyncio.to_thread(writer.run_blocking, job)):
+                frame.seen.clear()
+                with pytest.raises(ZeroDivisionError):
+                    await run(job)
+                assert frame.seen == seen
+        assert await writer.run(rows) == []
+
+
+@pytest.mark.spec("LIFE-1")
+async def test_a_task_that_is_cancelled_before_it_is_done_at_once_is_not_done(tmp_path):
+    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+        task = asyncio.ensure_future(writer.run(insert(1)))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert await writer.run(rows) == []
 
 
 @pytest.mark.spec("ERR-3")

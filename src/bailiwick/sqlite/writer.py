@@ -248,6 +248,8 @@ class Writer:
                 self._queue.put(None)
         if not self.is_here:
             self._thread.join()
+            with self._busy:
+                pass  # a task that is done elsewhere has come to its end
 
     def abandon(self) -> None:
         """Be closed from now on, in a forked child that does not have the thread."""
@@ -291,7 +293,10 @@ class Writer:
 
     def _run_here(self, task: Task) -> bool:
         """Do a task on the caller's thread. Returns False where it has to be queued after all."""
-        if self._closed or not self._queue.empty() or not self._busy.acquire(blocking=False):
+        if not self._queue.empty() or not self._busy.acquire(blocking=False):
+            return False
+        if self._closed:
+            self._busy.release()
             return False
         group: list[_Done] = []
         begun = time.perf_counter()

@@ -32,12 +32,16 @@ class Current(Generic[Read]):
 
     def __init__(self, epoch: Epoch, read: Callable[[], Read]) -> None:
         self._epoch = epoch
+        self._now = epoch.current
         self._read = read
         # One tuple, so that another thread never sees an old value under a new epoch.
         self._known: tuple[bytes | None, Read] | None = None
 
     def get(self) -> Read:
-        seen = epoch_now(self._epoch)
+        try:
+            seen = self._now()
+        except ValueError:
+            raise Closed("the state is closed") from None
         known = self._known
         if known is not None and known[0] == seen:
             return known[1]

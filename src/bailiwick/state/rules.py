@@ -41,11 +41,9 @@ class RuleBook:
         self._chain = chain
         self._time_ns = time_ns
         self._current = Current(database.epoch, self._read)
-
-    def rules(self) -> tuple[RememberedRule, ...]:
+        self.rules = self._current.get
         """All rules in the order they are to be tried: those of a grant, then those that hold
         always; the newest first in each. The same tuple for as long as nothing changed."""
-        return self._current.get()
 
     def add_in(
         self, connection: Connection, rule: RememberedRule, *, front: str, request_id: str
