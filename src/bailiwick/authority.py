@@ -48,6 +48,7 @@ from bailiwick.policies.rule import check_root_pattern, check_subject_pattern
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Delegation, Lent, Scope
 from bailiwick.state.approvals import ApprovalDesk
+from bailiwick.state.faults import FaultBook
 from bailiwick.state.grant_rows import GrantEntry
 from bailiwick.state.grants import GrantBook, new_id
 from bailiwick.state.ledger import DurableLedger
@@ -100,6 +101,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     trust: TrustBook
     rules: RuleBook
     approvals: ApprovalDesk
+    faults: FaultBook
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +131,7 @@ class Authority:
         self.ledger = books.ledger
         self.approvals = books.approvals
         self.rules = books.rules
+        self.faults = books.faults
 
     # --- roots -----------------------------------------------------------------------------
 

@@ -175,6 +175,7 @@ class Call(msgspec.Struct, gc=False):
     verb: str
     started_ns: int
     target: Target
+    life: Life | None = None
     destination: Target | None = None
     size: int | None = None
     content: bytes | None = None
@@ -192,7 +193,6 @@ class Call(msgspec.Struct, gc=False):
     sha256_after: str | None = None
     changes: list[Change] | None = None
     in_flight: list[tuple[ScopedPath, bool]] | None = None
-    life: Life | None = None
     new_parents: list[ScopedPath] | None = None
     approved: tuple[ScopedPath, ...] = ()
     given: Mapping[str, object] | None = None

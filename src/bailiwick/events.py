@@ -312,6 +312,8 @@ class LogFeed(ABC):
         self._listeners: dict[object, Listener] = {}
         self._waiting: set[asyncio.Future[None]] = set()
         self._closed = False
+        self.listener_failed: Callable[[str], None] = lambda why: None
+        """Told how a listener failed; for whoever counts such things."""
 
     # --- the log ------------------------------------------------------------------------------
 
@@ -468,6 +470,7 @@ class LogFeed(ABC):
                 listener(change)
             except Exception as error:
                 _log.warning("change listener failed", exc_info=error)
+                self.listener_failed(type(error).__name__)
 
     # --- closing ------------------------------------------------------------------------------
 

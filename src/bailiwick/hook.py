@@ -35,9 +35,13 @@ class Hook(Protocol):
 class Hooks:
     """The hooks of one root, in order."""
 
-    def __init__(self, *, seconds_max: float) -> None:
+    def __init__(
+        self, *, seconds_max: float, failed: Callable[[str, str], None] | None = None
+    ) -> None:
+        """``failed`` is told the id of each hook that fails, and how."""
         self._hooks: list[Hook] = []
         self._seconds_max = seconds_max
+        self._failed = failed
         self.failures: dict[str, int] = {}
         """How often each hook failed, was too slow, or gave no decision, by its id."""
         # Looked at several times by every operation: an attribute is cheaper than a call.
@@ -68,7 +72,7 @@ class Hooks:
                 answer: object = await asyncio.wait_for(hook.before(context), self._seconds_max)
             except Exception as error:
                 _log.warning("before-hook failed", extra={"hook": hook.id}, exc_info=error)
-                self._count(hook)
+                self._count(hook, type(error).__name__)
                 why = "took too long" if isinstance(error, TimeoutError) else "failed"
                 answer = Deny(f"hook:{hook.id}", f"the hook {hook.id!r} {why}")
             if answer is None or isinstance(answer, Allow):
@@ -76,7 +80,7 @@ class Hooks:
             if isinstance(answer, Ask | Deny | Hide):
                 interferences.append(answer)
             else:
-                self._count(hook)
+                self._count(hook, "no decision")
                 why = f"the hook {hook.id!r} gave no decision"
                 interferences.append(Deny(f"hook:{hook.id}", why))
             if not isinstance(answer, Ask):
@@ -90,10 +94,12 @@ class Hooks:
                 await asyncio.wait_for(hook.after(context, record), self._seconds_max)
             except (Exception, asyncio.CancelledError) as error:
                 _log.warning("after-hook failed", extra={"hook": hook.id}, exc_info=error)
-                self._count(hook)
+                self._count(hook, type(error).__name__)
 
-    def _count(self, hook: Hook) -> None:
+    def _count(self, hook: Hook, why: str) -> None:
         self.failures[hook.id] = self.failures.get(hook.id, 0) + 1
+        if self._failed is not None:
+            self._failed(hook.id, why)
 
 
 class _Registration:

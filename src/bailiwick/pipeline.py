@@ -111,20 +111,20 @@ class Pipeline:
     ) -> Result:
         """Admit the call, act, and put it on record: the whole product on one page."""
         self._under_way += 1
-        life = call.life if call.operation.changes else None
-        if life is not None:
-            life.begin()
+        changes = call.operation.changes
+        if changes and call.life is not None:
+            call.life.begin()
         try:
             try:
                 await self.admit(call)
-                if call.operation.changes and self.changes.active:
+                if changes and self.changes.active:
                     self._begin(call)
                 result = await act(call)
             except BaseException as error:
                 if missing is None or not isinstance(error, missing.errors):
                     raise await self.failed(call, error) from cause_of(error)
                 result = missing.answer(call)
-            if call.added is not None or call.charged is not None:
+            if changes and (call.added is not None or call.charged is not None):
                 await to_the_end(self._settle(call, call.added or call.charged or NOTHING))
             # From here to the return nothing can be cancelled: what was done is done, and told.
             record = self.succeeded(call)
@@ -135,10 +135,14 @@ class Pipeline:
             self._under_way -= 1
             if self._idle is not None:
                 self._rest()
-            if life is not None:
-                life.end()
-            if call.turn is not None:
-                self.meter.turns.give_back(call.turn)
+            if changes:
+                self._let_go(call)
+
+    def _let_go(self, call: Call) -> None:
+        if call.life is not None:
+            call.life.end()
+        if call.turn is not None:
+            self.meter.turns.give_back(call.turn)
 
     @contextmanager
     def working(self) -> Iterator[None]:

@@ -207,3 +207,34 @@ async def test_no_content_is_shown_to_a_hook(tmp_path, caplog):
             assert SECRET not in repr((hook.before_seen, hook.after_seen)), name
         assert SECRET.encode() not in await house.export()
         assert SECRET not in caplog.text
+
+
+@pytest.mark.spec("HOOK-1", "EVENT-2", "CLI-3")
+async def test_doctor_shows_hooks_and_listeners_that_failed(tmp_path):
+    """It is another process, which finds them in the state."""
+
+    class Broken:
+        id = "broken"
+
+        async def before(self, context):
+            return None
+
+        async def after(self, context, record):
+            raise ZeroDivisionError("marmalade")
+
+    def deaf(change):
+        raise KeyError("marmalade")
+
+    state = tmp_path / "doctored"
+    async with governed(tmp_path, state_dir=state) as house:
+        house.authority.hooks.register(Broken())
+        fs = await house.scope()
+        await fs.on_change(deaf)
+        await fs.write_text("f", "x")
+        await fs.read_text("f")
+        await house.authority.ledger.flush()
+    async with bailiwick.Authority.open(state_dir=str(state)) as again:
+        found = {each.what: (each.name, each.last, each.count) for each in again.faults.faults()}
+    assert found["hook"] == ("broken", "ZeroDivisionError", 3)
+    assert found["listener"][1:] == ("KeyError", 1)
+    assert "marmalade" not in repr(found)

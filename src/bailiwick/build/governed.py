@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -56,7 +57,7 @@ from bailiwick.operations import ALL_ACCESS
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.policies.rules import RulePolicy
-from bailiwick.state import approvals, grants, questions, rules, trust, usage
+from bailiwick.state import approvals, faults, grants, questions, rules, trust, usage
 from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
@@ -67,7 +68,7 @@ from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES, Ignores
 from bailiwick.verbs.measuring import measure
 
 PARTS = (
-    LEDGER, FEED, grants.PART, trust.PART, rules.PART, questions.PART, usage.PART,
+    LEDGER, FEED, grants.PART, trust.PART, rules.PART, questions.PART, usage.PART, faults.PART,
 )  # fmt: skip
 
 
@@ -159,6 +160,7 @@ async def _compose_on(
             database, chain, rule_book, time_ns=time_ns, surface=config.ask.surface,
             seconds=config.ask.timeout_s,
         ),
+        faults=faults.FaultBook(database, time_ns=time_ns),
     )  # fmt: skip
     policy = RulePolicy(config.rules, off=config.off, remembered=rule_book.rules)
     joiner = _Joiner(database, books, policy, machine, source, places)
@@ -202,7 +204,9 @@ class _Joiner:
             monotonic_ns=machine.monotonic_ns,
         )  # fmt: skip
         self._meter = usage.UsageMeter(database, books.grants, self._measure)
-        self.hooks = Hooks(seconds_max=Limits().hook_seconds_max)
+        self.hooks = Hooks(
+            seconds_max=Limits().hook_seconds_max, failed=partial(books.faults.note, "hook")
+        )
         if source.config.audit.otel:
             from bailiwick.hooks.tracing import Tracing
 
@@ -327,6 +331,7 @@ class _Joiner:
             self._database, name, limits=options.limits, announced=ledger.in_flight,
             source=store if isinstance(store, Watches) else None,
         )  # fmt: skip
+        feed.listener_failed = partial(self._books.faults.note, "listener", name)
         self._tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
         views = _Views(self, store, feed)
@@ -385,6 +390,7 @@ class _Joiner:
             await self._books.ledger.retain(self._config.audit.retention_days)
 
     async def close(self) -> None:
+        self._books.faults.flush()
         await self._books.ledger.aclose()
         await self._database.aclose()
 

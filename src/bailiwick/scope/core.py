@@ -183,13 +183,11 @@ class ScopeCore:
             self._refuse_closed()
         pipeline, grant = self._pipeline, self.grant
         machine = pipeline.machine
-        call = Call(
+        return Call(
             pipeline, pipeline.store, grant, grant.limits, self._caller,
             self._request_id or machine.new_request_id(), operation, verb,
-            machine.monotonic_ns(), target, destination, size, content,
+            machine.monotonic_ns(), target, self._life, destination, size, content,
         )  # fmt: skip
-        call.life = self._life
-        return call
 
     def _run(
         self,

@@ -65,6 +65,7 @@ async def examine_state(config: str, state_dir: str | None) -> dict[str, Any]:
                 "interrupted": len(authority.ledger.interrupted),
                 "lost_records": await _lost_records(authority.ledger),
                 "ledger": health,
+                "faults": authority.faults.faults(),
                 "chain": verified,
             }
     except BailiwickError as error:
@@ -112,6 +113,8 @@ def _print_state(state: dict[str, Any]) -> None:
             line(paint(f"{what}: {count}", "red"))
     if health.last_error:
         line(paint(f"last error: {health.last_error}", "red"))
+    for fault in state["faults"]:
+        line(paint(f"{fault.what} {fault.name} failed {fault.count} times: {fault.last}", "red"))
     for sink in health.sinks:
         if sink.failures or sink.missed:
             line(paint(f"sink {sink.name}: failed {sink.failures}, missed {sink.missed}", "red"))
