@@ -242,7 +242,7 @@ class Found(Value, frozen=True, kw_only=True):
         return [match.path for match in self.matches]
 
 
-class BytesRead(Value, frozen=True, kw_only=True):
+class BytesRead(Value, frozen=True):
     """Bytes of a file. ``size`` is the whole file's; ``truncated`` says that it goes on."""
 
     path: ScopedPath

@@ -464,7 +464,7 @@ class Pipeline:
         call.close()
         try:
             if call.operation.changes:
-                self.ledger.settle(record, call.intent, self._told(call))
+                self._settle_record(call, record)
             else:
                 self.ledger.note(record)
         except Exception as error:
@@ -473,10 +473,14 @@ class Pipeline:
             unrecorded = IoError("it was done, but the record could not be written")
             unrecorded.request_id = call.request_id
             raise unrecorded from error
+        return record
+
+    def _settle_record(self, call: Call, record: Record) -> None:
+        try:
+            self.ledger.settle(record, call.intent, self._told(call))
         finally:
             if call.in_flight is not None:
                 self._end(call)
-        return record
 
     async def observed(self, call: Call, record: Record) -> None:
         """Show the outcome to the hooks, where the call got as far as a policy.

@@ -43,7 +43,13 @@ def resolve(call: Call, target: Target) -> Awaitable[Handle]:
     """What a target leads to. Where nothing can be hidden, the store's own answer will do."""
     grant = call.grant
     path, target.directory = parse(target.text, grant.root.mount_point, grant.root.names)
-    if call.pipeline.discreet or grant.base != "." or not grant.whole:
+    if (
+        call.pipeline.discreet
+        or grant.path != "."  # the rest of `Grant.whole`, looked at by every call
+        or grant.denied
+        or grant.allowed
+        or grant.base != "."
+    ):
         return find(call, target, path if grant.base == "." else path.beneath(grant.base))
     return call.store.resolve(path, target.look, directory=target.directory, parents=target.parents)
 
