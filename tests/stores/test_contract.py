@@ -16,6 +16,7 @@ from bailiwick.testing.store_contract import (
 )
 from tests.laws.citations import ROOT, read_spec
 from tests.stores.trees import KINDS, litter, make_kind, make_memory
+from tests.stores.volume.volumes import make_volume
 
 # What all cases together prove. A case says which of these it is about (`Case.rules`).
 pytestmark = pytest.mark.spec(
@@ -25,10 +26,10 @@ pytestmark = pytest.mark.spec(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "volume"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 async def test_store_keeps_the_contract(case, kind, tmp_path):
-    make = make_kind(kind, tmp_path)
+    make = make_volume(tmp_path) if kind == "volume" else make_kind(kind, tmp_path)
     if case.name in DIFFERENCES[kind.partition("-")[0]]:
         assert await failure_of(case, make), "declared as different, but it holds"
     else:

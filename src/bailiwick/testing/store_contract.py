@@ -60,6 +60,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "an absolute link is not made": "links are data: one begins at the mount point",
         "a link that leads outside is not made": "links are data: one is refused when followed",
     },
+    "volume": {
+        "an absolute link is not made": "links are data: one begins at the mount point",
+        "a link that leads outside is not made": "links are data: one is refused when followed",
+    },
     "disk": {
         "an absolute link starts at the mount point": (
             "other programs see the same link, and for them it leads out of the root"

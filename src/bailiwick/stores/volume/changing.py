@@ -1,0 +1,271 @@
+"""The changes of a tree, each inside one transaction: check what stands there, then change it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from bailiwick.errors import (
+    DirectoryNotEmpty,
+    FileAlreadyExists,
+    IsADirectory,
+    NotADirectory,
+    ParseError,
+    PathNotFound,
+)
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.store import WritePlan, Written
+from bailiwick.stores.volume.content import Stored
+from bailiwick.stores.volume.core import Turn
+from bailiwick.stores.volume.leases import check_lease
+from bailiwick.stores.volume.lookup import Spot, VolumeHandle, inode_now, stand, stand_existing
+from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
+from bailiwick.stores.volume.refusals import (
+    check_expected,
+    check_size,
+    no_such,
+    not_through_a_link,
+    root_stays,
+)
+from bailiwick.stores.volume.rows import (
+    DIRECTORY,
+    FILE,
+    LINK,
+    LINK_MODE,
+    PERMISSION_BITS,
+    Bound,
+    Inode,
+    Origin,
+    Place,
+)
+from bailiwick.stores.volume.tree import Tree
+
+EMPTY: Final = Stored(b"", None)
+
+
+class Fresh(NamedTuple):
+    """Content to be published, and how it is stored once there is a turn."""
+
+    size: int
+    sha256: bytes
+    store: Callable[[], Awaitable[Stored]]
+
+
+async def admit(tree: Tree, held: VolumeHandle, plan: WritePlan) -> tuple[Spot, Inode | None]:
+    """Check that the plan fits what stands there now; return the file, if there is one."""
+    spot = await stand(tree, held, parents=plan.parents)
+    path, bound = held.path, spot.bound
+    if plan.mode == "create" and bound is not None:
+        raise FileAlreadyExists("already exists", path=path)
+    if plan.mode == "replace" and bound is None:
+        raise PathNotFound("there is nothing to replace", path=path)
+    old: Inode | None = None
+    if bound is not None:
+        if bound.kind == DIRECTORY:
+            raise IsADirectory("is a directory", path=path)
+        if bound.kind == LINK:
+            raise not_through_a_link(path)
+        old = await tree.inode(bound.node)
+        if old is None:
+            raise no_such(path)
+    check_expected(path, old, plan)
+    return spot, old
+
+
+async def publish(
+    turn: Turn, held: VolumeHandle, spot: Spot, old: Inode | None, fresh: Fresh,
+    plan: WritePlan, origin: Origin, verb: str = "write",
+) -> Written:  # fmt: skip
+    """Give the name new content. What stood there was admitted in this same turn."""
+    check_size(held.path, fresh.size, plan)
+    await check_lease(turn, spot.directory, held.path.name, origin)
+    mode = plan.file_mode
+    if mode is None:
+        mode = turn.core.modes.file if old is None else old.mode
+    mode &= PERMISSION_BITS
+    mutation = turn.mutation(verb, origin)
+    stored = await fresh.store()
+    attributes = Attributes(
+        FILE, mode, fresh.size, mutation.now_ns, None, fresh.sha256, stored.content, stored.data
+    )
+    if old is not None:
+        inode = turn.written = await mutation.set_inode(old.id, attributes)
+    else:
+        directory = await _make_missing(turn, mutation, spot)
+        inode = await mutation.new_node(Place(directory, held.path.name), attributes)
+        await mutation.touch_directories()
+    return Written(old is None, fresh.size, fresh.sha256.hex(), inode.version, mode)
+
+
+async def _make_missing(turn: Turn, mutation: Mutation, spot: Spot) -> int:
+    """The directory of the entry's name, once those that are missing were made."""
+    directory = spot.directory
+    for name in spot.missing:
+        made = await _new_directory(mutation, Place(directory, name), turn.core.modes.directory)
+        directory = made.id
+    return directory
+
+
+async def _new_directory(mutation: Mutation, place: Place, mode: int) -> Inode:
+    attributes = Attributes(DIRECTORY, mode, 0, mutation.now_ns, None, None, None, None)
+    return await mutation.new_node(place, attributes)
+
+
+async def make_dir(
+    turn: Turn, held: VolumeHandle, file_mode: int | None, origin: Origin, *, parents: bool
+) -> bool:
+    spot = await stand(turn.tree, held, parents=parents)
+    if spot.bound is not None:
+        if parents and spot.bound.kind == DIRECTORY:
+            return False
+        raise FileAlreadyExists("already exists", path=held.path)
+    await check_lease(turn, spot.directory, held.path.name, origin)
+    mode = turn.core.modes.directory if file_mode is None else file_mode & PERMISSION_BITS
+    mutation = turn.mutation("make_dir", origin)
+    directory = await _make_missing(turn, mutation, spot)
+    await _new_directory(mutation, Place(directory, held.path.name), mode)
+    await mutation.touch_directories()
+    return True
+
+
+async def symlink(turn: Turn, held: VolumeHandle, text: bytes, origin: Origin) -> None:
+    spot = await stand(turn.tree, held)
+    if spot.bound is not None:
+        raise FileAlreadyExists("already exists", path=held.path)
+    await check_lease(turn, spot.directory, held.path.name, origin)
+    mutation = turn.mutation("symlink", origin)
+    attributes = Attributes(LINK, LINK_MODE, len(text), mutation.now_ns, None, None, None, text)
+    await mutation.new_node(Place(spot.directory, held.path.name), attributes)
+    await mutation.touch_directories()
+
+
+class Removed(NamedTuple):
+    bound: Bound
+    version: int
+
+
+async def remove(turn: Turn, held: VolumeHandle, origin: Origin, *, recursive: bool) -> Removed:
+    """Take the name and end the node: as many rows as for one file, whatever lies beneath."""
+    spot, bound = await stand_existing(turn.tree, held)
+    if bound.node == turn.tree.view.root:
+        raise root_stays()
+    if bound.kind == DIRECTORY and not recursive and not await turn.tree.is_empty(bound.node):
+        raise DirectoryNotEmpty("directory is not empty", path=held.path)
+    await check_lease(turn, spot.directory, held.path.name, origin, beneath=bound)
+    mutation = turn.mutation("remove", origin)
+    await mutation.set_name(Place(spot.directory, held.path.name), None)
+    await mutation.end_inode(bound)
+    await mutation.touch_directories()
+    return Removed(bound, mutation.version)
+
+
+async def move(
+    turn: Turn, source: VolumeHandle, destination: VolumeHandle, origin: Origin, *, replace: bool
+) -> bool:
+    tree = turn.tree
+    if ROOT in (source.path, destination.path):
+        raise root_stays()
+    here, moved = await stand_existing(tree, source)
+    there = await stand(tree, destination)
+    if there.bound is not None and there.bound.node == moved.node:
+        return False
+    if moved.node in await _ids_above(tree, there.directory):
+        raise ParseError("a directory cannot be moved into itself", path=destination.path)
+    if there.bound is not None:
+        if not replace:
+            raise FileAlreadyExists("already exists", path=destination.path)
+        await _check_replaceable(tree, destination.path, moved, there.bound, here.directory)
+    await check_lease(turn, here.directory, source.path.name, origin, beneath=moved)
+    await check_lease(turn, there.directory, destination.path.name, origin)
+    mutation = turn.mutation("move", origin)
+    await mutation.set_name(Place(here.directory, source.path.name), None)
+    await mutation.set_name(Place(there.directory, destination.path.name), moved)
+    if there.bound is not None:
+        await mutation.end_inode(there.bound)
+    await mutation.touch_directories()
+    return True
+
+
+async def _ids_above(tree: Tree, directory: int) -> set[int]:
+    return {node for node, _ in await tree.way_up(directory) or ()}
+
+
+async def _check_replaceable(
+    tree: Tree, path: ScopedPath, moved: Bound, old: Bound, origin: int
+) -> None:
+    """Whether a move of something from the directory ``origin`` may put it in place of ``old``."""
+    if old.kind == DIRECTORY and old.node in await _ids_above(tree, origin):
+        raise DirectoryNotEmpty("the directory holds what is moved", path=path)
+    if moved.kind == DIRECTORY and old.kind != DIRECTORY:
+        raise NotADirectory("a directory cannot replace something else", path=path)
+    if old.kind == DIRECTORY:
+        if moved.kind != DIRECTORY:
+            raise IsADirectory("only a directory can replace a directory", path=path)
+        if not await tree.is_empty(old.node):
+            raise DirectoryNotEmpty("directory is not empty", path=path)
+
+
+async def copy(
+    turn: Turn, source: VolumeHandle, destination: VolumeHandle, origin: Origin, *, recursive: bool
+) -> int:
+    tree = turn.tree
+    original = await inode_now(tree, source)
+    there = await stand(tree, destination)
+    if original.kind == DIRECTORY and not recursive:
+        raise IsADirectory("is a directory", path=source.path)
+    is_root = there.bound is not None and there.bound.node == tree.view.root
+    if not is_root and original.id in await _ids_above(tree, there.directory):
+        raise ParseError("a directory cannot be copied into itself", path=destination.path)
+    if there.bound is not None:
+        raise FileAlreadyExists("already exists", path=destination.path)
+    await check_lease(turn, there.directory, destination.path.name, origin)
+    mutation = turn.mutation("copy", origin)
+    place = Place(there.directory, destination.path.name)
+    count = await copy_node(mutation, tree, original, place)
+    # Only the directory that got the copy: those that were copied keep their times.
+    mutation.touched = {there.directory}
+    await mutation.touch_directories()
+    return count
+
+
+async def copy_node(mutation: Mutation, seen_in: Tree, original: Inode, place: Place) -> int:
+    """A node and all beneath it, as ``seen_in`` some view, under new ids; content is shared."""
+    waiting, count = [(original, place)], 0
+    while waiting:
+        inode, to = waiting.pop()
+        made = await mutation.new_node(to, attributes_of(inode, edition=None))
+        count += 1
+        if inode.kind != DIRECTORY:
+            continue
+        for name, bound in await seen_in.children(inode.id):
+            child = await seen_in.inode(bound.node)
+            if child is not None:
+                waiting.append((child, Place(made.id, name)))
+    return count
+
+
+async def set_attributes(
+    turn: Turn, held: VolumeHandle, verb: str, origin: Origin, *,
+    file_mode: int | None = None, mtime_ns: int | None = None,
+) -> None:  # fmt: skip
+    """Set the mode or the time. No content is changed, so its edition stays."""
+    tree = turn.tree
+    if held.inode is None:
+        _, bound = await stand_existing(tree, held)
+        node = bound.node
+    else:
+        node = held.inode.id
+    inode, way = await tree.inode(node), await tree.way_up(node)
+    if inode is None or way is None:
+        raise no_such(held.path)
+    if inode.kind == LINK:
+        raise not_through_a_link(held.path)
+    if node != tree.view.root:
+        await check_lease(turn, way[1][0], way[0][1], origin)
+    mutation = turn.mutation(verb, origin)
+    changed = attributes_of(inode)
+    if file_mode is not None:
+        changed = changed._replace(mode=file_mode & PERMISSION_BITS)
+    if mtime_ns is not None:
+        changed = changed._replace(mtime_ns=mtime_ns)
+    await mutation.set_inode(node, changed)

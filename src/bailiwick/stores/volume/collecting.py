@@ -1,0 +1,410 @@
+"""Taking away what nobody can look at any more, in steps of a few hundred rows.
+
+A row is seen from the version it was born at until the one it died at. It goes when it died at or
+before the horizon, and no root lies in between: roots are the versions that forks were made from,
+snapshots, and those up to which branches were merged. Readers hold the horizon back.
+
+A directory is removed by one row, so what lies in it still looks alive. Once the removal is behind
+the horizon, gc ends those rows too, a directory at a time (`fallen`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from bailiwick.stores.volume.core import Core, Turn
+from bailiwick.stores.volume.database import HEAD, Session, Transaction
+from bailiwick.stores.volume.mutation import GONE
+from bailiwick.stores.volume.releasing import Releasing
+from bailiwick.stores.volume.rows import DIRECTORY, NOTHING, View
+from bailiwick.stores.volume.threads import in_thread
+from bailiwick.stores.volume.tree import Tree, open_tree
+
+Result = TypeVar("Result")
+TurnJob = Callable[[Turn], Awaitable[Result]]
+
+STEP_ROWS: Final = 256
+"""Rows of one step: a few milliseconds for which writers wait."""
+
+_SETTLE_S: Final = 0.01
+"""Longer than it takes to note a hold on what was just looked up."""
+
+_DAY_NS: Final = 24 * 3600 * 10**9
+
+_ORPHAN_AGE_NS: Final = _DAY_NS
+"""A blob that no chunk names is of an upload under way, until it is this old."""
+
+_MARK: Final = """
+INSERT INTO mark (volume, time_ns, version) VALUES ($1, $2, $3)
+ON CONFLICT (volume, time_ns) DO NOTHING
+"""
+_MARKED: Final = "SELECT max(version) FROM mark WHERE volume = $1 AND time_ns <= $2"
+_UNMARK: Final = "DELETE FROM mark WHERE volume = $1 AND version < $2"
+_PINNED: Final = """
+SELECT min(version) FROM pin WHERE volume = $1 AND session <> $2 AND expires_ms > $3
+"""
+_UNPIN: Final = "DELETE FROM pin WHERE volume = $1 AND expires_ms <= $2"
+_HORIZON: Final = """
+UPDATE volume SET horizon = $2 WHERE id = $1 AND horizon < $2
+"""
+_BRANCHES: Final = "SELECT id FROM branch WHERE volume = $1 ORDER BY id"
+_BOUNDS: Final = """
+SELECT DISTINCT bound FROM lineage WHERE volume = $1 AND ancestor = $2 AND branch <> $2
+"""
+_NAMED: Final = """
+SELECT CASE WHEN l.bound < s.version THEN l.bound ELSE s.version END FROM lineage l
+    JOIN snapshot s ON s.volume = l.volume AND s.branch = l.branch
+WHERE l.volume = $1 AND l.ancestor = $2
+"""
+_TAKEN_OVER: Final = """
+SELECT CASE WHEN l.bound < m.version THEN l.bound ELSE m.version END FROM lineage l
+    JOIN merged m ON m.volume = l.volume AND m.source = l.branch
+WHERE l.volume = $1 AND l.ancestor = $2
+"""
+_DEAD_NAMES: Final = """
+SELECT died, parent, name, born FROM dentry
+WHERE volume = $1 AND branch = $2 AND died <= $3 AND died < 9223372036854775807
+    AND (died, parent, name, born) > ($4, $5, $6, $7)
+ORDER BY died, parent, name, born LIMIT $8
+"""
+_DROP_NAME: Final = """
+DELETE FROM dentry WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4 AND born = $5
+"""
+_NODES: Final = """
+SELECT id, born, kind, content FROM inode
+WHERE volume = $1 AND branch = $2 AND (id, born) >= ($3, $4) ORDER BY id, born LIMIT $5
+"""
+_DROP_NODE: Final = "DELETE FROM inode WHERE volume = $1 AND branch = $2 AND id = $3 AND born = $4"
+_FALLEN: Final = """
+SELECT branch, node, version, after FROM fallen
+WHERE volume = $1 AND version <= $2 ORDER BY version LIMIT 1
+"""
+_IS_FALLEN: Final = "SELECT 1 FROM fallen WHERE volume = $1 AND branch = $2 AND node = $3"
+_FALL: Final = """
+INSERT INTO fallen (volume, branch, node, version, after) VALUES ($1, $2, $3, $4, '')
+ON CONFLICT (volume, branch, node) DO NOTHING
+"""
+_FALLEN_UPTO: Final = """
+UPDATE fallen SET after = $4 WHERE volume = $1 AND branch = $2 AND node = $3
+"""
+_LANDED: Final = "DELETE FROM fallen WHERE volume = $1 AND branch = $2 AND node = $3"
+_END_NAME: Final = """
+UPDATE dentry SET died = CASE WHEN born > $5 THEN born ELSE $5 END
+WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4 AND died = 9223372036854775807
+"""
+_END_HIDERS: Final = """
+UPDATE dentry SET died = CASE WHEN born > $4 THEN born ELSE $4 END
+WHERE volume = $1 AND branch = $2 AND parent = $3 AND died = 9223372036854775807
+"""
+_NEWEST: Final = """
+SELECT born, kind FROM inode WHERE volume = $1 AND branch = $2 AND id = $3
+ORDER BY born DESC LIMIT 1
+"""
+_END_NODE: Final = """
+INSERT INTO inode (
+    volume, branch, id, born, kind, mode, size, mtime_ns, edition, sha256, content, data
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+"""
+_OLD_LOG: Final = """
+SELECT version, seq FROM change WHERE volume = $1 AND branch = $2 AND version <= $3
+    AND (note IS NULL OR version <= (SELECT drained FROM volume WHERE id = $1))
+ORDER BY version, seq LIMIT $4
+"""
+_DROP_LOG: Final = """
+DELETE FROM change WHERE volume = $1 AND branch = $2 AND version = $3 AND seq = $4
+"""
+_ABANDONED: Final = """
+SELECT id FROM branch b WHERE volume = $1 AND name IS NULL AND expires_ms <= $2
+    AND NOT EXISTS (SELECT 1 FROM lineage l
+        WHERE l.volume = $1 AND l.ancestor = b.id AND l.branch <> b.id)
+    AND NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.volume = $1 AND s.branch = b.id)
+LIMIT 1
+"""
+
+
+class Collected(NamedTuple):
+    """What a collection took away, and the oldest version that is still kept."""
+
+    horizon: str
+    names: int
+    nodes: int
+    contents: int
+    chunks: int
+    blobs: int
+    steps: int
+
+
+async def collect(core: Core, keep_days: float) -> Collected:
+    """One whole pass. Each step is a change of its own, so that nobody waits for long."""
+    gc = _Collector(core)
+    await gc.settle_horizon(keep_days)
+    await gc.push_down()
+    await gc.drop_abandoned()
+    for branch in await gc.branches():
+        await gc.drop_names(branch)
+        await gc.drop_nodes(branch)
+        await gc.drop_log(branch)
+    await gc.drop_left_over()
+    await gc.delete_blobs()
+    return gc.result()
+
+
+class _Collector:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._volume = core.view.volume
+        self._horizon = 0
+        self._names = self._nodes = self._blobs = self._steps = 0
+        self._releasing = Releasing(self._volume)
+
+    def result(self) -> Collected:
+        released = self._releasing
+        return Collected(
+            str(self._horizon), self._names, self._nodes, released.contents, released.chunks,
+            self._blobs, self._steps,
+        )  # fmt: skip
+
+    async def _step(self, job: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        self._steps += 1
+
+        async def run(transaction: Transaction) -> Result:
+            return await job(transaction)
+
+        self._core.check_open()
+        result = await self._core.database.write(run)
+        await asyncio.sleep(0)  # whoever waits comes first
+        return result
+
+    async def settle_horizon(self, keep_days: float) -> None:
+        """How far back everything is kept: by time, and by what is being read."""
+        core, volume = self._core, self._volume
+        async with core.looking() as session:
+            row = await session.row("SELECT last FROM volume WHERE id = $1", volume)
+        newest = row[0] if row else 0
+        # Whoever has just looked at something that was replaced before this has said so by now.
+        await asyncio.sleep(_SETTLE_S)
+
+        async def job(turn: Transaction) -> int:
+            now_ns, last = core.clock_ns(), newest
+            await turn.session.run(_MARK, volume, now_ns, last)
+            cutoff = now_ns - int(keep_days * _DAY_NS)
+            row = await turn.session.row(_MARKED, volume, cutoff)
+            horizon = row[0] if row and row[0] is not None else 0
+            pinned = await turn.session.row(
+                _PINNED, volume, core.database.file.session, now_ns // 1_000_000
+            )
+            if pinned and pinned[0] is not None:
+                horizon = min(horizon, pinned[0])
+            horizon = min(horizon, core.database.file.oldest_held(volume))
+            await turn.session.run(_UNPIN, volume, now_ns // 1_000_000)
+            await turn.session.run(_HORIZON, volume, horizon)
+            await turn.session.run(_UNMARK, volume, horizon)
+            row = await turn.session.row("SELECT horizon FROM volume WHERE id = $1", volume)
+            return row[0] if row else 0
+
+        self._horizon = await self._step(job)
+
+    async def branches(self) -> list[int]:
+        async with self._core.looking() as session:
+            return [row[0] for row in await session.rows(_BRANCHES, self._volume)]
+
+    # --- what was removed with its directory ---------------------------------------------------
+
+    async def push_down(self) -> None:
+        while await self._step(self._push_down_one):
+            pass
+
+    async def _push_down_one(self, turn: Transaction) -> bool:
+        row = await turn.session.row(_FALLEN, self._volume, self._horizon)
+        if row is None:
+            return False
+        branch, node, version, after = row
+        key = (self._volume, branch, node)
+        tree = await open_tree(turn.session, View(self._volume, branch, self._core.view.root, HEAD))
+        if await tree.inode(node) is not None:
+            # A stage that nobody published: nothing ever said that it is gone.
+            if await tree.way_up(node) is not None:
+                await turn.session.run(_LANDED, *key)
+                return True
+            await self._end_node(turn, branch, node, version)
+        children = await tree.children(node, after, STEP_ROWS)
+        for name, bound in children:
+            await turn.session.run(_END_NAME, *key, name, version)
+            await self._end_node(turn, branch, bound.node, version)
+            if bound.kind == DIRECTORY:
+                await turn.session.run(_FALL, self._volume, branch, bound.node, version)
+        if len(children) == STEP_ROWS:
+            await turn.session.run(_FALLEN_UPTO, *key, children[-1][0])
+        else:
+            await turn.session.run(_END_HIDERS, *key, version)
+            await turn.session.run(_LANDED, *key)
+        return True
+
+    async def _end_node(self, turn: Transaction, branch: int, node: int, version: int) -> None:
+        """Say that a node is gone, in a branch that has said anything of it."""
+        newest = await turn.session.row(_NEWEST, self._volume, branch, node)
+        if newest is not None and newest[1] != NOTHING:
+            born = max(version, newest[0] + 1)
+            await turn.session.run(_END_NODE, self._volume, branch, node, born, *GONE)
+
+    # --- rows that nobody sees ----------------------------------------------------------------
+
+    async def _roots(self, session: Session, branch: int) -> list[int]:
+        """The versions of a branch that are kept whatever their age, sorted."""
+        roots: set[int] = set()
+        for sql in (_BOUNDS, _NAMED, _TAKEN_OVER):
+            roots.update(row[0] for row in await session.rows(sql, self._volume, branch))
+        return sorted(roots)
+
+    async def drop_names(self, branch: int) -> None:
+        after = (0, 0, "", 0)
+
+        async def job(turn: Transaction) -> tuple[int, int, str, int] | None:
+            roots = await self._roots(turn.session, branch)
+            rows = await turn.session.rows(
+                _DEAD_NAMES, self._volume, branch, self._horizon, *after, STEP_ROWS
+            )
+            for died, parent, name, born in rows:
+                if not _is_seen(roots, born, died):
+                    await turn.session.run(_DROP_NAME, self._volume, branch, parent, name, born)
+                    self._names += 1
+            return rows[-1] if len(rows) == STEP_ROWS else None
+
+        following: tuple[int, int, str, int] | None = after
+        while following is not None:
+            after = following
+            following = await self._step(job)
+
+    async def drop_nodes(self, branch: int) -> None:
+        position: tuple[int, int] | None = (0, 0)
+        while position is not None:
+            job = partial(self._drop_some_nodes, branch, position)
+            position = await self._step(job)
+
+    async def _drop_some_nodes(
+        self, branch: int, start: tuple[int, int], turn: Transaction
+    ) -> tuple[int, int] | None:
+        """Look at rows from ``start`` on; returns where to go on, None at the end."""
+        roots = await self._roots(turn.session, branch)
+        tree = await open_tree(turn.session, View(self._volume, branch, self._core.view.root, HEAD))
+        rows = await turn.session.rows(_NODES, self._volume, branch, *start, STEP_ROWS)
+        more = len(rows) == STEP_ROWS
+        for index, (node, born, kind, content) in enumerate(rows):
+            following = rows[index + 1] if index + 1 < len(rows) else None
+            if following is None and more:
+                return node, born
+            if following is not None and following[0] == node:
+                if following[1] <= self._horizon and not _is_seen(roots, born, following[1]):
+                    await self._drop_node(turn, branch, node, born, content)
+            elif kind == NOTHING and born <= self._horizon:
+                await self._drop_tombstone(turn, tree, node, born)
+        return None
+
+    async def _drop_node(
+        self, turn: Transaction, branch: int, node: int, born: int, content: int | None
+    ) -> None:
+        await turn.session.run(_DROP_NODE, self._volume, branch, node, born)
+        self._nodes += 1
+        if content is not None:
+            await self._releasing.release(turn, content)
+
+    async def _drop_tombstone(self, turn: Transaction, tree: Tree, node: int, born: int) -> None:
+        """A row that says that a node is gone goes last, and only if nothing shows the node."""
+        branch = tree.view.branch
+        older = await turn.session.row(_OLDER, self._volume, branch, node, born)
+        if older is not None or await tree.inode_uncached(node, depth=1) is not None:
+            return
+        if await turn.session.row(_IS_FALLEN, self._volume, branch, node) is None:
+            await self._drop_node(turn, branch, node, born, None)
+
+    async def drop_log(self, branch: int) -> None:
+        """Changes that no undo, diff or merge can ask for: those of the first branch up to the
+        horizon, unless a fork from before them is still compared with it."""
+
+        async def job(turn: Transaction) -> bool:
+            levels = await open_tree(
+                turn.session, View(self._volume, branch, self._core.view.root, HEAD)
+            )
+            if len(levels.levels) > 1:
+                return False
+            bounds = [row[0] for row in await turn.session.rows(_BOUNDS, self._volume, branch)]
+            upto = min([self._horizon, *bounds])
+            rows = await turn.session.rows(_OLD_LOG, self._volume, branch, upto, STEP_ROWS)
+            for version, seq in rows:
+                await turn.session.run(_DROP_LOG, self._volume, branch, version, seq)
+            return len(rows) == STEP_ROWS
+
+        while await self._step(job):
+            pass
+
+    # --- branches, uploads and blobs ----------------------------------------------------------
+
+    async def drop_abandoned(self) -> None:
+        now_ms = self._core.clock_ns() // 1_000_000
+
+        async def job(turn: Transaction) -> bool:
+            row = await turn.session.row(_ABANDONED, self._volume, now_ms)
+            return row is not None and await self._drop_branch(turn, row[0])
+
+        while await self._step(job):
+            pass
+
+    async def _drop_branch(self, turn: Transaction, branch: int) -> bool:
+        """Take away some rows of a branch that nobody can open; in the end, the branch."""
+        rows = await turn.session.rows(_NODES, self._volume, branch, 0, 0, STEP_ROWS)
+        for node, born, _, content in rows:
+            await self._drop_node(turn, branch, node, born, content)
+        if rows:
+            return True
+        for table in ("dentry", "change", "fallen", "lease", "merged", "lineage"):
+            await turn.session.run(_DROP_ROWS[table], self._volume, branch)
+        await turn.session.run(_DROP_SOURCE, self._volume, branch)
+        await turn.session.run(_DROP_BRANCH, self._volume, branch)
+        return True
+
+    async def drop_left_over(self) -> None:
+        now_ms = self._core.clock_ns() // 1_000_000
+        while await self._step(lambda turn: self._releasing.release_expired(turn, now_ms)):
+            pass
+
+    async def delete_blobs(self) -> None:
+        """Delete blobs that were let go of, and those that no chunk ever came to name."""
+        core = self._core
+        async with core.looking() as session:
+            keys = await self._releasing.doomed(session)
+        for key in keys:
+            await in_thread(core.blobs.delete, key)
+            self._blobs += 1
+        if keys:
+            await self._step(lambda turn: self._releasing.forget_doomed(turn, keys))
+        oldest_ns = core.clock_ns() - _ORPHAN_AGE_NS
+        prefix = core.identity.uid
+        blobs = await in_thread(lambda: list(core.blobs.all(prefix)))
+        for blob in blobs:
+            if blob.mtime_ns < oldest_ns:
+                async with core.looking() as session:
+                    named = await self._releasing.is_named(session, blob.key)
+                if not named:
+                    await in_thread(core.blobs.delete, blob.key)
+                    self._blobs += 1
+
+
+_OLDER: Final = """
+SELECT 1 FROM inode WHERE volume = $1 AND branch = $2 AND id = $3 AND born < $4 LIMIT 1
+"""
+_DROP_ROWS: Final = {
+    table: f"DELETE FROM {table} WHERE volume = $1 AND branch = $2"
+    for table in ("dentry", "change", "fallen", "lease", "merged", "lineage")
+}
+_DROP_SOURCE: Final = "DELETE FROM merged WHERE volume = $1 AND source = $2"
+_DROP_BRANCH: Final = "DELETE FROM branch WHERE volume = $1 AND id = $2"
+
+
+def _is_seen(roots: list[int], born: int, died: int) -> bool:
+    """Whether a root lies where the row is seen."""
+    index = bisect_left(roots, born)
+    return index < len(roots) and roots[index] < died

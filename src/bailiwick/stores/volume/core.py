@@ -1,0 +1,300 @@
+"""An open volume: the database, the branch that is looked at, and what all views of it share."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from bailiwick.errors import BailiwickError, Closed, ParseError, ReadOnly, RootNotFound
+from bailiwick.model import Limits
+from bailiwick.stores.volume.blobs import Blobs, FolderBlobs
+from bailiwick.stores.volume.cache import Cache
+from bailiwick.stores.volume.content import Hashes
+from bailiwick.stores.volume.database import HEAD, INFINITY, Session, Transaction
+from bailiwick.stores.volume.embedded import (
+    SqliteDatabase,
+    SqliteFile,
+    acquire,
+    release_blocking,
+)
+from bailiwick.stores.volume.mutation import Mutation
+from bailiwick.stores.volume.rows import DIRECTORY, Inode, Origin, View
+from bailiwick.stores.volume.tree import Level, Tree, levels_of
+
+Result = TypeVar("Result")
+
+MAIN: Final = "main"
+
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,63}").fullmatch
+
+_FIND: Final = "SELECT id, uid, root, last FROM volume WHERE name = $1"
+_MAKE: Final = """
+INSERT INTO volume (id, name, uid, root, last, horizon, locks, drained, created_ns)
+VALUES ((SELECT coalesce(max(id), 0) + 1 FROM volume), $1, $2, 1, 3, 0, 0, 0, $3)
+"""
+_MAKE_BRANCH: Final = """
+INSERT INTO branch (volume, id, name, parent, at, expires_ms, created_ns)
+VALUES ($1, 2, 'main', 0, 0, $2, $3)
+"""
+_MAKE_ROOT: Final = """
+INSERT INTO inode (volume, branch, id, born, kind, mode, size, mtime_ns, edition)
+VALUES ($1, 2, 1, 3, $2, $3, 0, $4, 3)
+"""
+_MAKE_LINEAGE: Final = """
+INSERT INTO lineage (volume, branch, depth, ancestor, bound) VALUES ($1, $2, $3, $4, $5)
+"""
+_PIN: Final = """
+INSERT INTO pin (volume, session, version, expires_ms) VALUES ($1, $2, $3, $4)
+ON CONFLICT (volume, session) DO UPDATE SET
+    version = excluded.version, expires_ms = excluded.expires_ms
+"""
+_UNPIN: Final = "DELETE FROM pin WHERE volume = $1 AND session = $2"
+_PIN_S: Final = 60.0
+"""How long a process that does nothing is still believed to read."""
+
+BRANCH: Final = "SELECT id FROM branch WHERE volume = $1 AND name = $2"
+
+
+def check_name(what: str, name: str) -> str:
+    """Refuse what is no name of a volume, branch or snapshot; none of them looks like a version."""
+    if not isinstance(name, str) or not _NAME(name):
+        raise ParseError(
+            f"the name of a {what} is letters, digits and underscores, a letter first",
+            hint="at most 64 characters",
+        )
+    return name
+
+
+class Modes(NamedTuple):
+    """The modes of what is made without being told one."""
+
+    file: int
+    directory: int
+
+
+class Identity(NamedTuple):
+    """A volume in its database."""
+
+    volume: int
+    uid: str
+    branch: int
+    root: int
+
+
+class Core:
+    """One branch of a volume at its newest version, or as it was at another, for all its views."""
+
+    def __init__(
+        self,
+        database: SqliteDatabase,
+        identity: Identity,
+        levels: tuple[Level, ...],
+        blobs: Blobs,
+        *,
+        limits: Limits,
+        modes: Modes,
+        clock_ns: Callable[[], int],
+        at: int = HEAD,
+    ) -> None:
+        self.database = database
+        self.identity = identity
+        self.view = View(identity.volume, identity.branch, identity.root, at)
+        self.levels = levels
+        self.blobs = blobs
+        self.limits = limits
+        self.modes = modes
+        self.clock_ns = clock_ns
+        self.hashes = Hashes()
+        self.is_closed = False
+        self._cache = Cache()
+        self._tick = -1
+        self._held: dict[int, int] = {}
+        self._pin_due = 0.0
+        database.file.holders.add(self)
+
+    @property
+    def volume(self) -> int:
+        return self.view.volume
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def looking(self) -> AbstractAsyncContextManager[Session]:
+        """``async with core.looking() as session: tree = await core.tree(session)``. Short."""
+        self.check_open()
+        if time.monotonic() > self._pin_due:
+            self._renew_pin()
+        return self.database.reading()
+
+    async def tree(self, session: Session) -> Tree:
+        """The tree as everybody's last commit left it."""
+        cache = self._cache
+        if self.view.at == HEAD:
+            tick = await self.database.tick()
+            if tick != self._tick:
+                await cache.catch_up(session, self.view)
+                cache.trim()
+                self._tick = tick
+        return Tree(session, self.view, self.levels, cache)
+
+    def tree_at(self, session: Session, view: View) -> Tree:
+        """The same branch as it was at a version. Nothing of it is remembered."""
+        levels = tuple(Level(branch, min(bound, view.at)) for branch, bound in self.levels)
+        return Tree(session, view, levels, Cache())
+
+    # --- changing ----------------------------------------------------------------------------
+
+    async def change(self, job: Callable[[Turn], Awaitable[Result]]) -> Result:
+        """Run ``job`` with a turn to change the volume: all or nothing, durable in the end."""
+        self.check_open()
+        if self.view.at != HEAD:
+            raise ReadOnly("an earlier version is only looked at")
+
+        async def run(transaction: Transaction) -> Result:
+            turn = Turn(self, transaction)
+            result = await job(turn)
+            if turn.written is not None:
+                transaction.on_commit(partial(self._cache.note, turn.written))
+            return result
+
+        return await self.database.write(run)
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise Closed("the store is closed")
+
+    # --- what is being read --------------------------------------------------------------------
+
+    def hold(self, holder: object) -> None:
+        """Somebody may go on reading what can be seen at this moment."""
+        at = self.view.at
+        self._held[id(holder)] = self._cache.seen if at == HEAD else at
+
+    def hold_version(self, holder: object, version: int) -> None:
+        """The same for a version that is looked at."""
+        self._held[id(holder)] = version
+
+    def let_go(self, holder: object) -> None:
+        self._held.pop(id(holder), None)
+
+    def oldest_held(self) -> int:
+        """The oldest version that somebody here may go on reading; `HEAD` where nobody does."""
+        return min(list(self._held.values()), default=HEAD)
+
+    def _renew_pin(self) -> None:
+        """Tell other processes what may be looked at from here: their gc spares it.
+
+        A process that looked at nothing for a minute is forgotten, and so is what it holds.
+        """
+        self._pin_due = time.monotonic() + _PIN_S / 3
+        file, volume = self.database.file, self.view.volume
+        expires_ms = self.clock_ns() // 1_000_000 + int(_PIN_S * 1000)
+
+        async def renew(turn: Transaction) -> None:
+            version = min(turn.numbers.last, file.oldest_held(volume))
+            await turn.session.run(_PIN, volume, file.session, version, expires_ms)
+
+        self.database.submit(renew)
+
+    async def aclose(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        try:
+            if self._pin_due and self.database.file.users == 1:
+                with suppress(BailiwickError):
+                    await self.database.write(self._unpin)
+        finally:
+            await self.database.aclose()
+
+    async def _unpin(self, turn: Transaction) -> None:
+        """Nothing is read from here any more."""
+        await turn.session.run(_UNPIN, self.view.volume, self.database.file.session)
+
+
+class Turn:
+    """A turn to change one branch: its tree as the transaction sees it, and versions to be made."""
+
+    __slots__ = ("core", "transaction", "tree", "written")
+
+    def __init__(self, core: Core, transaction: Transaction) -> None:
+        self.core = core
+        self.transaction = transaction
+        self.written: Inode | None = None  # the file that was written, where it stood already
+        cache = transaction.cache(core.view.branch)
+        self.tree = Tree(transaction.session, core.view, core.levels, cache)
+
+    def mutation(self, verb: str, origin: Origin) -> Mutation:
+        """A new version. What may be refused must be refused before: a version that is begun and
+        given up costs everything that is remembered."""
+        return Mutation(self.tree, self.transaction.numbers, verb, origin, self.core.clock_ns())
+
+
+# --- opening -----------------------------------------------------------------------------------
+
+
+def open_core(
+    path: str,
+    *,
+    volume: str,
+    branch: str,
+    blobs: Blobs | None,
+    limits: Limits,
+    modes: Modes,
+    clock_ns: Callable[[], int] = time.time_ns,
+) -> Core:
+    """Open a branch of a volume in the file at ``path``; file and volume are made if missing.
+
+    Blocks. Raises `ParseError` for a name that is none or for settings that differ from those with
+    which this process has the volume open, `RootNotFound` for a branch that does not exist.
+    """
+    check_name("volume", volume)
+    check_name("branch", branch)
+    file = acquire(path)
+    try:
+        blobs = blobs or FolderBlobs(f"{file.path}-blobs")
+        _compare_settings(file, volume, {"blobs": blobs.description})
+        now_ns = clock_ns()
+
+        async def find(session: Session) -> tuple[Identity, tuple[Level, ...]]:
+            identity = await _find_or_make(session, volume, branch, modes, now_ns)
+            view = View(identity.volume, identity.branch, identity.root, HEAD)
+            return identity, await levels_of(session, view)
+
+        identity, levels = file.set_up(find)
+        database = SqliteDatabase(file, identity.volume)
+    except BaseException:
+        release_blocking(file)
+        raise
+    return Core(database, identity, levels, blobs, limits=limits, modes=modes, clock_ns=clock_ns)
+
+
+def _compare_settings(file: SqliteFile, volume: str, settings: dict[str, str]) -> None:
+    open_with = file.settings.setdefault(volume, settings)
+    if open_with != settings:
+        raise ParseError(
+            f"the volume {volume!r} is open with other settings",
+            details={"open_with": open_with, "asked_for": settings},
+            hint=f"open with {open_with}, asked for {settings}",
+        )
+
+
+async def _find_or_make(
+    session: Session, volume: str, branch: str, modes: Modes, now_ns: int
+) -> Identity:
+    row = await session.row(_FIND, volume)
+    if row is None:
+        await session.run(_MAKE, volume, secrets.token_hex(8), now_ns)
+        row = await session.row(_FIND, volume)
+        assert row is not None
+        await session.run(_MAKE_BRANCH, row[0], INFINITY, now_ns)
+        await session.run(_MAKE_LINEAGE, row[0], 2, 0, 2, HEAD)
+        await session.run(_MAKE_ROOT, row[0], DIRECTORY, modes.directory, now_ns)
+    found = await session.row(BRANCH, row[0], branch)
+    if found is None:
+        raise RootNotFound(f"the volume has no branch {branch!r}")
+    return Identity(row[0], row[1], found[0], row[2])

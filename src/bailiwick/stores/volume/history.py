@@ -1,0 +1,518 @@
+"""Looking back and going back: the versions of a place, restoring one, undoing what was done."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.model import EntryType
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.stores.volume.changing import copy_node
+from bailiwick.stores.volume.core import Core, Turn
+from bailiwick.stores.volume.database import Session
+from bailiwick.stores.volume.leases import check_lease
+from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
+from bailiwick.stores.volume.refusals import no_such, not_on_the_way
+from bailiwick.stores.volume.rows import (
+    DIRECTORY,
+    NOTHING,
+    TYPES,
+    Bound,
+    Inode,
+    Origin,
+    Place,
+)
+from bailiwick.stores.volume.tree import Tree, open_tree
+
+HISTORY_MAX: Final = 1_000
+"""Versions of a place that one call tells."""
+
+_BINDINGS: Final = """
+SELECT d.born, d.died, d.node, d.kind FROM lineage l JOIN dentry d
+    ON d.volume = l.volume AND d.branch = l.ancestor AND d.parent = $3 AND d.name = $4
+    AND d.born <= l.bound
+WHERE l.volume = $1 AND l.branch = $2 ORDER BY d.born DESC LIMIT $5
+"""
+_ROWS: Final = """
+SELECT i.born, i.kind, i.size, i.sha256, i.edition FROM lineage l JOIN inode i
+    ON i.volume = l.volume AND i.branch = l.ancestor AND i.id = $3 AND i.born <= l.bound
+    AND i.born < $4
+WHERE l.volume = $1 AND l.branch = $2 ORDER BY i.born DESC LIMIT $5
+"""
+_WHO: Final = """
+SELECT c.time_ns, c.verb, c.subject, c.request FROM lineage l JOIN change c
+    ON c.volume = l.volume AND c.branch = l.ancestor AND c.version = $3 AND c.seq = 0
+WHERE l.volume = $1 AND l.branch = $2 LIMIT 1
+"""
+_KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
+_SNAPSHOT: Final = "SELECT branch, version FROM snapshot WHERE volume = $1 AND name = $2"
+_BY_REQUEST: Final = """
+SELECT version FROM change
+WHERE volume = $1 AND branch = $2 AND request = $3 AND ($4 = '' OR subject = $4) ORDER BY version
+"""
+_BY_RANGE: Final = """
+SELECT version FROM change
+WHERE volume = $1 AND branch = $2 AND version >= $3 AND version <= $4 AND seq = 0 ORDER BY version
+"""
+_KEYS: Final = """
+SELECT parent, name, node, was FROM change
+WHERE volume = $1 AND branch = $2 AND version = $3 ORDER BY seq
+"""
+
+
+_SINCE: Final = """
+SELECT DISTINCT version, node FROM change WHERE volume = $1 AND branch = $2 AND version > $3
+"""
+
+
+class Version(NamedTuple):
+    """One version of what stands, or stood, at a place."""
+
+    version: str
+    kind: Literal["created", "updated", "deleted", "moved"]
+    type: EntryType
+    size: int
+    sha256: str | None
+    time_ns: int | None
+    verb: str | None
+    subject: str
+    request_id: str
+
+
+async def resolve_version(core: Core, session: Session, version: str) -> tuple[int, int]:
+    """The branch and the number that a version or the name of a snapshot stand for.
+
+    Raises `PathNotFound` for one that never was, or that is no longer kept.
+    """
+    volume, branch = core.view.volume, core.view.branch
+    if not version.isascii() or not version.isdigit():
+        row = await session.row(_SNAPSHOT, volume, version)
+        if row is None:
+            raise PathNotFound(f"there is no snapshot {version!r}")
+        return row[0], row[1]
+    number = int(version)
+    last, horizon = await session.row(_KEPT, volume) or (0, 0)
+    if number > last:
+        raise PathNotFound(f"there is no version {version}")
+    if number < horizon:
+        raise PathNotFound(
+            f"version {version} is no longer kept",
+            details={"oldest": str(horizon)},
+            hint=f"the oldest version that is kept is {horizon}; snapshots are kept until deleted",
+        )
+    return branch, number
+
+
+async def find(tree: Tree, path: ScopedPath) -> Bound | None:
+    """The node at a canonical path: links are not followed."""
+    bound: Bound | None = Bound(tree.view.root, DIRECTORY)
+    for name in path.parts:
+        if bound is None or bound.kind != DIRECTORY:
+            return None
+        bound = await tree.name(bound.node, name)
+    return bound
+
+
+# --- history -----------------------------------------------------------------------------------
+
+
+async def history(core: Core, path: ScopedPath, limit: int = HISTORY_MAX) -> list[Version]:
+    """The versions of what stands at a canonical path, and of what stood there before; newest
+    first, at most ``limit``. A thing that was moved here brings its versions along."""
+    async with core.looking() as session:
+        tree = await core.tree(session)
+        view = tree.view
+        if path == ROOT:
+            return await _of_node(tree, {}, Bound(view.root, DIRECTORY), view.at + 1, limit)
+        parent = await find(tree, path.parent)
+        if parent is None or parent.kind != DIRECTORY:
+            raise no_such(path)
+        rows = await session.rows(
+            _BINDINGS, view.volume, view.branch, parent.node, path.name, limit
+        )
+        found: dict[int, Version] = {}
+        for born, died, node, kind in rows:
+            if kind == NOTHING:
+                continue
+            bound = Bound(node, kind)
+            await _of_node(tree, found, bound, died, limit)
+            if died <= view.at and died not in found:
+                after = await core.tree_at(session, view._replace(at=died)).inode(node)
+                found[died] = await _told(
+                    tree, died, "moved" if after else "deleted", kind, 0, None
+                )
+            if born not in found:
+                inode = await core.tree_at(session, view._replace(at=born)).inode(node)
+                size, sha256 = (inode.size, inode.sha256) if inode else (0, None)
+                found[born] = await _told(tree, born, "moved", kind, size, sha256)
+    if not found:
+        raise no_such(path)
+    return [found[version] for version in sorted(found, reverse=True)][:limit]
+
+
+async def _of_node(
+    tree: Tree, found: dict[int, Version], bound: Bound, before: int, limit: int
+) -> list[Version]:
+    """Every row of a node that is older than ``before``."""
+    view = tree.view
+    rows = await tree.session.rows(
+        _ROWS, view.volume, view.branch, bound.node, min(before, view.at), limit
+    )
+    for number, (born, kind, size, sha256, _) in enumerate(rows):
+        if kind != NOTHING and born not in found:
+            first = number == len(rows) - 1
+            what: Literal["created", "updated"] = "created" if first else "updated"
+            found[born] = await _told(tree, born, what, kind, size, sha256)
+    return [found[version] for version in sorted(found, reverse=True)]
+
+
+async def _told(
+    tree: Tree, version: int, what: Literal["created", "updated", "deleted", "moved"],
+    kind: int, size: int, sha256: bytes | None,
+) -> Version:  # fmt: skip
+    view = tree.view
+    row = await tree.session.row(_WHO, view.volume, view.branch, version)
+    time_ns, verb, subject, request = row or (None, None, None, None)
+    return Version(
+        str(version), what, TYPES[kind], size, sha256.hex() if sha256 else None,
+        time_ns, verb, subject or "", request or "",
+    )  # fmt: skip
+
+
+# --- restore -----------------------------------------------------------------------------------
+
+
+class Restored(NamedTuple):
+    """What a restore changed: nodes that were set, made anew or taken away. Where that is none, no
+    version was made."""
+
+    version: str | None
+    changed: int
+
+
+async def restore(
+    turn: Turn, path: ScopedPath, branch: int, version: int, origin: Origin
+) -> Restored:
+    """Make a place what it was at a version: a file, a link or a whole directory, or nothing.
+
+    A node that still stands where it stood keeps its id. Everything else is made anew: an id that
+    died may still have its place in a directory that was removed, and rows that gc may take.
+    """
+    then = await _tree_of(turn, branch, version)
+    tree = turn.tree
+    if path == ROOT:
+        mutation = turn.mutation("restore", origin)
+        root = Bound(tree.view.root, DIRECTORY)
+        changed = await _restore_directory(mutation, then, root)
+        await mutation.touch_directories()
+        return Restored(str(mutation.version) if changed else None, changed)
+    old = await find(then, path)
+    if old is None and await find(tree, path) is None:
+        raise PathNotFound("it did not exist then, nor does it now", path=path)
+    mutation = turn.mutation("restore", origin)
+    place = await _place_for(turn, mutation, path)
+    await check_lease(turn, place.parent, place.name, origin, beneath=await tree.name(*place))
+    changed = await _restore(mutation, then, place, old)
+    await mutation.touch_directories()
+    return Restored(str(mutation.version) if changed else None, changed)
+
+
+async def _tree_of(turn: Turn, branch: int, version: int) -> Tree:
+    core = turn.core
+    view = core.view._replace(branch=branch, at=version)
+    return await open_tree(turn.transaction.session, view)
+
+
+async def _place_for(turn: Turn, mutation: Mutation, path: ScopedPath) -> Place:
+    """The place of a path; directories that are missing above it are made."""
+    directory = turn.tree.view.root
+    for name in path.parent.parts:
+        bound = await turn.tree.name(directory, name)
+        if bound is None:
+            mode = turn.core.modes.directory
+            attributes = Attributes(DIRECTORY, mode, 0, mutation.now_ns, None, None, None, None)
+            directory = (await mutation.new_node(Place(directory, name), attributes)).id
+        elif bound.kind != DIRECTORY:
+            raise not_on_the_way(path)
+        else:
+            directory = bound.node
+    return Place(directory, path.name)
+
+
+async def _restore(mutation: Mutation, then: Tree, place: Place, old: Bound | None) -> int:
+    tree = mutation.tree
+    now = await tree.name(*place)
+    if now is not None and old is not None and now.node == old.node:
+        if old.kind == DIRECTORY:
+            return await _restore_directory(mutation, then, old)
+        return await _restore_inode(mutation, then, old)
+    changed = 0
+    if now is not None:
+        await mutation.set_name(place, None)
+        await mutation.end_inode(now)
+        changed += 1
+    if old is not None:
+        inode = await then.inode(old.node)
+        if inode is not None:
+            changed += await copy_node(mutation, then, inode, place)
+    return changed
+
+
+async def _restore_inode(mutation: Mutation, then: Tree, bound: Bound) -> int:
+    old, now = await then.inode(bound.node), await mutation.tree.inode(bound.node)
+    if old is None or (now is not None and looks_same(old, now)):
+        return 0
+    edition = now.edition if now is not None and now.sha256 == old.sha256 else None
+    await mutation.set_inode(bound.node, attributes_of(old, edition=edition))
+    return 1
+
+
+async def _restore_directory(mutation: Mutation, then: Tree, top: Bound) -> int:
+    """Everything beneath a directory that still stands, and its own attributes."""
+    changed, waiting = 0, [top]
+    while waiting:
+        directory = waiting.pop()
+        changed += await _restore_inode(mutation, then, directory)
+        before = dict(await then.children(directory.node))
+        after = dict(await mutation.tree.children(directory.node))
+        # What goes, goes first: a node has one name at a time.
+        for name in sorted(after.keys() - before.keys()):
+            changed += await _restore(mutation, then, Place(directory.node, name), None)
+        for name, old in before.items():
+            if after.get(name) == old and old.kind == DIRECTORY:
+                waiting.append(old)
+            else:
+                changed += await _restore(mutation, then, Place(directory.node, name), old)
+    return changed
+
+
+def looks_same(a: Inode, b: Inode) -> bool:
+    """Whether nobody could tell two states of a node apart; a directory's time is kept up without
+    a version, so it does not count."""
+    if a.kind != b.kind or a.mode != b.mode:
+        return False
+    if a.kind == DIRECTORY:
+        return True
+    return (a.mtime_ns, a.sha256, a.size, a.data) == (b.mtime_ns, b.sha256, b.size, b.data)
+
+
+# --- undo --------------------------------------------------------------------------------------
+
+
+class Conflict(NamedTuple):
+    """A place that cannot be put back, because it was changed since."""
+
+    path: str
+    reason: str
+
+
+class Undone(NamedTuple):
+    """What an undo did, or would do: the paths it put back, and those it left."""
+
+    version: str | None
+    undone: list[str]
+    conflicts: list[Conflict]
+
+
+class _Keys(NamedTuple):
+    """All that one version touched."""
+
+    names: set[Place]
+    nodes: set[int]
+
+
+async def undo(
+    turn: Turn, origin: Origin, *, preview: bool, request: str | None = None, subject: str = "",
+    first: int | None = None, last: int | None = None,
+) -> Undone:  # fmt: skip
+    """Take back what a request, or the versions from ``first`` to ``last``, changed.
+
+    Versions that touch the same things are taken back together or not at all. What was changed
+    since by others is reported and left. Nothing else is touched, and an undo can be undone.
+    """
+    tree, session = turn.tree, turn.transaction.session
+    view = tree.view
+    if request is not None:
+        rows = await session.rows(_BY_REQUEST, view.volume, view.branch, request, subject)
+    else:
+        rows = await session.rows(_BY_RANGE, view.volume, view.branch, first or 0, last or view.at)
+    versions = [row[0] for row in rows]
+    _, horizon = await session.row(_KEPT, view.volume) or (0, 0)
+    if (first or horizon + 1) <= horizon or (versions and versions[0] <= horizon):
+        raise PathNotFound(
+            "what is to be undone is no longer kept", details={"oldest": str(horizon)}
+        )
+    if not versions:
+        raise PathNotFound(
+            "nothing that is kept of this branch was changed by that",
+            details={"oldest": str(horizon)},
+        )
+    keys: dict[int, _Keys] = {}
+    for version in versions:
+        touched = await session.rows(_KEYS, view.volume, view.branch, version)
+        keys[version] = _Keys(
+            {Place(parent, name) for parent, name, _, _ in touched if parent},
+            {node for parent, _, node, _ in touched if not parent},
+        )
+    plan = _UndoPlan(turn, keys)
+    for group in _groups(keys):
+        await plan.add(group)
+    return await plan.carry_out(origin, preview=preview)
+
+
+def _groups(keys: dict[int, _Keys]) -> list[list[int]]:
+    """Versions that touch a common key, or a directory and a name in it, together."""
+    groups: list[tuple[_Keys, list[int]]] = []
+    for version, touched in keys.items():
+        members, apart = [version], []
+        for others, versions in groups:
+            if _meet(others, touched):
+                touched = _Keys(touched.names | others.names, touched.nodes | others.nodes)
+                members += versions
+            else:
+                apart.append((others, versions))
+        groups = [*apart, (touched, members)]
+    return [sorted(versions) for _, versions in groups]
+
+
+def _meet(a: _Keys, b: _Keys) -> bool:
+    return bool(
+        a.names & b.names
+        or a.nodes & b.nodes
+        or any(place.parent in b.nodes for place in a.names)
+        or any(place.parent in a.nodes for place in b.names)
+    )
+
+
+class _UndoPlan:
+    """What to put back, gathered before anything is changed."""
+
+    def __init__(self, turn: Turn, keys: dict[int, _Keys]) -> None:
+        self._turn = turn
+        self._keys = keys
+        self._names: dict[Place, Bound | None] = {}
+        self._nodes: dict[int, Inode | None] = {}
+        self._paths: list[str] = []
+        self._conflicts: list[Conflict] = []
+
+    def _at(self, version: int) -> Tree:
+        core = self._turn.core
+        return core.tree_at(self._turn.transaction.session, core.view._replace(at=version))
+
+    async def add(self, versions: list[int]) -> None:
+        """Plan one group; where one key of it was changed since, none of it is put back."""
+        names: dict[Place, Bound | None] = {}
+        nodes: dict[int, Inode | None] = {}
+        conflicts: list[Conflict] = []
+        paths: list[str] = []
+        tree = self._turn.tree
+        for place in {each for version in versions for each in self._keys[version].names}:
+            those = [version for version in versions if place in self._keys[version].names]
+            if not await self._is_name_untouched(place, those):
+                conflicts.append(Conflict(await self._told(place), "the name was changed since"))
+            elif await tree.way_up(place.parent) is None and not (
+                await self._comes_back(place.parent, versions)
+            ):
+                conflicts.append(Conflict(await self._told(place), "its directory is gone"))
+            names[place] = await self._at(those[0] - 1).name(*place)
+            paths.append(await self._told(place))
+        for node in {each for version in versions for each in self._keys[version].nodes}:
+            those = [version for version in versions if node in self._keys[version].nodes]
+            path, now = await tree.path(node), await tree.inode(node)
+            if not await self._is_node_untouched(node, those):
+                conflicts.append(Conflict(path or f"node {node}", "it was changed since"))
+            nodes[node] = await self._at(those[0] - 1).inode(node)
+            if nodes[node] is None and now is not None:
+                if await tree.place(node) not in names:
+                    conflicts.append(Conflict(path or f"node {node}", "it was moved since"))
+                if now.kind == DIRECTORY:
+                    conflicts += await self._put_in_since(node, those[-1])
+            if path is not None:
+                paths.append(path)
+        if conflicts:
+            self._conflicts += conflicts
+            return
+        self._names |= names
+        self._nodes |= nodes
+        self._paths += paths
+
+    async def _is_name_untouched(self, place: Place, those: list[int]) -> bool:
+        """Whether nobody else has changed a name between and after these versions."""
+        now = await self._turn.tree.name(*place)
+        for version, following in zip(those, [*those[1:], None], strict=True):
+            left = await self._at(version).name(*place)
+            if left != (now if following is None else await self._at(following - 1).name(*place)):
+                return False
+        return True
+
+    async def _is_node_untouched(self, node: int, those: list[int]) -> bool:
+        now = await self._turn.tree.inode(node)
+        for version, following in zip(those, [*those[1:], None], strict=True):
+            left = await self._at(version).inode(node)
+            found = now if following is None else await self._at(following - 1).inode(node)
+            if (left is None) != (found is None):
+                return False
+            if left is not None and found is not None and not looks_same(left, found):
+                return False
+        return True
+
+    async def _put_in_since(self, directory: int, after: int) -> list[Conflict]:
+        """What others have changed or made since in a directory that is to go with all it holds."""
+        tree, found = self._turn.tree, list[Conflict]()
+        rows = await tree.session.rows(_SINCE, tree.view.volume, tree.view.branch, after)
+        for node in {node for version, node in rows if node and version not in self._keys}:
+            way = await tree.way_up(node)
+            if node != directory and way and directory in {above for above, _ in way}:
+                path = await tree.path(node)
+                found.append(Conflict(path or "", "it lies in a directory that is to go"))
+        return found
+
+    async def _comes_back(self, node: int, versions: list[int]) -> bool:
+        """Whether a directory that is gone now is put back, or made and gone, by the same group."""
+        return any(node in self._keys[version].nodes for version in versions)
+
+    async def _told(self, place: Place) -> str:
+        """A place as a path, as it is now or as it was before it went."""
+        path = await self._turn.tree.path(place.parent)
+        return path.child(place.name) if path is not None else place.name
+
+    async def carry_out(self, origin: Origin, *, preview: bool) -> Undone:
+        paths = sorted(set(self._paths))
+        if preview or not (self._names or self._nodes):
+            return Undone(None, paths, self._conflicts)
+        turn, tree = self._turn, self._turn.tree
+        mutation = turn.mutation("undo", origin)
+        # All names are taken before any is given: a node has one name at a time.
+        for place in self._names:
+            if await tree.name(*place) is not None:
+                await mutation.set_name(place, None)
+        for node, old in self._nodes.items():
+            now = await tree.inode(node)
+            if old is not None:
+                await mutation.revive(node, attributes_of(old))
+            elif now is not None:
+                await mutation.end_inode(Bound(node, now.kind))
+        for place, bound in self._names.items():
+            if bound is not None:
+                await mutation.set_name(place, bound)
+        await self._check_ways()
+        await mutation.touch_directories()
+        return Undone(str(mutation.version), paths, self._conflicts)
+
+    async def _check_ways(self) -> None:
+        """What was put back must be reachable: a directory may lie in what it is put into by now.
+        Only what lies in a directory that goes, goes with it."""
+        tree = self._turn.tree
+        for place, bound in self._names.items():
+            if bound is None or await tree.way_up(bound.node) is not None:
+                continue
+            node, seen = bound.node, set[int]()
+            while self._nodes.get(node, tree) is not None:
+                up = await tree.place(node)
+                if up is None or node in seen:
+                    raise ParseError(
+                        "it cannot be put back: where it belongs lies in it now, or is gone",
+                        path=place.name,
+                    )
+                seen.add(node)
+                node = up.parent

@@ -1,0 +1,87 @@
+"""What a volume refuses, and in which words: checks without any effect."""
+
+from __future__ import annotations
+
+import errno
+
+from bailiwick.errors import (
+    FileTooLarge,
+    HashMismatch,
+    NotADirectory,
+    ParseError,
+    PathNotFound,
+    PermissionDenied,
+    SymlinkEscape,
+)
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.store import WritePlan
+from bailiwick.stores.volume.rows import Inode
+
+
+def check_size(path: ScopedPath, size: int, plan: WritePlan) -> None:
+    if size > plan.size_max:
+        raise FileTooLarge(
+            f"the file would be larger than {plan.size_max} bytes",
+            path=path,
+            details={"limit": plan.size_max},
+        )
+
+
+def check_range(path: ScopedPath, offset: int, length: int | None) -> None:
+    if offset < 0 or (length is not None and length < 0):
+        raise ParseError("offset and length are not negative", path=path)
+
+
+def check_expected(path: ScopedPath, old: Inode | None, plan: WritePlan) -> None:
+    """Compare what stands there with what the caller last saw; nothing there never fits."""
+    if not plan.conditional:
+        return
+    sha256 = None if old is None or old.sha256 is None else old.sha256.hex()
+    version = None if old is None else old.version
+    hash_fits = plan.expected_sha256 in (None, sha256)
+    version_fits = plan.expected_version in (None, version)
+    if old is None or not hash_fits or not version_fits:
+        raise HashMismatch(
+            "the content is not what was expected",
+            path=path,
+            details={"current_sha256": sha256, "current_version": version},
+            hint="read it again and repeat the change",
+        )
+
+
+def check_link_text(path: ScopedPath, text: str, bytes_max: int) -> bytes:
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise ParseError("the link's text is not valid text", path=path) from None
+    if not text.strip() or "\0" in text:
+        raise ParseError("a link's text is neither blank nor holds NUL", path=path)
+    if len(data) > bytes_max:
+        raise ParseError("the link's text is too long", path=path, details={"limit": bytes_max})
+    return data
+
+
+def no_such(path: ScopedPath) -> PathNotFound:
+    return PathNotFound("no such file or directory", path=path)
+
+
+def nowhere(path: ScopedPath) -> PathNotFound:
+    return PathNotFound("the directory above it does not exist", path=path)
+
+
+def not_on_the_way(path: ScopedPath) -> NotADirectory:
+    return NotADirectory("a part of the path is not a directory", path=path)
+
+
+def not_through_a_link(path: ScopedPath) -> SymlinkEscape:
+    return SymlinkEscape(
+        "is a link, and nothing is changed through a link",
+        path=path,
+        hint="name what it leads to by its own path, or remove the link",
+    )
+
+
+def root_stays() -> PermissionDenied:
+    return PermissionDenied(
+        "the root itself cannot be removed, moved or replaced", path=ROOT, errno=errno.EPERM
+    )

@@ -1,0 +1,74 @@
+"""Bringing a database to the newest schema, and statements to the words of SQLite."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.resources import files
+
+import apsw
+
+from bailiwick.errors import Unsupported
+
+APPLICATION_ID = 0x62776B76
+"""``bwkv``: says in the file's header whose it is."""
+
+PAGE_BYTES = 4096
+"""A commit writes whole pages to the log: with larger ones it takes longer on a real disk."""
+
+
+def _scripts() -> tuple[str, ...]:
+    """Each leads to the next version of the schema; one that was published is never changed."""
+    return (files(__package__).joinpath("schema.sql").read_text(encoding="utf-8"),)
+
+
+_NUMBERED = re.compile(r"\$(\d+)")
+
+
+@lru_cache(maxsize=1_024)
+def for_sqlite(sql: str) -> str:
+    """The same statement with ``?n`` for ``$n``.
+
+    SQLite takes ``$1`` for a name, and gives names their values in the order in which they first
+    appear: ``SELECT $2, $1`` would be answered with the two exchanged.
+    """
+    return _NUMBERED.sub(r"?\1", sql)
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Make the tables, or bring them to the newest version, in one transaction.
+
+    Raises `Unsupported` for a database of another program, or of a newer Bailiwick.
+    """
+    scripts = _scripts()
+    if _version_of(connection) == len(scripts):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version_of(connection)
+        for script in scripts[version:]:
+            connection.execute(script)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", len(scripts))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version_of(connection: apsw.Connection) -> int:
+    whose = connection.pragma("application_id")
+    if whose == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
+        return 0
+    if whose != APPLICATION_ID:
+        raise Unsupported("the file is no volume of Bailiwick: another program made it")
+    version = int(connection.pragma("user_version"))
+    newest = len(_scripts())
+    if version > newest:
+        raise Unsupported(
+            f"the volume was written by a newer Bailiwick: its schema has version {version}, this"
+            f" one knows {newest}",
+            hint="use the newer version of Bailiwick",
+        )
+    return version

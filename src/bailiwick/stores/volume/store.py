@@ -1,0 +1,472 @@
+"""`VolumeStore`: the store protocol over the rows of a volume.
+
+Durable, versioned, forkable. A change is one transaction, shared with whatever else waits to be
+committed; acknowledged means on disk. Reads run on the event loop and see everybody's last commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import partial
+from typing import Final
+
+from bailiwick.errors import (
+    Closed,
+    InternalError,
+    IsADirectory,
+    NotADirectory,
+    ParseError,
+    SymlinkEscape,
+)
+from bailiwick.model import Hardlinks, Limits, NewFileMode, Stat, Symlinks
+from bailiwick.paths import ScopedPath
+from bailiwick.sqlite.writer import cancel_at_next_await
+from bailiwick.store import Child, Children, Content, Handle, Look, Store, WritePlan, Written
+from bailiwick.stores.volume import changing
+from bailiwick.stores.volume.blobs import Blobs
+from bailiwick.stores.volume.content import (
+    INLINE_BYTES_MAX,
+    SPILL_BYTES_MIN,
+    Stored,
+    pieces_of,
+    store_pieces,
+)
+from bailiwick.stores.volume.core import MAIN, Core, Modes, Turn, open_core
+from bailiwick.stores.volume.database import HEAD
+from bailiwick.stores.volume.growing import Growing
+from bailiwick.stores.volume.lookup import (
+    VolumeHandle,
+    directory_now,
+    find_entry,
+    find_object,
+    inode_now,
+    stand,
+)
+from bailiwick.stores.volume.reading import ContentReader
+from bailiwick.stores.volume.refusals import check_link_text, check_range, check_size, no_such
+from bailiwick.stores.volume.rows import (
+    DIRECTORY,
+    FILE,
+    LINK,
+    NOBODY,
+    PERMISSION_BITS,
+    TYPES,
+    Inode,
+    Origin,
+)
+from bailiwick.stores.volume.staging import VolumeStage
+from bailiwick.stores.volume.uploads import Prepared, Upload
+from bailiwick.stores.volume.versions import Versions
+
+_PAGE_ENTRIES: Final = 1_000_000_000
+"""What a listing without a limit asks for."""
+
+
+class VolumeStore:
+    """One branch of a volume, at its newest version or (read-only) as it was at another."""
+
+    def __init__(self, core: Core, symlinks: Symlinks, whole: VolumeStore | None = None) -> None:
+        self.symlinks = symlinks
+        self._core = core
+        self._whole = whole
+        self._reader: ContentReader = ContentReader(core) if whole is None else whole.reader
+        self._growing = Growing(core, self._reader)
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        volume: str = MAIN,
+        branch: str = MAIN,
+        symlinks: Symlinks = "in-root",
+        limits: Limits | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+        new_file_mode: NewFileMode = "private",
+        blobs: Blobs | None = None,
+    ) -> VolumeStore:
+        """Open a branch of a volume kept in the SQLite file at ``path``; both are made if missing.
+
+        Blocks. Large files go to ``blobs``, a folder beside the file by default. Raises
+        `ParseError`, `RootNotFound` for an unknown branch, `Unsupported` for a file that is not a
+        volume or of a newer Bailiwick, `IoError`, `Busy`.
+        """
+        core = open_core(
+            path,
+            volume=volume,
+            branch=branch,
+            blobs=blobs,
+            limits=limits or Limits(),
+            modes=_default_modes(new_file_mode),
+            clock_ns=clock_ns,
+        )
+        return cls(core, symlinks)
+
+    @property
+    def core(self) -> Core:
+        """What the parts of this room share."""
+        return self._core
+
+    @property
+    def reader(self) -> ContentReader:
+        return self._reader
+
+    @property
+    def powers(self) -> frozenset[str]:
+        return frozenset({"Stages", "Narrows"})
+
+    @property
+    def description(self) -> dict[str, str]:
+        described = {"kind": "volume", "symlinks": self.symlinks, "durability": "full"}
+        if self._core.view.at != HEAD:
+            described["as_of"] = str(self._core.view.at)
+        return described
+
+    # --- lookup ------------------------------------------------------------------------------
+
+    async def resolve(
+        self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
+    ) -> Handle:
+        self._check_open()
+        core = self._core
+        async with core.looking() as session:
+            tree = await core.tree(session)
+            if look == "object" or path.is_root:
+                handle = await find_object(core, tree, path, self.symlinks)
+            else:
+                handle = await find_entry(core, tree, path, self.symlinks, parents=parents)
+        if directory and handle.type not in ("directory", None):
+            handle.close()
+            raise NotADirectory("not a directory", path=path)
+        return handle
+
+    async def descend(self, directory: Handle, name: str) -> Handle:
+        held = self._held(directory)
+        core = self._core
+        path = held.path.child(name)
+        async with core.looking() as session:
+            tree = await core.tree(session)
+            parent = await directory_now(tree, held)
+            bound = await tree.name(parent, name)
+            inode = None if bound is None else await tree.inode(bound.node)
+        if inode is None:
+            raise no_such(path)
+        return VolumeHandle(core, path, inode, parent)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    async def stat(self, handle: Handle) -> Stat:
+        held = self._held(handle)
+        async with self._core.looking() as session:
+            inode = await inode_now(await self._core.tree(session), held)
+        text = inode.data.decode() if inode.kind == LINK and inode.data is not None else None
+        return Stat(
+            path=held.path,
+            name=held.path.name,
+            type=TYPES[inode.kind],
+            size=inode.size,
+            mode=inode.mode,
+            mtime_ns=inode.mtime_ns,
+            version=inode.version,
+            links=1,
+            target=text,
+        )
+
+    async def children(
+        self, directory: Handle, *, after: str | None = None, limit: int | None = None
+    ) -> Children:
+        held = self._held(directory)
+        most = _PAGE_ENTRIES if limit is None else limit
+        async with self._core.looking() as session:
+            tree = await self._core.tree(session)
+            node = await directory_now(tree, held)
+            rows = await tree.listing(node, after or "", most + 1)
+        entries = [Child(row.name, TYPES[row.kind], row.size, row.mtime_ns) for row in rows[:most]]
+        return Children(entries, more=len(rows) > most)
+
+    async def names_beside(self, entry: Handle) -> list[str]:
+        held = self._held(entry)
+        if held.parent is None:
+            return []
+        async with self._core.looking() as session:
+            tree = await self._core.tree(session)
+            spot = await stand(tree, held, parents=True)
+            if spot.missing:
+                return []
+            return [name for name, _ in await tree.children(spot.directory)]
+
+    async def read(self, file: Handle, offset: int, length: int) -> Content:
+        held = self._held(file)
+        check_range(held.path, offset, length)
+        inode = held.inode
+        if inode is None or inode.kind != FILE:
+            inode = await self._file(held)
+        data = await self._reader.read(inode, held.path, offset, length)
+        return Content(data, inode.size, str(inode.edition))
+
+    async def stream(
+        self, file: Handle, offset: int, length: int | None
+    ) -> AsyncGenerator[bytes, None]:
+        held = self._held(file)
+        check_range(held.path, offset, length)
+        inode = await self._file(held)
+        # The handle may be closed while the stream goes on: it holds the content itself.
+        holder = object()
+        self._core.hold(holder)
+        chunks = self._reader.stream(inode, held.path, offset, length)
+        try:
+            async for chunk in chunks:
+                self._check_open()
+                yield chunk
+                self._check_open()
+        finally:
+            await chunks.aclose()
+            self._core.let_go(holder)
+
+    async def _file(self, held: VolumeHandle) -> Inode:
+        async with self._core.looking() as session:
+            inode = await inode_now(await self._core.tree(session), held)
+        if inode.kind == DIRECTORY:
+            raise IsADirectory("is a directory", path=held.path)
+        if inode.kind == LINK:
+            raise SymlinkEscape("is a link, and is not followed here", path=held.path)
+        return inode
+
+    # --- content -----------------------------------------------------------------------------
+
+    async def write(
+        self, entry: Handle, data: bytes, sha256: str, plan: WritePlan, *, origin: Origin = NOBODY
+    ) -> Written:
+        held = self._held(entry)
+        if len(data) >= SPILL_BYTES_MIN:
+            return await self.write_stream(entry, _once(data), plan, origin=origin)
+        digest = bytes.fromhex(sha256)
+        pieces = None if len(data) <= INLINE_BYTES_MAX else pieces_of(data)
+        volume = self._core.view.volume
+
+        async def job(turn: Turn) -> Written:
+            async def store() -> Stored:
+                if pieces is None:
+                    return Stored(bytes(data), None)
+                return Stored(None, await store_pieces(turn.transaction, volume, len(data), pieces))
+
+            spot, old = await changing.admit(turn.tree, held, plan)
+            fresh = changing.Fresh(len(data), digest, store)
+            return await changing.publish(turn, held, spot, old, fresh, plan, origin)
+
+        return await self._core.change(job)
+
+    async def write_stream(
+        self,
+        entry: Handle,
+        chunks: AsyncIterator[bytes],
+        plan: WritePlan,
+        *,
+        origin: Origin = NOBODY,
+    ) -> Written:
+        held = self._held(entry)
+        async with self._core.looking() as session:
+            await changing.admit(await self._core.tree(session), held, plan)
+        upload, published = Upload(self._core), False
+        try:
+            async for chunk in chunks:
+                self._check_open()
+                check_size(held.path, upload.size + len(chunk), plan)
+                await upload.add(chunk)
+            self._check_open()
+            prepared = await upload.finish()
+            written = await self._core.change(
+                partial(_publish_prepared, held, plan, prepared, origin)
+            )
+            published = True
+            return written
+        finally:
+            await upload.end(published=published)
+
+    async def append(
+        self, entry: Handle, data: bytes, plan: WritePlan, *, origin: Origin = NOBODY
+    ) -> Written:
+        return await self._growing.append(self._held(entry), bytes(data), plan, origin)
+
+    async def truncate(
+        self, entry: Handle, size: int, plan: WritePlan, *, origin: Origin = NOBODY
+    ) -> Written:
+        if size < 0:
+            raise ParseError("a size is not negative", path=entry.path)
+        return await self._growing.resize(self._held(entry), size, plan, origin)
+
+    # --- names -------------------------------------------------------------------------------
+
+    async def make_dir(
+        self, entry: Handle, *, file_mode: int | None, parents: bool, origin: Origin = NOBODY
+    ) -> bool:
+        held = self._held(entry)
+        return await self._core.change(
+            lambda turn: changing.make_dir(turn, held, file_mode, origin, parents=parents)
+        )
+
+    async def remove(self, entry: Handle, *, recursive: bool, origin: Origin = NOBODY) -> int:
+        held = self._held(entry)
+        removed = await self._core.change(
+            lambda turn: changing.remove(turn, held, origin, recursive=recursive)
+        )
+        if removed.bound.kind != DIRECTORY:
+            return 1
+        return await self._count(removed)
+
+    async def _count(self, removed: changing.Removed) -> int:
+        """How many objects went: counted afterwards, as it was, while others go on.
+
+        What is done is done, so whoever is cancelled meanwhile learns of it at the next await, and
+        is told what was counted by then.
+        """
+        core, counted, waiting = self._core, 1, [removed.bound.node]
+        before = core.view._replace(at=removed.version - 1)
+        holder = object()
+        core.hold_version(holder, removed.version - 1)
+        try:
+            while waiting:
+                async with core.looking() as session:
+                    children = await core.tree_at(session, before).children(waiting.pop())
+                counted += len(children)
+                waiting += [bound.node for _, bound in children if bound.kind == DIRECTORY]
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            cancel_at_next_await()
+        finally:
+            core.let_go(holder)
+        return counted
+
+    async def move(
+        self, source: Handle, destination: Handle, *, replace: bool, origin: Origin = NOBODY
+    ) -> bool:
+        here, there = self._held(source), self._held(destination)
+        return await self._core.change(
+            lambda turn: changing.move(turn, here, there, origin, replace=replace)
+        )
+
+    async def copy(
+        self, source: Handle, destination: Handle, *, recursive: bool, origin: Origin = NOBODY
+    ) -> int:
+        here, there = self._held(source), self._held(destination)
+        return await self._core.change(
+            lambda turn: changing.copy(turn, here, there, origin, recursive=recursive)
+        )
+
+    async def symlink(self, entry: Handle, target: str, *, origin: Origin = NOBODY) -> None:
+        held = self._held(entry)
+        text = check_link_text(held.path, target, self._core.limits.link_text_bytes_max)
+        if self.symlinks == "reject":
+            async with self._core.looking() as session:
+                await stand(await self._core.tree(session), held)
+            raise SymlinkEscape("links are not made in this root", path=held.path)
+        await self._core.change(lambda turn: changing.symlink(turn, held, text, origin))
+
+    async def readlink(self, entry: Handle) -> str:
+        held = self._held(entry)
+        async with self._core.looking() as session:
+            inode = await inode_now(await self._core.tree(session), held)
+        if inode.kind != LINK or inode.data is None:
+            raise ParseError("not a link", path=held.path)
+        return inode.data.decode()
+
+    async def set_mode(self, entry: Handle, file_mode: int, *, origin: Origin = NOBODY) -> None:
+        held = self._held(entry)
+        await self._core.change(
+            lambda turn: changing.set_attributes(
+                turn, held, "set_mode", origin, file_mode=file_mode
+            )
+        )
+
+    async def set_times(
+        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, origin: Origin = NOBODY
+    ) -> None:
+        """The time of access is not kept: nothing reads it back."""
+        held = self._held(entry)
+        await self._core.change(
+            lambda turn: changing.set_attributes(turn, held, "set_times", origin, mtime_ns=mtime_ns)
+        )
+
+    # --- powers ------------------------------------------------------------------------------
+
+    async def stage(self, place: Handle, *, size_max: int, origin: Origin = NOBODY) -> VolumeStage:
+        held = self._held(place)
+        async with self._core.looking() as session:
+            tree = await self._core.tree(session)
+            if held.inode is not None or (await stand(tree, held)).bound is not None:
+                await directory_now(tree, held)
+        return VolumeStage(self._core, self._reader, held, size_max, self.symlinks, origin)
+
+    def narrowed(
+        self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None
+    ) -> VolumeStore:
+        """There are no hard links here, so none to reject."""
+        if symlinks not in (None, "reject", "in-root") or hardlinks not in (
+            None, "reject", "allow",
+        ):  # fmt: skip
+            raise ParseError("a link is rejected or stays in the root")
+        stricter: Symlinks = "reject" if symlinks == "reject" else self.symlinks
+        return VolumeStore(self._core, stricter, self)
+
+    def shares_tree(self, other: Store) -> bool:
+        return isinstance(other, VolumeStore) and other._core is self._core
+
+    @property
+    def versions(self) -> Versions:
+        """History, forks, locks and housekeeping."""
+        return Versions(self)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._whole is None:
+            await self._core.aclose()
+        elif self._whole.core is not self._core:
+            self._whole.core.let_go(self._core)  # an earlier version that was looked at
+
+    # --- what a handle stands for ------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        store: VolumeStore | None = self
+        while store is not None:
+            if store._closed:
+                raise Closed("the store is closed")
+            store = store._whole
+
+    def held(self, handle: Handle) -> VolumeHandle:
+        """The handle, if it is one of this store and open."""
+        return self._held(handle)
+
+    def _held(self, handle: Handle) -> VolumeHandle:
+        self._check_open()
+        if not isinstance(handle, VolumeHandle) or handle.core is not self._core:
+            raise InternalError("the handle is of another store")
+        if handle.is_closed:
+            raise Closed("the handle is closed", path=handle.path)
+        return handle
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+async def _publish_prepared(
+    held: VolumeHandle, plan: WritePlan, prepared: Prepared, origin: Origin, turn: Turn
+) -> Written:
+    spot, old = await changing.admit(turn.tree, held, plan)
+    store = partial(prepared.store, turn.transaction, turn.tree.view.volume)
+    fresh = changing.Fresh(prepared.size, prepared.sha256, store)
+    return await changing.publish(turn, held, spot, old, fresh, plan, origin)
+
+
+def _default_modes(new_file_mode: NewFileMode) -> Modes:
+    """The mode of a new file and of a new directory, which can be entered by who may read it."""
+    if new_file_mode == "private":
+        return Modes(0o600, 0o700)
+    if new_file_mode == "umask":
+        # There is no process whose umask counts: the usual one, 022, is taken.
+        return Modes(0o644, 0o755)
+    file_mode = new_file_mode & PERMISSION_BITS
+    return Modes(file_mode, 0o700 | file_mode | (file_mode & 0o444) >> 2)

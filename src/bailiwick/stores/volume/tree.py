@@ -1,0 +1,265 @@
+"""Looking at a tree of rows: names, nodes and places, in a branch, now or at an earlier version.
+
+A branch shows itself and its ancestors, each as it was at its bound (`lineage`). The nearest that
+knows a key decides, and what it knows may be that there is nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final, NamedTuple
+
+from bailiwick.paths import ScopedPath, from_parts
+from bailiwick.stores.volume.cache import Cache
+from bailiwick.stores.volume.database import Row, Session
+from bailiwick.stores.volume.rows import NOTHING, Bound, Inode, Place, View
+
+PAGE_ROWS: Final = 512
+"""Rows fetched at a time where the end is not known."""
+
+_LEVELS_MAX: Final = 10_000
+"""No tree is so deep (a path has 4,096 bytes): a directory lies in itself."""
+
+INODE_COLUMNS: Final = "id, born, kind, mode, size, mtime_ns, edition, sha256, content, data"
+
+_INODE_FIELDS: Final = ", ".join(f"i.{column}" for column in INODE_COLUMNS.split(", "))
+
+# The newest row of a key that is not too new is found by its place in the index, and only then
+# asked whether it is still alive: a condition on `died` alone would read the key's whole history.
+NAME: Final = """
+SELECT d.node, d.kind FROM lineage l JOIN dentry d
+    ON d.volume = l.volume AND d.branch = l.ancestor AND d.parent = $4 AND d.name = $5
+    AND d.born = (SELECT max(e.born) FROM dentry e
+        WHERE e.volume = l.volume AND e.branch = l.ancestor AND e.parent = $4 AND e.name = $5
+        AND e.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END)
+WHERE l.volume = $1 AND l.branch = $2 AND l.depth >= $6
+    AND d.died > CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+ORDER BY l.depth LIMIT 1
+"""
+
+INODE: Final = f"""
+SELECT {_INODE_FIELDS} FROM lineage l JOIN inode i
+    ON i.volume = l.volume AND i.branch = l.ancestor AND i.id = $4
+    AND i.born = (SELECT max(e.born) FROM inode e
+        WHERE e.volume = l.volume AND e.branch = l.ancestor AND e.id = $4
+        AND e.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END)
+WHERE l.volume = $1 AND l.branch = $2 AND l.depth >= $5
+ORDER BY l.depth LIMIT 1
+"""
+
+PLACE: Final = """
+SELECT d.parent, d.name FROM lineage l JOIN dentry d
+    ON d.volume = l.volume AND d.branch = l.ancestor AND d.node = $4 AND d.kind <> 0
+    AND d.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+    AND d.died > CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+WHERE l.volume = $1 AND l.branch = $2
+ORDER BY l.depth LIMIT 1
+"""
+
+LEVEL: Final = """
+SELECT name, node, kind FROM dentry
+WHERE volume = $1 AND branch = $2 AND parent = $3 AND name > $4 AND born <= $5 AND died > $5
+ORDER BY name LIMIT $6
+"""
+
+LISTING: Final = """
+SELECT d.name, d.node, d.kind, i.size, i.mtime_ns FROM dentry d JOIN inode i
+    ON i.volume = d.volume AND i.branch = d.branch AND i.id = d.node
+    AND i.born = (SELECT max(e.born) FROM inode e
+        WHERE e.volume = d.volume AND e.branch = d.branch AND e.id = d.node AND e.born <= $5)
+WHERE d.volume = $1 AND d.branch = $2 AND d.parent = $3 AND d.name > $4
+    AND d.born <= $5 AND d.died > $5
+ORDER BY d.name LIMIT $6
+"""
+
+LEVELS: Final = """
+SELECT ancestor, bound FROM lineage WHERE volume = $1 AND branch = $2 ORDER BY depth
+"""
+
+
+class Level(NamedTuple):
+    """An ancestor, and the version at which it is seen."""
+
+    branch: int
+    bound: int
+
+
+class Listed(NamedTuple):
+    """One name of a directory with what a listing tells of it."""
+
+    name: str
+    node: int
+    kind: int
+    size: int
+    mtime_ns: int
+
+
+async def levels_of(session: Session, view: View) -> tuple[Level, ...]:
+    """The branch itself and its ancestors, nearest first, as seen at the view's version."""
+    rows = await session.rows(LEVELS, view.volume, view.branch)
+    return tuple(Level(branch, min(bound, view.at)) for branch, bound in rows)
+
+
+async def open_tree(session: Session, view: View) -> Tree:
+    """Any branch at any version. Nothing of it is remembered beyond this."""
+    return Tree(session, view, await levels_of(session, view), Cache())
+
+
+class Tree:
+    """One look at a view, through one session. What is remembered may be of an earlier look."""
+
+    __slots__ = ("cache", "levels", "session", "view")
+
+    def __init__(
+        self, session: Session, view: View, levels: tuple[Level, ...], cache: Cache
+    ) -> None:
+        self.session = session
+        self.view = view
+        self.levels = levels
+        self.cache = cache
+
+    # --- by name -----------------------------------------------------------------------------
+
+    async def name(self, parent: int, name: str) -> Bound | None:
+        """The node that has a name in a directory."""
+        key = (parent, name)
+        names = self.cache.names
+        if key in names:
+            return names[key]
+        bound = await self.name_uncached(parent, name)
+        names[key] = bound
+        return bound
+
+    async def name_uncached(self, parent: int, name: str, depth: int = 0) -> Bound | None:
+        """The same from the rows, as seen by the ancestors from ``depth`` on."""
+        view = self.view
+        row = await self.session.row(NAME, view.volume, view.branch, view.at, parent, name, depth)
+        return None if row is None or row[1] == NOTHING else Bound(*row)
+
+    async def children(
+        self, parent: int, after: str = "", limit: int | None = None
+    ) -> list[tuple[str, Bound]]:
+        """The names of a directory in order: those after ``after``, at most ``limit``.
+
+        The levels are merged first and what hides something is taken out then; only what is left
+        is counted.
+        """
+        found: list[tuple[str, Bound]] = []
+        cursors = [
+            _Cursor(self.session, self.view.volume, level, parent, after) for level in self.levels
+        ]
+        heads = [
+            (row[0], depth, row) for depth, each in enumerate(cursors) if (row := await each.next())
+        ]
+        heapq.heapify(heads)
+        before = ""
+        while heads and (limit is None or len(found) < limit):
+            name, depth, (_, node, kind) = heads[0]
+            if name != before and kind != NOTHING:
+                found.append((name, Bound(node, kind)))
+            before = name
+            following = await cursors[depth].next()
+            if following is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (following[0], depth, following))
+        return found
+
+    async def is_empty(self, directory: int) -> bool:
+        return not await self.children(directory, limit=1)
+
+    async def listing(self, parent: int, after: str, limit: int) -> list[Listed]:
+        """At most ``limit`` names after ``after``, each with its size and time."""
+        if len(self.levels) == 1:
+            # One level: its rows are joined by the database, in half the time.
+            branch, bound = self.levels[0]
+            rows = await self.session.rows(
+                LISTING, self.view.volume, branch, parent, after, bound, limit
+            )
+            return [Listed(*row) for row in rows]
+        found: list[Listed] = []
+        for name, (node, kind) in await self.children(parent, after, limit):
+            inode = await self.inode(node)
+            if inode is not None:
+                found.append(Listed(name, node, kind, inode.size, inode.mtime_ns))
+        return found
+
+    # --- by node -----------------------------------------------------------------------------
+
+    async def inode(self, node: int) -> Inode | None:
+        """What a node is; None where it was removed, or never was."""
+        inodes = self.cache.inodes
+        if node in inodes:
+            return inodes[node]
+        inode = await self.inode_uncached(node)
+        inodes[node] = inode
+        return inode
+
+    async def inode_uncached(self, node: int, depth: int = 0) -> Inode | None:
+        view = self.view
+        row = await self.session.row(INODE, view.volume, view.branch, view.at, node, depth)
+        return None if row is None or row[2] == NOTHING else Inode(*row)
+
+    async def place(self, node: int) -> Place | None:
+        """The name that a node has, be its directory alive or not."""
+        places = self.cache.places
+        if node in places:
+            return places[node]
+        view = self.view
+        row = await self.session.row(PLACE, view.volume, view.branch, view.at, node)
+        place = None if row is None else Place(*row)
+        places[node] = place
+        return place
+
+    async def way_up(self, node: int) -> list[tuple[int, str]] | None:
+        """The node and the directories it lies in, each with its name, up to the root.
+
+        None where one of them was removed, since removing a directory touches nothing that lies in
+        it; also where a change under way has put a directory into itself, to be refused.
+        """
+        way: list[tuple[int, str]] = []
+        root, places, inodes = self.view.root, self.cache.places, self.cache.inodes
+        while node != root:
+            # What is remembered is looked at here: every change goes this way.
+            place = places.get(node) or await self.place(node)
+            inode = inodes.get(node) or await self.inode(node)
+            if place is None or inode is None or len(way) > _LEVELS_MAX:
+                return None
+            way.append((node, place.name))
+            node = place.parent
+        way.append((node, ""))
+        return way
+
+    async def path(self, node: int) -> ScopedPath | None:
+        """The path of a node; None where it has none any more."""
+        way = await self.way_up(node)
+        return None if way is None else from_parts([name for _, name in reversed(way[:-1])])
+
+
+class _Cursor:
+    """The names of a directory in one level, a page at a time."""
+
+    __slots__ = ("_after", "_level", "_more", "_page", "_parent", "_session", "_volume")
+
+    def __init__(
+        self, session: Session, volume: int, level: Level, parent: int, after: str
+    ) -> None:
+        self._session = session
+        self._volume = volume
+        self._level = level
+        self._parent = parent
+        self._after = after
+        self._page: list[Row] = []
+        self._more = True
+
+    async def next(self) -> Row | None:
+        if not self._page and self._more:
+            branch, bound = self._level
+            self._page = await self._session.rows(
+                LEVEL, self._volume, branch, self._parent, self._after, bound, PAGE_ROWS
+            )
+            self._more = len(self._page) == PAGE_ROWS
+            if self._page:
+                self._after = self._page[-1][0]
+                self._page.reverse()
+        return self._page.pop() if self._page else None

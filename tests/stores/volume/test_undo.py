@@ -1,0 +1,62 @@
+"""Random undoes of anything, not only of what was done last: never damage to the tree."""
+
+import random
+
+import pytest
+
+from bailiwick.errors import BailiwickError
+from bailiwick.stores.volume import Origin
+from bailiwick.testing.driver import StoreDriver
+from tests.stores.volume.test_model import new, some
+from tests.stores.volume.trees import outcome, tree_of
+from tests.stores.volume.volumes import by, opened
+
+
+async def step(fs, rng, request):
+    """One random change under a request id."""
+    driver, tree = by(fs, Origin(request_id=request)), await tree_of(fs.store)
+    pick, to = rng.randrange(10**6), rng.randrange(10**6)
+    call = rng.choice([
+        lambda: driver.write(new(tree, pick), b"%d" % pick),
+        lambda: driver.write(some(tree, pick), b"%d" % pick),
+        lambda: driver.make_dir(new(tree, pick)),
+        lambda: driver.remove(some(tree, pick), recursive=True),
+        lambda: driver.move(some(tree, pick), new(tree, to), replace=True),
+        lambda: driver.copy(some(tree, pick), new(tree, to), recursive=True),
+    ])  # fmt: skip
+    await outcome(call())
+
+
+async def undo(fs, request, label):
+    """Undo a request, if that can be; whether it was done whole."""
+    try:
+        done = await fs.store.versions.undo(request_id=request, origin=Origin(request_id=label))
+    except BailiwickError:
+        return False
+    return done.version is not None and not done.conflicts
+
+
+@pytest.mark.slow
+@pytest.mark.spec("VOL-5")
+@pytest.mark.parametrize("in_fork", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+async def test_undoing_anything_leaves_a_sound_tree(tmp_path, seed, in_fork):
+    rng = random.Random(seed)
+    async with opened(tmp_path / "v.db") as whole:
+        for number in range(10):
+            await step(whole, rng, f"base{number}")
+        fs = StoreDriver(await whole.store.versions.fork("work")) if in_fork else whole
+        for round_ in range(12):
+            for number in range(rng.randrange(1, 4)):
+                await step(fs, rng, f"r{round_ % 5}-{number}")
+            before = await tree_of(fs.store)
+            whole_again = await undo(fs, f"r{rng.randrange(5)}-{rng.randrange(3)}", f"u{round_}")
+            after = await tree_of(fs.store)
+            if not whole_again and after == before:
+                continue
+            # What was undone can be undone: nobody has changed anything since.
+            assert await undo(fs, f"u{round_}", f"v{round_}"), (before, after)
+            assert await tree_of(fs.store) == before
+        assert (await fs.store.versions.check()).problems == []
+        if in_fork:
+            await fs.aclose()
