@@ -224,6 +224,12 @@ def _collapse(text: str) -> list[str]:
     return parts
 
 
+def link_steps(text: str) -> list[str]:
+    """The steps of a link's text. A trailing slash stays as ``.``: it demands a directory."""
+    steps = [part for part in text.split("/") if part]
+    return [*steps, "."] if text.endswith("/") else steps
+
+
 def check_portable(name: str) -> None:
     """Refuse a name that Windows would refuse, alias or reinterpret."""
     reason = None

@@ -261,6 +261,8 @@ async def test_a_stream_may_replace_as_much_as_there_was(tmp_path):
         await house.fs.write_bytes("c", b"x" * 100)
         await house.fs.write_bytes("c", b"y" * 100)
         await house.fs.write_stream("c", _chunks(b"z" * 100))
+        assert (await house.fs.stat("c")).size == 100
+        assert (await refusal(house.fs.append("c", b"!"))).kind == "quota_exceeded"
 
     await bounded(tmp_path, "root", use, bytes=100)
 

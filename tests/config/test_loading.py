@@ -276,4 +276,6 @@ def test_each_of_what_is_not_built(text, key):
     "text", [ROOT + 'history = "off"', "[audit]\notel = false", '[ask]\nsurface = "none"', RULE]
 )
 def test_what_asks_for_nothing_unbuilt_is_taken(text):
-    refuse_unbuilt(loaded(text))
+    config = loaded(text)
+    refuse_unbuilt(config)
+    assert config.unbuilt == ()

@@ -206,7 +206,9 @@ class OwnApprovals:
         answer: Answer | None = None
         if asker is not None:
             try:
-                async with asyncio.timeout(min(self._seconds, wait_s or self._seconds)):
+                async with asyncio.timeout(
+                    self._seconds if wait_s is None else min(self._seconds, wait_s)
+                ):
                     answer = await asker(approval)
             except TimeoutError:
                 answer = None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bailiwick.errors import NotADirectory, PathNotFound, SymlinkEscape, TooManyLinks
 from bailiwick.model import EntryType, Symlinks
-from bailiwick.paths import ScopedPath, from_parts
+from bailiwick.paths import ScopedPath, from_parts, link_steps
 
 
 @dataclass(slots=True, eq=False)
@@ -126,19 +126,13 @@ def walk(root: Directory, path: ScopedPath, *, symlinks: Symlinks, hops_max: int
             _refuse_hop(path, hops, symlinks=symlinks, hops_max=hops_max)
             if child.target.startswith("/"):
                 trail, names, node = [root], [], root
-            ahead.extendleft((part, False) for part in reversed(_components(child.target)))
+            ahead.extendleft((part, False) for part in reversed(link_steps(child.target)))
             continue
         names.append(name)
         node = child
         if isinstance(child, Directory):
             trail.append(child)
     return Reached(node, from_parts(names), ())
-
-
-def _components(link_text: str) -> list[str]:
-    """The steps of a link's text. A trailing slash stays as ``.``: it demands a directory."""
-    steps = [part for part in link_text.split("/") if part]
-    return [*steps, "."] if link_text.endswith("/") else steps
 
 
 def _refuse_hop(path: ScopedPath, hops: int, *, symlinks: Symlinks, hops_max: int) -> None:

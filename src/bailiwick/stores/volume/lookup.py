@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bailiwick.errors import InternalError, NotADirectory, PathNotFound, SymlinkEscape, TooManyLinks
 from bailiwick.model import EntryType, Symlinks
-from bailiwick.paths import ROOT, ScopedPath, from_parts
+from bailiwick.paths import ROOT, ScopedPath, from_parts, link_steps
 from bailiwick.stores.volume.refusals import no_such, not_on_the_way, not_through_a_link, nowhere
 from bailiwick.stores.volume.rows import DIRECTORY, LINK, TYPES, Bound, Inode
 from bailiwick.stores.volume.tree import Tree
@@ -118,7 +118,7 @@ async def _walk_with_links(
             text = await _text_of(tree, child.node, path)
             if text.startswith("/"):
                 trail, names, here = [root], [], root
-            ahead.extendleft((part, False) for part in reversed(_components(text)))
+            ahead.extendleft((part, False) for part in reversed(link_steps(text)))
             continue
         names.append(name)
         here = child
@@ -132,12 +132,6 @@ async def _text_of(tree: Tree, link: int, path: ScopedPath) -> str:
     if inode is None or inode.data is None:
         raise no_such(path)
     return inode.data.decode()
-
-
-def _components(link_text: str) -> list[str]:
-    """The steps of a link's text. A trailing slash stays as ``.``: it demands a directory."""
-    steps = [part for part in link_text.split("/") if part]
-    return [*steps, "."] if link_text.endswith("/") else steps
 
 
 def _refuse_hop(path: ScopedPath, hops: int, *, symlinks: Symlinks, hops_max: int) -> None:
