@@ -6,6 +6,8 @@
 PYTHON ?= python3
 TRIES ?= 20000
 KILLS ?= 30
+SECONDS ?= 10
+CLIENTS ?= 256
 PYTEST_ARGS ?=
 
 VENV := .venv
@@ -19,7 +21,7 @@ TYPED := $(wildcard src examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test unit lint format bench attack crash lock clean
+.PHONY: help venv run test browser unit lint format bench attack crash soak lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -39,11 +41,27 @@ $(PACKAGE_STAMP): $(VENV_STAMP) pyproject.toml
 
 venv: $(PACKAGE_STAMP) ## Make the virtual environment.
 
-run: venv ## A guided first example on a temporary directory.
-	@$(BIN)/python examples/first_steps.py
+# The embedded default, kept in the checkout and with something to look at in it.
+DEMO := $(CURDIR)/.demo
+IN_DEMO := XDG_DATA_HOME=$(DEMO)/data XDG_STATE_HOME=$(DEMO)/state
 
-test: lint ## The whole gate: lint, then every test.
+run: venv ## Start the server and its console on a demo workspace.
+	@test -e $(DEMO)/data/bailiwick/workspace.db || { mkdir -p $(DEMO)/data/bailiwick && $(IN_DEMO) \
+	  $(BIN)/bailiwick import examples sqlite:$(DEMO)/data/bailiwick/workspace.db --to examples >/dev/null \
+	  && $(IN_DEMO) $(BIN)/bailiwick import docs sqlite:$(DEMO)/data/bailiwick/workspace.db --to docs >/dev/null; }
+	@$(IN_DEMO) $(BIN)/bailiwick serve
+
+test: lint browser ## The whole gate: lint, then every test.
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+# The console is tested in Chromium. Whoever may install it gets it; elsewhere those tests say so.
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	       && { apt-get install -qq -y chromium chromium-driver >/dev/null 2>&1 \
+	            || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	                 apt-get install -qq -y chromium chromium-driver >/dev/null; }; }; } \
+	  || echo "Chromium is missing, so the console is not tested: apt install chromium chromium-driver"
 
 unit: venv ## The fast part of the tests.
 	$(BIN)/python -m pytest -n 2 -m "not hostile and not slow" $(PYTEST_ARGS)
@@ -67,12 +85,15 @@ attack: venv ## A live attacker against every verb; TRIES=1000000 for the full f
 crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
 	$(BIN)/python -m tests.hostile.crash --kills $(KILLS) $(if $(JSON),--json $(JSON))
 
+soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figure.
+	$(BIN)/python -m tests.fronts.http.soak --seconds $(SECONDS) --clients $(CLIENTS) $(if $(JSON),--json $(JSON))
+
 # The lock names versions and hashes only: where they are fetched from is the business of the
 # machine that installs. That is why the header and the index address are left out.
 lock: ## Write the lock file anew, with the newest versions that fit.
 	$(PYTHON) -m venv --clear .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-lock/bin/uv pip compile pyproject.toml --extra rg --extra zstd --extra otel --group dev --upgrade \
+	.venv-lock/bin/uv pip compile pyproject.toml --extra all --group dev --upgrade \
 	  --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --quiet --output-file $(LOCK)
 	.venv-lock/bin/uv pip compile pyproject.toml bench/requirements-peers.in --extra rg --upgrade \
@@ -80,4 +101,4 @@ lock: ## Write the lock file anew, with the newest versions that fit.
 	  --no-emit-index-url --no-header --quiet --output-file bench/requirements-peers.txt
 
 clean: ## Remove everything that can be made again.
-	rm -rf $(VENV) .venv-lock .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) .demo .venv-lock .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -15,9 +15,24 @@ from bench.peers.bailiwick_disk import (
     WRITE_BYTES,
     WRITE_TEXT,
 )
+from bench.peers.bailiwick_volume import (
+    FORKS,
+    TREES,
+    VOLUME_GREP,
+    VOLUME_GREP_SKIPPED,
+    VOLUME_IN,
+    VOLUME_OUT,
+    VOLUME_READ,
+    VOLUME_STORE_WRITE,
+    VOLUME_WRITE,
+    VOLUME_WRITERS,
+    at_depth,
+    of,
+)
 from bench.peers.fsspec_local import CAT_FILE
 from bench.peers.peer import Peer
-from bench.peers.plain import INTERPRETER, PLAIN, PLAIN_LIST, RIPGREP
+from bench.peers.plain import DURABLE, INTERPRETER, PLAIN, PLAIN_LIST, RIPGREP
+from bench.peers.sqlite_reference import UNVERSIONED
 from bench.scratch import CHUNK, LARGE_CHUNKS, LISTED, NEEDLES, SMALL
 from bench.timing import Bar, Case, Contender
 
@@ -29,7 +44,7 @@ _GREP_BARS = [Bar(GREP, RIPGREP, 1.5), Bar(GREP_SKIPPED, RIPGREP, 3)]
 
 def all_cases(peers: list[Peer]) -> Iterator[Case]:
     """Every case, with those of the peers that can do it."""
-    for make in (_small_files, _looking, _searching, _streams, _in_memory, _startup):
+    for make in (_small_files, _looking, _searching, _streams, _volumes, _in_memory, _startup):
         yield from make(peers)
 
 
@@ -89,7 +104,7 @@ def _searching(peers: list[Peer]) -> Iterator[Case]:
         "grep",
         "Search 20,000 files, 227 MB, for a rare word",
         _contenders(peers, Peer.grep_literal),
-        _GREP_BARS,
+        [*_GREP_BARS, Bar(VOLUME_GREP, RIPGREP, 3), Bar(VOLUME_GREP_SKIPPED, RIPGREP, 3)],
         expected=NEEDLES,
         rounds=SLOW_ROUNDS,
         block_ms=0,
@@ -112,6 +127,7 @@ def _streams(peers: list[Peer]) -> Iterator[Case]:
         "stream-in",
         "Write 64 MiB as a stream",
         _contenders(peers, Peer.stream_in),
+        [Bar(VOLUME_IN, PLAIN, 3)],
         rounds=SLOW_ROUNDS,
         block_ms=0,
         note="Bailiwick's result says the SHA-256 of what was written.",
@@ -120,10 +136,70 @@ def _streams(peers: list[Peer]) -> Iterator[Case]:
         "stream-out",
         "Read 64 MiB as a stream",
         _contenders(peers, Peer.stream_out),
+        [Bar(VOLUME_OUT, PLAIN, 2)],
         expected=LARGE_CHUNKS * len(CHUNK),
         rounds=SLOW_ROUNDS,
         block_ms=0,
     )
+
+
+def _volumes(peers: list[Peer]) -> Iterator[Case]:
+    yield Case(
+        "volume-read",
+        "Read 1 KiB from a filesystem in SQLite",
+        _contenders(peers, Peer.volume_read),
+        [Bar(VOLUME_READ, PLAIN, 2.5)],
+        expected=len(SMALL),
+    )
+    yield Case(
+        "volume-write",
+        "Write 1 KiB into a filesystem in SQLite, a commit each",
+        _contenders(peers, Peer.volume_write),
+        [Bar(VOLUME_WRITE, PLAIN, 6), Bar(VOLUME_STORE_WRITE, PLAIN, 6)],
+        note="The database on tmpfs. Bailiwick keeps a version and its log with each write.",
+    )
+    yield Case(
+        "volume-durable",
+        "Write 1 KiB into a filesystem in SQLite, durably, on a disk",
+        _contenders(peers, Peer.volume_durable),
+        [Bar(VOLUME_WRITE, DURABLE, 0.5), Bar(VOLUME_STORE_WRITE, DURABLE, 0.5)],
+    )
+    yield Case(
+        "volume-writers",
+        "64 writers at once, 1 KiB each",
+        _contenders(peers, Peer.volume_writers),
+        [Bar(VOLUME_WRITERS, UNVERSIONED, 2.5)],
+        block_ms=0,
+    )
+    yield Case(
+        "volume-depth",
+        "Stat a file in a tree of 100,000, and in a fork of a fork of a fork of a fork of it",
+        _contenders(peers, Peer.volume_depth),
+        [Bar(at_depth(FORKS), at_depth(0), 1.5)],
+        note="Ever another file: hardly any of it is remembered.",
+    )
+    yield from _whole_trees(peers)
+
+
+def _whole_trees(peers: list[Peer]) -> Iterator[Case]:
+    """What must not take longer where there is more."""
+    for key, what, method, ms in (
+        ("volume-fork", "fork", Peer.volume_fork, 5),
+        ("volume-snapshot", "snapshot", Peer.volume_snapshot, 5),
+        ("volume-move", "move there and back", Peer.volume_move, 5),
+        ("volume-remove", "remove", Peer.volume_remove, 5),
+        ("volume-remove-fork", "fork and remove", Peer.volume_remove_in_fork, 5),
+        ("volume-compare", "compare", Peer.volume_compare, 20),
+    ):
+        small, large = (of(what, files) for files in TREES)
+        yield Case(
+            key,
+            f"{what.capitalize()}: a tree of 1,000 and of 100,000 files",
+            _contenders(peers, method),
+            [Bar(large, small, ms, "extra_ms")],
+            rounds=SLOW_ROUNDS,
+            block_ms=0,
+        )
 
 
 def _in_memory(peers: list[Peer]) -> Iterator[Case]:

@@ -44,8 +44,13 @@ def test_blocking_verbs_have_the_same_signature(name):
     ]
     returned = {
         "stream": "Generator[bytes, None, None]", "watch": "Generator[Change, None, None]",
+        "transaction": "Generator[SyncScope, None, None]", "lock": "SyncLease",
         **dict.fromkeys(
-            ("with_request", "with_approval", "with_caller", "delegate", "create_temp"), "SyncScope"
+            (
+                "with_request", "with_approval", "with_caller", "with_text_max", "delegate",
+                "create_temp", "fork", "open_fork",
+            ),
+            "SyncScope",
         ),
     }  # fmt: skip
     assert blocking.return_annotation == returned.get(name, waiting.return_annotation)

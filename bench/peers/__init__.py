@@ -8,16 +8,20 @@ installed is left out, and said to be.
 from bench.peers.agentfs import AgentFs
 from bench.peers.bailiwick_disk import BailiwickDisk
 from bench.peers.bailiwick_memory import BailiwickMemory
+from bench.peers.bailiwick_volume import BailiwickVolume
 from bench.peers.deepagents_disk import DeepAgents
 from bench.peers.fsspec_local import FsspecLocal
 from bench.peers.peer import Peer
 from bench.peers.plain import Plain
 from bench.peers.pyfilesystem import PyFilesystem
+from bench.peers.sqlite_reference import SqliteReference
 
 PEERS: tuple[type[Peer], ...] = (
     Plain,
     BailiwickDisk,
     BailiwickMemory,
+    SqliteReference,
+    BailiwickVolume,
     FsspecLocal,
     PyFilesystem,
     DeepAgents,

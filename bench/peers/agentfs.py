@@ -46,6 +46,12 @@ class AgentFs(Peer):
             awaits=True,
         )
 
+    def volume_read(self) -> Contenders:
+        yield from self.read()
+
+    def volume_write(self) -> Contenders:
+        yield from self.write()
+
     def listing(self) -> Contenders:
         async def scan() -> list[tuple[str, int, int]]:
             found = []

@@ -83,6 +83,50 @@ class Peer:
     def grep_pattern(self) -> Contenders:
         yield from ()
 
+    def volume_read(self) -> Contenders:
+        """1 KiB out of a filesystem in a database on tmpfs."""
+        yield from ()
+
+    def volume_write(self) -> Contenders:
+        """1 KiB into it, durably as far as the database is concerned."""
+        yield from ()
+
+    def volume_durable(self) -> Contenders:
+        """The same, on a disk."""
+        yield from ()
+
+    def volume_writers(self) -> Contenders:
+        """1 KiB each of many writers at once."""
+        yield from ()
+
+    def volume_fork(self) -> Contenders:
+        """A copy of a whole tree that shares everything, of a small and of a large one."""
+        yield from ()
+
+    def volume_move(self) -> Contenders:
+        """A directory of many files."""
+        yield from ()
+
+    def volume_snapshot(self) -> Contenders:
+        """A name for the state of a whole tree."""
+        yield from ()
+
+    def volume_remove(self) -> Contenders:
+        """A directory of many files."""
+        yield from ()
+
+    def volume_remove_in_fork(self) -> Contenders:
+        """The same in a copy that shares everything."""
+        yield from ()
+
+    def volume_compare(self) -> Contenders:
+        """Two trees of many files that differ in a few."""
+        yield from ()
+
+    def volume_depth(self) -> Contenders:
+        """A file, looked at in a tree and in a copy of a copy … of it."""
+        yield from ()
+
     def memory_read(self) -> Contenders:
         """1 KiB out of a filesystem held in memory."""
         yield from ()

@@ -138,6 +138,15 @@ class Plain(Peer):
         tree = self.places.tree
         return lambda: subprocess.run(command, cwd=tree, capture_output=True).stdout.count(b"\n")
 
+    def volume_read(self) -> Contenders:
+        yield from self.read()
+
+    def volume_write(self) -> Contenders:
+        yield next(self.write())
+
+    def volume_durable(self) -> Contenders:
+        yield from self.durable_write()
+
     def memory_read(self) -> Contenders:
         yield from self.read()
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bailiwick.audit import Record
     from bailiwick.build import OpenOptions, open, open_sync
     from bailiwick.build.governed import Authority
+    from bailiwick.client import RemoteScope, connect, connect_sync
     from bailiwick.errors import (
         AmbiguousTextMatch,
         ApprovalDenied,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         UnsupportedMediaType,
         UntrustedWorkspace,
     )
+    from bailiwick.fronts.tools import tools
     from bailiwick.grant import (
         AgentRun,
         Automation,
@@ -103,8 +105,20 @@ if TYPE_CHECKING:
     )
     from bailiwick.paths import ScopedPath
     from bailiwick.policy import Allow, Ask, Context, Decision, Deny, Hide
-    from bailiwick.portal import SyncScope
-    from bailiwick.scope import Scope
+    from bailiwick.portal import SyncLease, SyncScope
+    from bailiwick.scope import Lease, Scope
+    from bailiwick.versions import (
+        Comparison,
+        Conflict,
+        Difference,
+        Fork,
+        History,
+        MergeResult,
+        RestoreResult,
+        Snapshot,
+        UndoResult,
+        Version,
+    )
 
 # By module, the public names that live there.
 _HOMES = {
@@ -112,6 +126,7 @@ _HOMES = {
     "bailiwick.audit": "Record",
     "bailiwick.build": "OpenOptions open open_sync",
     "bailiwick.build.governed": "Authority",
+    "bailiwick.client": "RemoteScope connect connect_sync",
     "bailiwick.errors": (
         "AmbiguousTextMatch ApprovalDenied ApprovalTimeout BailiwickError BinaryFile Busy "
         "Closed DirectoryNotEmpty FileAlreadyExists FileTooLarge ForbiddenOrigin GrantExpired "
@@ -132,9 +147,16 @@ _HOMES = {
     ),
     "bailiwick.paths": "ScopedPath",
     "bailiwick.policy": "Allow Ask Context Decision Deny Hide",
-    "bailiwick.portal": "SyncScope",
-    "bailiwick.scope": "Scope",
+    "bailiwick.portal": "SyncLease SyncScope",
+    "bailiwick.scope": "Lease Scope",
+    "bailiwick.versions": (
+        "Comparison Conflict Difference Fork History MergeResult RestoreResult Snapshot UndoResult "
+        "Version"
+    ),
 }
+
+# Public modules; `tools` can be called as well.
+_MODULES = frozenset({"acp", "tools"})
 
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -158,11 +180,14 @@ __all__ = [
     "Change",
     "ChangeResult",
     "Closed",
+    "Comparison",
+    "Conflict",
     "Context",
     "Core",
     "Decision",
     "Deny",
     "DiffResult",
+    "Difference",
     "DirectoryNotEmpty",
     "Edit",
     "EditResult",
@@ -172,6 +197,7 @@ __all__ = [
     "FileAlreadyExists",
     "FileTooLarge",
     "ForbiddenOrigin",
+    "Fork",
     "Found",
     "Grant",
     "GrantExpired",
@@ -181,13 +207,16 @@ __all__ = [
     "HardlinkRefused",
     "HashMismatch",
     "Hide",
+    "History",
     "Hook",
     "InternalError",
     "IoError",
     "IsADirectory",
     "JsonRead",
+    "Lease",
     "Limits",
     "LockHeld",
+    "MergeResult",
     "MethodNotAllowed",
     "MissingAccess",
     "Narrowing",
@@ -210,28 +239,37 @@ __all__ = [
     "RateLimited",
     "ReadOnly",
     "Record",
+    "RemoteScope",
+    "RestoreResult",
     "Root",
     "RootNotFound",
     "RouteNotFound",
     "Scope",
     "ScopedPath",
+    "Snapshot",
     "StandingGrant",
     "Stat",
     "Subject",
     "SymlinkEscape",
+    "SyncLease",
     "SyncScope",
     "TextNotFound",
     "TextRead",
     "TooManyLinks",
     "Unauthenticated",
+    "UndoResult",
     "Unsupported",
     "UnsupportedMediaType",
     "UntrustedWorkspace",
     "User",
+    "Version",
     "WriteResult",
     "__version__",
+    "connect",
+    "connect_sync",
     "open",
     "open_sync",
+    "tools",
 ]
 
 # Type checkers must not see this: they would take every misspelt name for one that exists.
@@ -239,10 +277,12 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         module = _MODULE_OF.get(name)
-        if module is None:
+        if module is None and name not in _MODULES:
             raise AttributeError(f"module 'bailiwick' has no attribute {name!r}")
         from importlib import import_module
 
+        if module is None:
+            return import_module(f"bailiwick.{name}")
         value = globals()[name] = getattr(import_module(module), name)
         return value
 

@@ -1,8 +1,8 @@
 """The seam where a person is asked: a `Question` becomes a pending approval, and a `Verdict`.
 
-A question is bound to what will be done: subject, root, operation, what the call names, its
-arguments, the paths that are asked about, and the hashes of what will be written and of what that
-replaces. An approval of one question never answers another.
+A question is bound to what will be done: subject, root and branch, operation, what the call names,
+its arguments, the paths that are asked about, and the hashes of what will be written and of what
+that replaces. An approval of one question never answers another.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class Question(Value, frozen=True, kw_only=True):
     preview: Preview
     target: str = ""
     arguments: str = ""
+    branch: str = ""
+    """The fork that it ends up in; empty for the root's own branch."""
 
 
 class Approval(Value, frozen=True, kw_only=True):
@@ -148,9 +150,9 @@ class NobodyToAsk:
 class RememberedRule(Value, frozen=True, kw_only=True):
     """What a person said for more than this once: a rule made of one question.
 
-    It covers exactly what was asked: the operation, each of the paths that were shown, and the
-    destination. ``subject`` is a name, or a pattern that ends in ``*``; with ``grant_id`` the rule
-    is for that grant alone.
+    It covers exactly what was asked: the operation, each of the paths that were shown, the
+    destination, and the branch. ``subject`` is a name, or a pattern that ends in ``*``; with
+    ``grant_id`` the rule is for that grant alone.
     """
 
     id: str
@@ -166,6 +168,7 @@ class RememberedRule(Value, frozen=True, kw_only=True):
     approval_id: str
     by: str
     created_ns: int
+    branch: str = ""
 
     def is_for(self, subject: str, root: str, grant_id: str) -> bool:
         """Whether it speaks about what this subject does in this root under this grant."""

@@ -22,6 +22,9 @@ async def ask(
 ) -> Verdict:
     """Put the question and wait; ends with `Closed` when the scope is closed meanwhile."""
     caller = call.caller
+    if caller.rehearsal is not None:
+        caller.rehearsal(question_of(call, asked, preview) if asked else None)
+        raise ApprovalDenied("this was a rehearsal: nothing was done", decided_by="rehearsal")
     question = question_of(call, asked, preview)
     if caller.approval is not None:
         return await approvals.redeem(caller.approval, question)
@@ -63,7 +66,7 @@ def question_of(call: Call, asked: list[Asked], preview: Preview) -> Question:
         reason=grant.reason, grant_id=grant.id, request_id=call.request_id,
         front=call.caller.front, preview=preview,
         target="" if call.target.handle is None else call.target.handle.path,
-        arguments=", ".join(_arguments_of(call)),
+        arguments=", ".join(_arguments_of(call)), branch=grant.root.line,
     )  # fmt: skip
 
 
@@ -72,6 +75,9 @@ _ARGUMENTS = (
     "include_ignored", "format", "dry_run", "of", "from",
 )  # fmt: skip
 """The arguments that change what is done. Those that are content are shown as a diff."""
+
+_NAMES = ("name", "version", "through", "request_id", "subject")
+"""Those that say which version, branch or snapshot is meant, and what is to be undone."""
 
 
 def _arguments_of(call: Call) -> Iterator[str]:
@@ -85,10 +91,24 @@ def _arguments_of(call: Call) -> Iterator[str]:
             yield f"{name} {value:04o}"
         elif isinstance(value, str):
             yield f"{name} {value}"
+    named = {name: given.get(name) for name in _NAMES}
+    named["as_of"] = None if call.past is None else call.past.version
+    named["other_as_of"] = None if call.past_there is None else call.past_there.version
+    for name, value in named.items():
+        if isinstance(value, str):
+            yield f"{name} {_plainly(value)}"
     handle = call.target.handle
     whole = call.operation in (MOVE, ARCHIVE_CREATE) or given.get("recursive") is True
     if whole and handle is not None and handle.type == "directory":
         yield "everything in it"
+    if call.grant.root.line:
+        yield f"in the fork {call.grant.root.line}"
+
+
+def _plainly(value: str) -> str:
+    """A value that cannot be taken for several arguments."""
+    is_plain = value.isprintable() and not set(value) & set("',\"\\")
+    return value if is_plain else repr(value)
 
 
 def _access_of(call: Call) -> frozenset[Access]:

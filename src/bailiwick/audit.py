@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from bailiwick.events import Feed
 from bailiwick.grant import Grant, Root, Subject
@@ -125,6 +125,25 @@ class Ledger(Protocol):
 
         Never waits: the intent is durable already.
         """
+        ...
+
+
+@runtime_checkable
+class EnclosesNotes(Protocol):
+    """A ledger whose intents may be kept with the change itself, by a store that takes notes."""
+
+    def enclose(self, intent: Intent) -> tuple[int, bytes]:
+        """What names the intent for `Ledger.settle`, and the note to be committed with the change:
+        then nothing has to be kept beforehand. Raises `IoError` where nothing can be kept."""
+        ...
+
+
+@runtime_checkable
+class Flushes(Protocol):
+    """A ledger that keeps records a little later than it is told of them."""
+
+    async def flush(self) -> None:
+        """Wait until everything noted and settled so far is durable. Raises `IoError`."""
         ...
 
 

@@ -19,6 +19,7 @@ from bailiwick.approvals import Asker
 from bailiwick.audit import AuthorityRecord, shown
 from bailiwick.call import Caller, Machine
 from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError, RootNotFound
+from bailiwick.finishing import to_the_end
 from bailiwick.grant import (
     Core,
     Extension,
@@ -41,7 +42,7 @@ from bailiwick.hook import Hooks
 from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, OPERATIONS, Access
 from bailiwick.paths import ScopedPath, parse
-from bailiwick.pipeline import Pipeline, to_the_end
+from bailiwick.pipeline import Pipeline
 from bailiwick.policies.explaining import Explanation
 from bailiwick.policies.manifest import parse_permissions
 from bailiwick.policies.rule import check_root_pattern, check_subject_pattern

@@ -8,26 +8,31 @@ pipeline while it acts stands here as `Stages`, so that verbs never see the pipe
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from bailiwick.approvals import Asker, Preview
-from bailiwick.audit import Record
-from bailiwick.errors import BailiwickError
+from bailiwick.approvals import Asker, Preview, Question
+from bailiwick.audit import Outcome, Record
+from bailiwick.errors import BailiwickError, ParseError, escape_for_display
 from bailiwick.grant import Grant
 from bailiwick.metering import Amount, Turn
 from bailiwick.model import Change, EntryType, Limits
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.policy import Ask, Context, Decision
-from bailiwick.store import Handle, Look, Store
+from bailiwick.store import Content, Handle, Look, Store
+from bailiwick.versions import Mark, remembers
 
 Result = TypeVar("Result")
 
 NOTHING_TO_SHOW = Preview()
+
+_ASKED_CHARACTERS_MAX = 512
+"""How much of a refused path is kept on record: enough to see what was tried."""
 
 
 class Life:
@@ -72,12 +77,16 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     ``asker`` puts a question to them where the front can; ``wait_s`` bounds how long a call waits
     for the answer; ``approval`` names an answer given earlier, for exactly the same call.
+    ``rehearsal`` is for a front that must know beforehand whether a person will be asked: it is
+    told the question, or None where there is none, and a change then ends as `ApprovalDenied`
+    before anything is done.
     """
 
     front: str = "python"
     asker: Asker | None = None
     wait_s: float | None = None
     approval: str | None = None
+    rehearsal: Callable[[Question | None], None] | None = None
 
 
 class Target(msgspec.Struct, gc=False):
@@ -92,6 +101,40 @@ class Target(msgspec.Struct, gc=False):
     creates: bool = False
     directory: bool = False
     handle: Handle | None = None
+
+    @property
+    def recorded(self) -> str:
+        """What stands on record for the place: its canonical name, else what was asked for,
+        escaped."""
+        if self.handle is not None:
+            return self.handle.path
+        try:
+            asked = self.text if isinstance(self.text, str) else str(self.text)
+        except Exception:  # whatever a caller passes for a path, its refusal is on record
+            asked = f"<{type(self.text).__name__}>"
+        return escape_for_display(asked[:_ASKED_CHARACTERS_MAX])
+
+
+class Past:
+    """An earlier version that a call looks at, by version or the name of a snapshot. Opened once
+    the call may look at anything; to be closed."""
+
+    __slots__ = ("_argument", "_store", "version")
+
+    def __init__(self, version: str, argument: str = "as_of") -> None:
+        self.version = version
+        self._argument = argument
+        self._store: Store | None = None
+
+    async def open(self, store: Store) -> Store:
+        if not isinstance(self.version, str) or not self.version:
+            raise ParseError(f"{self._argument} must be a version, or the name of a snapshot")
+        self._store = await remembers(store).as_of(self.version)
+        return self._store
+
+    async def aclose(self) -> None:
+        if self._store is not None:
+            await self._store.aclose()
 
 
 class Asked(NamedTuple):
@@ -119,6 +162,13 @@ class Stages(Protocol):
     def stream_ended(self, call: Call) -> bool: ...
 
     @property
+    def resolve_now(self) -> Callable[[ScopedPath, Look, bool, bool], Handle | None] | None:
+        """The store's `Prompt` answers, where it has them."""
+        ...
+
+    @property
+    def read_now(self) -> Callable[[Handle, int, int], Content | None] | None: ...
+    @property
     def discreet(self) -> bool:
         """Whether anything can be hidden from one caller and not from another."""
         ...
@@ -144,7 +194,13 @@ class Stages(Protocol):
     def decide(
         self, call: Call, path: ScopedPath, access: frozenset[Access], is_directory: bool
     ) -> Decision: ...
-    def judge(self, call: Call, path: ScopedPath, access: frozenset[Access]) -> Decision: ...
+    def judge(
+        self,
+        call: Call,
+        path: ScopedPath,
+        access: frozenset[Access],
+        destination: ScopedPath | None = None,
+    ) -> Decision: ...
     def may_refuse_below(
         self, grant: Grant, access: frozenset[Access], directory: ScopedPath
     ) -> bool: ...
@@ -154,7 +210,9 @@ class Stages(Protocol):
     ) -> None: ...
     async def clear(self, call: Call, preview: Preview) -> None: ...
     async def charge(self, call: Call, size: int, files: int) -> None: ...
+    async def let_go(self, call: Call, branch: str) -> None: ...
     async def take_turn(self, call: Call, paths: tuple[ScopedPath, ...]) -> None: ...
+    def touching(self, call: Call, path: ScopedPath, *, parents: bool = False) -> None: ...
     def reveals(self, call: Call, path: ScopedPath) -> bool: ...
     def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None: ...
 
@@ -188,6 +246,8 @@ class Call(msgspec.Struct, gc=False):
     turn: Turn | None = None
     charged: Amount | None = None
     added: Amount | None = None
+    over: str | None = None
+    """The branch whose growth this takes over, so that it is not counted twice: see `Meter`."""
     bytes: int | None = None
     sha256_before: str | None = None
     sha256_after: str | None = None
@@ -199,6 +259,13 @@ class Call(msgspec.Struct, gc=False):
     """The arguments of the verb by name, as far as it keeps them: for the person who is asked."""
     elsewhere: str | None = None
     """Where the call's path is copied to, if that is in another root: see `place_in`."""
+    mark: Mark | None = None
+    """What the call's changes are stamped with, where the store keeps that."""
+    past: Past | None = None
+    past_there: Past | None = None
+    """The earlier version that the call's path, or its destination, is looked up in."""
+    store_there: Store | None = None
+    """Where the destination was found, if that is another version than ``store``."""
 
     @property
     def handle(self) -> Handle:
@@ -234,7 +301,9 @@ class Call(msgspec.Struct, gc=False):
     @property
     def must_clear(self) -> bool:
         """Whether a change has to be cleared before it is published."""
-        return self.questions is not None or self.pipeline.intends
+        return (
+            self.questions is not None or self.pipeline.intends or self.caller.rehearsal is not None
+        )
 
     @property
     def metered(self) -> bool:
@@ -309,6 +378,31 @@ class Call(msgspec.Struct, gc=False):
             if self.changes is None:
                 self.changes = []
             self.changes.append(change)
+
+    def context_at(self, path: ScopedPath, access: frozenset[Access], interactive: bool) -> Context:
+        """What a policy and a hook may know of the call, at one of its places."""
+        grant, destination, content = self.grant, self.destination, self.content
+        there = None if destination is None or destination.handle is None else destination.handle
+        return Context(
+            subject=grant.subject, root=grant.root, operation=self.operation.name, access=access,
+            path=path, destination=None if there is None or there.path == path else there.path,
+            reason=grant.reason, grant_id=grant.id, explicit=grant.explicit, held=grant.access,
+            request_id=self.request_id, front=self.caller.front, interactive=interactive,
+            size=self.size,
+            sha256=None if content is None else hashlib.sha256(content).hexdigest(), paths=1,
+        )  # fmt: skip
+
+    def record(self, outcome: Outcome, error_kind: str | None) -> Record:
+        """What stands on record of the call."""
+        machine, target, destination = self.pipeline.machine, self.target, self.destination
+        return Record(
+            machine.time_ns(), self.request_id, self.grant, self.operation.name, self.verb,
+            target.recorded if target.handle is None else target.handle.path,
+            None if destination is None else destination.recorded,
+            outcome, error_kind, self.policy_source, self.hooks, self.bytes,
+            self.sha256_before, self.sha256_after,
+            machine.monotonic_ns() - self.started_ns, self.caller.front, self.approval_id,
+        )  # fmt: skip
 
     def close(self) -> None:
         if self.target.handle is not None:

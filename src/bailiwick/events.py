@@ -502,7 +502,7 @@ class MemoryFeed(LogFeed):
     ) -> None:
         super().__init__(new_id(), source=source, new_id=new_id)
         self._time_ns = time_ns
-        self._changes_max = limits.feed_memory_changes_max
+        self._changes_max = min(limits.feed_memory_changes_max, limits.feed_changes_max)
         self._age_ns_max = int(limits.feed_seconds_max * 1e9)
         self._log: list[Change] = []
         self._floor = 0

@@ -193,7 +193,9 @@ class Root(Value, frozen=True, kw_only=True):
     """A tree that grants can be given on, as callers know it: by kind and id, never by host path.
 
     ``mount_point`` is where absolute paths of this root begin; ``trusted`` says whether it may be
-    changed at all; ``owner`` is the subject that made a temporary root.
+    changed at all; ``owner`` is the subject that made a temporary root. ``branch`` is the line of
+    versions, where it is not the root's own: a fork, or ``transaction:`` and the id of its request,
+    after the fork and a slash where it is a transaction of a fork.
     """
 
     kind: RootKind
@@ -205,9 +207,17 @@ class Root(Value, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     quota: Quota | None = None
     owner: str | None = None
+    branch: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.id}"
+
+    @property
+    def line(self) -> str:
+        """The fork in which what is done here ends up, empty for the root's own branch: a
+        transaction is of the branch that it was begun in. Names of forks hold no colon."""
+        before, is_transaction, _ = self.branch.partition("transaction:")
+        return before.rstrip("/") if is_transaction else before
 
 
 class Grant(Value, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple, Protocol
 
-from bailiwick.grant import Grant
+from bailiwick.grant import Grant, Root
 from bailiwick.paths import ScopedPath
 
 
@@ -81,6 +81,11 @@ class Meter(Protocol):
 
     A charge is made before anything is published and taken back when that fails, so that parallel
     writers cannot go past a bound together.
+
+    A root's own branch is counted as it is. Another branch, a fork or a transaction, counts by what
+    its tree has grown by since it began, and by nothing where it has shrunk: what it removes is
+    still there in the root's own branch. ``apart`` names a transaction; a fork is known from the
+    grant. What is taken ``over`` from a branch is counted instead of that one's growth.
     """
 
     @property
@@ -97,17 +102,38 @@ class Meter(Protocol):
         has a turn."""
         ...
 
-    async def charge(self, grant: Grant, size: int, files: int) -> None:
+    async def charge(
+        self,
+        grant: Grant,
+        size: int,
+        files: int,
+        *,
+        apart: str | None = None,
+        over: str | None = None,
+    ) -> None:
         """Add ``size`` bytes and ``files`` files to what the grant and its root hold.
 
-        Raises `QuotaExceeded` where a bound would be passed by what is added; then nothing is
-        counted. What is taken away (a negative amount) is never refused.
+        Raises `QuotaExceeded` where a bound would be passed by what is added, the growth of the
+        branch ``over`` not counted; then nothing is counted. What is taken away (a negative amount)
+        is never refused.
         """
         ...
 
-    async def settle(self, grant: Grant, charged: Amount, added: Amount) -> None:
-        """Count what a change really added, or took away, in place of what was charged for it.
-        Never refused: it is done."""
+    async def settle(
+        self,
+        grant: Grant,
+        charged: Amount,
+        added: Amount,
+        *,
+        apart: str | None = None,
+        over: str | None = None,
+    ) -> None:
+        """Count what a change really added, or took away, in place of what was charged for it, and
+        let go of the branch that it was taken ``over`` from. Never refused: it is done."""
+        ...
+
+    async def let_go(self, root: Root, branch: str) -> None:
+        """A fork or transaction is over: it counts for nothing from now on."""
         ...
 
 
@@ -123,8 +149,27 @@ class Unmetered:
     async def prepare(self, grant: Grant) -> None:
         return None
 
-    async def charge(self, grant: Grant, size: int, files: int) -> None:
+    async def charge(
+        self,
+        grant: Grant,
+        size: int,
+        files: int,
+        *,
+        apart: str | None = None,
+        over: str | None = None,
+    ) -> None:
         return None
 
-    async def settle(self, grant: Grant, charged: Amount, added: Amount) -> None:
+    async def settle(
+        self,
+        grant: Grant,
+        charged: Amount,
+        added: Amount,
+        *,
+        apart: str | None = None,
+        over: str | None = None,
+    ) -> None:
+        return None
+
+    async def let_go(self, root: Root, branch: str) -> None:
         return None

@@ -27,6 +27,7 @@ Hardlinks = Literal["reject", "allow"]
 Durability = Literal["full", "rename"]
 Containment = Literal["auto", "require-kernel", "walk"]
 NewFileMode = Literal["private", "umask"] | int
+Switch = Literal["on", "off"]
 
 _AMOUNT_MAX = 2**62
 """More than there is of anything, and one more of it is still a machine's number."""
@@ -127,6 +128,18 @@ class Limits(Value, frozen=True, kw_only=True):
     lock_wait_seconds_max: Seconds = 10.0
     """How long a write waits for another writer of the same file before it is `busy`."""
 
+    lock_ttl_seconds_max: Seconds = 600.0
+    """How long a lease may last: a caller that died keeps others out no longer than this."""
+
+    history_default: Amount = 100
+    """Versions told in one call unless asked otherwise."""
+
+    history_max: Amount = 1_000
+    """Versions told in one call at most: each is looked up by itself."""
+
+    comparison_max: Amount = 10_000
+    """Differences of two branches that one call tells."""
+
     hook_seconds_max: Seconds = 5.0
     """How long a before-hook may take; a slower one refuses the operation."""
 
@@ -172,6 +185,15 @@ class Limits(Value, frozen=True, kw_only=True):
     temp_seconds_max: Seconds = 24 * 3600.0
     """How long a temporary root lives when its owner forgets it."""
 
+    history_bytes_max: Amount = 1 * GiB
+    """What one change may add to the history of a directory: any file that could have been written
+    through a scope can be taken back. What holds more is changed all the same, and said not to be
+    kept."""
+
+    history_entries_max: Amount = 100_000
+    """Places of one change that the history of a directory lists: a large project with all it
+    depends on. Those beyond are counted."""
+
 
 class Stat(Value, frozen=True, kw_only=True):
     """What is known of one object."""
@@ -185,6 +207,8 @@ class Stat(Value, frozen=True, kw_only=True):
     version: str
     links: int
     target: str | None = None
+    mime: str | None = None
+    """What a file holds, by its name, else by its first bytes where the caller may read them."""
 
 
 class Entry(Value, frozen=True):
@@ -414,7 +438,8 @@ class Change(Value, frozen=True, kw_only=True):
 
     ``subject`` and ``request_id`` are empty for a change that another program made. ``subtree``
     marks a directory that was moved or removed whole; ``beneath`` names what lay in it, relative to
-    it, as far as that was kept (``beneath_truncated``). ``rescan`` says that changes under ``path``
+    it, as far as that was kept (``beneath_truncated``), and ``beneath_links`` those of it that are
+    links, where that is known. ``rescan`` says that changes under ``path``
     may have gone unnoticed; ``reset`` that the cursor asked for is older than what is kept. A
     change that is ``cursor``ed can be continued from.
     """
@@ -431,6 +456,7 @@ class Change(Value, frozen=True, kw_only=True):
     cursor: str = ""
     beneath: tuple[str, ...] = ()
     beneath_truncated: bool = False
+    beneath_links: tuple[str, ...] = ()
 
 
 class ExtractResult(Value, frozen=True, kw_only=True):

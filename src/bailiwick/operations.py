@@ -45,7 +45,11 @@ def _operation(
     )
 
 
-READ = _operation("read", ("read",), "read_bytes read_text read_json stream diff history")
+READ = _operation(
+    "read",
+    ("read",),
+    "read_bytes read_text read_json stream diff history compare snapshots forks open_fork",
+)
 METADATA = _operation("metadata", ("metadata",), "stat lstat exists readlink")
 LIST = _operation("list", ("list",), "list find files glob")
 SEARCH = _operation("search", ("read", "list"), "grep")
@@ -70,7 +74,12 @@ ARCHIVE_EXTRACT = _operation(
 )  # fmt: skip
 ARCHIVE_CREATE = _operation("archive-create", ("archive", "read"), "create_archive", changes=True)
 WATCH = _operation("watch", ("watch",), "watch on_change")
-VERSION = _operation("version", ("write",), "snapshot fork merge undo transaction", changes=True)
+VERSION = _operation(
+    "version",
+    ("write",),
+    "snapshot delete_snapshot fork delete_fork merge undo transaction",
+    changes=True,
+)
 
 # Adding to a file and cutting it are writes, after which the result tells of what stood there: for
 # rules that counts as reading it, though a grant to write is enough.

@@ -9,31 +9,28 @@ handles of its call only; what it visits beyond them (a walk, a search) it must 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import structs
 
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
 from bailiwick.asking import ask, refuse
-from bailiwick.audit import Intent, Ledger, Outcome, Record
+from bailiwick.audit import EnclosesNotes, Intent, Ledger, Outcome, Record
 from bailiwick.call import NOTHING_TO_SHOW, Asked, Call, Machine, Missing, Target
 from bailiwick.errors import (
-    BailiwickError,
     Closed,
     HashMismatch,
-    InternalError,
     IoError,
     MissingAccess,
     PathNotFound,
     PolicyDenied,
     PolicyError,
-    from_os_error,
 )
 from bailiwick.events import Feed
+from bailiwick.finishing import cause_of, to_the_end, typed
 from bailiwick.grant import Grant, parse_subject
 from bailiwick.hook import Hooks
 from bailiwick.metering import NOTHING, Amount, Meter, Unmetered
@@ -53,9 +50,10 @@ from bailiwick.policy import (
     is_remembered,
     strictest,
 )
-from bailiwick.resolving import check_new_names, named, recorded_path, resolve
+from bailiwick.resolving import check_new_names, found_at_once, named, resolve
 from bailiwick.standing import Standing
-from bailiwick.store import Store
+from bailiwick.store import Prompt, Store
+from bailiwick.versions import Marks
 
 _log = logging.getLogger("bailiwick.pipeline")
 
@@ -80,8 +78,15 @@ class Pipeline:
         machine: Machine,
         approvals: Approvals | None = None,
         meter: Meter | None = None,
+        feed_for: Callable[[Store], Feed] | None = None,
+        approved: set[ScopedPath] | None = None,
     ) -> None:
+        """``approved`` is for a draft: it gathers the places that people let be changed."""
         self.store = store
+        self.marks = store if "Marks" in store.powers and isinstance(store, Marks) else None
+        prompt = store if isinstance(store, Prompt) else None
+        self.resolve_now = None if prompt is None else prompt.resolve_now
+        self.read_now = None if prompt is None else prompt.read_now
         self.standing = standing
         self.policy = policy
         self.hooks = hooks
@@ -90,11 +95,15 @@ class Pipeline:
         self.machine = machine
         self.approvals = approvals or NobodyToAsk()
         self.meter = meter or Unmetered()
+        self.feed_for = feed_for
+        self._approved = approved
+        self.dependents: dict[int, Callable[[], Awaitable[None]]] = {}
         # Looked at by every call: attributes, because an attribute is cheaper than a property.
         self._always = policy.always
         self.discreet = policy.always is None
         self._glance = policy.glance if isinstance(policy, Glances) else None
         self.intends = ledger.takes_intents
+        self._enclose = ledger.enclose if isinstance(ledger, EnclosesNotes) else None
         self.meters = meter is not None
         self._elders_known: dict[str, tuple[Grant, ...]] = {}
         self.closed = False
@@ -125,7 +134,8 @@ class Pipeline:
                     raise await self.failed(call, error) from cause_of(error)
                 result = missing.answer(call)
             if changes and (call.added is not None or call.charged is not None):
-                await to_the_end(self._settle(call, call.added or call.charged or NOTHING))
+                added = call.added or call.charged or NOTHING
+                await to_the_end(self._settle(call, added, over=call.over))
             # From here to the return nothing can be cancelled: what was done is done, and told.
             record = self.succeeded(call)
             if self.hooks.registered:
@@ -164,6 +174,8 @@ class Pipeline:
         the streams whose readers do not come back."""
         self.closed = True
         self._closing.set()
+        for close in list(self.dependents.values()):
+            await close()
         if self._under_way:
             self._idle = self._idle or asyncio.Event()
             await self._idle.wait()
@@ -209,7 +221,10 @@ class Pipeline:
         standing = self.standing
         if operation.changes or grant.expires_at is not None or not standing.constant:
             standing.check(grant, operation)
-        target.handle = handle = await resolve(call, target)
+        if call.past is not None or call.past_there is not None:
+            await self._look_back(call)
+        handle = found_at_once(call, target)
+        target.handle = handle = await resolve(call, target) if handle is None else handle
         if destination is not None:
             destination.handle = await resolve(call, destination)
         if type(self._always) is Allow and not self.hooks.registered:
@@ -218,7 +233,7 @@ class Pipeline:
             # Most calls of an agent: one place, one look.
             decision = (
                 self.judge(call, handle.path, operation.ruled)
-                if grant.via or call.elsewhere is not None
+                if grant.via or call.elsewhere is not None or call.past is not None
                 else self._glance(grant, operation, operation.ruled, handle.path)
             )
             if type(decision) is Allow:
@@ -232,6 +247,16 @@ class Pipeline:
             await check_new_names(call, made, made.handle)
         if call.questions is not None and not operation.changes and call.elsewhere is None:
             await self._ask(call, NOTHING_TO_SHOW)
+
+    async def _look_back(self, call: Call) -> None:
+        """Go to the versions that a call looks at. Its grant was asked already; policy judges what
+        is found there by the name that it has there."""
+        if call.past_there is not None:
+            call.store_there = await call.past_there.open(call.store)
+        elif call.destination is not None:
+            call.store_there = call.store
+        if call.past is not None:
+            call.store = await call.past.open(call.store)
 
     async def _judge_all(self, call: Call, path: ScopedPath) -> None:
         """Policy on each place the call names, then the hooks on the whole of it."""
@@ -265,7 +290,7 @@ class Pipeline:
             if self._glance is not None:
                 there = destination or call.elsewhere
                 decision = self._glance(call.grant, call.operation, access, path, there)
-                if not call.grant.via:
+                if not call.grant.via and call.past is None and call.past_there is None:
                     return decision
                 elders = [
                     self._glance(elder, call.operation, access, path, there)
@@ -283,6 +308,8 @@ class Pipeline:
         except Exception as error:
             return Deny("policy", f"the policy failed: {type(error).__name__}")
         if is_remembered(decision):  # a person knows whom they answered
+            if call.past is not None or call.past_there is not None:
+                decision = Ask(decision.source, "the answer given before is about what is now")
             elders = [each for each in elders if not isinstance(each, Ask)]
         return strictest((decision, *elders))
 
@@ -323,20 +350,18 @@ class Pipeline:
             return False
         if self._always is not None:
             return type(self._always) is Allow
-        try:
-            if self._glance is not None:
-                decision = self._glance(grant, READ, READ.ruled, path)
-            else:
-                context = self._context_of(call, path, READ.ruled)
-                decision = self.policy.decide(structs.replace(context, operation=READ.name))
-        except Exception:
-            return False
-        return isinstance(decision, Allow)
+        reading = structs.replace(call, operation=READ, destination=None, elsewhere=None)
+        return isinstance(self.judge(reading, path, READ.ruled), Allow)
 
     def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None:
         """What hides a path that is the same as ``path`` but for case and accents, if anything."""
         policy = self.policy
         return policy.hides_twin(grant, path) if isinstance(policy, Folds) else None
+
+    def _context_of(self, call: Call, path: ScopedPath, access: frozenset[Access]) -> Context:
+        caller = call.caller
+        interactive = caller.asker is not None or self.approvals.interactive(caller.front)
+        return call.context_at(path, access, interactive)
 
     def _keep_hash(self, call: Call, error: HashMismatch) -> None:
         """Leave out of an error the hash of what the caller may not read."""
@@ -377,20 +402,22 @@ class Pipeline:
 
     async def clear(self, call: Call, preview: Preview) -> None:
         """What stands between a change and its being published: a person, and the ledger."""
-        if call.questions is not None:
+        if call.questions is not None or call.caller.rehearsal is not None:
             await self._ask(call, preview)
         if self.intends and call.operation.changes and call.intent is None:
             destination = call.destination
-            call.intent = await self.ledger.intend(
-                Intent(
-                    time_ns=self.machine.time_ns(), request_id=call.request_id, grant=call.grant,
-                    operation=call.operation.name, verb=call.verb,
-                    path=recorded_path(call.target),
-                    destination=None if destination is None else recorded_path(destination),
-                    policy_source=call.policy_source, hooks=call.hooks, front=call.caller.front,
-                    approval_id=call.approval_id,
-                )
+            intent = Intent(
+                time_ns=self.machine.time_ns(), request_id=call.request_id, grant=call.grant,
+                operation=call.operation.name, verb=call.verb,
+                path=call.target.recorded,
+                destination=None if destination is None else destination.recorded,
+                policy_source=call.policy_source, hooks=call.hooks, front=call.caller.front,
+                approval_id=call.approval_id,
             )  # fmt: skip
+            if self._enclose is not None and call.mark is not None:
+                call.intent, call.mark.note = self._enclose(intent)
+            else:
+                call.intent = await self.ledger.intend(intent)
         # An upload may have taken its time too.
         self.standing.holds(call.grant, call.operation)
 
@@ -401,6 +428,8 @@ class Pipeline:
         if not verdict.allowed:
             refuse(call, asked, verdict)
         call.approved = tuple(each.path for each in asked)
+        if self._approved is not None and call.operation.changes:
+            self._approved.update(call.approved)
         # A person takes their time: what was granted when they were asked may be gone, and what
         # was asked may be refused by now.
         self.holds(call)
@@ -420,7 +449,7 @@ class Pipeline:
         if call.turn is None:
             await self.meter.prepare(call.grant)
         # To the end: a charge that was made and is not known of could not be taken back.
-        await to_the_end(self.meter.charge(call.grant, size, files))
+        await to_the_end(self.meter.charge(call.grant, size, files, over=call.over))
         before = call.charged or NOTHING
         call.charged = Amount(before.size + size, before.files + files)
 
@@ -441,14 +470,16 @@ class Pipeline:
             )
 
     def _begin(self, call: Call) -> None:
-        """What is noticed at these places from now on is our own doing, and told by the call."""
-        call.in_flight = [
-            (target.handle.path, target.parents)
-            for target in (call.target, call.destination)
-            if target is not None and target.handle is not None
-        ]
-        for path, parents in call.in_flight:
+        call.in_flight = []
+        for target in (call.target, call.destination):
+            if target is not None and target.handle is not None:
+                self.touching(call, target.handle.path, parents=target.parents)
+
+    def touching(self, call: Call, path: ScopedPath, *, parents: bool = False) -> None:
+        """What is noticed there from now on is our own doing, and told by the call."""
+        if call.in_flight is not None:
             self.changes.in_flight.begin(path, parents=parents)
+            call.in_flight.append((path, parents))
 
     def _end(self, call: Call) -> None:
         for path, parents in call.in_flight or ():
@@ -460,7 +491,7 @@ class Pipeline:
 
     def succeeded(self, call: Call) -> Record:
         """Audit → events, once the store has acted."""
-        record = self._record(call, "success", None)
+        record = call.record("success", None)
         call.close()
         try:
             if call.operation.changes:
@@ -496,24 +527,28 @@ class Pipeline:
         if call.charged is not None:
             await to_the_end(self._settle(call, NOTHING))
         if not isinstance(error, Exception):
-            self._record_failure(call, self._record(call, "failed", "cancelled"))
+            self._record_failure(call, call.record("failed", "cancelled"))
             return error
-        error = _typed(error)
+        error = typed(error)
         error.request_id = call.request_id
         if isinstance(error, HashMismatch):
             self._keep_hash(call, error)
         if error.decided_by is not None:
             call.policy_source = error.decided_by
         outcome: Outcome = "denied" if isinstance(error, PolicyError) else "failed"
-        record = self._record(call, outcome, error.kind)
+        record = call.record(outcome, error.kind)
         self._record_failure(call, record)
         await self.observed(call, record)
         return error
 
-    async def _settle(self, call: Call, added: Amount) -> None:
+    async def let_go(self, call: Call, branch: str) -> None:
+        if self.meters:
+            await to_the_end(self.meter.let_go(call.grant.root, branch))
+
+    async def _settle(self, call: Call, added: Amount, over: str | None = None) -> None:
         """Count what really came of a call. A failure here is the meter's alone."""
         try:
-            await self.meter.settle(call.grant, call.charged or NOTHING, added)
+            await self.meter.settle(call.grant, call.charged or NOTHING, added, over=over)
         except Exception as error:
             _log.error("what was charged could not be settled", exc_info=error)
 
@@ -530,60 +565,3 @@ class Pipeline:
         finally:
             if call.in_flight is not None:
                 self._end(call)
-
-    def _context_of(self, call: Call, path: ScopedPath, access: frozenset[Access]) -> Context:
-        grant, destination, content = call.grant, call.destination, call.content
-        there = None if destination is None or destination.handle is None else destination.handle
-        return Context(
-            subject=grant.subject, root=grant.root, operation=call.operation.name, access=access,
-            path=path, destination=None if there is None or there.path == path else there.path,
-            reason=grant.reason, grant_id=grant.id, explicit=grant.explicit, held=grant.access,
-            request_id=call.request_id, front=call.caller.front,
-            interactive=call.caller.asker is not None
-            or self.approvals.interactive(call.caller.front),
-            size=call.size,
-            sha256=None if content is None else hashlib.sha256(content).hexdigest(), paths=1,
-        )  # fmt: skip
-
-    def _record(self, call: Call, outcome: Outcome, error_kind: str | None) -> Record:
-        machine, target, destination = self.machine, call.target, call.destination
-        return Record(
-            machine.time_ns(), call.request_id, call.grant, call.operation.name, call.verb,
-            recorded_path(target) if target.handle is None else target.handle.path,
-            None if destination is None else recorded_path(destination),
-            outcome, error_kind, call.policy_source, call.hooks, call.bytes,
-            call.sha256_before, call.sha256_after,
-            machine.monotonic_ns() - call.started_ns, call.caller.front, call.approval_id,
-        )  # fmt: skip
-
-
-async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await work that must be finished. A cancellation that comes meanwhile is delivered at the
-    next await of the task, as one that comes too late for a store to obey."""
-    task, late = asyncio.ensure_future(work), False
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError:
-            late = True
-    caller = asyncio.current_task()
-    if late and caller is not None:
-        caller.uncancel()
-        caller.cancel()
-    if not task.cancelled():
-        task.result()
-
-
-def _typed(error: Exception) -> BailiwickError:
-    if isinstance(error, BailiwickError):
-        return error
-    if isinstance(error, OSError):
-        return from_os_error(error)
-    return InternalError(f"an unexpected fault: {type(error).__name__}")
-
-
-def cause_of(error: BaseException) -> BaseException | None:
-    """What the error that `Pipeline.failed` returns is raised from: a fault that is none of ours
-    is kept for whoever debugs it."""
-    foreign = isinstance(error, Exception) and not isinstance(error, BailiwickError)
-    return error if foreign else error.__cause__

@@ -13,15 +13,15 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from bailiwick.approvals import Asker
-from bailiwick.errors import Closed
+from bailiwick.errors import BailiwickError, Closed
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.model import Change, ChangeResult, Limits
 from bailiwick.operations import Access
-from bailiwick.paths import PathText
-from bailiwick.scope import Scope
+from bailiwick.paths import PathText, ScopedPath
+from bailiwick.scope import Lease, Scope
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -135,13 +135,18 @@ os.register_at_fork(after_in_child=Portal.forget_after_fork)
 def _blocking(
     verb: Callable[Concatenate[Scope, Arguments], Coroutine[Any, Any, Result]],
 ) -> Callable[Concatenate[SyncScope, Arguments], Result]:
-    """The blocking twin of a verb: same arguments, same result, same errors."""
+    """The blocking twin of a verb: same arguments, same result, same errors.
+
+    The verb is looked up by its name: a scope on a server has verbs of its own.
+    """
+    name = verb.__name__
 
     @functools.wraps(verb)
     def run(scope: SyncScope, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        return scope._portal.run(verb(scope._scope, *arguments, **options))
+        work: Coroutine[Any, Any, Result] = getattr(scope._scope, name)(*arguments, **options)
+        return scope._portal.run(work)
 
-    run.__qualname__ = f"SyncScope.{verb.__name__}"
+    run.__qualname__ = f"SyncScope.{name}"
     return run
 
 
@@ -198,6 +203,10 @@ class SyncScope:
         scope = self._scope.with_caller(front, asker=asker, wait_s=wait_s)
         return SyncScope(scope, self._portal)
 
+    def with_text_max(self, text_bytes: int) -> SyncScope:
+        """The same scope, whose text reads return at most ``text_bytes``."""
+        return SyncScope(self._scope.with_text_max(text_bytes), self._portal)
+
     def delegate(
         self,
         subject: Subject,
@@ -240,10 +249,15 @@ class SyncScope:
             self._portal.end(changes)
 
     def stream(
-        self, path: PathText, offset: int = 0, length: int | None = None
+        self,
+        path: PathText,
+        offset: int = 0,
+        length: int | None = None,
+        *,
+        as_of: str | None = None,
     ) -> Generator[bytes, None, None]:
         """The bytes of a file of any size, chunk by chunk, one chunk in memory."""
-        chunks = self._scope.stream(path, offset, length)
+        chunks = self._scope.stream(path, offset, length, as_of=as_of)
         try:
             while (chunk := self._portal.run(_next(chunks))) is not None:
                 yield chunk
@@ -281,6 +295,17 @@ class SyncScope:
     extract_archive = _blocking(Scope.extract_archive)
     create_archive = _blocking(Scope.create_archive)
     on_change = _blocking(Scope.on_change)
+    change_cursor = _blocking(Scope.change_cursor)
+    history = _blocking(Scope.history)
+    restore = _blocking(Scope.restore)
+    undo = _blocking(Scope.undo)
+    snapshot = _blocking(Scope.snapshot)
+    snapshots = _blocking(Scope.snapshots)
+    delete_snapshot = _blocking(Scope.delete_snapshot)
+    forks = _blocking(Scope.forks)
+    delete_fork = _blocking(Scope.delete_fork)
+    compare = _blocking(Scope.compare)
+    merge = _blocking(Scope.merge)
 
     def copy_from(
         self,
@@ -290,12 +315,93 @@ class SyncScope:
         *,
         recursive: bool = False,
         parents: bool = False,
+        lock_token: int | None = None,
     ) -> ChangeResult:
         """Copy from another scope into this one; the grants and policies of both apply."""
         source = other._scope if isinstance(other, SyncScope) else other
         return self._portal.run(
-            self._scope.copy_from(source, path, to, recursive=recursive, parents=parents)
+            self._scope.copy_from(
+                source, path, to, recursive=recursive, parents=parents, lock_token=lock_token
+            )
         )
+
+    def fork(self, name: str, *, version: str | None = None) -> SyncScope:
+        """A branch of its own, as the tree is now or was at a version or snapshot."""
+        scope = self._portal.run(self._scope.fork(name, version=version))
+        return SyncScope(scope, self._portal)
+
+    def open_fork(self, name: str) -> SyncScope:
+        """Another branch of the root, to be closed."""
+        return SyncScope(self._portal.run(self._scope.open_fork(name)), self._portal)
+
+    @contextlib.contextmanager
+    def transaction(self, *, lock_token: int | None = None) -> Generator[SyncScope, None, None]:
+        """Many changes that appear at once when the block ends, or not at all."""
+        inside = self._scope.transaction(lock_token=lock_token)
+        scope = self._portal.run(_enter(inside))
+        try:
+            yield SyncScope(scope, self._portal)
+        except BaseException as error:
+            self._portal.run(_leave(inside, error))
+            raise
+        self._portal.run(_leave(inside, None))
+
+    def lock(self, path: PathText, *, ttl: float = 60.0) -> SyncLease:
+        """A lease on a place and all that lies in it, to be entered or released."""
+        return SyncLease(self._portal.run(_take(self._scope, path, ttl)), self._portal)
+
+
+class SyncLease:
+    """A `Lease` for blocking code: ``with fs.lock("a") as lease``."""
+
+    def __init__(self, lease: Lease, portal: Portal) -> None:
+        self._lease = lease
+        self._portal = portal
+
+    @property
+    def path(self) -> ScopedPath:
+        return self._lease.path
+
+    @property
+    def token(self) -> int:
+        return self._lease.token
+
+    @property
+    def expires_ns(self) -> int:
+        return self._lease.expires_ns
+
+    def renew(self, ttl: float = 60.0) -> None:
+        """Keep it for ``ttl`` seconds from now."""
+        self._portal.run(self._lease.renew(ttl))
+
+    def release(self) -> bool:
+        """Give it back. Returns whether it was still held."""
+        return self._portal.run(self._lease.release())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with contextlib.suppress(BailiwickError):  # it ends by itself
+            self.release()
+
+
+async def _take(scope: Scope, path: PathText, ttl: float) -> Lease:
+    return await scope.lock(path, ttl=ttl)
+
+
+async def _enter(block: contextlib.AbstractAsyncContextManager[Result]) -> Result:
+    return await block.__aenter__()
+
+
+async def _leave(
+    block: contextlib.AbstractAsyncContextManager[Any], error: BaseException | None
+) -> None:
+    try:
+        await block.__aexit__(None if error is None else type(error), error, None)
+    except BaseException as raised:
+        if raised is not error:
+            raise
 
 
 async def _next(values: AsyncGenerator[Result, None]) -> Result | None:

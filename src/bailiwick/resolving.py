@@ -17,15 +17,11 @@ from bailiwick.errors import (
     MissingAccess,
     PolicyDenied,
     TooManyLinks,
-    escape_for_display,
 )
 from bailiwick.operations import MOVE, Access
 from bailiwick.paths import ROOT, ScopedPath, check_new_name, folded, parse
 from bailiwick.policy import Hide
 from bailiwick.store import Handle, Look, Store
-
-_ASKED_CHARACTERS_MAX = 512
-"""How much of a refused path is kept on record: enough to see what was tried."""
 
 _PLACES_MAX = 1_000
 """Places that links may lead through where some are secret: about 20 milliseconds, during which
@@ -37,6 +33,26 @@ def named(call: Call, target: Target) -> ScopedPath:
     grant = call.grant
     path = parse(target.text, grant.root.mount_point, grant.root.names).path
     return path.beneath(grant.base)
+
+
+def found_at_once(call: Call, target: Target) -> Handle | None:
+    """What a target leads to, where the store can tell without being awaited and nothing needs a
+    closer look: no link was followed, and nothing refused."""
+    pipeline, grant = call.pipeline, call.grant
+    look_up = pipeline.resolve_now
+    if look_up is None or call.past is not None:
+        return None
+    if grant.path != "." or grant.denied or grant.allowed or grant.base != ".":
+        return None  # the rest of `Grant.whole`, looked at by every call
+    path, target.directory = parse(target.text, grant.root.mount_point, grant.root.names)
+    try:
+        handle = look_up(path, target.look, target.directory, target.parents)
+    except BailiwickError:
+        return None
+    if handle is None or handle.path == path or not pipeline.discreet:
+        return handle
+    handle.close()
+    return None
 
 
 def resolve(call: Call, target: Target) -> Awaitable[Handle]:
@@ -51,7 +67,9 @@ def resolve(call: Call, target: Target) -> Awaitable[Handle]:
         or grant.base != "."
     ):
         return find(call, target, path if grant.base == "." else path.beneath(grant.base))
-    return call.store.resolve(path, target.look, directory=target.directory, parents=target.parents)
+    return _store(call, target).resolve(
+        path, target.look, directory=target.directory, parents=target.parents
+    )
 
 
 async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
@@ -62,7 +80,7 @@ async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
     if not whole and not path.lies_in(grant.path):
         raise _beyond_the_grant(path)
     try:
-        handle = await call.store.resolve(
+        handle = await _store(call, target).resolve(
             path, target.look, directory=target.directory, parents=target.parents
         )
     except BailiwickError:
@@ -96,7 +114,7 @@ async def _keep_secret(
     """
     grant, stages = call.grant, call.pipeline
     hops_max = call.limits.link_hops_max
-    async with aclosing(_way(call.store, path, target.look, hops_max)) as way:
+    async with aclosing(_way(_store(call, target), path, target.look, hops_max)) as way:
         async for place in way:
             on_the_way = grant.path.lies_in(place) or place == found
             if not on_the_way and not grant.reaches(place, is_directory=place != path):
@@ -227,17 +245,10 @@ def _kept_name(path: ScopedPath, source: str) -> PolicyDenied:
     return PolicyDenied("a rule keeps this name", path=path, decided_by=source)
 
 
-def recorded_path(target: Target) -> str:
-    """What stands on record for a place: its canonical name, else what was asked for, escaped."""
-    handle = target.handle
-    if handle is not None:
-        return handle.path
-    text = target.text
-    try:
-        asked = text if isinstance(text, str) else str(text)
-    except Exception:  # whatever a caller passes for a path, its refusal is on record
-        asked = f"<{type(text).__name__}>"
-    return escape_for_display(asked[:_ASKED_CHARACTERS_MAX])
+def _store(call: Call, target: Target) -> Store:
+    """Where a target is looked up: one side of a comparison may be of another version."""
+    there = call.store_there
+    return there if there is not None and target is call.destination else call.store
 
 
 def _access_at(call: Call, target: Target) -> frozenset[Access]:

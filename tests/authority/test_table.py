@@ -16,7 +16,7 @@ import bailiwick
 from bailiwick.grant import ROOT_KINDS
 from bailiwick.operations import OPERATIONS
 from tests.authority.support import EVERYTHING, House, governed, refusal
-from tests.scope.every_verb import SECRET, TWO_ROOTS, VERBS
+from tests.scope.every_verb import SECRET, TWO_ROOTS, VERBS, VERSIONED
 from tests.scope.support import plant, unruled
 
 SUBJECTS = {
@@ -208,10 +208,10 @@ OPERATION_OF = {verb: each.name for each in OPERATIONS.values() for verb in each
 
 @pytest.mark.spec("AUTH-3")
 def test_the_table_has_every_operation_and_every_verb():
-    """Volumes are not built yet; copies between roots have tests of their own below."""
+    """Versions have tests of their own, and so have copies between roots, below."""
     assert set(NEEDS) | {"copy-in", "version"} == set(OPERATIONS)
     built = {verb for verb in OPERATION_OF if hasattr(bailiwick.Scope, verb)}
-    assert built == set(CALLS) | TWO_ROOTS
+    assert built == set(CALLS) | TWO_ROOTS | VERSIONED
     assert set(VERBS) <= set(CALLS)
     for name, operation in OPERATIONS.items():
         if name in NEEDS:

@@ -245,13 +245,14 @@ def test_a_message_does_not_repeat_what_could_repaint_a_terminal():
 
 @pytest.mark.spec("ERR-5")
 def test_what_is_not_built_is_refused_by_name_and_place():
-    config = loaded(WHOLE)
+    text = WHOLE + '\n[[root]]\nid = "fleet"\nkind = "workspace"\nvolume = "postgres://x"\n'
+    config = loaded(text)
     with pytest.raises(Unsupported) as caught:
         refuse_unbuilt(config)
     for each in config.unbuilt:
         assert f"bailiwick.toml:{each.line}:{each.column}: {each.key}" in caught.value.message
         assert each.key in caught.value.details["keys"]
-        written = WHOLE.splitlines()[each.line - 1][each.column - 1 :]
+        written = text.splitlines()[each.line - 1][each.column - 1 :]
         assert written.lstrip("[").startswith(each.key.rpartition(".")[2])
 
 
@@ -259,10 +260,7 @@ def test_what_is_not_built_is_refused_by_name_and_place():
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("[server]", "server"),
-        ('[[token]]\nname = "t"\nsubject = "user:a"', "token"),
         ('[[root]]\nid = "a"\nkind = "workspace"\nvolume = "postgres://x"', "root.volume"),
-        (ROOT + 'history = "on"', "root.history"),
     ],
 )
 def test_each_of_what_is_not_built(text, key):
@@ -273,7 +271,16 @@ def test_each_of_what_is_not_built(text, key):
 
 @pytest.mark.spec("ERR-5")
 @pytest.mark.parametrize(
-    "text", [ROOT + 'history = "off"', "[audit]\notel = false", '[ask]\nsurface = "none"', RULE]
+    "text",
+    [
+        ROOT + 'history = "off"',
+        ROOT + 'history = "on"\nkeep_versions_days = 7',
+        "[audit]\notel = false",
+        '[ask]\nsurface = "console"',
+        "[server]",
+        '[[token]]\nname = "t"\nsubject = "user:a"',
+        RULE,
+    ],
 )
 def test_what_asks_for_nothing_unbuilt_is_taken(text):
     config = loaded(text)

@@ -28,7 +28,9 @@ from typing import Any
 import bailiwick
 from bailiwick.errors import Busy, HashMismatch
 from bailiwick.paths import RESERVED_PREFIX
-from tests.hostile import inside
+from tests.hostile import crash_volume, inside
+from tests.hostile.children import HANG_SECONDS, fork, kill_after, read, wait_for_start
+from tests.hostile.documents import document, number_in
 from tests.hostile.layouts import empty
 from tests.hostile.wall import Wall
 
@@ -40,23 +42,9 @@ PLACES = 4
 KILLS_AT_START = 5
 """One kill in so many may come before the root is open."""
 KILLS_BETWEEN_CLEARINGS = 50
-HANG_SECONDS = 60
 
 
 # --- content that knows whether it is whole --------------------------------------------------
-
-
-def document(number: int, size: int) -> bytes:
-    body = f"{number}\n".encode() + bytes([97 + number % 26]) * size
-    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-
-
-def number_in(data: bytes) -> int | None:
-    """The number of a whole document; None for one that is torn or empty."""
-    digest, _, body = data.partition(b"\n")
-    if hashlib.sha256(body).hexdigest().encode() != digest:
-        return None
-    return int(body.partition(b"\n")[0])
 
 
 def text_version(data: bytes) -> int | None:
@@ -75,14 +63,6 @@ def log_numbers(data: bytes) -> list[int] | None:
             return None
         numbers.append(int(number))
     return numbers
-
-
-def read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
 
 
 def staging_names(root: str) -> list[str]:
@@ -250,33 +230,6 @@ def _verify_place(root: str, ledger: Ledger) -> list[str]:
     return []
 
 
-def _fork(function: Callable[[], Any]) -> int:
-    """Run ``function`` in a child that leaves nothing but its exit code."""
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        function()
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def _wait_for_start(notes: str) -> None:
-    """Until the child has opened the root, so that it is killed at its work."""
-    deadline = time.monotonic() + HANG_SECONDS
-    while time.monotonic() < deadline and not read(notes):
-        time.sleep(0.001)
-
-
-def _kill_after(child: int, seconds: float) -> bool:
-    """Kill a child at that instant; whether it was still alive."""
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-
-
 def _prepare(place: str) -> tuple[str, Ledger]:
     root = f"{place}/root"
     os.makedirs(f"{root}/wander", exist_ok=True)
@@ -313,11 +266,11 @@ def kill_often(kills: int, seed: int) -> dict[str, Any]:
         notes = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_APPEND, 0o600)
         durability = ("full", "rename")[kill % 2]
         start = kill * 1_000_000
-        child = _fork(lambda: asyncio.run(_work(root, notes, start, durability)))  # noqa: B023
+        child = fork(lambda: asyncio.run(_work(root, notes, start, durability)))  # noqa: B023
         # Some are killed while they start, and with it while they clear up after the one before.
         if kill % KILLS_AT_START:
-            _wait_for_start(path)
-        killed = _kill_after(child, chance.uniform(0.0, LIFE_SECONDS_MAX))
+            wait_for_start(path)
+        killed = kill_after(child, chance.uniform(0.0, LIFE_SECONDS_MAX))
         os.close(notes)
         text = (read(path) or b"").decode()
         if not killed:
@@ -330,7 +283,7 @@ def kill_often(kills: int, seed: int) -> dict[str, Any]:
         if kill % KILLS_BETWEEN_CLEARINGS == KILLS_BETWEEN_CLEARINGS - 1:
             _clear_created(root, ledger)
             inside.progress(f"{kill + 1:,} kills, {operations:,} operations")
-    last = _fork(lambda: asyncio.run(_start_once(root)))
+    last = fork(lambda: asyncio.run(_start_once(root)))
     if os.waitpid(last, 0)[1]:
         faults.append("the last start failed")
     if left := staging_names(root):
@@ -359,7 +312,7 @@ def plain_way(place: str, kills: int, chance: random.Random) -> dict[str, int]:
     for _ in range(kills):
         with open(path, "wb") as file:
             file.write(document(0, 100))
-        _kill_after(_fork(work), chance.uniform(0.02, 0.08))
+        kill_after(fork(work), chance.uniform(0.02, 0.08))
         found = read(path) or b""
         counts["empty"] += not found
         counts["torn"] += bool(found) and number_in(found) is None
@@ -371,7 +324,7 @@ def plain_way(place: str, kills: int, chance: random.Random) -> dict[str, int]:
 
 
 def _all_at_once(functions: Iterable[Callable[[], Any]]) -> None:
-    children = [_fork(function) for function in functions]
+    children = [fork(function) for function in functions]
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     assert not any(codes), f"a process failed: {codes}"
 
@@ -468,7 +421,7 @@ def foreign_writer(rounds: int) -> dict[str, int]:
                 except (HashMismatch, Busy, bailiwick.PathNotFound):
                     continue
 
-    child = _fork(lambda: asyncio.run(ours()))
+    child = fork(lambda: asyncio.run(ours()))
     lost = descended = 0
     try:
         for number in range(rounds):
@@ -533,20 +486,27 @@ def main() -> int:
     # Ended from outside, the wall is still taken down in order.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with Wall(identity) as wall:
-        result = wall.call(
-            run, arguments.kills, arguments.seed, timeout_s=3600,
-            on_progress=lambda text: print(text, file=sys.stderr, flush=True),
+        result, volume = (
+            wall.call(
+                each, arguments.kills, arguments.seed, timeout_s=3600,
+                on_progress=lambda text: print(text, file=sys.stderr, flush=True),
+            )
+            for each in (run, crash_volume.run)
         )  # fmt: skip
+    result["volume"] = volume
     plain = result["plain"]
     print(
         f"{result['kills']:,} kills during {result['operations']:,} operations (seed"
         f" {arguments.seed}; {result['killed_while_starting']:,} while starting)\n"
         f'control, open(path, "w"): {plain["empty"]} empty and {plain["torn"]} torn after'
-        f" {plain['kills']} kills"
+        f" {plain['kills']} kills\n"
+        f"volume: {volume['kills']:,} kills of {volume['writers']} writers during"
+        f" {volume['operations']:,} operations ({volume['killed_while_starting']:,} while starting;"
+        f" {volume['unnamed_blobs_collected']:,} blobs left behind and collected)"
     )
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-    found = faults_of(result)
+    found = [*faults_of(result), *volume["faults"]]
     print("\n".join(["FAILED", *found]) if found else "0 torn, 0 empty, 0 lost, 0 left behind")
     return 1 if found else 0
 

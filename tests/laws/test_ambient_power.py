@@ -15,12 +15,14 @@ from tests.laws.repository import PACKAGE, parse
 POWERFUL = {
     "__init__": "looks public names up in their modules when they are first asked for",
     "build": "the composition root: hands clock, randomness and stores to the core",
+    "client": "speaks with servers, over sockets",
     "fronts": "speaks with the outside: terminals, processes, sockets",
     "hooks": "hands what happened to other systems",
     "portal": "runs the event loop in a thread for blocking callers",
     "sqlite": "the database behind the state and volumes",
     "state": "the authority's own database, beside its key",
     "stores": "a store is what touches the disk",
+    "tools": "a module that can be called, which it makes itself by its entry in sys.modules",
     "testing": "plants hostile trees and injects faults",
 }
 

@@ -47,11 +47,11 @@ class Meter:
     async def prepare(self, grant):
         pass
 
-    async def settle(self, grant, charged, added):
+    async def settle(self, grant, charged, added, *, apart=None, over=None):
         self.bytes += added.size - charged.size
         self.files += added.files - charged.files
 
-    async def charge(self, grant, size, files):
+    async def charge(self, grant, size, files, *, apart=None, over=None):
         if (size > 0 and self.bytes + size > self._bytes_max) or (
             files > 0 and self.files + files > self._files_max
         ):

@@ -80,9 +80,15 @@ def _changing():
 VERBS = _reading() | _changing()
 """All verbs of one root. `copy_from` and `copy_in` take two, and have tests of their own."""
 
-BESIDES = {
+VERSIONED = {
+    "compare", "delete_fork", "delete_snapshot", "fork", "forks", "history", "lock", "merge",
+    "open_fork", "restore", "snapshot", "snapshots", "transaction", "undo",
+}  # fmt: skip
+"""What only a store with versions has."""
+
+BESIDES = VERSIONED | {
     "create_archive", "create_temp", "delegate", "extract_archive", "on_change", "watch",
-    "with_approval", "with_caller", "with_request",
+    "change_cursor", "with_approval", "with_caller", "with_request", "with_text_max",
 }  # fmt: skip
 """What has tests of its own: it needs an archive or a listener, or makes another scope."""
 

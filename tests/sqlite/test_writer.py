@@ -138,9 +138,9 @@ def where(_connection):
     return threading.current_thread()
 
 
-async def test_a_task_that_comes_alone_is_done_where_it_comes_from(tmp_path):
+async def test_a_task_that_comes_alone_is_done_where_it_comes_from_if_there_is_no_disk(tmp_path):
     here = threading.current_thread()
-    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
         assert await writer.run(where) is here
         assert await writer.run(insert(1)) == 1
         with pytest.raises(InternalError):
@@ -148,16 +148,110 @@ async def test_a_task_that_comes_alone_is_done_where_it_comes_from(tmp_path):
         both = await asyncio.gather(writer.run(where), writer.run(where))
         assert here not in both
         assert await writer.run(where) is not here, "others may be about to come"
-    with writing(tmp_path / "db", at_once_s=1e-9) as writer:
+    with writing(tmp_path / "db", at_once_s=1e-9, never_waits=True) as writer:
         assert await writer.run(where) is here
         assert await writer.run(where) is not here, "the first was too slow"
-    with writing(tmp_path / "db") as writer:
+    with writing(tmp_path / "db", never_waits=True) as writer:
         assert await writer.run(where) is not here
+
+
+async def test_nothing_is_synced_on_the_event_loop_where_there_is_a_disk(tmp_path):
+    here = threading.current_thread()
+    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+        for number in range(40):
+            assert await writer.run(where) is not here
+            assert await writer.run(insert(number)) == number
+            with pytest.raises(InternalError):
+                await writer.run(insert(number))
+        assert await writer.run(rows) == list(range(40))
+
+
+async def test_a_caller_that_stands_still_gives_others_their_turn_in_between(tmp_path):
+    turns = 0
+
+    async def other():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
+        beside = asyncio.ensure_future(other())
+        for number in range(100):
+            await writer.run(insert(number))
+        beside.cancel()
+        await asyncio.wait([beside])
+        assert turns >= 5
+
+
+async def test_a_slow_disk_keeps_the_event_loop_for_a_moment_only(tmp_path):
+    entered, gate = threading.Event(), threading.Event()
+
+    def slow(connection):
+        entered.set()
+        gate.wait()
+        return connection.execute("INSERT INTO t VALUES (1) RETURNING x").fetchone()[0]
+
+    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+        waiting = asyncio.ensure_future(writer.run(slow))
+        while not entered.is_set():
+            await asyncio.sleep(0)
+        # The task is under way and has no end, and the loop is here all the same.
+        assert not waiting.done()
+        gate.set()
+        assert await waiting == 1
+
+
+@pytest.mark.spec("LIFE-1")
+async def test_who_is_cancelled_after_a_moment_of_standing_still_still_hears_the_end(tmp_path):
+    entered, gate = threading.Event(), threading.Event()
+    heard = []
+
+    def slow(connection):
+        entered.set()
+        gate.wait()
+        connection.execute("INSERT INTO t VALUES (1)")
+        return "done"
+
+    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+
+        async def act():
+            heard.append(await writer.run(slow))
+            await asyncio.sleep(0)
+            heard.append("never")
+
+        task = asyncio.ensure_future(act())
+        while not entered.is_set():
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert heard == ["done"]
+        assert await writer.run(rows) == [1]
+
+
+@pytest.mark.spec("LIFE-1")
+async def test_who_is_cancelled_as_the_end_is_told_still_hears_it(tmp_path):
+    """The cancellation and the answer come in the same turn of the loop, in either order."""
+    with writing(tmp_path / "db") as writer:
+        for number in range(200):
+            job = insert(number)
+            task = asyncio.ensure_future(writer.run(job))
+            while writer.transactions < number + 1 and not task.done():
+                await asyncio.sleep(0)
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=20)
+            assert done, "nobody was told"
+        assert await writer.run(rows) == list(range(200))
 
 
 async def test_a_task_that_would_have_to_wait_is_left_to_the_thread(tmp_path):
     here = threading.current_thread()
-    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
         other = apsw.Connection(str(tmp_path / "db"))
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Busy):
@@ -177,7 +271,7 @@ async def test_a_task_alone_that_fails_is_undone_and_one_that_refuses_costs_noth
     def refusing(_connection):
         raise ZeroDivisionError
 
-    with writing(tmp_path / "db", frame, at_once_s=10.0) as writer:
+    with writing(tmp_path / "db", frame, at_once_s=10.0, never_waits=True) as writer:
         for job, seen in ((refusing, ["begin", "commit False"]), (halfway, ["begin", "undone"])):
             for run in (writer.run, lambda job: asyncio.to_thread(writer.run_blocking, job)):
                 frame.seen.clear()
@@ -189,7 +283,7 @@ async def test_a_task_alone_that_fails_is_undone_and_one_that_refuses_costs_noth
 
 @pytest.mark.spec("LIFE-1")
 async def test_a_task_that_is_cancelled_before_it_is_done_at_once_is_not_done(tmp_path):
-    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
         task = asyncio.ensure_future(writer.run(insert(1)))
         await asyncio.sleep(0)
         task.cancel()

@@ -18,8 +18,10 @@ from typing import NamedTuple
 import msgspec
 
 from bailiwick.authority import manifest_grants
+from bailiwick.build.places import on_host
 from bailiwick.build.stores import default_state_dir
 from bailiwick.config.loading import load
+from bailiwick.config.places import VolumePlace
 from bailiwick.config.roots import LIMITS_ELSEWHERE
 from bailiwick.config.values import Config, GrantConfig
 from bailiwick.errors import ParseError, PathNotFound, from_os_error
@@ -61,7 +63,9 @@ def read_source(path: str | None) -> Source:
     except FileNotFoundError:
         raise PathNotFound(f"there is no configuration {path}") from None
     except OSError as error:
-        raise from_os_error(error) from None
+        failed = from_os_error(error)
+        failed.message = f"the configuration {path} cannot be read: {failed.message}"
+        raise failed from None
     base = os.path.dirname(os.path.abspath(path))
     return Source(load(text, source=path), os.path.realpath(path), base)
 
@@ -160,6 +164,7 @@ class Places:
         self._state = os.path.realpath(state)
         self._file = file
         self._roots: dict[str, str] = {}
+        self._volumes: dict[str, tuple[VolumePlace, str]] = {}
 
     def take(self, name: str, directory: str, copy_in: Iterable[str] = ()) -> None:
         """Keep a directory for a root. Raises `ParseError` where it is, or holds, another's."""
@@ -178,6 +183,8 @@ class Places:
         for source in copy_in:
             if _within(self._state, os.path.realpath(os.path.expanduser(source))):
                 raise ParseError(f"what {name} may copy in holds the state of the authority")
+        for other, (volume, _) in self._volumes.items():
+            self._refuse_volume_in(other, volume, name, place)
         file = self._file
         if file is not None and _within(file, place) and os.path.basename(file) != CONFIG_NAME:
             raise ParseError(
@@ -185,6 +192,38 @@ class Places:
                 hint=f"call it {CONFIG_NAME}, which the shipped rules protect, or move it",
             )
         self._roots[name] = place
+
+    def take_volume(self, name: str, place: VolumePlace, keep_days: float | None) -> None:
+        """Keep a branch of a volume for a root. Raises `ParseError` where another root has it, has
+        the same volume with other settings, or would reach the volume's file."""
+        place = place._replace(file=os.path.realpath(place.file))
+        days = "as usual" if keep_days is None else f"{keep_days:g}"
+        settings = f"blobs {place.blobs or 'beside the file'}, keep_versions_days {days}"
+        for other, (taken, others) in self._volumes.items():
+            if other == name or (taken.file, taken.volume) != (place.file, place.volume):
+                continue
+            if taken.branch == place.branch:
+                raise ParseError(
+                    f"the roots {name} and {other} are the same branch of one volume",
+                    hint="give each a volume or a branch of its own",
+                )
+            if others != settings:
+                raise ParseError(
+                    f"the roots {name} and {other} open one volume with different settings",
+                    hint=f"{name}: {settings}; {other}: {others}",
+                )
+        for other, directory in self._roots.items():
+            self._refuse_volume_in(name, place, other, directory)
+        self._volumes[name] = place, settings
+
+    def _refuse_volume_in(self, name: str, volume: VolumePlace, other: str, directory: str) -> None:
+        """Whoever may write the file of a volume needs no leave to write what is in it."""
+        files = [volume.file, volume.blobs_folder or f"{volume.file}-blobs"]
+        if any(_within(os.path.realpath(each), directory) for each in files):
+            raise ParseError(
+                f"the volume of the root {name} lies in the root {other}",
+                hint="keep its file elsewhere",
+            )
 
 
 def places_of(source: Source, state: str | None) -> Places:
@@ -195,6 +234,9 @@ def places_of(source: Source, state: str | None) -> Places:
         if root.path is not None:
             copy_in = [below(source.base, each) for each in root.copy_in]
             places.take(root.name, below(source.base, root.path), copy_in)
+        elif root.volume is not None:
+            place = on_host(root.volume, source.base)
+            places.take_volume(root.name, place, root.keep_versions_days)
     return places
 
 

@@ -30,46 +30,58 @@ from bailiwick.build.configured import (
     state_directory,
     synchronise,
 )
+from bailiwick.build.draining import Draining, drain_once
+from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.opening import open_sources
-from bailiwick.build.options import (
-    Options,
-    host_directory,
-    place_text,
-    read_options,
-    refuse_disk_options,
-)
+from bailiwick.build.options import Options, read_options
 from bailiwick.build.own import own_machine
+from bailiwick.build.places import Background, Place, on_host, open_volume, read_place
 from bailiwick.build.stores import (
     default_state_dir,
     disk_store,
     memory_store,
+    remembered,
     temp_roots,
     temp_store,
 )
-from bailiwick.call import Machine
+from bailiwick.call import Caller, Machine
 from bailiwick.config.unbuilt import refuse_unbuilt
-from bailiwick.config.values import RootConfig
+from bailiwick.config.values import RootConfig, ServerConfig, Surface
 from bailiwick.errors import ParseError, Unsupported
-from bailiwick.grant import Grant, Quota, Root, Subject, parse_root_name
+from bailiwick.grant import (
+    Grant,
+    Quota,
+    Root,
+    StandingGrant,
+    Subject,
+    check_subject,
+    parse_root_name,
+)
 from bailiwick.hook import Hooks
 from bailiwick.model import Change, Limits
 from bailiwick.operations import ALL_ACCESS
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.policies.rules import RulePolicy
-from bailiwick.state import approvals, faults, grants, questions, rules, trust, usage
+from bailiwick.scope import Scope
+from bailiwick.state import approvals, faults, grants, questions, rules, tokens, trust, usage
 from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
 from bailiwick.state.ledger import DurableLedger, ledger_key
+from bailiwick.state.notes import NOTES
 from bailiwick.state.standing import StateStanding
-from bailiwick.store import Narrows, Store, Watches
+from bailiwick.store import Logs, Narrows, Store, Watches
 from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES, Ignores
 from bailiwick.verbs.measuring import measure
+from bailiwick.versions import branches
 
 PARTS = (
     LEDGER, FEED, grants.PART, trust.PART, rules.PART, questions.PART, usage.PART, faults.PART,
+    tokens.PART, NOTES,
 )  # fmt: skip
+
+RootFeed = DurableFeed | StoreFeed
 
 
 class Authority(CoreAuthority):
@@ -79,6 +91,37 @@ class Authority(CoreAuthority):
     """Whether what the configuration grants is what stands: not always where it was only looked
     at."""
 
+    tokens: tokens.TokenBook
+    """Who calls from elsewhere: see `bailiwick.state.tokens`."""
+
+    configured: Configured
+    """What the configuration says about being served."""
+
+    def holdings(self, subject: Subject, root: str) -> list[StandingGrant]:
+        """What a subject could ask for on a root, what names both before what is a pattern."""
+        return self._candidates(check_subject(subject), self.root(root))
+
+    @property
+    def standing_state(self) -> object:
+        """Another object once what stands has changed: to be compared by identity."""
+        return self._books.grants.state
+
+    @property
+    def first_root(self) -> str | None:
+        """The root that was registered first: the one that is meant where none is named."""
+        return next(iter(self._plans), None)
+
+    async def resume(self, grant_id: str, *, front: str) -> Scope:
+        """A scope under a grant that was handed out earlier and holds still: for whoever shows the
+        token of a grant. Raises `GrantRevoked`."""
+        self._refuse_closed()
+        grant = self._books.grants.load(grant_id)
+        if grant is None:
+            raise grants.revoked()
+        lent = await self._lend(grant, Caller(front=front))
+        # It goes on without this scope: what is lent here is not what the grant was made for.
+        return Scope(msgspec.structs.replace(lent, closing=None))
+
     @classmethod
     def from_config(
         cls,
@@ -86,37 +129,53 @@ class Authority(CoreAuthority):
         state_dir: str | None = None,
         *,
         synchronise: bool = True,
+        surface: Surface = "none",
     ) -> AuthorityOpening:
         """The authority that a ``bailiwick.toml`` describes, to be opened by ``async with``.
 
         What the file grants stands from then on, and what it does not grant any more ends. With
-        ``synchronise=False`` the grants are left as they are: for looking at them.
+        ``synchronise=False`` the grants are left as they are: for looking at them. ``surface`` is
+        where people are asked if the file does not say.
         """
-        return AuthorityOpening(path, state_dir, synchronise)
+        return AuthorityOpening(path, state_dir, synchronise, surface)
 
     @classmethod
-    def open(cls, *, state_dir: str | None = None) -> AuthorityOpening:
+    def open(cls, *, state_dir: str | None = None, surface: Surface = "none") -> AuthorityOpening:
         """An authority without a configuration, whose roots are added by `add_root`. Without a
-        ``state_dir`` what it remembers is gone with the process."""
-        return AuthorityOpening(None, state_dir, True)
+        ``state_dir`` what it remembers is gone with the process. ``surface`` is where people are
+        asked when the front cannot ask."""
+        return AuthorityOpening(None, state_dir, True, surface)
+
+
+class Configured(msgspec.Struct, frozen=True, kw_only=True):
+    """What a configuration says about being served: how, and whose tokens are listed."""
+
+    server: ServerConfig | None
+    tokens: dict[str, str]
+    origin: str
 
 
 class AuthorityOpening:
     """An authority about to be opened: ``async with bailiwick.Authority.from_config(…) as a``."""
 
     def __init__(
-        self, path: str | os.PathLike[str] | None, state_dir: str | None, synchronise: bool
+        self,
+        path: str | os.PathLike[str] | None,
+        state_dir: str | None,
+        synchronise: bool,
+        surface: Surface = "none",
     ) -> None:
         self._path = None if path is None else os.fspath(path)
         self._state_dir = state_dir
         self._synchronise = synchronise
+        self._surface: Surface = surface
         self._authority: Authority | None = None
 
     async def __aenter__(self) -> Authority:
         source = read_source(self._path)
         refuse_unbuilt(source.config)
         directory = state_directory(source, self._state_dir)
-        self._authority = await _compose(source, directory, self._synchronise)
+        self._authority = await _compose(source, directory, self._synchronise, self._surface)
         return self._authority
 
     async def __aexit__(
@@ -129,20 +188,27 @@ class AuthorityOpening:
             await self._authority.aclose()
 
 
-async def _compose(source: Source, directory: str | None, synchronising: bool) -> Authority:
+async def _compose(
+    source: Source, directory: str | None, synchronising: bool, surface: Surface
+) -> Authority:
     machine, places = own_machine(), places_of(source, directory)
     database = await asyncio.to_thread(
         Database.open, directory, PARTS, durability=source.config.state.durability
     )
     try:
-        return await _compose_on(database, source, machine, places, synchronising)
+        return await _compose_on(database, source, machine, places, synchronising, surface)
     except BaseException:
         await database.aclose()
         raise
 
 
 async def _compose_on(
-    database: Database, source: Source, machine: Machine, places: Places, synchronising: bool
+    database: Database,
+    source: Source,
+    machine: Machine,
+    places: Places,
+    synchronising: bool,
+    surface: Surface,
 ) -> Authority:
     config = source.config
     key = await asyncio.to_thread(ledger_key, database)
@@ -157,7 +223,7 @@ async def _compose_on(
         trust=trust.TrustBook(database, chain, time_ns=time_ns),
         rules=rule_book,
         approvals=approvals.ApprovalDesk(
-            database, chain, rule_book, time_ns=time_ns, surface=config.ask.surface,
+            database, chain, rule_book, time_ns=time_ns, surface=config.ask.surface or surface,
             seconds=config.ask.timeout_s,
         ),
         faults=faults.FaultBook(database, time_ns=time_ns),
@@ -167,13 +233,21 @@ async def _compose_on(
     # Before anything is granted: what cannot be served is refused as a whole.
     plans = [joiner.plan_configured(root) for root in config.roots]
     listed = listed_grants(source, machine.time_ns() / 1e9)
+    token_book = tokens.TokenBook(database, chain, time_ns=time_ns)
+    listed_tokens = tokens.listed_tokens((each.name, each.subject) for each in config.tokens)
     if synchronising:
         await synchronise(books.grants, source, listed)
+        await token_book.sync_configured(listed_tokens, origin=source.origin)
     authority = Authority(books, policy, joiner.services())
     authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
+    authority.tokens = token_book
+    authority.configured = Configured(
+        server=config.server, tokens=listed_tokens, origin=source.origin
+    )
     joiner.authority = authority
     for plan in plans:
         authority.register(plan)
+    await joiner.take_over_notes()
     return authority
 
 
@@ -203,7 +277,7 @@ class _Joiner:
             database, books.grants, books.trust, time_ns=machine.time_ns,
             monotonic_ns=machine.monotonic_ns,
         )  # fmt: skip
-        self._meter = usage.UsageMeter(database, books.grants, self._measure)
+        self._meter = usage.UsageMeter(database, books.grants, self._measure, self._forks)
         self.hooks = Hooks(
             seconds_max=Limits().hook_seconds_max, failed=partial(books.faults.note, "hook")
         )
@@ -223,8 +297,6 @@ class _Joiner:
 
     def plan_configured(self, config: RootConfig) -> RootPlan:
         """A root as the configuration describes it."""
-        if config.volume is not None:
-            raise Unsupported("volumes are not built yet")
         options = Options(
             trusted=config.trusted, mount_point=config.mount_point, names=config.names,
             limits=config.limits, symlinks=config.symlinks, hardlinks=config.hardlinks,
@@ -232,36 +304,40 @@ class _Joiner:
             durability=config.durability, new_file_mode=config.new_file_mode,
             copy_in=tuple(self._below_base(each) for each in config.copy_in),
             ignore_files=IGNORE_FILE_NAMES if config.ignore_files is None else config.ignore_files,
+            keep_versions_days=config.keep_versions_days, history=config.history,
         )  # fmt: skip
-        place = "memory:" if config.memory else self._below_base(config.path or ".")
+        place = Place()
+        if config.volume is not None:
+            place = Place(volume=on_host(config.volume, self._base))
+        elif not config.memory:
+            place = Place(directory=os.path.abspath(self._below_base(config.path or ".")))
         return self._plan(
             config.name, place, options, labels=config.labels, display_name=config.display_name,
             quota=config.quota,
         )  # fmt: skip
 
-    def plan_given(self, name: str, place: str, given: dict[str, Any]) -> RootPlan:
+    def plan_given(self, name: str, given_place: str, given: dict[str, Any]) -> RootPlan:
         """A root as a program describes it."""
         own = {key: given.pop(key) for key in ("labels", "display_name", "quota") if key in given}
         kind, _ = parse_root_name(name)
-        place = place_text(place)
+        place = read_place(given_place)
         defaults: dict[str, Any] = {"trusted": False}
         if kind != "workspace":
             defaults["symlinks"] = "reject"
-            if place != "memory:":
+            if place.directory is not None:
                 defaults["hardlinks"] = "reject"
         options = read_options({**defaults, **given})
         if options.state_dir is not None:
             raise Unsupported("the state of a root lies with its authority's")
         if options.access != ALL_ACCESS:
             raise Unsupported("what a root lets do is said by grants and rules")
-        if place == "memory:":
-            refuse_disk_options(options)
+        place.refuse_unfit(options)
         return self._plan(name, place, options, **own)
 
     def _plan(
         self,
         name: str,
-        place: str,
+        place: Place,
         options: Options,
         *,
         labels: dict[str, str] | None = None,
@@ -269,8 +345,7 @@ class _Joiner:
         quota: Quota | None = None,
     ) -> RootPlan:
         kind, root_id = parse_root_name(name)
-        in_memory = place == "memory:"
-        directory = None if in_memory else host_directory(place)
+        directory, volume = place
         refuse_elsewhere(options.limits)
         if kind == "secret" and options.new_file_mode != "private":
             raise ParseError("new files of a root of kind 'secret' are always private")
@@ -285,15 +360,22 @@ class _Joiner:
             raise ParseError(f"an option is wrong: {error}") from None
         if directory is not None:
             self._places.take(name, directory, options.copy_in)
-        options = msgspec.structs.replace(options, state_dir=None if in_memory else self._state)
+            options = msgspec.structs.replace(options, state_dir=self._state)
+        elif volume is not None:
+            self._places.take_volume(name, volume, options.keep_versions_days)
 
         async def open_root() -> OpenedRoot:
+            if volume is not None:
+                store, keeping = await open_volume(volume, options)
+                return await self._join(root, store, options, keeping)
             if directory is None:
                 return await self._join(root, memory_store(options), options)
             store = await asyncio.to_thread(disk_store, directory, options)
-            return await self._join(root, store, options)
+            store, kept = await remembered(store, directory, options)
+            return await self._join(root, store, options, kept)
 
-        return RootPlan(root=root, host_path=directory, limits=options.limits, open=open_root)
+        host_path = directory if volume is None else volume.file
+        return RootPlan(root=root, host_path=host_path, limits=options.limits, open=open_root)
 
     async def plan_temp(self, name: str, owner: Subject, seconds: float | None) -> RootPlan:
         """A private directory that is gone when its scope is closed."""
@@ -320,21 +402,35 @@ class _Joiner:
 
     # --- joining -----------------------------------------------------------------------------
 
-    async def _join(self, root: Root, store: Store, options: Options) -> OpenedRoot:
-        name, ledger = str(root), self._books.ledger
+    async def take_over_notes(self) -> None:
+        """Put on record what a process changed in a volume and died before it could say so: at the
+        start, whether or not anybody asks for the root."""
+        if self._database.directory is not None:
+            for root in self._config.roots:
+                if root.volume is not None:
+                    place = on_host(root.volume, self._base)
+                    await drain_once(place, Options(limits=root.limits), self._books.ledger)
+
+    async def _join(
+        self, root: Root, store: Store, options: Options, keeping: Background | None = None
+    ) -> OpenedRoot:
+        name = str(root)
+        beside = [] if keeping is None else [keeping]
         try:
             sources = await open_sources(options)
+            feed = await self._feed_of(name, store, options.limits)
+            if isinstance(store, Logs) and self._database.directory is not None:
+                beside.append(await Draining.open(store.log, self._books.ledger))
         except BaseException:
+            for each in beside:
+                await each.aclose()
             await store.aclose()
             raise
-        feed = await DurableFeed.open(
-            self._database, name, limits=options.limits, announced=ledger.in_flight,
-            source=store if isinstance(store, Watches) else None,
-        )  # fmt: skip
         feed.listener_failed = partial(self._books.faults.note, "listener", name)
-        self._tell_interrupted(feed, name, self._books.ledger.interrupted)
+        if isinstance(feed, DurableFeed):
+            self._tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        views = _Views(self, store, feed)
+        views = _Views(self, store, feed, beside)
         self._stores[name] = store
 
         async def close() -> None:
@@ -347,6 +443,15 @@ class _Joiner:
         return OpenedRoot(
             pipeline_for=views.pipeline_for, ignores=ignores, copy_in=sources, close=close
         )
+
+    async def _feed_of(self, name: str, store: Store, limits: Limits) -> RootFeed:
+        """The feed of a root: its store's own log, or what the state keeps."""
+        if isinstance(store, Logs):
+            return StoreFeed(store.log)
+        return await DurableFeed.open(
+            self._database, name, limits=limits, announced=self._books.ledger.in_flight,
+            source=store if isinstance(store, Watches) else None,
+        )  # fmt: skip
 
     def _tell_interrupted(
         self, feed: DurableFeed, root: str, interrupted: Sequence[LedgerRecord]
@@ -365,16 +470,26 @@ class _Joiner:
                     ]
                 )  # fmt: skip
 
-    def pipeline(self, store: Store, feed: DurableFeed) -> Pipeline:
-        ledger = self._books.ledger.for_root(feed.keep_changes, feed.changes_kept)
+    def pipeline(self, store: Store, feed: RootFeed) -> Pipeline:
+        if isinstance(feed, DurableFeed):
+            ledger = self._books.ledger.for_root(feed.keep_changes, feed.changes_kept)
+        else:
+            assert isinstance(store, Logs)
+            ledger = self._books.ledger.for_log(store.log.notes_id)
         return Pipeline(
             store=store, standing=self._standing, policy=self._policy, hooks=self.hooks,
             ledger=ledger, changes=feed, machine=self._machine, approvals=self._books.approvals,
-            meter=self._meter,
+            meter=self._meter, feed_for=_feed_of_branch if isinstance(store, Logs) else None,
         )  # fmt: skip
 
     async def _measure(self, root: Root) -> tuple[int, int]:
         return await measure(self._stores[str(root)])
+
+    async def _forks(self, root: Root) -> set[str] | None:
+        store = self._stores[str(root)]
+        if "Branches" not in store.powers:
+            return None
+        return {each.name for each in await branches(store).forks()}
 
     # --- keeping -----------------------------------------------------------------------------
 
@@ -395,11 +510,19 @@ class _Joiner:
         await self._database.aclose()
 
 
+def _feed_of_branch(store: Store) -> StoreFeed:
+    assert isinstance(store, Logs)
+    return StoreFeed(store.log)
+
+
 class _Views:
     """The pipelines of one root: one for each way in which grants see its links."""
 
-    def __init__(self, joiner: _Joiner, store: Store, feed: DurableFeed) -> None:
+    def __init__(
+        self, joiner: _Joiner, store: Store, feed: RootFeed, beside: Sequence[Background]
+    ) -> None:
         self._joiner = joiner
+        self._beside = beside
         self._store = store
         self._feed = feed
         self._pipelines = {(None, None): joiner.pipeline(store, feed)}
@@ -417,5 +540,7 @@ class _Views:
     async def aclose(self) -> None:
         for pipeline in self._pipelines.values():
             await pipeline.drain()
+        for each in self._beside:
+            await each.aclose()
         for pipeline in reversed(self._pipelines.values()):
             await pipeline.aclose()

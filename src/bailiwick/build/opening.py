@@ -13,22 +13,26 @@ from bailiwick.build.options import (
     OpenOptions,
     Options,
     host_directory,
-    place_text,
     read_options,
-    refuse_disk_options,
+    refuse_ledger_limits,
 )
 from bailiwick.build.own import join
-from bailiwick.build.stores import disk_store, memory_store
-from bailiwick.errors import ParseError
+from bailiwick.build.places import EMBEDDED, Place, open_volume, read_place
+from bailiwick.build.stores import disk_store, memory_store, remembered
+from bailiwick.errors import NotADirectory, RootNotFound
 from bailiwick.portal import Portal, SyncScope
 from bailiwick.scope import Scope
+
+_VOLUME_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+"""How files are called that hold a database: whoever names one most likely means a volume."""
 
 
 class Opening:
     """A place about to be opened: ``async with bailiwick.open(…) as fs``."""
 
     def __init__(self, place: str | os.PathLike[str], options: Options) -> None:
-        self._place = place_text(place)
+        refuse_ledger_limits(options)
+        self._place = read_place(place)
         self._options = options
         self._scope: Scope | None = None
 
@@ -50,7 +54,8 @@ class SyncOpening:
     """The same for blocking code: ``with bailiwick.open_sync(…) as fs``."""
 
     def __init__(self, place: str | os.PathLike[str], options: Options) -> None:
-        self._place = place_text(place)
+        refuse_ledger_limits(options)
+        self._place = read_place(place)
         self._options = options
         self._portal: Portal | None = None
         self._scope: Scope | None = None
@@ -78,14 +83,17 @@ class SyncOpening:
                 self._portal.give_back()
 
 
-def open(place: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Opening:
+def open(place: str | os.PathLike[str] = EMBEDDED, **options: Unpack[OpenOptions]) -> Opening:
     """Open a place for the local user: ``async with bailiwick.open("./project") as fs``.
 
-    ``place`` is a directory, or ``"memory:"``. Options:
+    ``place`` is a directory, ``"memory:"``, or a volume: versioned files in one SQLite file,
+    ``"sqlite:agent.db?volume=main"``, also ``&branch=NAME`` for a fork and ``&blobs=FOLDER`` or
+    ``&blobs=s3://…`` for the content of large files. Without a place it is the volume ``main`` in
+    the user's data directory. A path object is always a directory. Options:
 
     - ``trusted`` (True): whether it may be changed at all.
     - ``access``: what the scope may do, for example ``{"read", "list", "metadata"}``.
-    - ``mount_point``: where absolute paths begin (the directory itself; ``/`` in memory).
+    - ``mount_point``: where absolute paths begin (the directory itself; ``/`` elsewhere).
     - ``names``: ``"posix"``, or ``"portable"`` to refuse names that Windows or macOS would alias.
     - ``limits``: a `Limits`.
     - ``symlinks``: ``"in-root"`` follows links that stay inside, ``"reject"`` follows none.
@@ -95,32 +103,46 @@ def open(place: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Openi
     For a directory also ``hardlinks`` (``"allow"``, ``"reject"``), ``cross_mounts``,
     ``containment`` (``"auto"``, ``"require-kernel"``, ``"walk"``), ``durability`` (``"full"``,
     ``"rename"``), ``copy_in`` (host directories that `Scope.copy_in` may copy from) and
-    ``state_dir`` (where the journal of unfinished writes is kept).
+    ``state_dir`` (where the journal of unfinished writes is kept) and ``history`` (``"off"``;
+    ``"on"`` keeps what is changed there, outside the tree, so that it can be restored and undone).
+    For a volume, and a directory with history, also ``keep_versions_days`` (30): how long earlier
+    versions are kept.
     """
     return Opening(place, read_options(dict(options)))
 
 
-def open_sync(place: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> SyncOpening:
+def open_sync(
+    place: str | os.PathLike[str] = EMBEDDED, **options: Unpack[OpenOptions]
+) -> SyncOpening:
     """`open` for blocking code: the same options, the same verbs, no ``await``."""
     return SyncOpening(place, read_options(dict(options)))
 
 
-async def open_scope(place: str, options: Options) -> Scope:
+async def open_scope(place: Place, options: Options) -> Scope:
     """Make the store of a place and join everything to a scope with a full grant."""
-    if place.startswith("memory:"):
-        refuse_disk_options(options)
-        if place != "memory:":
-            raise ParseError("a memory place has no name", hint='write "memory:"')
+    place.refuse_unfit(options)
+    if place.volume is not None:
+        store, keeping = await open_volume(place.volume, options)
+        return join(store, options, place.volume.volume, "/", keeping=keeping)
+    if place.directory is None:
         return join(memory_store(options), options, "memory", "/")
-    directory = host_directory(place)
+    directory = place.directory
     name = directory.rpartition("/")[2] or "root"
-    store = disk_store(directory, options)
+    try:
+        disk = disk_store(directory, options)
+    except (NotADirectory, RootNotFound) as error:
+        if directory.endswith(_VOLUME_SUFFIXES):
+            error.hint = f'for a volume write "sqlite:{name}"'
+        raise
+    store, kept = await remembered(disk, directory, options)
     try:
         sources = await open_sources(options)
     except BaseException:
+        if kept is not None:
+            await kept.aclose()
         await store.aclose()
         raise
-    return join(store, options, name, directory, sources)
+    return join(store, options, name, directory, sources, keeping=kept)
 
 
 async def open_sources(options: Options) -> tuple[Scope, ...]:
@@ -129,7 +151,7 @@ async def open_sources(options: Options) -> tuple[Scope, ...]:
     try:
         for source in options.copy_in:
             only_read = Options(trusted=False, state_dir=options.state_dir, limits=options.limits)
-            sources.append(await open_scope(host_directory(source), only_read))
+            sources.append(await open_scope(Place(directory=host_directory(source)), only_read))
     except BaseException:
         for scope in sources:
             await scope.aclose()

@@ -10,7 +10,15 @@ from typing import Any, TypedDict
 import msgspec
 
 from bailiwick.errors import ParseError, Unsupported
-from bailiwick.model import Containment, Durability, Hardlinks, Limits, NewFileMode, Symlinks
+from bailiwick.model import (
+    Containment,
+    Durability,
+    Hardlinks,
+    Limits,
+    NewFileMode,
+    Switch,
+    Symlinks,
+)
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.paths import NameRule
 from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES
@@ -33,6 +41,8 @@ class OpenOptions(TypedDict, total=False):
     copy_in: Iterable[str]
     ignore_files: Iterable[str]
     state_dir: str
+    history: Switch
+    keep_versions_days: float
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +62,24 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     copy_in: tuple[str, ...] = ()
     ignore_files: tuple[str, ...] = IGNORE_FILE_NAMES
     state_dir: str | None = None
+    history: Switch = "off"
+    keep_versions_days: float | None = None
 
 
-_DISK_ONLY = ("hardlinks", "cross_mounts", "containment", "durability", "copy_in", "state_dir")
+_DISK_ONLY = (
+    "hardlinks", "cross_mounts", "containment", "durability", "copy_in", "state_dir", "history",
+)  # fmt: skip
+
+_VOLUME_ONLY = ("keep_versions_days",)
+"""What is for volumes, and for directories with a history."""
+
+_LIMITS_OF_LEDGERS = ("audit_batch_seconds_max",)
+"""Limits of a ledger that is kept: a place that someone opens for themselves has none."""
+
+_LIMITS_OF_FEEDS = ("feed_changes_max", "feed_memory_changes_max", "feed_seconds_max")
+"""Limits of a feed that is kept beside the tree: a volume's own log is its feed."""
+
+_DAYS_MAX = 36_500.0
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:").match
 
@@ -105,27 +130,50 @@ def _check_values(options: Options) -> None:
             raise ParseError("the option 'mount_point' takes an absolute path, such as /workspace")
     if any(not name or "/" in name for name in options.ignore_files):
         raise ParseError("the option 'ignore_files' takes names of files")
+    days = options.keep_versions_days
+    if days is not None and not 0 <= days <= _DAYS_MAX:
+        raise ParseError("the option 'keep_versions_days' takes days, from none to a century")
     if options.state_dir == "" or "" in options.copy_in:
         raise ParseError("a directory of the host has a name")
-
-
-def place_text(place: object) -> str:
-    text = os.fspath(place) if isinstance(place, (str, os.PathLike)) else None
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise ParseError("a place is a directory such as ./project, or memory:")
-    return text
 
 
 def host_directory(place: str) -> str:
     if _SCHEME(place) and not os.path.lexists(place):
         raise ParseError(
-            "no such kind of place", hint='give a directory such as "./project", or "memory:"'
+            "no such kind of place",
+            hint='"./project" is a directory, "memory:" is memory, "sqlite:agent.db" is a volume',
         )
     return os.path.abspath(os.path.expanduser(place))
 
 
-def refuse_disk_options(options: Options) -> None:
-    default = Options()
-    for name in _DISK_ONLY:
-        if getattr(options, name) != getattr(default, name):
-            raise Unsupported(f"the option {name!r} is for directories, not for memory")
+def refuse_options(options: Options, whose: str, *, directory: bool, volume: bool) -> None:
+    """Refuse what was said of a place of another kind than ``whose``."""
+    for names, fits, others in (
+        (_DISK_ONLY, directory, "directories"),
+        (_VOLUME_ONLY, volume or (directory and options.history == "on"), "volumes"),
+    ):  # fmt: skip
+        for name in () if fits else names:
+            if getattr(options, name) != getattr(_USUAL, name):
+                raise Unsupported(f"the option {name!r} is for {others}, not for {whose}")
+    if volume:
+        _refuse_limits(
+            options.limits, _LIMITS_OF_FEEDS, "is no limit of a volume",
+            "its changes are kept as long as its versions: keep_versions_days",
+        )  # fmt: skip
+
+
+def refuse_ledger_limits(options: Options) -> None:
+    """Refuse limits of a ledger, where there is none."""
+    _refuse_limits(
+        options.limits, _LIMITS_OF_LEDGERS, "is a limit of a ledger, and there is none here",
+        "an authority has a ledger",
+    )  # fmt: skip
+
+
+def _refuse_limits(limits: Limits, names: tuple[str, ...], why: str, hint: str) -> None:
+    for name in names:
+        if getattr(limits, name) != getattr(_USUAL.limits, name):
+            raise ParseError(f"the limit {name!r} {why}", hint=hint)
+
+
+_USUAL = Options()

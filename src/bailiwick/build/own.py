@@ -22,19 +22,22 @@ from bailiwick.approvals import (
     Verdict,
 )
 from bailiwick.audit import AuditRing, Ledger
+from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
+from bailiwick.build.places import Background
 from bailiwick.build.stores import default_state_dir, temp_roots, temp_store
 from bailiwick.call import Caller, Machine
 from bailiwick.errors import ApprovalDenied, ParseError
-from bailiwick.events import MemoryFeed
+from bailiwick.events import Feed, MemoryFeed
 from bailiwick.grant import Core, Grant, Narrowing, Root, Subject, User, narrowed
 from bailiwick.hook import Hooks
+from bailiwick.model import Limits
 from bailiwick.paths import parse
 from bailiwick.pipeline import Pipeline
 from bailiwick.policy import AllowAll, Policy
 from bailiwick.scope import Delegation, Lent, Scope
 from bailiwick.standing import OwnStanding
-from bailiwick.store import Store, Watches
+from bailiwick.store import Logs, Store, Watches
 from bailiwick.verbs.ignoring import Ignores
 
 
@@ -47,8 +50,9 @@ def join(
     *,
     policy: Policy | None = None,
     ledger: Ledger | None = None,
+    keeping: Background | None = None,
 ) -> Scope:
-    """A scope with a full grant on a store."""
+    """A scope with a full grant on a store. ``keeping`` goes on until the scope is closed."""
     machine = own_machine()
     root = Root(
         kind="workspace",
@@ -66,10 +70,7 @@ def join(
         explicit=True,
         limits=options.limits,
     )
-    feed = MemoryFeed(
-        limits=options.limits, time_ns=machine.time_ns, new_id=lambda: secrets.token_hex(8),
-        source=store if isinstance(store, Watches) else None,
-    )  # fmt: skip
+    feed = own_feed(store, options.limits, machine)
     pipeline = Pipeline(
         store=store,
         standing=OwnStanding(machine.time_ns),
@@ -78,6 +79,7 @@ def join(
         ledger=ledger or AuditRing(options.limits.audit_ring_records, feed),
         changes=feed,
         machine=machine,
+        feed_for=lambda branch: own_feed(branch, options.limits, machine),
     )
     ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
 
@@ -85,6 +87,8 @@ def join(
 
     async def close() -> None:
         feed.close()
+        if keeping is not None:
+            await keeping.aclose()
         await delegates.drain()
         await pipeline.aclose()
         for scope in copy_in:
@@ -95,6 +99,16 @@ def join(
             pipeline=pipeline, grant=grant, ignores=ignores, delegates=delegates, copy_in=copy_in,
             closing=close, owns_root=True,
         )
+    )  # fmt: skip
+
+
+def own_feed(store: Store, limits: Limits, machine: Machine) -> Feed:
+    """The feed of a place: its store's own log, or what is kept in memory."""
+    if "Logs" in store.powers and isinstance(store, Logs):
+        return StoreFeed(store.log)
+    return MemoryFeed(
+        limits=limits, time_ns=machine.time_ns, new_id=lambda: secrets.token_hex(8),
+        source=store if isinstance(store, Watches) else None,
     )  # fmt: skip
 
 
@@ -170,6 +184,7 @@ class OwnDelegates:
                 store=own.store, standing=own.standing,
                 policy=RulePolicy(remembered=approvals.rules), hooks=own.hooks,
                 ledger=own.ledger, changes=own.changes, machine=own.machine, approvals=approvals,
+                feed_for=own.feed_for,
             )  # fmt: skip
         return self._ruled
 

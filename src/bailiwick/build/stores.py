@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from bailiwick.build.options import Options
@@ -13,7 +15,9 @@ from bailiwick.model import Limits
 from bailiwick.store import Store
 
 if TYPE_CHECKING:
+    from bailiwick.build.places import Background
     from bailiwick.state.temps import TempPlace, TempRoots
+    from bailiwick.stores.history import HistoryStore
 
 
 def memory_store(options: Options) -> Store:
@@ -40,6 +44,47 @@ def disk_store(directory: str, options: Options) -> Store:
         new_file_mode=options.new_file_mode,
         limits=options.limits,
         state_dir=options.state_dir or default_state_dir(),
+    )
+
+
+async def remembered(
+    store: Store, directory: str, options: Options
+) -> tuple[Store, Background | None]:
+    """The store of a directory, wrapped in its history where that is on, and what keeps it. The
+    history lies outside the tree, in the state directory. A store that cannot be wrapped is
+    closed."""
+    if options.history == "off":
+        return store, None
+    from bailiwick.stores.history import Keeping
+
+    try:
+        wrapped = await asyncio.to_thread(_with_history, store, directory, options)
+    except BaseException:
+        await store.aclose()
+        raise
+    keeping = Keeping(wrapped, options.keep_versions_days)
+    keeping.begin()
+    return wrapped, keeping
+
+
+def _with_history(store: Store, directory: str, options: Options) -> HistoryStore:
+    from bailiwick.stores.history import ambient_history_directory, open_history
+    from bailiwick.stores.volume import VolumeStore
+
+    def open_keeper(path: str) -> Store:
+        return VolumeStore.open(path, limits=options.limits)
+
+    def collecting(keeper: Store) -> Callable[[], Awaitable[object]]:
+        assert isinstance(keeper, VolumeStore)
+        return lambda: keeper.versions.collect(keep_days=0)
+
+    return open_history(
+        store,
+        ambient_history_directory(options.state_dir or default_state_dir(), directory),
+        open_keeper,
+        durable=options.durability != "rename",
+        limits=options.limits,
+        collect=collecting,
     )
 
 

@@ -6,22 +6,40 @@ from typing import Any, get_args
 
 import msgspec
 
+from bailiwick.config.places import POSTGRES, VolumePlace, parse_volume
 from bailiwick.config.reading import Table, kind_of
 from bailiwick.config.units import parse_duration, parse_size
-from bailiwick.config.values import RootConfig, Switch
+from bailiwick.config.values import RootConfig
 from bailiwick.errors import ParseError
 from bailiwick.grant import ROOT_KINDS, Quota, RootKind, parse_root_name
-from bailiwick.model import Containment, Durability, Hardlinks, Limits, NewFileMode, Symlinks
+from bailiwick.model import (
+    Containment,
+    Durability,
+    Hardlinks,
+    Limits,
+    NewFileMode,
+    Switch,
+    Symlinks,
+)
 from bailiwick.paths import NameRule
 from bailiwick.policies.nearness import quoted
 
 _OF_DIRECTORIES = ("hardlinks", "cross_mounts", "containment", "durability", "copy_in")
 """What only a root on a directory has."""
 
+_OF_VOLUMES = ("keep_versions_days",)
+"""What only a root on a volume has, or one on a directory with history."""
+
+LIMITS_NOT_OF_VOLUMES = ("feed_changes_max", "feed_memory_changes_max", "feed_seconds_max")
+"""A volume's own log is its feed, and is kept as long as its versions are."""
+
+DAYS_MAX = 36_500
+"""A century."""
+
 _KEYS = (
     "id", "kind", "path", "volume", "memory", "mount_point", "trusted", "symlinks", "names",
     "new_file_mode", "history", "ignore_files", "display_name", "labels", "limits", "quota",
-    *_OF_DIRECTORIES,
+    *_OF_DIRECTORIES, *_OF_VOLUMES,
 )  # fmt: skip
 
 _LIMITS = {field.name: field for field in msgspec.structs.fields(Limits)}
@@ -55,11 +73,13 @@ def read_root(table: Table) -> RootConfig:
     trusted = table.flag("trusted") or False
     on_disk = path is not None
     if not on_disk:
-        _refuse_directory_options(table)
-    history: Switch = table.choice("history", ("on", "off")) or "off"
-    if memory and history == "on":
-        raise table.error("history", "a root in memory has no history", "use a volume")
+        _refuse_others(table, _OF_DIRECTORIES, "a path")
+    history = _read_history(table, volume, memory)
+    if volume is None and history == "off":
+        _refuse_others(table, _OF_VOLUMES, "a volume, or a path and history")
     limits, given = read_limits(table)
+    if volume is not None:
+        _refuse_feed_limits(table, given)
     return RootConfig(
         kind=kind,
         id=name,
@@ -76,6 +96,7 @@ def read_root(table: Table) -> RootConfig:
         durability=_choose(table, "durability", get_args(Durability)) if on_disk else None,
         new_file_mode=_read_new_file_mode(table, kind),
         history=history,
+        keep_versions_days=table.integer("keep_versions_days", 0, DAYS_MAX),
         copy_in=table.texts("copy_in") or () if on_disk else (),
         ignore_files=_read_ignore_files(table),
         display_name=table.text("display_name"),
@@ -92,8 +113,8 @@ def _choose(table: Table, key: str, words: tuple[Any, ...]) -> Any:
     return table.choice(key, words) or words[0]
 
 
-def _read_place(table: Table) -> tuple[str | None, str | None, bool]:
-    path, volume = table.text("path"), table.text("volume")
+def _read_place(table: Table) -> tuple[str | None, VolumePlace | None, bool]:
+    path, text = table.text("path"), table.text("volume")
     memory = table.flag("memory")
     given = [key for key in ("path", "volume", "memory") if table.has(key)]
     if len(given) > 1:
@@ -104,13 +125,33 @@ def _read_place(table: Table) -> tuple[str | None, str | None, bool]:
         raise table.error(None, message, "give it path, volume or memory = true")
     if memory is False:
         raise table.error("memory", "'memory' is true or left out", "give it path or volume")
-    return path, volume, memory is True
+    if text is None:
+        return path, None, memory is True
+    if text.startswith(POSTGRES):
+        return path, VolumePlace(text), False  # refused by `refuse_unbuilt`, with all else
+    return path, table.checked("volume", lambda: parse_volume(text)), False
 
 
-def _refuse_directory_options(table: Table) -> None:
-    for key in _OF_DIRECTORIES:
+def _refuse_others(table: Table, keys: tuple[str, ...], whose: str) -> None:
+    for key in keys:
         if table.has(key):
-            raise table.error(key, f"{quoted(key)} is for roots with a path", "leave it out")
+            raise table.error(key, f"{quoted(key)} is for roots with {whose}", "leave it out")
+
+
+def _refuse_feed_limits(table: Table, given: frozenset[str]) -> None:
+    for key in LIMITS_NOT_OF_VOLUMES:
+        if key in given:
+            hint = "the changes of a volume are kept as long as its versions: keep_versions_days"
+            raise table.error("limits", f"{quoted(key)} is no limit of a root on a volume", hint)
+
+
+def _read_history(table: Table, volume: VolumePlace | None, memory: bool) -> Switch:
+    history: Switch | None = table.choice("history", ("on", "off"))
+    if memory and history == "on":
+        raise table.error("history", "a root in memory has no history", "use a volume")
+    if volume is not None and history is not None:
+        raise table.error("history", "a volume always has its history", "leave it out")
+    return history or "off"
 
 
 def _read_mount_point(table: Table) -> str | None:

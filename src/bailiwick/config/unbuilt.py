@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from bailiwick.config.places import POSTGRES
 from bailiwick.config.toml_positions import KeyPath, Positions
 from bailiwick.config.values import Config, Unbuilt
 from bailiwick.errors import Unsupported
@@ -22,11 +23,11 @@ class _Part(NamedTuple):
 
 
 UNBUILT: tuple[_Part, ...] = (
-    _Part(("server",), "the server"),
-    _Part(("token", "*"), "tokens are for the server"),
-    _Part(("root", "*", "volume"), "volumes"),
-    _Part(("root", "*", "history"), "history", lambda value: value == "on"),
-    _Part(("ask", "surface"), "the console", lambda value: value == "console"),
+    _Part(
+        ("root", "*", "volume"),
+        "volumes on PostgreSQL",
+        lambda value: isinstance(value, str) and value.startswith(POSTGRES),
+    ),
 )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bailiwick.config.places import VolumePlace
 from bailiwick.grant import Quota, RootKind
 from bailiwick.model import (
     Containment,
@@ -14,6 +15,7 @@ from bailiwick.model import (
     Hardlinks,
     Limits,
     NewFileMode,
+    Switch,
     Symlinks,
     Value,
 )
@@ -24,7 +26,6 @@ from bailiwick.policies.rule import Rule
 
 Surface = Literal["console", "cli", "none"]
 AuditPaths = Literal["raw", "keyed-hash"]
-Switch = Literal["on", "off"]
 
 
 class TlsConfig(Value, frozen=True, kw_only=True):
@@ -63,10 +64,11 @@ class StateConfig(Value, frozen=True, kw_only=True):
 
 
 class AskConfig(Value, frozen=True, kw_only=True):
-    """How long a question waits, and where a person can be asked when the front cannot ask."""
+    """How long a question waits, and where a person can be asked when the front cannot ask. Where
+    nothing is said about that, in the console if one is served, and nowhere else."""
 
     timeout_s: float = 300.0
-    surface: Surface = "none"
+    surface: Surface | None = None
 
 
 class AuditConfig(Value, frozen=True, kw_only=True):
@@ -80,14 +82,14 @@ class AuditConfig(Value, frozen=True, kw_only=True):
 class RootConfig(Value, frozen=True, kw_only=True):
     """One root: a directory (``path``), a ``volume``, or ``memory``.
 
-    What only a directory has is None for the others. ``limits`` are all of them; ``limits_given``
-    names those that the file sets.
+    What only a directory, or only a volume, has is None for the others. ``limits`` are all of them;
+    ``limits_given`` names those that the file sets.
     """
 
     kind: RootKind
     id: str
     path: str | None = None
-    volume: str | None = None
+    volume: VolumePlace | None = None
     memory: bool = False
     mount_point: str | None = None
     trusted: bool = False
@@ -99,6 +101,7 @@ class RootConfig(Value, frozen=True, kw_only=True):
     durability: Durability | None = None
     new_file_mode: NewFileMode = "private"
     history: Switch = "off"
+    keep_versions_days: int | None = None
     copy_in: tuple[str, ...] = ()
     ignore_files: tuple[str, ...] | None = None
     display_name: str | None = None

@@ -1,9 +1,9 @@
 """The shipped rules that protect what agents and extensions seldom have any business with.
 
-They hold for every subject but the host program and a person, and ask; where nobody can be asked
-the answer is no. About the configuration of an authority nobody is asked: it cannot be changed.
-Reading is whatever uses read access: a move, copy, edit, diff, archive or search reads its source
-too. Each can be switched off by its id: ``[policy] off = ["protect.env"]``.
+They hold for every subject but the host program and a person who is known, and ask; where nobody
+can be asked the answer is no. About the configuration of an authority nobody is asked: it cannot be
+changed. Reading is whatever uses read access: a move, copy, edit, diff, archive or search reads its
+source too. Each can be switched off by its id: ``[policy] off = ["protect.env"]``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from bailiwick.operations import Access
 from bailiwick.policies.nearness import hint_for, quoted
 from bailiwick.policies.rule import Effect, Rule
 
-_STRANGERS = ("agent_run:*", "extension:*", "automation:*")
+_STRANGERS = ("agent_run:*", "extension:*", "automation:*", "user:anonymous")
+"""Nobody who has said who they are: whoever calls a server that asks for no token is no person."""
+
 _READING: tuple[Access, ...] = ("read",)
 _CHANGING: tuple[Access, ...] = ("write", "delete", "move")
 

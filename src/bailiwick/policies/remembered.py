@@ -12,8 +12,8 @@ from bailiwick.policies.rule import ACCESSES, Rule
 class Remembered(Protocol):
     """An answer that holds for more than one call, as state keeps it.
 
-    ``paths`` are exact, and meant for the ``destination`` that was asked about. With a ``grant_id``
-    it holds for that grant only.
+    ``paths`` are exact, and meant for the ``destination`` and ``branch`` that were asked about.
+    With a ``grant_id`` it holds for that grant only.
     """
 
     @property
@@ -32,6 +32,8 @@ class Remembered(Protocol):
     def paths(self) -> tuple[str, ...]: ...
     @property
     def destination(self) -> str | None: ...
+    @property
+    def branch(self) -> str: ...
     @property
     def effect(self) -> Literal["allow", "deny"]: ...
     @property
@@ -65,6 +67,7 @@ def _rule_of(answer: Remembered) -> Rule:
         exact_path=tuple(dict.fromkeys(paths)),
         grant=answer.grant_id,
         destination=answer.destination,
+        branch=answer.branch,
         reason=answer.reason,
         origin="remembered",
     )

@@ -58,7 +58,8 @@ class Rule(Value, frozen=True, kw_only=True):
     ``path`` are patterns, ``exempt`` patterns that are taken out of them again (a rule that
     refuses spares only the very names, not what lies beneath); ``exact_path`` are paths taken
     literally, without what lies beneath. ``destination`` is where a move or copy must go; where
-    that is not told, a rule that refuses matches and one that allows does not. ``default`` is what
+    that is not told, a rule that refuses matches and one that allows does not. ``branch`` is the
+    line of versions that it is about, empty for the root's own. ``default`` is what
     an ask comes to when nobody answers. ``line`` is where an operator's rule stands in its file.
     """
 
@@ -75,6 +76,7 @@ class Rule(Value, frozen=True, kw_only=True):
     holds: Holds = "any"
     grant: str | None = None
     destination: str | None = None
+    branch: str | None = None
     default: Literal["allow", "deny"] = "deny"
     reason: str = ""
     origin: Origin = "operator"
@@ -114,6 +116,8 @@ def concerns(rule: Rule, holder: Holder) -> bool:
     if rule.subject and not any(matches_name(each, holder.subject) for each in rule.subject):
         return False
     root = holder.root
+    if rule.branch is not None and rule.branch != root.line:
+        return False
     if rule.root and not any(matches_name(each, str(root)) for each in rule.root):
         return False
     if any(root.labels.get(label) != value for label, value in rule.labels.items()):

@@ -14,9 +14,10 @@ from bailiwick.scope.core import Delegates, Delegation, Lent
 from bailiwick.scope.governing import GoverningVerbs
 from bailiwick.scope.looking import LookingVerbs
 from bailiwick.scope.shaping import ShapingVerbs
+from bailiwick.scope.versioning import Lease, VersionVerbs
 
-__all__ = ["Delegates", "Delegation", "Lent", "Scope"]
+__all__ = ["Delegates", "Delegation", "Lease", "Lent", "Scope"]
 
 
-class Scope(ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, GoverningVerbs):
+class Scope(ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, VersionVerbs, GoverningVerbs):
     """The tree one grant sees, and everything that can be done in it."""

@@ -25,6 +25,7 @@ class ArchiveVerbs(ScopeCore):
         *,
         overwrite: bool = False,
         limits: Limits | None = None,
+        lock_token: int | None = None,
     ) -> ExtractResult:
         """Unpack a tar (plain, gz, bz2, xz, zst) or zip archive into a directory.
 
@@ -38,7 +39,7 @@ class ArchiveVerbs(ScopeCore):
         return await self._run(
             operations.ARCHIVE_EXTRACT, "extract_archive", Target(path, "object"),
             lambda call: unpacking.extract(call, self._ignores, overwrite, limits),
-            Target(destination, "entry", creates=True), overwrite=overwrite,
+            Target(destination, "entry", creates=True), overwrite=overwrite, lock_token=lock_token,
         )  # fmt: skip
 
     async def create_archive(
@@ -50,6 +51,7 @@ class ArchiveVerbs(ScopeCore):
         include_ignored: bool = True,
         mode: WriteMode = "create",
         file_mode: int | None = None,
+        lock_token: int | None = None,
     ) -> ArchiveResult:
         """Pack files and directories into an archive, whose format its name or ``format`` says.
 
@@ -67,5 +69,5 @@ class ArchiveVerbs(ScopeCore):
                 call, self._ignores, [Target(each, "entry") for each in more], format,
                 include_ignored, plan(self.grant, how),
             ),
-            new(to, False), include_ignored=include_ignored, format=format,
+            new(to, False), include_ignored=include_ignored, format=format, lock_token=lock_token,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from bailiwick import operations
-from bailiwick.call import Target
+from bailiwick.call import Past, Target
 from bailiwick.model import (
     BytesRead,
     Edit,
@@ -28,9 +28,22 @@ class ContentVerbs(ScopeCore):
     """Reading and writing."""
 
     async def read_bytes(
-        self, path: PathText, offset: int = 0, length: int | None = None
+        self,
+        path: PathText,
+        offset: int = 0,
+        length: int | None = None,
+        *,
+        as_of: str | None = None,
     ) -> BytesRead:
-        """The bytes of a file, or of a range of it; at most 100 MiB a call."""
+        """The bytes of a file, or of a range of it; at most 100 MiB a call.
+
+        ``as_of`` a version, or the name of a snapshot, reads what stood there then.
+        """
+        if as_of is not None:
+            return await self._run(
+                operations.READ, "read_bytes", Target(path, "object"),
+                lambda call: reading.read_bytes(call, offset, length), as_of=as_of,
+            )  # fmt: skip
         call = self._call(operations.READ, "read_bytes", Target(path, "object"))
         read: BytesRead = await self._start(
             call, lambda call: reading.read_bytes(call, offset, length)
@@ -46,6 +59,7 @@ class ContentVerbs(ScopeCore):
         tail: int | None = None,
         cursor: str | None = None,
         encoding: str | None = None,
+        as_of: str | None = None,
     ) -> TextRead:
         """The text of a file, or a window of its lines.
 
@@ -56,17 +70,22 @@ class ContentVerbs(ScopeCore):
         asked = reading.TextAsked(line, limit, tail, cursor, encoding)
         return await self._run(
             operations.READ, "read_text", Target(path, "object"),
-            lambda call: reading.read_text(call, self._ignores, asked),
+            lambda call: reading.read_text(call, self._ignores_at(as_of), asked), as_of=as_of,
         )  # fmt: skip
 
-    async def read_json(self, path: PathText) -> JsonRead:
+    async def read_json(self, path: PathText, *, as_of: str | None = None) -> JsonRead:
         """A JSON document. Invalid JSON is `ParseError` with line and column."""
         return await self._run(
-            operations.READ, "read_json", Target(path, "object"), reading.read_json
+            operations.READ, "read_json", Target(path, "object"), reading.read_json, as_of=as_of
         )
 
     def stream(
-        self, path: PathText, offset: int = 0, length: int | None = None
+        self,
+        path: PathText,
+        offset: int = 0,
+        length: int | None = None,
+        *,
+        as_of: str | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """The bytes of a file of any size, chunk by chunk, one chunk in memory.
 
@@ -74,6 +93,9 @@ class ContentVerbs(ScopeCore):
         """
         call = self._call(operations.READ, "stream", Target(path, "object"))
         chunks = reading.stream(call, offset, length)
+        if as_of is not None:
+            call.past = Past(as_of)
+            chunks = reading.closing_past(call.past, chunks)
         return chunks if self.grant.base == "." else self._rebased_all(chunks)
 
     async def write_bytes(
@@ -86,6 +108,7 @@ class ContentVerbs(ScopeCore):
         expected_version: str | None = None,
         parents: bool = False,
         file_mode: int | None = None,
+        lock_token: int | None = None,
     ) -> WriteResult:
         """Write a whole file, atomically.
 
@@ -96,7 +119,7 @@ class ContentVerbs(ScopeCore):
         return await self._run(
             operations.WRITE, "write_bytes", new(path, parents),
             lambda call: writing.write_bytes(call, self._ignores, data, plan(self.grant, how)),
-            None, size_of(data), data if type(data) is bytes else None,
+            None, size_of(data), data if type(data) is bytes else None, lock_token=lock_token,
         )  # fmt: skip
 
     async def write_text(
@@ -112,6 +135,7 @@ class ContentVerbs(ScopeCore):
         line_ending: LineEnding | None = None,
         parents: bool = False,
         file_mode: int | None = None,
+        lock_token: int | None = None,
     ) -> WriteResult:
         """Write a whole text file; at most 5 MiB.
 
@@ -125,7 +149,7 @@ class ContentVerbs(ScopeCore):
             lambda call: writing.write_text(
                 call, self._ignores, text, form, plan(self.grant, how, form)
             ),
-            None, size_of(text),
+            None, size_of(text), lock_token=lock_token,
         )  # fmt: skip
 
     async def write_json(
@@ -138,12 +162,14 @@ class ContentVerbs(ScopeCore):
         expected_version: str | None = None,
         parents: bool = False,
         file_mode: int | None = None,
+        lock_token: int | None = None,
     ) -> WriteResult:
         """Write a JSON document: two spaces, keys in the order given, a newline at the end."""
         how = mode, expected_sha256, expected_version, parents, file_mode
         return await self._run(
             operations.WRITE, "write_json", new(path, parents),
             lambda call: writing.write_json(call, self._ignores, value, plan(self.grant, how)),
+            lock_token=lock_token,
         )  # fmt: skip
 
     async def write_stream(
@@ -156,6 +182,7 @@ class ContentVerbs(ScopeCore):
         expected_version: str | None = None,
         parents: bool = False,
         file_mode: int | None = None,
+        lock_token: int | None = None,
     ) -> WriteResult:
         """Write a file of any size from chunks: an iterable, an async iterable, or a binary file.
 
@@ -165,6 +192,7 @@ class ContentVerbs(ScopeCore):
         return await self._run(
             operations.WRITE, "write_stream", new(path, parents),
             lambda call: writing.write_stream(call, self._ignores, source, plan(self.grant, how)),
+            lock_token=lock_token,
         )  # fmt: skip
 
     async def append(
@@ -176,6 +204,7 @@ class ContentVerbs(ScopeCore):
         expected_version: str | None = None,
         parents: bool = False,
         file_mode: int | None = None,
+        lock_token: int | None = None,
     ) -> WriteResult:
         """Add to the end of a file, all or nothing, making it where it is missing.
 
@@ -185,14 +214,17 @@ class ContentVerbs(ScopeCore):
         return await self._run(
             operations.WRITE_ONTO, "append", new(path, parents),
             lambda call: writing.append(call, self._ignores, data, plan(self.grant, how)),
-            None, size_of(data),
+            None, size_of(data), lock_token=lock_token,
         )  # fmt: skip
 
-    async def truncate(self, path: PathText, size: int = 0) -> WriteResult:
+    async def truncate(
+        self, path: PathText, size: int = 0, *, lock_token: int | None = None
+    ) -> WriteResult:
         """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
         return await self._run(
             operations.WRITE_ONTO, "truncate", Target(path, "entry"),
-            lambda call: writing.truncate(call, self._ignores, size, plan(self.grant)), size=size,
+            lambda call: writing.truncate(call, self._ignores, size, plan(self.grant)),
+            size=size, lock_token=lock_token,
         )  # fmt: skip
 
     async def edit(
@@ -205,6 +237,7 @@ class ContentVerbs(ScopeCore):
         replace_all: bool = False,
         expected_sha256: str | None = None,
         dry_run: bool = False,
+        lock_token: int | None = None,
     ) -> EditResult:
         """Replace text in a file: give ``edits``, or one as ``old`` and ``new``.
 
@@ -218,7 +251,7 @@ class ContentVerbs(ScopeCore):
                 expected_sha256, dry_run,
             ),
             edits=edits, old=old, new=new, replace_all=replace_all,
-            expected_sha256=expected_sha256, dry_run=dry_run,
+            expected_sha256=expected_sha256, dry_run=dry_run, lock_token=lock_token,
         )  # fmt: skip
 
 

@@ -8,15 +8,17 @@ from typing import Any, Protocol, Self, TypeVar
 import msgspec
 
 from bailiwick.approvals import Asker
-from bailiwick.call import Call, Caller, Life, Missing, Target
+from bailiwick.call import Call, Caller, Life, Missing, Past, Target
 from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError
+from bailiwick.finishing import to_the_end
 from bailiwick.grant import AgentRun, Automation, Core, Extension, Grant, Root, Subject, User
 from bailiwick.model import Limits
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
-from bailiwick.verbs.arguments import check_request_id, checking
+from bailiwick.verbs.arguments import check_request_id, checking, locking
 from bailiwick.verbs.ignoring import Ignores
+from bailiwick.versions import Mark
 
 Result = TypeVar("Result")
 
@@ -66,7 +68,8 @@ class Lent(msgspec.Struct, frozen=True, kw_only=True):
     """What a scope is made of: the pipeline of its root, its grant, and what both need.
 
     ``closing`` is what closing the scope does; with ``owns_root`` it closes the root as well, whose
-    pipeline then refuses and records what comes later.
+    pipeline then refuses and records what comes later. ``own_branch`` is the name of the root's own
+    branch, for a scope on another.
     """
 
     pipeline: Pipeline
@@ -77,6 +80,7 @@ class Lent(msgspec.Struct, frozen=True, kw_only=True):
     copy_in: tuple[ScopeCore, ...] = ()
     closing: Callable[[], Awaitable[None]] | None = None
     owns_root: bool = False
+    own_branch: str = ""
 
 
 class ScopeCore:
@@ -142,6 +146,17 @@ class ScopeCore:
         """The same scope as a front uses it: its name on record, and how its person is asked."""
         return self._as_called(front=front, asker=asker, wait_s=wait_s)
 
+    def with_text_max(self, text_bytes: int) -> Self:
+        """The same scope, whose text reads return at most ``text_bytes``: a front may want less
+        than the limit. More than the limit is no more."""
+        limits = self.grant.limits
+        if text_bytes >= limits.text_read_bytes_max:
+            return self
+        limits = msgspec.structs.replace(limits, text_read_bytes_max=text_bytes)
+        grant = msgspec.structs.replace(self.grant, limits=limits)
+        lent = msgspec.structs.replace(self._lent, grant=grant)
+        return type(self)(lent, self._request_id, self._life)
+
     def _as_called(self, **changes: Any) -> Self:
         caller = msgspec.structs.replace(self._caller, **changes)
         lent = msgspec.structs.replace(self._lent, caller=caller)
@@ -178,16 +193,27 @@ class ScopeCore:
         destination: Target | None = None,
         size: int | None = None,
         content: bytes | None = None,
+        lock_token: int | None = None,
     ) -> Call:
         if self._life.closed:
             self._refuse_closed()
         pipeline, grant = self._pipeline, self.grant
         machine = pipeline.machine
+        request_id = self._request_id or machine.new_request_id()
+        store, mark = pipeline.store, None
+        if operation.changes and pipeline.marks is not None:
+            mark = Mark(str(grant.subject), request_id, None, lock_token)
+            store = pipeline.marks.marked(mark)
         return Call(
-            pipeline, pipeline.store, grant, grant.limits, self._caller,
-            self._request_id or machine.new_request_id(), operation, verb,
-            machine.monotonic_ns(), target, self._life, destination, size, content,
+            pipeline, store, grant, grant.limits, self._caller, request_id, operation, verb,
+            machine.monotonic_ns(), target, self._life, destination, size, content, mark=mark,
         )  # fmt: skip
+
+    @property
+    def _top(self) -> Target:
+        """All that the grant reaches, for what is about no place in particular."""
+        top = self.grant.path.relative_to(self.grant.base)
+        return Target(top, "entry", parents=True)
 
     def _run(
         self,
@@ -199,14 +225,35 @@ class ScopeCore:
         written: int | None = None,
         content: bytes | None = None,
         /,
+        *,
+        lock_token: int | None = None,
+        as_of: str | None = None,
         **given: object,
     ) -> Coroutine[Any, Any, Result]:
         """One call. What was ``given`` is checked inside it, so that a refusal is on record."""
-        call = self._call(operation, verb, place, destination, written, content)
-        if not given:
+        call = self._call(operation, verb, place, destination, written, content, lock_token)
+        if lock_token is not None:
+            act = locking(lock_token, act)
+        if given:
+            call.given = given
+            act = checking(given, act)
+        if as_of is None:
             return self._start(call, act)
-        call.given = given
-        return self._start(call, checking(given, act))
+        call.past = Past(as_of)
+        return self._closing_past(call, self._start(call, act))
+
+    async def _closing_past(self, call: Call, work: Awaitable[Result]) -> Result:
+        """Wait for what looks at earlier versions, and let go of those."""
+        try:
+            return await work
+        finally:
+            for past in (call.past, call.past_there):
+                if past is not None:
+                    await to_the_end(past.aclose())
+
+    def _ignores_at(self, as_of: str | None) -> Ignores:
+        """The ignore rules as they were: what is remembered is of now."""
+        return self._ignores if as_of is None else self._ignores.anew()
 
     async def _start_rebased(
         self,

@@ -32,6 +32,14 @@ class GoverningVerbs(ScopeCore):
         changes = watching.watch(call, self._pipeline.changes, since, expand, self._holds)
         return changes if self.grant.base == "." else self._rebased_all(changes)
 
+    async def change_cursor(self, path: PathText = ".") -> str:
+        """The cursor of this moment: what changes at or beneath ``path`` from here on is told by
+        `watch` with it, whenever that begins."""
+        return await self._run(
+            operations.WATCH, "watch", Target(path, "object"),
+            lambda call: self._pipeline.changes.cursor(),
+        )  # fmt: skip
+
     async def on_change(
         self, callback: Callable[[Change], None], path: PathText = "."
     ) -> Callable[[], None]:

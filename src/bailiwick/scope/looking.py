@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from bailiwick import operations
-from bailiwick.call import Target
+from bailiwick.call import Past, Target
 from bailiwick.errors import ParseError
 from bailiwick.model import DiffResult, EntryType, Found, GrepResult, Page, Stat
 from bailiwick.paths import PathText
@@ -26,12 +26,15 @@ class LookingVerbs(ScopeCore):
         cursor: str | None = None,
         limit: int | None = None,
         include_ignored: bool = False,
+        as_of: str | None = None,
     ) -> Page:
         """One page of a directory, sorted by name; at most 2,000 entries."""
         return await self._run(
             operations.LIST, "list", Target(path, "object"),
-            lambda call: listing.list_page(call, self._ignores, cursor, limit, include_ignored),
-            cursor=cursor, limit=limit, include_ignored=include_ignored,
+            lambda call: listing.list_page(
+                call, self._ignores_at(as_of), cursor, limit, include_ignored
+            ),
+            cursor=cursor, limit=limit, include_ignored=include_ignored, as_of=as_of,
         )  # fmt: skip
 
     async def find(
@@ -47,6 +50,7 @@ class LookingVerbs(ScopeCore):
         modified_after_ns: int | None = None,
         limit: int | None = None,
         include_ignored: bool = False,
+        as_of: str | None = None,
     ) -> Found:
         """Everything beneath ``path`` that fits all conditions, sorted by path.
 
@@ -63,11 +67,16 @@ class LookingVerbs(ScopeCore):
             del given["pattern"]
         return await self._run(
             operations.LIST, "find", Target(path, "object"),
-            lambda call: finding.find(call, self._ignores, asked), **given,
+            lambda call: finding.find(call, self._ignores_at(as_of), asked), as_of=as_of, **given,
         )  # fmt: skip
 
     async def files(
-        self, prefix: PathText = ".", *, limit: int | None = None, include_ignored: bool = False
+        self,
+        prefix: PathText = ".",
+        *,
+        limit: int | None = None,
+        include_ignored: bool = False,
+        as_of: str | None = None,
     ) -> Found:
         """All files beneath a directory, flat; nothing where the directory is missing."""
         call = self._call(operations.LIST, "files", Target(prefix, "object"))
@@ -75,7 +84,11 @@ class LookingVerbs(ScopeCore):
             check_all({"limit": limit, "include_ignored": include_ignored})
         except ParseError as error:
             raise await self._pipeline.failed(call, error) from None
-        return await self._rebased(finding.files(call, self._ignores, limit, include_ignored))
+        call.past = None if as_of is None else Past(as_of)
+        ignores = self._ignores_at(as_of)
+        return await self._closing_past(
+            call, self._rebased(finding.files(call, ignores, limit, include_ignored))
+        )
 
     async def glob(
         self,
@@ -84,6 +97,7 @@ class LookingVerbs(ScopeCore):
         *,
         limit: int | None = None,
         include_ignored: bool = False,
+        as_of: str | None = None,
     ) -> Found:
         """Files and directories whose path from ``base`` matches: ``* ** ? [ab] [!ab] {a,b}``.
 
@@ -92,8 +106,10 @@ class LookingVerbs(ScopeCore):
         """
         return await self._run(
             operations.LIST, "glob", Target(base, "object"),
-            lambda call: finding.glob(call, self._ignores, pattern, limit, include_ignored),
-            pattern=pattern, limit=limit, include_ignored=include_ignored,
+            lambda call: finding.glob(
+                call, self._ignores_at(as_of), pattern, limit, include_ignored
+            ),
+            pattern=pattern, limit=limit, include_ignored=include_ignored, as_of=as_of,
         )  # fmt: skip
 
     async def grep(
@@ -129,31 +145,51 @@ class LookingVerbs(ScopeCore):
             **msgspec.structs.asdict(asked),
         )  # fmt: skip
 
-    async def stat(self, path: PathText) -> Stat:
+    async def stat(self, path: PathText, *, as_of: str | None = None) -> Stat:
         """What is known of the object; a link is followed."""
-        return await self._run(operations.METADATA, "stat", Target(path, "object"), shaping.stat)
+        return await self._run(
+            operations.METADATA, "stat", Target(path, "object"), shaping.stat, as_of=as_of
+        )
 
-    async def lstat(self, path: PathText) -> Stat:
+    async def lstat(self, path: PathText, *, as_of: str | None = None) -> Stat:
         """What is known of the entry itself; a link is not followed."""
-        return await self._run(operations.METADATA, "lstat", Target(path, "entry"), shaping.stat)
+        return await self._run(
+            operations.METADATA, "lstat", Target(path, "entry"), shaping.stat, as_of=as_of
+        )
 
-    async def exists(self, path: PathText) -> bool:
+    async def exists(self, path: PathText, *, as_of: str | None = None) -> bool:
         """Whether the path leads to something. A path that may not be named still raises."""
         call = self._call(operations.METADATA, "exists", Target(path, "object"))
-        return await self._rebased(shaping.exists(call))
+        call.past = None if as_of is None else Past(as_of)
+        return await self._closing_past(call, self._rebased(shaping.exists(call)))
 
-    async def readlink(self, path: PathText) -> str:
+    async def readlink(self, path: PathText, *, as_of: str | None = None) -> str:
         """The text of a link."""
         return await self._run(
-            operations.METADATA, "readlink", Target(path, "entry"), shaping.readlink
+            operations.METADATA, "readlink", Target(path, "entry"), shaping.readlink, as_of=as_of
         )
 
     async def diff(
-        self, path: PathText, other: PathText | None = None, *, text: str | None = None
+        self,
+        path: PathText,
+        other: PathText | None = None,
+        *,
+        text: str | None = None,
+        as_of: str | None = None,
+        other_as_of: str | None = None,
     ) -> DiffResult:
-        """The difference from ``path`` to ``other``, or to the given ``text``, as unified diff."""
-        return await self._run(
+        """The difference from ``path`` to ``other``, or to the given ``text``, as unified diff.
+
+        ``as_of`` takes ``path``, and ``other_as_of`` the other side, as they were at a version or
+        snapshot; without another side, ``path`` itself is compared with what it is now.
+        """
+        between = as_of is not None or other_as_of is not None
+        there = path if other is None and text is None and between else other
+        call = self._call(
             operations.READ, "diff", Target(path, "object"),
-            lambda call: comparing.diff(call, other, text),
-            None if other is None else Target(other, "object"),
+            None if there is None else Target(there, "object"),
         )  # fmt: skip
+        call.past = None if as_of is None else Past(as_of)
+        call.past_there = None if other_as_of is None else Past(other_as_of, "other_as_of")
+        work = self._start(call, lambda call: comparing.diff(call, text))
+        return await self._closing_past(call, work)

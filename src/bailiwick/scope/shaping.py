@@ -12,7 +12,7 @@ from bailiwick.paths import PathText
 from bailiwick.scope.content import new
 from bailiwick.scope.core import ScopeCore
 from bailiwick.verbs import copying, shaping
-from bailiwick.verbs.arguments import an_int, check_all
+from bailiwick.verbs.arguments import an_int, check_all, check_lock_token
 from bailiwick.verbs.ignoring import Ignores
 
 
@@ -20,39 +20,63 @@ class ShapingVerbs(ScopeCore):
     """Making, moving, copying, removing."""
 
     async def make_dir(
-        self, path: PathText, *, parents: bool = False, file_mode: int | None = None
+        self,
+        path: PathText,
+        *,
+        parents: bool = False,
+        file_mode: int | None = None,
+        lock_token: int | None = None,
     ) -> ChangeResult:
         """Make a directory; with ``parents`` also those above it, and an existing one is fine."""
         return await self._run(
             operations.WRITE, "make_dir", new(path, parents),
             lambda call: shaping.make_dir(call, parents, file_mode),
-            parents=parents, file_mode=file_mode,
+            parents=parents, file_mode=file_mode, lock_token=lock_token,
         )  # fmt: skip
 
     async def remove(
-        self, path: PathText, *, recursive: bool = False, missing_ok: bool = False
+        self,
+        path: PathText,
+        *,
+        recursive: bool = False,
+        missing_ok: bool = False,
+        lock_token: int | None = None,
     ) -> ChangeResult:
         """Remove a file, a link itself, or a directory (a full one only with ``recursive``)."""
         return await self._run(
             operations.DELETE, "remove", Target(path, "entry", parents=missing_ok is True),
             lambda call: shaping.remove(call, self._ignores, recursive, missing_ok),
-            recursive=recursive, missing_ok=missing_ok,
+            recursive=recursive, missing_ok=missing_ok, lock_token=lock_token,
         )  # fmt: skip
 
-    async def move(self, path: PathText, to: PathText, *, replace: bool = False) -> ChangeResult:
+    async def move(
+        self,
+        path: PathText,
+        to: PathText,
+        *,
+        replace: bool = False,
+        lock_token: int | None = None,
+    ) -> ChangeResult:
         """Give a file, link or directory another name, atomically."""
         return await self._run(
             operations.MOVE, "move", Target(path, "entry"),
             lambda call: shaping.move(call, self._ignores, replace),
-            Target(to, "entry", creates=True), replace=replace,
+            Target(to, "entry", creates=True), replace=replace, lock_token=lock_token,
         )  # fmt: skip
 
-    async def copy(self, path: PathText, to: PathText, *, recursive: bool = False) -> ChangeResult:
+    async def copy(
+        self,
+        path: PathText,
+        to: PathText,
+        *,
+        recursive: bool = False,
+        lock_token: int | None = None,
+    ) -> ChangeResult:
         """Copy a file or link, or with ``recursive`` a directory, to a new name."""
         return await self._run(
             operations.COPY, "copy", Target(path, "entry"),
             lambda call: copying.copy(call, self._ignores, recursive),
-            Target(to, "entry", creates=True), recursive=recursive,
+            Target(to, "entry", creates=True), recursive=recursive, lock_token=lock_token,
         )  # fmt: skip
 
     async def copy_from(
@@ -63,13 +87,17 @@ class ShapingVerbs(ScopeCore):
         *,
         recursive: bool = False,
         parents: bool = False,
+        lock_token: int | None = None,
     ) -> ChangeResult:
         """Copy from another scope into this one; the grants and policies of both apply."""
-        there = self._call(operations.COPY_DESTINATION, "copy_from", new(to, parents))
+        there = self._call(
+            operations.COPY_DESTINATION, "copy_from", new(to, parents), lock_token=lock_token
+        )
         there.given = given = {"recursive": recursive, "parents": parents}
 
         async def source() -> tuple[Call, Ignores]:
             check_all(given)
+            check_lock_token(there, lock_token)
             if not isinstance(other, ScopeCore):
                 raise ParseError(f"other must be a scope, not {type(other).__name__}")
             return _source_call(other, there, path)
@@ -79,14 +107,23 @@ class ShapingVerbs(ScopeCore):
         )
 
     async def copy_in(
-        self, host_path: str, to: PathText, *, recursive: bool = False, parents: bool = False
+        self,
+        host_path: str,
+        to: PathText,
+        *,
+        recursive: bool = False,
+        parents: bool = False,
+        lock_token: int | None = None,
     ) -> ChangeResult:
         """Copy from a host directory that this root's configuration lists."""
-        there = self._call(operations.COPY_IN_DESTINATION, "copy_in", new(to, parents))
+        there = self._call(
+            operations.COPY_IN_DESTINATION, "copy_in", new(to, parents), lock_token=lock_token
+        )
         there.given = given = {"recursive": recursive, "parents": parents}
 
         async def source() -> tuple[Call, Ignores]:
             check_all({"host_path": host_path, **given})
+            check_lock_token(there, lock_token)
             scope = copying.source_for(self._lent.copy_in, host_path)
             # The shipped rules hold for what lies on the host as well.
             reader = await scope._read_by(self.subject)
@@ -96,30 +133,41 @@ class ShapingVerbs(ScopeCore):
             copying.copy_between(source, there, self._ignores, recursive=recursive)
         )
 
-    async def symlink(self, path: PathText, target: str) -> ChangeResult:
+    async def symlink(
+        self, path: PathText, target: str, *, lock_token: int | None = None
+    ) -> ChangeResult:
         """Make a link at ``path`` whose text is ``target``, relative to the link's directory."""
         return await self._run(
             operations.WRITE, "symlink", new(path, False),
-            lambda call: shaping.symlink(call, target), target=target,
+            lambda call: shaping.symlink(call, target), target=target, lock_token=lock_token,
         )  # fmt: skip
 
-    async def set_mode(self, path: PathText, file_mode: int) -> ChangeResult:
+    async def set_mode(
+        self, path: PathText, file_mode: int, *, lock_token: int | None = None
+    ) -> ChangeResult:
         """Set the permission bits of a file or directory."""
 
         def act(call: Call) -> Awaitable[ChangeResult]:
             an_int("file_mode", file_mode)
             return shaping.set_mode(call, file_mode)
 
-        return await self._run(operations.WRITE, "set_mode", Target(path, "entry"), act)
+        return await self._run(
+            operations.WRITE, "set_mode", Target(path, "entry"), act, lock_token=lock_token
+        )
 
     async def set_times(
-        self, path: PathText, mtime_ns: int, *, atime_ns: int | None = None
+        self,
+        path: PathText,
+        mtime_ns: int,
+        *,
+        atime_ns: int | None = None,
+        lock_token: int | None = None,
     ) -> ChangeResult:
         """Set the times of a file or directory."""
         return await self._run(
             operations.WRITE, "set_times", Target(path, "entry"),
             lambda call: shaping.set_times(call, mtime_ns, atime_ns),
-            mtime_ns=mtime_ns, atime_ns=atime_ns,
+            mtime_ns=mtime_ns, atime_ns=atime_ns, lock_token=lock_token,
         )  # fmt: skip
 
 

@@ -19,7 +19,13 @@ from functools import lru_cache
 
 from bailiwick.errors import ParseError
 from bailiwick.search.linear import INSTRUCTION_NS_MAX, Regex, RegexRefused, compile_utf8
-from bailiwick.search.searcher import LINE_BYTES_MAX, OVERLAP_BYTES_MAX, LineMatch, Searcher
+from bailiwick.search.searcher import (
+    BYTE_ORDER_MARK,
+    LINE_BYTES_MAX,
+    OVERLAP_BYTES_MAX,
+    LineMatch,
+    Searcher,
+)
 from bailiwick.search.syntax import is_quotation, marks_switched_off, tokens
 
 PATTERN_CHARACTERS_MAX = 16_384
@@ -101,6 +107,14 @@ class Query:
             context=context, matches_left=matches_left, line_characters_max=line_characters_max
         )
         return searcher.feed(data) + searcher.finish()
+
+    def may_match(self, data: bytes) -> bool:
+        """Whether a line of ``data``, a whole file, matches; now and then yes where none does."""
+        if self._needle is not None:
+            return self._needle in data
+        if b"\r" in data or data.startswith(BYTE_ORDER_MARK):  # which are no part of a line
+            return bool(self.search(data, context=0, matches_left=1, line_characters_max=1))
+        return self._find(data, 0, len(data)) >= 0
 
     def searcher(self, *, context: int, matches_left: int, line_characters_max: int) -> Searcher:
         """A search through one file that is fed chunks: see `steps`."""

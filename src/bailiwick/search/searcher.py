@@ -17,7 +17,7 @@ LINE_BYTES_MAX = 8 * 1024 * 1024
 OVERLAP_BYTES_MAX = 64 * 1024
 """What two pieces of a line have in common, and so the longest match that is seen for sure."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Undecodable bytes are decoded to these code points (`surrogateescape`), then made visible.
 _VISIBLE = {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}
@@ -148,7 +148,7 @@ class Searcher:
         self._carry, self._carry_bytes = [], 0
         if self._at_start:
             self._at_start = False
-            data = data.removeprefix(_BYTE_ORDER_MARK)
+            data = data.removeprefix(BYTE_ORDER_MARK)
         return data
 
     def _completed(self, after_lines: int) -> list[LineMatch]:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import apsw
 
@@ -42,6 +42,14 @@ _COMPANY_S = 0.000_2
 """How long one of many tasks waits for the others, which are put by a thread that needs the same
 interpreter: without it the first of them is committed alone."""
 
+_MOMENT_S = 0.000_5
+"""So long an event loop may stand still for a commit that is expected to be quick. Waiting for it
+in place takes 10 to 20 microseconds more than the commit, being called back by it 30 to 60; a disk
+that has become slow is then waited for like anything else."""
+
+_STREAK_TASKS = 16
+"""So many quick tasks one caller has done one after the other; then others get their turn."""
+
 _NEWEST_SHARE = 0.05
 """What one transaction counts in the average: a disk that is slow is found out by the first few,
 and one that was slow once is forgiven after some that the thread did quickly."""
@@ -52,9 +60,12 @@ class Task:
 
     ``ended`` runs on ``loop``, or on the writer's thread where that is None. ``due`` is when the
     task is to be begun at the latest, by the monotonic clock: it may wait so long for company.
+    ``watched`` is for a caller that stands still for a moment until the task is done.
     """
 
-    __slots__ = ("_claim", "committed", "control", "due", "ended", "job", "loop")
+    __slots__ = (
+        "_claim", "committed", "control", "due", "ended", "job", "loop", "outcome", "watched",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -71,6 +82,8 @@ class Task:
         self.control = control
         self.due = due
         self.committed: list[Callable[[], None]] = []
+        self.watched: _Watched | None = None
+        self.outcome: _Done | None = None  # once it was told
         self._claim = threading.Lock()
 
     def claim(self) -> bool:
@@ -81,15 +94,52 @@ class Task:
         return self._claim.acquire(blocking=False)
 
 
+class _Watched:
+    """Where a caller that stands still finds what became of its task.
+
+    Whoever comes first decides: the thread that is done leaves its answer here, unless the caller
+    has gone on meanwhile and is to be told by its event loop.
+    """
+
+    __slots__ = ("_answered", "_decided", "done")
+
+    def __init__(self) -> None:
+        self.done: _Done | None = None
+        self._decided = threading.Lock()
+        self._answered = threading.Lock()
+        self._answered.acquire()
+
+    def answer(self, done: _Done) -> bool:
+        if not self._decided.acquire(blocking=False):
+            return False
+        self.done = done
+        self._answered.release()
+        return True
+
+    def wait(self, seconds: float) -> _Done | None:
+        """What became of the task; None where that is not known yet."""
+        if not self._answered.acquire(timeout=seconds) and not self._decided.acquire(
+            blocking=False
+        ):
+            self._answered.acquire()  # it is being answered at this instant
+        return self.done
+
+
 class _Done:
     """A task that was tried in the transaction at hand."""
 
     __slots__ = ("error", "result", "task")
 
-    def __init__(self, task: Task, result: object, error: BaseException | None) -> None:
+    def __init__(self, task: Task, result: Any, error: BaseException | None) -> None:
         self.task = task
         self.result = result
         self.error = error
+
+    def unwrap(self) -> Any:
+        """What the task returned; raises what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.result
 
 
 class Frame:
@@ -120,9 +170,21 @@ class _Pace:
         self._arriving = 0  # tasks that have come in this turn of the event loop
         self._crowded = 0  # so many tasks more are left to the thread
         self._average_s = 0.0
+        self._last = 0  # who has come last, and how often in a row
+        self._streak = 0
+
+    def goes_on(self) -> bool:
+        """Whether a task that has just come is again of the caller of the last one, and may be done
+        at once: whoever waits for each of its changes has no company."""
+        if self._crowded or self._average_s >= self._at_once_s or self._streak >= _STREAK_TASKS:
+            return False
+        if id(asyncio.current_task()) != self._last:
+            return False
+        self._streak += 1
+        return True
 
     async def is_alone(self) -> bool:
-        """Whether a task that has just come may be done at once.
+        """Whether any other task may be done at once.
 
         Others that come in the same turn of the event loop are let come first. Nothing has happened
         yet, so this is also where a task that is cancelled ends.
@@ -132,6 +194,7 @@ class _Pace:
             return False
         if self._average_s >= self._at_once_s:
             return False
+        self._last, self._streak = id(asyncio.current_task()), 0
         self._arriving += 1
         try:
             await asyncio.sleep(0)
@@ -161,12 +224,14 @@ class Writer:
         frame: Frame,
         turn: AbstractContextManager[Any] | None = None,
         at_once_s: float = 0.0,
+        never_waits: bool = False,
     ) -> None:
         """``whose`` database it is, for errors and the thread's name. ``turn`` is held during a
         transaction: readers of the same connection take it too.
 
-        A task that comes alone is done on the thread it comes from, while transactions take less
-        than ``at_once_s``: going to another thread and back would take longer than that.
+        While transactions take less than ``at_once_s``, the caller of a task that comes alone
+        stands still for a moment until it is done. Where the database ``never_waits`` for a disk,
+        being kept in memory, such a task is done on the thread it comes from.
         """
         self.transactions = 0
         self.failures = 0
@@ -180,8 +245,10 @@ class Writer:
         self._putting = threading.Lock()
         self._closed = False
         self._running: Task | None = None
-        self._busy = threading.Lock()  # held by whoever uses the connection
+        self.busy = threading.Lock()
+        """Held by whoever uses the connection: who takes it may ask something in between."""
         self._pace = _Pace(at_once_s)
+        self._never_waits = never_waits
         self._thread = threading.Thread(target=self._serve, name=f"bailiwick-{whose}", daemon=True)
         self._thread.start()
 
@@ -208,23 +275,46 @@ class Writer:
         Cancelled before its turn the job never runs; later it is carried to its end, and the
         cancellation is delivered at the next await. Raises `Closed`, and what the job raised.
         """
+        alone = self._pace.goes_on() or await self._pace.is_alone()
+        done = self._run_here(job, control=control) if alone and self._never_waits else None
+        if done is not None:
+            return cast(Result, done.unwrap())
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[Result] = loop.create_future()
         task = Task(job, partial(_settle, waiting), loop, control=control)
-        if await self._pace.is_alone() and self._run_here(task):
-            return waiting.result()
-        task.due = self._pace.due()
-        self.put(task)
+        if alone and not self._never_waits:
+            done = self._run_watched(task)
+            if done is not None:
+                return cast(Result, done.unwrap())
+        if task.watched is None:
+            task.due = self._pace.due()
+            self.put(task)
         try:
-            return await asyncio.shield(waiting)
+            return await waiting
         except asyncio.CancelledError:
             if task.claim():
                 raise  # its turn had not come: it never will
-            await wait_through_cancellation(waiting)
+            if waiting.cancelled():
+                # What it comes to is told on this thread, so nothing can come in between; it may
+                # have been told already, to one who no longer listened.
+                waiting = loop.create_future()
+                task.ended = partial(_settle, waiting)
+                if task.outcome is not None:
+                    _end(task.outcome)
+                await wait_through_cancellation(waiting)
             if waiting.exception() is not None:
                 raise  # nothing was changed
             cancel_at_next_await()
             return waiting.result()
+
+    def _run_watched(self, task: Task) -> _Done | None:
+        """Have a task done, and stand still for a moment until it is. None where it takes longer,
+        or others are before it."""
+        if not self._queue.empty() or self.busy.locked():
+            return None
+        task.watched = _Watched()
+        self.put(task)
+        return task.watched.wait(_MOMENT_S)
 
     def run_blocking(
         self, job: Callable[[apsw.Connection], Result], *, control: bool = False
@@ -248,7 +338,7 @@ class Writer:
                 self._queue.put(None)
         if not self.is_here:
             self._thread.join()
-            with self._busy:
+            with self.busy:
                 pass  # a task that is done elsewhere has come to its end
 
     def abandon(self) -> None:
@@ -264,7 +354,7 @@ class Writer:
             tasks, open_ = self._gather()
             mine = [task for task in tasks if task.claim()]
             if mine:
-                with self._busy:
+                with self.busy:
                     begun = time.perf_counter()
                     done = self._run_together(mine)
                 if len(mine) == 1:
@@ -291,32 +381,31 @@ class Writer:
             due = min(due, task.due)
         return tasks, True
 
-    def _run_here(self, task: Task) -> bool:
-        """Do a task on the caller's thread. Returns False where it has to be queued after all."""
-        if not self._queue.empty() or not self._busy.acquire(blocking=False):
-            return False
+    def _run_here(self, job: Callable[[apsw.Connection], Any], *, control: bool) -> _Done | None:
+        """Do a task on the caller's thread. None where it has to be queued after all."""
+        if not self._queue.empty() or not self.busy.acquire(blocking=False):
+            return None
         if self._closed:
-            self._busy.release()
-            return False
+            self.busy.release()
+            return None
         group: list[_Done] = []
         begun = time.perf_counter()
         self._frame.wait(patiently=False)
         try:
             with self._turn:
-                self._transaction(deque([task]), group)
+                self._transaction(deque([Task(job, _nobody, None, control=control)]), group)
         except BaseException as error:
             self._frame.undone()
             if not group:
-                return False  # another process has its turn
+                return None  # another process has its turn
             self._note_failure(error)
             group[0].error = group[0].error or error
         finally:
             self._frame.wait(patiently=True)
-            self._busy.release()
+            self.busy.release()
             self._pace.took(time.perf_counter() - begun)
         self._finish(group[0])
-        _end(group[0])
-        return True
+        return group[0]
 
     def _run_together(self, tasks: list[Task]) -> list[_Done]:
         """Do all tasks, in one transaction unless SQLite undoes one of its own accord."""
@@ -350,8 +439,8 @@ class Writer:
                 self._try_alone(waiting.popleft(), group, changes)
             while waiting:
                 self._try(waiting.popleft(), group)
-            control = any(each.task.control and each.error is None for each in group)
-            with self._frame.committing(control=control):
+            control = [each for each in group if each.task.control and each.error is None]
+            with self._frame.committing(control=bool(control)):
                 connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -418,6 +507,9 @@ class Writer:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Done]] = {}
         for each in done:
             self._finish(each)
+            watched = each.task.watched
+            if watched is not None and watched.answer(each):
+                continue
             if each.task.loop is None:
                 _end(each)
             else:
@@ -429,12 +521,17 @@ class Writer:
                 _log.debug("an event loop was closed before its writes were acknowledged")
 
 
+def _nobody(_result: object, _error: BaseException | None) -> None:
+    """Nobody has to be told: who asked has stood still until it was done."""
+
+
 def _end_all(done: list[_Done]) -> None:
     for each in done:
         _end(each)
 
 
 def _end(done: _Done) -> None:
+    done.task.outcome = done
     _run_guarded(lambda: done.task.ended(done.result, done.error))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.audit import AuthorityRecord, Intent, LedgerRecord, Record
+from bailiwick.audit import AuthorityRecord, Intent, LedgerRecord, Outcome, Record
+from bailiwick.grant import Grant
 
 Hide = Callable[[str], str]
 """What a path becomes before it is kept: itself, or a keyed hash."""
@@ -41,19 +42,30 @@ def encode_record(record: Record, hide: Hide) -> bytes:
         None if destination is None else hide(destination), record.outcome, record.error_kind,
         record.policy_source, record.hooks, grant.reason, record.bytes, record.sha256_before,
         record.sha256_after, record.duration_ns, record.front, record.approval_id,
+        *_branch_of(grant),
     ])  # fmt: skip
+
+
+def _branch_of(grant: Grant) -> tuple[dict[str, str], ...]:
+    """The details of an operation: where it was done, if not in the first branch."""
+    return ({"branch": grant.root.branch},) if grant.root.branch else ()
 
 
 def encode_interrupted(intent: Intent, hide: Hide) -> bytes:
     """The record that an intent becomes if nothing more is heard of it."""
+    return encode_intent(intent, hide, "failed", INTERRUPTED)
+
+
+def encode_intent(intent: Intent, hide: Hide, outcome: Outcome, error_kind: str | None) -> bytes:
+    """A record of what was known before a change, with the outcome it had."""
     grant = intent.grant
     destination = intent.destination
     return _encoded([
         intent.time_ns, intent.request_id, str(grant.subject), grant.id, str(grant.root),
         intent.operation, intent.verb, hide(intent.path),
-        None if destination is None else hide(destination), "failed", INTERRUPTED,
+        None if destination is None else hide(destination), outcome, error_kind,
         intent.policy_source, intent.hooks, grant.reason, None, None, None, 0, intent.front,
-        intent.approval_id,
+        intent.approval_id, *_branch_of(grant),
     ])  # fmt: skip
 
 

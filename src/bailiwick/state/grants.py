@@ -143,6 +143,11 @@ class GrantBook:
         now = self._time_ns()
         return [grant for grant, expires_ns in self._living.get() if now < expires_ns]
 
+    @property
+    def state(self) -> object:
+        """Another object once what stands has changed: to be compared by identity."""
+        return self._living.get()
+
     def find(self, grant_id: str) -> GrantEntry | None:
         """A grant of either kind, ended or not, as long as it is in the book."""
         rows = self._database.read(f"SELECT {COLUMNS} FROM grants WHERE id = ?", (grant_id,))

@@ -36,11 +36,13 @@ from bailiwick.state.intents import (
     touches,
 )
 from bailiwick.state.key import KEY_BYTES, Keys, load_key, make_key
+from bailiwick.state.notes import OpenNotes, Taken, note_of, take_over
 from bailiwick.state.queueing import ChangesKept, KeepChanges, Keeper, RecordQueue
 from bailiwick.state.reading import LedgerFilter, LedgerPage, Reading
 from bailiwick.state.retention import Moved, Retention
 from bailiwick.state.sinks import Sink, SinkHealth, Sinks
 from bailiwick.state.verifying import Verification, verify
+from bailiwick.store import Note
 
 _log = logging.getLogger("bailiwick.state")
 
@@ -107,10 +109,11 @@ class DurableLedger:
         self._keeper = keeper
         self._numbers = itertools.count(secrets.randbits(48))
         self._open: dict[int, tuple[str, Places]] = {}
+        self._notes = OpenNotes()
         self._sinks = Sinks(sinks)
         self._queue = RecordQueue(
             database, keys, limits=limits, clock=clock, hide=hide, sinks=self._sinks,
-            settled=self._forget,
+            settled=self._forget, open_notes=self._notes,
         )  # fmt: skip
         self._reading = Reading(database, hide)
         self.retention = Retention(database, keys)
@@ -182,6 +185,46 @@ class DurableLedger:
 
     def _forget(self, number: int) -> None:
         self._open.pop(number, None)
+        self._notes.end(number)
+
+    # --- notes: records that a store commits with the change ---------------------------------
+
+    def for_log(self, log: str) -> Ledger:
+        """The same ledger for a root whose store commits a note with each change, and whose own
+        log is its feed. A state in memory has nothing that could be taken over later, so its
+        changes are announced as elsewhere."""
+        if self._database.directory is None:
+            return _RootLedger(self, None)
+        return _NotingLedger(self, log)
+
+    def enclose(self, log: str, intent: Intent) -> tuple[int, bytes]:
+        """A note for a change of a volume, and its number for `settle`.
+
+        Raises `IoError` where records cannot be written: a change must not go unrecorded for as
+        long as that lasts.
+        """
+        if self._queue.failing or self._database.broken:
+            raise IoError(f"the change cannot be put on record: {self._database.last_error}")
+        number = next(self._numbers)
+        self._notes.begin(number)
+        try:
+            owner = self._database.owner.name
+            return number, note_of(self._keys, log, owner, number, intent, self._hide)
+        except BaseException:
+            self._notes.end(number)
+            raise
+
+    async def take_over(self, log: str, notes: Sequence[Note], after: int) -> Taken:
+        """Put notes on record whose process died before it could. Durable when this returns."""
+        keys, database = self._keys, self._database
+
+        def job(connection: Connection) -> Taken:
+            taken = take_over(connection, keys, log, notes, after, database.owner.is_alive)
+            if taken.rows:
+                database.on_commit(lambda: self._sinks.hand_on(taken.first, taken.rows))
+            return taken
+
+        return await database.write(job)
 
     # --- acts on the authority ---------------------------------------------------------------
 
@@ -304,9 +347,9 @@ class DurableLedger:
         troubled = database.broken or queue.failing or queue.dropped or queue.feed_failures
         return LedgerHealth(
             ok=not troubled and not any(sink.failures or sink.missed for sink in sinks),
-            queued=len(queue), open_intents=len(self._open), dropped=queue.dropped,
-            failures=database.failures, feed_failures=queue.feed_failures,
-            last_error=database.last_error, sinks=sinks,
+            queued=len(queue), open_intents=len(self._open) + len(self._notes),
+            dropped=queue.dropped, failures=database.failures,
+            feed_failures=queue.feed_failures, last_error=database.last_error, sinks=sinks,
         )  # fmt: skip
 
     async def flush(self) -> None:
@@ -336,11 +379,28 @@ class _RootLedger:
 
     takes_intents = True
 
-    def __init__(self, ledger: DurableLedger, keeper: Keeper) -> None:
+    def __init__(self, ledger: DurableLedger, keeper: Keeper | None) -> None:
         self._queue = ledger._queue
         self._keeper = keeper
         self.intend = ledger.intend
         self.note = ledger.note
+        self.flush = ledger.flush
 
     def settle(self, record: Record, intent: int | None, changes: Sequence[Change]) -> None:
         self._queue.settle(record, intent, changes, self._keeper)
+
+
+class _NotingLedger(_RootLedger):
+    """The same for a root whose store commits the note of a change with it."""
+
+    def __init__(self, ledger: DurableLedger, log: str) -> None:
+        super().__init__(ledger, None)
+        self._ledger = ledger
+        self._log = log
+
+    def enclose(self, intent: Intent) -> tuple[int, bytes]:
+        return self._ledger.enclose(self._log, intent)
+
+    def settle(self, record: Record, intent: int | None, changes: Sequence[Change]) -> None:
+        noted = intent in self._ledger._notes
+        self._queue.settle(record, intent, changes, self._keeper, noted=noted)

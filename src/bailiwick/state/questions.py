@@ -72,6 +72,7 @@ def _bound(question: Question) -> dict[str, object]:
     return {
         "subject": subject_key(question.subject),
         "root": question.root,
+        "branch": question.branch,
         "operation": question.operation,
         "verb": question.verb,
         "target": question.target,
@@ -110,7 +111,7 @@ def rule_of(approval: Approval, answer: Answer, by: str, now_ns: int) -> Remembe
         access=question.access, paths=question.paths, destination=question.destination,
         effect="deny" if answer == "never" else "allow",
         reason=f"answered {answer!r}: {question.prompt}", approval_id=approval.id, by=by,
-        created_ns=now_ns,
+        created_ns=now_ns, branch=question.branch,
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from bailiwick.state.database import Connection, Database
 from bailiwick.state.encoding import Hide, encode_authority, encode_record
 from bailiwick.state.intents import drop_intents
 from bailiwick.state.key import Keys
+from bailiwick.state.notes import OpenNotes, keep_settled
 from bailiwick.state.sinks import Sinks
 
 _log = logging.getLogger("bailiwick.state")
@@ -71,6 +72,8 @@ class Settled(NamedTuple):
     changes: Sequence[Change]
     keeper: Keeper | None
     loop: asyncio.AbstractEventLoop | None
+    noted: bool = False
+    """Whether it was announced by a note with the change itself."""
 
 
 class RecordQueue:
@@ -89,6 +92,7 @@ class RecordQueue:
         hide: Hide,
         sinks: Sinks,
         settled: Callable[[int], None],
+        open_notes: OpenNotes,
     ) -> None:
         self.failing = False
         self.dropped = 0
@@ -101,6 +105,7 @@ class RecordQueue:
         self._hide = hide
         self._sinks = sinks
         self._settled = settled
+        self._open_notes = open_notes
         self._pending: deque[Record | Settled] = deque()
         self._taken = 0
         """Records that the writer's thread is at: neither queued any more nor durable yet."""
@@ -131,6 +136,8 @@ class RecordQueue:
         intent: int | None,
         changes: Sequence[Change],
         keeper: Keeper | None,
+        *,
+        noted: bool = False,
     ) -> None:
         """Queue the record of a change, which takes the place of its intent. Raises `Closed`."""
         loop: asyncio.AbstractEventLoop | None = None
@@ -139,7 +146,7 @@ class RecordQueue:
         self.ring.append(record)
         # Whatever the length: as many as have announced themselves, and none can while writing
         # fails.
-        self._pending.append(Settled(record, intent, changes, keeper, loop))
+        self._pending.append(Settled(record, intent, changes, keeper, loop, noted))
         if not self._settle_armed:
             self._settle_armed = True
             self._arm(_SETTLE_SECONDS_MAX)
@@ -273,9 +280,13 @@ class _Flush:
             return
         self._first = append(connection, queue._keys, self._rows)
         settled = list(self._settled())
-        numbers = [each.intent for each in settled if each.intent is not None]
+        owner = queue._database.owner.name
+        numbers = [each.intent for each in settled if each.intent is not None and not each.noted]
         if numbers:
-            drop_intents(connection, queue._database.owner.name, numbers)
+            drop_intents(connection, owner, numbers)
+        noted = [each.intent for each in settled if each.intent is not None and each.noted]
+        if noted:
+            keep_settled(connection, owner, noted, queue._open_notes.settled_below(noted))
         for each in settled:
             queue._keep_changes(connection, each)
 

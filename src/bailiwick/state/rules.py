@@ -105,7 +105,7 @@ class RuleBook:
 def _about(rule: RememberedRule) -> bytes:
     about = (
         rule.subject, rule.root, rule.grant_id, rule.operation, rule.access, rule.paths,
-        rule.destination,
+        rule.destination, *((rule.branch,) if rule.branch else ()),
     )  # fmt: skip
     return hashlib.sha256(encode(about)).digest()
 

@@ -77,17 +77,23 @@ class StateStanding:
         self._warned: set[str] = set()
 
     def check(self, grant: Grant, operation: Operation) -> None:
-        held = self.holds(grant, operation)
+        # Most calls: a read under a grant that was looked up before, and nothing has changed since.
+        view = self._view
+        held = view.held.get(grant.id)
+        if (
+            held is None
+            or operation.changes
+            or grant.expires_at is not None
+            or self._time_ns() >= held.until_ns
+            or self._seen_now() != view.seen
+        ):
+            held = self.holds(grant, operation)
         if held.rates or grant.root.quota is not None:
             self._refuse_too_often(held, grant.root)
 
     def holds(self, grant: Grant, operation: Operation) -> _Held:
         view = self._view
-        try:
-            changed = self._current() != view.seen
-        except ValueError:  # the memory is not mapped any more
-            changed = True
-        if changed:
+        if self._seen_now() != view.seen:
             view = self._look_again()
         now_ns = self._time_ns()
         held = view.held.get(grant.id)
@@ -98,6 +104,12 @@ class StateStanding:
         if operation.changes:
             self._refuse_untrusted(view, grant.root)
         return held
+
+    def _seen_now(self) -> bytes:
+        try:
+            return self._current()
+        except ValueError:  # the memory is not mapped any more
+            return b""
 
     def _look_again(self) -> _View:
         seen = epoch_now(self._epoch)

@@ -12,13 +12,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Literal, NamedTuple
 
 from bailiwick.errors import QuotaExceeded
 from bailiwick.grant import Grant, Quota, Root
 from bailiwick.metering import Amount, Turns
 from bailiwick.paths import ROOT
+from bailiwick.state.apart import (
+    NONE,
+    TABLE,
+    Beside,
+    Usage,
+    forget_all,
+    forks_beside,
+    give_back_gone,
+    grown_beside,
+)
 from bailiwick.state.database import Connection, Database, Part
 from bailiwick.state.grants import GrantBook, select
 
@@ -36,6 +46,7 @@ PART = Part(
             PRIMARY KEY (kind, name)
         ) STRICT, WITHOUT ROWID;
         """,
+        TABLE,
     ),
 )
 
@@ -48,18 +59,12 @@ Measure = Callable[[Root], Awaitable[tuple[int, int]]]
 """How many bytes and files a root's tree holds."""
 
 
-class Usage(NamedTuple):
-    bytes: int
-    files: int
-
-    def and_also(self, other: Usage) -> Usage:
-        return Usage(self.bytes + other.bytes, self.files + other.files)
-
-    def but_for(self, other: Usage) -> Usage:
-        return Usage(self.bytes - other.bytes, self.files - other.files)
+Forks = Callable[[Root], Awaitable[Collection[str] | None]]
+"""The branches that a root has; None where that cannot be known."""
 
 
-_NONE = Usage(0, 0)
+async def _unknown(root: Root) -> None:
+    return None
 
 
 class _Bound(NamedTuple):
@@ -76,10 +81,13 @@ class UsageMeter:
     """Counts for one authority. A grant's quota bounds what is added under it and under all that
     was handed out or delegated from it, together."""
 
-    def __init__(self, database: Database, grants: GrantBook, measure: Measure) -> None:
+    def __init__(
+        self, database: Database, grants: GrantBook, measure: Measure, forks: Forks = _unknown
+    ) -> None:
         self._database = database
         self._grants = grants
         self._measure = measure
+        self._forks = forks
         self._locks: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, dict[str, asyncio.Lock]
         ] = weakref.WeakKeyDictionary()
@@ -95,15 +103,24 @@ class UsageMeter:
             return True
         return any(bound.quota.measures_content for bound in self._grants.lineage(grant.id))
 
-    async def charge(self, grant: Grant, size: int, files: int) -> None:
+    async def charge(
+        self,
+        grant: Grant,
+        size: int,
+        files: int,
+        *,
+        apart: str | None = None,
+        over: str | None = None,
+    ) -> None:
         """See `bailiwick.metering.Meter`. The details of a `QuotaExceeded` say which ``bound``
         (grant or root, and its ``name``) on what (``of``), its ``limit``, and how much was
         ``used`` and ``asked``."""
         bounds = self._bounds(grant)
         if not bounds or (size == 0 and files == 0):
             return
+        lines = _Lines.of(grant, apart, over)
         try:
-            await self._count(bounds, Usage(size, files), Usage(size, files))
+            await self._count(bounds, lines, Usage(size, files), Usage(size, files))
         except _NotMeasured:
             try:
                 await self._measure_first(grant.root)
@@ -113,22 +130,36 @@ class UsageMeter:
                 # What is taken away is never refused; whoever measures later sees it gone.
                 _log.warning("a root could not be measured", extra={"root": str(grant.root)})
                 bounds = [bound for bound in bounds if bound.kind == "grant"]
-            await self._count(bounds, Usage(size, files), Usage(size, files))
+            await self._count(bounds, lines, Usage(size, files), Usage(size, files))
 
-    async def settle(self, grant: Grant, charged: Amount, added: Amount) -> None:
+    async def settle(
+        self,
+        grant: Grant,
+        charged: Amount,
+        added: Amount,
+        *,
+        apart: str | None = None,
+        over: str | None = None,
+    ) -> None:
         """See `bailiwick.metering.Meter`."""
         bounds = self._bounds(grant)
         more = Usage(*added).but_for(Usage(*charged))
         if not bounds:
             return
-        if more == _NONE:
-            self._set_pending(bounds, _NONE.but_for(Usage(*charged)))
+        lines, pending = _Lines.of(grant, apart, over), NONE.but_for(Usage(*charged))
+        if more == NONE and lines.over is None:
+            if lines.apart is None:
+                self._set_pending(bounds, pending)
             return
         try:
-            await self._count(bounds, more, _NONE.but_for(Usage(*charged)), refuse=False)
+            await self._count(bounds, lines, more, pending, settles=True)
         except _NotMeasured:  # whoever measures later sees what is there
             bounds = [bound for bound in bounds if bound.kind == "grant"]
-            await self._count(bounds, more, _NONE, refuse=False)
+            await self._count(bounds, lines, more, NONE, settles=True)
+
+    async def let_go(self, root: Root, branch: str) -> None:
+        """See `bailiwick.metering.Meter`."""
+        await self._database.write(Beside(str(root), branch).give_back)
 
     async def prepare(self, grant: Grant) -> None:
         """Measure the root, if it has a quota and this process has not measured it yet. Where that
@@ -148,7 +179,7 @@ class UsageMeter:
 
     def used_by_grant(self, grant_id: str) -> Usage:
         """What was added under a grant that has a quota."""
-        return self._used("grant", grant_id) or Usage(0, 0)
+        return self._used("grant", grant_id) or NONE
 
     def used_by_root(self, root: str) -> Usage | None:
         """What a root with a quota holds; None where it was never measured."""
@@ -160,21 +191,24 @@ class UsageMeter:
         What was charged here and is not published yet is counted on top. Of other processes the
         same is not known: what they charge during the walk is counted on top, so that it may count
         twice; what they had charged before it, and publish after it, is not counted until the
-        next time.
+        next time. Forks that were counted and are gone count no more.
         """
         name = str(root)
         turn = await self.turns.take(name, ROOT)
         try:
-            before, pending = await self._database.write(
-                lambda connection: self._look(connection, name)
+            before, pending, counted_forks = await self._database.write(
+                lambda connection: (*self._look(connection, name), forks_beside(connection, name))
             )
             measured = Usage(*await self._measure(root))
+            forks = None if not counted_forks else await self._forks(root)
+            gone = set() if forks is None else counted_forks.difference(forks)
 
             def job(connection: Connection) -> Usage:
                 now, pending_now = self._look(connection, name)
                 foreign = now.but_for(before).but_for(pending_now.but_for(pending))
-                counted = measured.and_also(pending_now)
-                counted = counted.and_also(Usage(max(0, foreign.bytes), max(0, foreign.files)))
+                give_back_gone(connection, name, gone)
+                counted = measured.and_also(pending_now).and_also(foreign.grown)
+                counted = counted.and_also(grown_beside(connection, name))
                 connection.execute(
                     "INSERT OR REPLACE INTO usage VALUES ('root', ?, ?, ?)",
                     (name, _within(counted.bytes), _within(counted.files)),
@@ -201,6 +235,7 @@ class UsageMeter:
 
         def job(connection: Connection) -> None:
             connection.execute("DELETE FROM usage WHERE kind = 'root' AND name = ?", (root,))
+            forget_all(connection, root)
 
         await self._database.write(job)
 
@@ -238,12 +273,13 @@ class UsageMeter:
         there is a row to charge."""
         async with self._turn_to_measure(str(root)):
             if self._used("root", str(root)) is None:
-                size, files = await self._measure(root)
+                measured = Usage(*await self._measure(root))
 
                 def job(connection: Connection) -> None:
+                    counted = measured.and_also(grown_beside(connection, str(root)))
                     connection.execute(
                         "INSERT OR IGNORE INTO usage VALUES ('root', ?, ?, ?)",
-                        (str(root), size, files),
+                        (str(root), *counted),
                     )
 
                 await self._database.write(job)
@@ -253,19 +289,29 @@ class UsageMeter:
         return locks.setdefault(root, asyncio.Lock())
 
     def _look(self, connection: Connection, root: str) -> tuple[Usage, Usage]:
-        """What a root is known to hold and what is pending in it; on the writer's thread."""
+        """What a root's own branch is known to hold and what is pending in it; on the writer's
+        thread."""
         rows = select(connection, _USED, "root", root)
-        return Usage(*rows[0]) if rows else _NONE, self._pending.get(root, _NONE)
+        used = Usage(*rows[0]).but_for(grown_beside(connection, root)) if rows else NONE
+        return used, self._pending.get(root, NONE)
 
     async def _count(
-        self, bounds: list[_Bound], more: Usage, pending: Usage, *, refuse: bool = True
+        self,
+        bounds: list[_Bound],
+        lines: _Lines,
+        more: Usage,
+        pending: Usage,
+        *,
+        settles: bool = False,
     ) -> None:
-        """Change the rows, and with them what is pending."""
+        """Change the rows, and with them what is pending. What is counted apart need not be: it is
+        in rows of its own."""
         done = False
+        pending = pending if lines.apart is None else NONE
 
         def job(connection: Connection) -> None:
             nonlocal done
-            _charge(connection, bounds, more.bytes, more.files, refuse)
+            _charge(connection, bounds, lines, more, settles)
             self._set_pending(bounds, pending)
             done = True
 
@@ -273,35 +319,61 @@ class UsageMeter:
             await self._database.write(job)
         except Exception:
             if done:  # the job was done, and not committed
-                self._set_pending(bounds, _NONE.but_for(pending))
+                self._set_pending(bounds, NONE.but_for(pending))
             raise
 
     def _set_pending(self, bounds: list[_Bound], more: Usage) -> None:
         for bound in bounds:
             if bound.kind == "root":
-                left = self._pending.get(bound.name, _NONE).and_also(more)
-                if left == _NONE:
+                left = self._pending.get(bound.name, NONE).and_also(more)
+                if left == NONE:
                     self._pending.pop(bound.name, None)
                 else:
                     self._pending[bound.name] = left
 
 
+class _Lines(NamedTuple):
+    """In which branch something is counted, if not in the root's own, and which one it is taken
+    over from."""
+
+    apart: Beside | None
+    over: Beside | None
+
+    @classmethod
+    def of(cls, grant: Grant, apart: str | None, over: str | None) -> _Lines:
+        root, branch = str(grant.root), apart or grant.root.line
+        return cls(
+            Beside(root, branch) if branch else None, None if over is None else Beside(root, over)
+        )
+
+
 def _charge(
-    connection: Connection, bounds: list[_Bound], size: int, files: int, refuse: bool
+    connection: Connection, bounds: list[_Bound], lines: _Lines, more: Usage, settles: bool
 ) -> None:
+    """Change the rows of all bounds, and of the branch; refuse what would pass one, or, where it is
+    done and settled, let go of what it was taken over from."""
     rows: list[tuple[str, str, int, int]] = []
+    apart, over = lines
     for bound in bounds:
         used = select(connection, _USED, bound.kind, bound.name)
         if not used and bound.kind == "root":
             raise _NotMeasured
-        bytes_used, files_used = used[0] if used else (0, 0)
-        if refuse:
-            _refuse_past(bound, "bytes", bound.quota.bytes, bytes_used, size)
-            _refuse_past(bound, "files", bound.quota.files, files_used, files)
-        rows.append(
-            (bound.kind, bound.name, _within(bytes_used + size), _within(files_used + files))
-        )
+        holds, grows = Usage(*used[0]) if used else NONE, more
+        if apart is not None:
+            before = apart.size(connection, bound.kind, bound.name)
+            after = before.and_also(more)
+            grows = after.grown.but_for(before.grown)
+            apart.resize(connection, bound.kind, bound.name, after)
+        if not settles:
+            spared = NONE if over is None else over.size(connection, bound.kind, bound.name).grown
+            others = holds.but_for(spared)
+            _refuse_past(bound, "bytes", bound.quota.bytes, others.bytes, grows.bytes)
+            _refuse_past(bound, "files", bound.quota.files, others.files, grows.files)
+        holds = holds.and_also(grows)
+        rows.append((bound.kind, bound.name, _within(holds.bytes), _within(holds.files)))
     connection.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?, ?, ?)", rows)
+    if settles and over is not None:
+        over.give_back(connection)
 
 
 def _within(amount: int) -> int:

@@ -18,6 +18,7 @@ from bailiwick.store import WritePlan
 from bailiwick.verbs import writing
 from bailiwick.verbs.modes import check_mode_in
 from bailiwick.verbs.writing import FormAsked, How
+from bailiwick.versions import leases
 
 Result = TypeVar("Result")
 
@@ -40,6 +41,11 @@ def an_int(name: str, value: object) -> None:
         raise _wrong(name, "a whole number", value)
     if not -_INT_MAX <= value <= _INT_MAX:
         raise ParseError(f"{name} must be a whole number of 64 bits", details={"limit": _INT_MAX})
+
+
+def seconds(name: str, value: object) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise _wrong(name, "a number of seconds", value)
 
 
 def a_text(name: str, value: object) -> None:
@@ -99,12 +105,14 @@ def _table(kinds: dict[Check, str]) -> dict[str, Check]:
 _CHECKS = _table(
     {
         an_int: "offset size context mtime_ns",
+        seconds: "ttl",
         or_none(an_int): "length line limit tail depth size_min size_max modified_after_ns"
         " max_results max_file_bytes file_mode atime_ns",
-        a_text: "target pattern host_path",
-        or_none(a_text): "format cursor encoding expected_sha256 expected_version old new",
+        a_text: "target pattern host_path name",
+        or_none(a_text): "format cursor encoding expected_sha256 expected_version old new"
+        " request_id subject version through",
         a_flag: "parents replace_all dry_run include_ignored literal ignore_case word"
-        " report_skipped recursive missing_ok replace overwrite rebase expand",
+        " report_skipped recursive missing_ok replace overwrite rebase expand preview",
         or_none(a_flag): "empty bom",
         or_none(texts): "include exclude",
         or_none(edits): "edits",
@@ -129,6 +137,23 @@ def checking(given: Mapping[str, object], act: Act[Result]) -> Act[Result]:
         return act(call)
 
     return checked
+
+
+def locking(lock_token: object, act: Act[Result]) -> Act[Result]:
+    """``act`` for a caller that says it holds a lease: where there are none, that is refused and
+    not ignored."""
+
+    def checked(call: Call) -> Awaitable[Result]:
+        check_lock_token(call, lock_token)
+        return act(call)
+
+    return checked
+
+
+def check_lock_token(call: Call, lock_token: object) -> None:
+    if lock_token is not None:
+        an_int("lock_token", lock_token)
+        leases(call.store)
 
 
 def plan(grant: Grant, how: How = _USUAL, form: FormAsked = _AS_IT_WAS) -> WritePlan:

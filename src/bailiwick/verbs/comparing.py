@@ -7,8 +7,7 @@ import asyncio
 from bailiwick.call import Call
 from bailiwick.errors import BinaryFile, FileTooLarge, ParseError
 from bailiwick.model import DiffResult
-from bailiwick.paths import PathText
-from bailiwick.store import Handle
+from bailiwick.store import Handle, Store
 from bailiwick.text.codec import Decoded, decode
 from bailiwick.text.diff import Diff, unified_diff
 from bailiwick.verbs.hashing import sha256_of
@@ -17,15 +16,18 @@ _INLINE_CHARACTERS_MAX = 64 * 1024
 """Comparing this much takes about a millisecond; more is done off the loop."""
 
 
-async def diff(call: Call, other: PathText | None, text: str | None) -> DiffResult:
+async def diff(call: Call, text: str | None) -> DiffResult:
     """Compare as text; where a side is not text, by size and hash."""
-    if (other is None) == (text is None):
-        raise ParseError("a diff needs another path or a text, one of them")
+    if (call.destination is None) == (text is None):
+        raise ParseError("a diff needs another path, a text or a version to compare with")
+    if text is not None and call.past_there is not None:
+        raise ParseError("a given text has no earlier version")
     if text is not None and not isinstance(text, str):
         raise ParseError(f"text must be str, not {type(text).__name__}")
-    a = await _content(call, call.handle)
+    a = await _content(call, call.store, call.handle)
     if text is None:
-        b, b_name = await _content(call, call.destination_handle), call.destination_handle.path
+        there = call.destination_handle
+        b, b_name = await _content(call, call.store_there or call.store, there), there.path
     else:
         b, b_name = text.encode("utf-8", "surrogatepass"), call.handle.path
     names = f"a/{call.shown(call.handle.path)}", f"b/{call.shown(b_name)}"
@@ -52,9 +54,9 @@ def _stored(form: Decoded) -> str:
     return f"{form.encoding} with BOM" if form.bom else form.encoding
 
 
-async def _content(call: Call, handle: Handle) -> bytes:
+async def _content(call: Call, store: Store, handle: Handle) -> bytes:
     limit = call.limits.diff_bytes_max
-    content = await call.store.read(handle, 0, limit + 1)
+    content = await store.read(handle, 0, limit + 1)
     if len(content.data) > limit:
         raise FileTooLarge(
             f"files over {limit} bytes are not compared", path=handle.path,

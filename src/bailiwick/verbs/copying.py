@@ -18,12 +18,12 @@ from bailiwick.errors import (
     ParseError,
     PathOutsideWorkspace,
 )
+from bailiwick.finishing import to_the_end
 from bailiwick.grant import Root
 from bailiwick.metering import NOTHING, Amount
 from bailiwick.model import ChangeResult, EntryType, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, parse
-from bailiwick.pipeline import to_the_end
 from bailiwick.store import Handle, Narrows, Store, WritePlan
 from bailiwick.verbs.accounting import reserve_copy
 from bailiwick.verbs.clearing import clear_between, clear_transfer

@@ -57,6 +57,10 @@ class Ignores:
         self._marks: dict[ScopedPath, Mark] = {}
         self._times_forgotten = 0
 
+    def anew(self) -> Ignores:
+        """The same for another tree: nothing of this one is remembered."""
+        return Ignores(names=self.names, monotonic_ns=self._monotonic_ns)
+
     def forget(self, path: ScopedPath) -> None:
         """Our own changes show at once: drop what may depend on ``path``."""
         if path.endswith(self.names) and path.name in self.names:

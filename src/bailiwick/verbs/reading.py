@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, NamedTuple, NoReturn
 
-from bailiwick.call import Call
+from bailiwick.call import Call, Past
 from bailiwick.errors import BailiwickError, FileTooLarge, HashMismatch, IsADirectory, ParseError
+from bailiwick.finishing import cause_of, to_the_end
 from bailiwick.model import BytesRead, JsonRead, TextRead
-from bailiwick.pipeline import cause_of
 from bailiwick.store import Content, Handle
 from bailiwick.text.codec import decode, line_ending_of
 from bailiwick.text.cursor import decode_cursor, encode_cursor
@@ -49,7 +49,10 @@ async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
         _check_range(offset, length)
     if length is not None and length > limit:
         raise ParseError(f"length must be at most {limit}", details={"limit": limit})
-    content = await call.store.read(handle, offset, limit + 1 if length is None else length)
+    wanted = limit + 1 if length is None else length
+    content = _read_now(call, handle, offset, wanted)
+    if content is None:
+        content = await call.store.read(handle, offset, wanted)
     data, size, version = content
     call.bytes = count = len(data)
     if count > limit:
@@ -61,6 +64,12 @@ async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
     return BytesRead(
         handle.path, data, offset, size, offset + count < size, version, call.request_id
     )
+
+
+def _read_now(call: Call, handle: Handle, offset: int, length: int) -> Content | None:
+    """The content where the store has it at once: see `bailiwick.store.Prompt`."""
+    read_now = call.pipeline.read_now
+    return None if read_now is None or call.past is not None else read_now(handle, offset, length)
 
 
 async def read_text(call: Call, ignores: Ignores, asked: TextAsked) -> TextRead:
@@ -104,7 +113,10 @@ async def read_text(call: Call, ignores: Ignores, asked: TextAsked) -> TextRead:
 async def _whole_text(call: Call, ignores: Ignores, encoding: str | None) -> TextRead:
     handle = call.handle
     limit = call.limits.text_read_bytes_max
-    data, size, version = await call.store.read(handle, 0, limit + 1)
+    content = _read_now(call, handle, 0, limit + 1)
+    if content is None:
+        content = await call.store.read(handle, 0, limit + 1)
+    data, size, version = content
     if len(data) > limit:
         raise FileTooLarge(
             f"the file is larger than one text read returns ({limit} bytes)", path=handle.path,
@@ -196,9 +208,9 @@ async def read_json(call: Call) -> JsonRead:
             f"one call reads at most {limit} bytes", path=handle.path, details={"limit": limit}
         )
     if len(content.data) <= INLINE_BYTES_MAX:
-        value = _parse_json(content.data)
+        value = parse_json(content.data)
     else:
-        value = await asyncio.to_thread(_parse_json, content.data)
+        value = await asyncio.to_thread(parse_json, content.data)
     call.bytes = len(content.data)
     return JsonRead(
         path=handle.path,
@@ -209,7 +221,8 @@ async def read_json(call: Call) -> JsonRead:
     )
 
 
-def _parse_json(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
+    """The value of a document. Raises `ParseError` with line and column, and `BinaryFile`."""
     text = decode(data).text
     try:
         return json.loads(text, parse_constant=lambda name: _refuse_constant(text, name))
@@ -273,6 +286,18 @@ async def stream(call: Call, offset: int, length: int | None) -> AsyncGenerator[
         with pipeline.working():
             raise await pipeline.failed(call, error) from cause_of(error)
     await _end_stream(call)
+
+
+async def closing_past(
+    past: Past, chunks: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    """A stream from an earlier version, which is let go of in the end."""
+    try:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+    finally:
+        await to_the_end(past.aclose())
 
 
 async def _end_stream(call: Call) -> None:

@@ -6,6 +6,7 @@ from msgspec import structs
 
 from bailiwick.call import Call, Missing
 from bailiwick.errors import (
+    BailiwickError,
     FileAlreadyExists,
     NotADirectory,
     ParseError,
@@ -19,6 +20,7 @@ from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
 from bailiwick.resolving import shows_the_way
 from bailiwick.store import Handle
+from bailiwick.text.mime import PROBE_BYTES, by_content, by_name
 from bailiwick.verbs.accounting import count_move, count_removal
 from bailiwick.verbs.clearing import clear_transfer, clear_words
 from bailiwick.verbs.ignoring import Ignores
@@ -38,7 +40,21 @@ async def stat(call: Call) -> Stat:
     stat = await call.store.stat(call.handle)
     if stat.target is not None and not await shows_the_way(call, call.handle.path):
         return structs.replace(stat, target=None)
+    if stat.type == "file" and stat.mime is None:
+        return structs.replace(stat, mime=by_name(stat.name) or await _sniffed(call))
     return stat
+
+
+async def _sniffed(call: Call) -> str | None:
+    """What the first bytes of a file say that it is. None for who may not read them, since that is
+    something of what it holds, and where they cannot be read."""
+    if not call.pipeline.reveals(call, call.handle.path):
+        return None
+    try:
+        content = await call.store.read(call.handle, 0, PROBE_BYTES)
+    except BailiwickError:
+        return None
+    return by_content(content.data)
 
 
 async def exists(call: Call) -> bool:

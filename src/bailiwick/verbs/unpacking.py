@@ -33,11 +33,11 @@ from bailiwick.errors import (
     SymlinkEscape,
     Unsupported,
 )
+from bailiwick.finishing import to_the_end
 from bailiwick.metering import NOTHING, Amount
 from bailiwick.model import EntryType, ExtractResult, Limits
 from bailiwick.operations import Access
 from bailiwick.paths import DEPTH_MAX, PATH_BYTES_MAX, ScopedPath, folded
-from bailiwick.pipeline import to_the_end
 from bailiwick.policy import Allow
 from bailiwick.resolving import refuse_hidden_twin, twin_exists
 from bailiwick.store import Handle, Staged, Stages

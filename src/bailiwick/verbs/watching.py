@@ -17,9 +17,9 @@ import msgspec
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.events import Cursor, Feed, Listener, parse_cursor
+from bailiwick.finishing import cause_of
 from bailiwick.model import Change, EntryType
 from bailiwick.paths import ScopedPath
-from bailiwick.pipeline import cause_of
 from bailiwick.policy import Hide
 
 Holds = Callable[[], None]
@@ -145,12 +145,15 @@ class View:
         if not change.subtree:
             told = self.seen(change)
             return [] if told is None else [told]
-        top = msgspec.structs.replace(change, subtree=False, beneath=(), beneath_truncated=False)
+        top = msgspec.structs.replace(
+            change, subtree=False, beneath=(), beneath_truncated=False, beneath_links=()
+        )
         parts = [self.seen(top)]
         inner = {name.rpartition("/")[0] for name in change.beneath}
         for name in change.beneath:
             plain = name.rstrip("/")
-            kind: EntryType = "directory" if name.endswith("/") or plain in inner else "file"
+            kind: EntryType = "symlink" if plain in change.beneath_links else "file"
+            kind = "directory" if name.endswith("/") or plain in inner else kind
             origin = None if change.origin is None else change.origin.child(plain)
             part = msgspec.structs.replace(
                 top, path=change.path.child(plain), type=kind, origin=origin, version=None
@@ -173,7 +176,8 @@ class View:
         for top in (change.path, change.origin):
             if top is not None and self._call.must_decide_below(top):
                 names = tuple(name for name in change.beneath if self._sees_beneath(top, name))
-                change = msgspec.structs.replace(change, beneath=names)
+                links = tuple(name for name in change.beneath_links if name in names)
+                change = msgspec.structs.replace(change, beneath=names, beneath_links=links)
         return change
 
     def _sees_beneath(self, top: ScopedPath, name: str) -> bool:
@@ -201,16 +205,13 @@ class View:
             if not beneath:
                 # Not among the names that are known: nothing stood there, or nobody knows.
                 return _rescan_of(change, base) if change.beneath_truncated else None
-            prefix = name + "/"
-            inner = tuple(
-                each[len(prefix) :]
-                for each in change.beneath
-                if each.startswith(prefix) and each != prefix
-            )
+            inner, links = _below(name, change.beneath), _below(name, change.beneath_links)
             is_directory = beneath[0].endswith("/") or bool(inner)
+            kind_here: EntryType = "symlink" if name in change.beneath_links else "file"
             told = msgspec.structs.replace(
                 change, kind=became, path=base, origin=None, version=None, subtree=is_directory,
-                type="directory" if is_directory else "file", beneath=inner,
+                type="directory" if is_directory else kind_here, beneath=inner,
+                beneath_links=links,
             )  # fmt: skip
             return self._shown(told)
         return None
@@ -223,8 +224,16 @@ class View:
         return [(change.path, "created"), (change.origin, "deleted")]
 
 
+def _below(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some names that lie below one of them, as seen from there."""
+    prefix = name + "/"
+    return tuple(
+        each[len(prefix) :] for each in names if each.startswith(prefix) and each != prefix
+    )
+
+
 def _rescan_of(change: Change, path: ScopedPath) -> Change:
     return msgspec.structs.replace(
         change, kind="rescan", path=path, type="directory", origin=None, version=None,
-        subtree=False, beneath=(), beneath_truncated=False,
+        subtree=False, beneath=(), beneath_truncated=False, beneath_links=(),
     )  # fmt: skip

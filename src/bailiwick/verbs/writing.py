@@ -72,6 +72,8 @@ class FormAsked(NamedTuple):
     line_ending: LineEnding | None
 
 
+AS_JSON = FormAsked("utf-8", False, "lf")
+
 How = tuple[WriteMode, str | None, str | None, bool, int | None]
 """How content is published, as a caller says it: what `plan` takes after the limits."""
 
@@ -156,11 +158,16 @@ async def write_text(
 
 
 async def write_json(call: Call, ignores: Ignores, value: Any, plan: WritePlan) -> WriteResult:
+    text = await json_text(value, call.limits.text_write_bytes_max)
+    return await write_text(call, ignores, text, AS_JSON, plan)
+
+
+async def json_text(value: Any, limit: int) -> str:
+    """A value as a document. Raises `ParseError`, and `FileTooLarge` beyond ``limit`` bytes."""
     pieces = _encode_json(value)
     try:
         taken = list(islice(pieces, _JSON_PIECES_INLINE))
         if len(taken) == _JSON_PIECES_INLINE:
-            limit = call.limits.text_write_bytes_max
             await asyncio.to_thread(_take_json, pieces, taken, limit)
     except (TypeError, ValueError, RecursionError, RuntimeError):
         # The last of them: someone changed the value while it was written out.
@@ -168,8 +175,7 @@ async def write_json(call: Call, ignores: Ignores, value: Any, plan: WritePlan) 
             "the value cannot be written as JSON",
             hint="dicts with text keys, lists, text, numbers, true, false and null can",
         ) from None
-    text = "".join(taken) + "\n"
-    return await write_text(call, ignores, text, FormAsked("utf-8", False, "lf"), plan)
+    return "".join(taken) + "\n"
 
 
 _encode_json = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False).iterencode
@@ -324,7 +330,7 @@ async def _standing_form(call: Call) -> Form | None:
     return form_of_prefix(content.data)
 
 
-async def _chunks_of(source: ByteSource, size: int) -> AsyncGenerator[bytes, None]:
+async def chunks_of(source: ByteSource, size: int) -> AsyncGenerator[bytes, None]:
     if isinstance(source, (bytes, bytearray, memoryview, str)):
         raise ParseError("a stream is written from chunks", hint="use write_bytes for bytes")
     if isinstance(source, AsyncIterable):
@@ -351,7 +357,7 @@ async def _chunks_of(source: ByteSource, size: int) -> AsyncGenerator[bytes, Non
 
 async def _until_closed(call: Call, source: ByteSource) -> AsyncGenerator[bytes, None]:
     """A scope that is closing does not wait for the rest of an upload: it may never come."""
-    async with aclosing(_chunks_of(source, call.limits.stream_chunk_bytes)) as chunks:
+    async with aclosing(chunks_of(source, call.limits.stream_chunk_bytes)) as chunks:
         async for chunk in chunks:
             call.pipeline.refuse_closed()
             yield chunk

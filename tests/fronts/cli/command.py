@@ -12,7 +12,10 @@ from bailiwick.fronts.cli import main
 COMMAND = str(Path(sys.executable).with_name("bailiwick"))
 
 # What colours and configuration a test sees is its own business, not that of who runs it.
-_LEFT_OUT = {"NO_COLOR", "FORCE_COLOR", "BAILIWICK_CONFIG", "XDG_STATE_HOME"}
+_LEFT_OUT = {
+    "NO_COLOR", "FORCE_COLOR", "BAILIWICK_CONFIG", "BAILIWICK_PLACE", "BAILIWICK_TOKEN",
+    "BAILIWICK_PAGER", "PAGER", "LESS",
+}  # fmt: skip
 
 
 def environment(**more):
@@ -20,8 +23,9 @@ def environment(**more):
     return {**kept, **more}
 
 
-def bailiwick(*arguments, timeout=60, env=None, **more):
-    """Run `bailiwick` to its end; the answer has returncode, stdout and stderr."""
+def bailiwick(*arguments, timeout=60, env=None, given=None, **more):
+    """Run `bailiwick` to its end; the answer has returncode, stdout and stderr. ``given`` is what
+    it reads from its input: nothing, unless told."""
     return subprocess.run(
         [COMMAND, *map(str, arguments)],
         capture_output=True,
@@ -29,7 +33,7 @@ def bailiwick(*arguments, timeout=60, env=None, **more):
         encoding="utf-8",
         errors="surrogateescape",
         timeout=timeout,
-        stdin=subprocess.DEVNULL,
+        input="" if given is None else given,
         env=environment(**(env or {})),
         check=False,
         **more,

@@ -10,7 +10,7 @@ import termios
 import pytest
 
 from bailiwick.approvals import Approval, Preview, Question
-from bailiwick.fronts.cli.asking import _Terminal, question_lines
+from bailiwick.fronts.cli.asking import _Terminal, diff_lines, question_lines
 from bailiwick.grant import AgentRun
 from tests.laws.repository import ROOT
 
@@ -241,3 +241,12 @@ def test_an_agents_write_is_put_to_the_person_at_the_terminal(tmp_path):
     assert "agent_run:c/r asks to write in workspace:demo" in shown
     assert "look first" in shown
     assert "+a" in shown
+
+
+@pytest.mark.spec("ASK-1", "CLI-2")
+def test_no_mark_in_a_line_makes_it_look_like_two():
+    """Readers that end a line at U+2028, a form feed or U+0085 would show the rest as unchanged."""
+    diff = "@@ -1 +1,2 @@\n context\n+harmless\u2028 as before\n+other\x0c-gone\x85@@ -9 +9 @@\n"
+    lines = list(diff_lines(diff, False))
+    assert len(lines) == 4
+    assert not any(line.startswith((" as before", "-gone", "@@ -9")) for line in lines)

@@ -1,6 +1,8 @@
 """The command itself: help at once, exit codes, suggestions; and the lazy public package."""
 
 import ast
+import importlib
+import json
 import os
 import pty
 import subprocess
@@ -10,6 +12,7 @@ import pytest
 
 import bailiwick as package
 from bailiwick.fronts import cli
+from bailiwick.fronts.cli.completion import words_of
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
 from tests.laws.repository import PACKAGE
 
@@ -41,10 +44,71 @@ def test_help_names_every_command_and_each_explains_itself():
     assert (done.returncode, done.stderr) == (0, "")
     for name in cli.COMMANDS:
         assert f"\n  {name} " in done.stdout
-        each = bailiwick(name, "--help")
-        assert each.returncode == 0
-        assert each.stdout.startswith(f"usage: bailiwick {name}")
-        assert "--json" in each.stdout or "ACTION" in each.stdout
+
+
+@pytest.mark.spec("CLI-1", "CLI-2")
+@pytest.mark.parametrize("name", sorted(set(cli.COMMANDS) - set(cli.GROUPS["serving"])))
+def test_each_command_explains_itself_with_an_example(name):
+    helped = within(name, "--help")
+    assert helped.returncode == 0
+    assert helped.stdout.startswith(f"usage: bailiwick {name}")
+    actions = actions_of(name)
+    for explained in [within(name, action, "--help").stdout for action in actions] or [
+        helped.stdout
+    ]:
+        assert "--json" in explained
+        assert "example" in explained
+        assert f"bailiwick {name}" in explained.partition("example")[2] or (
+            f" {name} " in explained.partition("example")[2]
+        )
+
+
+@pytest.mark.spec("CLI-1")
+@pytest.mark.parametrize("name", cli.GROUPS["serving"])
+def test_other_fronts_are_started_by_name_or_said_to_be_missing(name):
+    module = cli.COMMANDS[name][0].partition(":")[0]
+    done = within(name, "--help")
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError:
+        assert done.returncode == 1
+        assert done.stderr.startswith("unsupported: ")
+    else:
+        assert done.returncode == 0
+        assert f"bailiwick {name}" in done.stdout
+
+
+def actions_of(name):
+    """The actions of a command, as completion knows them."""
+    return [action for action in words_of(name) if action]
+
+
+@pytest.mark.spec("CLI-1")
+def test_the_contract_names_these_commands():
+    named = (
+        "serve mcp acp ls tree cat write edit rm mv cp mkdir find grep stat diff history restore"
+        " undo snapshot fork merge watch import export root grant policy approvals audit volume"
+        " exec mount guard doctor bench"
+    )
+    assert set(named.split()) <= set(cli.COMMANDS)
+
+
+@pytest.mark.spec("CLI-1", "PY-3")
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [("starlette", "pip install 'bailiwick[server]'"), ("bailiwick.fronts.http", "install a")],
+)
+def test_a_command_whose_extra_is_missing_names_it(monkeypatch, missing, says):
+    def lacking(name):
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    monkeypatch.setattr(cli, "command", lacking)
+    done = within("serve", "--json")
+    assert done.returncode == 1
+    assert says in json.loads(done.stderr)["hint"]
+    assert within("serve").stderr.startswith("unsupported: ")
+    with pytest.raises(ModuleNotFoundError):
+        within("ls")
 
 
 @pytest.mark.spec("CLI-2")
@@ -169,8 +233,16 @@ def _names_by_module():
 @pytest.mark.spec("PY-1", "PY-3")
 def test_type_checkers_and_the_running_package_see_the_same_names():
     seen, found = _names_by_module()
-    assert seen == found
-    assert {name for _, name in found} == set(package.__all__) - {"__version__"}
+    # A module that can be called is seen as what it is called for.
+    assert {each for each in seen if each[1] not in package._MODULES} == found
+    assert {name for _, name in seen} == set(package.__all__) - {"__version__"}
+
+
+@pytest.mark.spec("PY-1", "TOOL-1", "ACP-1")
+def test_public_modules_are_there_without_being_imported():
+    code = "import bailiwick; print(callable(bailiwick.tools), bailiwick.acp.FileSystemAdapter)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("True <class 'bailiwick.")
 
 
 @pytest.mark.spec("PY-1")

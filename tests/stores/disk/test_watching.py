@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import pytest
+import uvloop
 
 from bailiwick.errors import Unsupported
 from bailiwick.events import InFlight
@@ -455,3 +456,25 @@ async def test_the_root_itself_removed(tmp_path):
     async with Watched(tmp_path) as tree:
         shutil.rmtree(tree.root)
         assert sorted(await tree.brief(2)) == [("deleted", "d"), ("deleted", "f")]
+
+
+# --- other event loops ------------------------------------------------------------------------
+
+
+@pytest.mark.leaks_ok("libuv keeps one pipe for signals as long as the process lives")
+def test_it_watches_on_uvloop_too(tmp_path):
+    """The loop that a server runs on: its timers do not say when they are due."""
+    (tmp_path / "root").mkdir()
+
+    async def many_things():
+        async with Watched(tmp_path) as tree:
+            shell(tree.root, "for d in a b c; do mkdir -p $d/e/f; echo 1 > $d/e/f/g; done; mv c C")
+            await until(lambda: ("created", "b/e/f/g") in tree.follower.brief())
+            await tree.own.write("own", b"1")
+            await tree.brief()
+            tree.check()
+            assert tree.watcher.sees_all
+            assert not any(each.kind == "rescan" for each in tree.told)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(many_things())

@@ -13,6 +13,7 @@ from bailiwick.stores.volume import collecting
 from bailiwick.stores.volume.blobs import FolderBlobs
 from bailiwick.testing.contract import chunks
 from bailiwick.testing.driver import StoreDriver
+from bailiwick.versions import Undoing
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import blob_files, in_database, opened
 
@@ -59,7 +60,7 @@ async def test_what_is_younger_than_the_retention_is_kept(tmp_path):
         with pytest.raises(PathNotFound, match="no longer kept"):
             await versions.as_of(first.version)
         with pytest.raises(PathNotFound, match="no longer kept"):
-            await versions.undo(first=first.version, last=first.version)
+            await versions.undo(Undoing(first=first.version, last=first.version))
         with pytest.raises(PathNotFound, match="no longer kept"):
             await versions.fork("old", version=first.version)
         then = StoreDriver(await versions.as_of(third.version))
@@ -126,7 +127,7 @@ async def test_blobs_that_no_row_ever_named_are_found_once_they_are_old(tmp_path
         await fs.write("f", chunks.pattern(2 * MiB))
         kept = blob_files(tmp_path)
         uid = fs.store.core.identity.uid
-        FolderBlobs(str(tmp_path / "v.db-blobs")).put(f"{uid}/ab/abcd-1", b"left by the dead")
+        FolderBlobs(str(tmp_path / "v.db-blobs")).put(f"{uid}/ab/abcd-1", [b"left by the dead"])
         await fs.store.versions.collect(keep_days=0)
         assert len(blob_files(tmp_path)) == len(kept) + 1
         now[0] += 2 * DAY_NS

@@ -198,10 +198,10 @@ async def test_repair_takes_away_what_is_of_nothing(tmp_path):
     async with opened(tmp_path / "v.db") as fs:
         await fs.write("f", chunks.pattern(100_000))
         nothing = hashlib.sha256().hexdigest()
-        emptied = f"content = NULL, data = x'', size = 0, sha256 = x'{nothing}'"
+        emptied = f"content = NULL, data = x'', size = 0, sha256 = x'{nothing}', guard = NULL"
         for sql in (
             f"UPDATE inode SET {emptied} WHERE size > 0",
-            "INSERT INTO dentry VALUES (1, 2, 1, 'ghost', 3, 9223372036854775807, 999, 1)",
+            "INSERT INTO dentry VALUES (1, 2, 1, 'ghost', 3, 9223372036854775807, 999, 1, NULL)",
         ):
             await in_database(fs, sql)
     async with opened(tmp_path / "v.db") as fs:

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.testing.driver import StoreDriver
+from bailiwick.versions import Undoing
 from tests.stores.volume.trees import Model, outcome, tree_of
 
 NAMES = ("a", "b", "c")
@@ -173,7 +174,7 @@ class Histories(RuleBasedStateMachine):
         model.tree = {each: model.tree[each] for each in model.tree if not inside(each)}
         model.tree |= {each: tree[each] for each in tree if inside(each)}
         model.keep(self.last(store))
-        assert (restored.version is not None) == (model.tree != before) or restored.changed
+        assert (restored.version is not None) == (model.tree != before) or restored.plan.touches
         if restored.version is not None:
             self.steps[name] = (first, self.last(store), before)
         assert self.do(tree_of(store)) == model.tree
@@ -186,11 +187,12 @@ class Histories(RuleBasedStateMachine):
         if before is None or first <= self.horizon:
             return
         now = dict(model.tree)
-        plan = self.do(store.versions.undo(first=str(first), last=str(last), preview=True))
+        what = Undoing(first=str(first), last=str(last))
+        plan = self.do(store.versions.plan_undo(what))
         assert plan.conflicts == []
         assert self.do(tree_of(store)) == now
         undone_first = self.last(store) + 1
-        self.do(store.versions.undo(first=str(first), last=str(last)))
+        self.do(store.versions.undo(what, cleared=plan))
         model.tree = dict(before)
         model.keep(self.last(store))
         self.steps[name] = (undone_first, self.last(store), now)

@@ -38,7 +38,6 @@ async def test_moves_removes_snapshots_and_forks_cost_the_same_for_any_tree(tmp_
                 await cost(here, here.store.versions.snapshot("s")),
                 await cost(here, here.store.versions.fork("more")),
                 await cost(here, here.remove("moved", recursive=True)),
-                await cost(here, here.store.versions.undo(first="1", preview=True)),
             ]
             costs.append(spent)
             if in_fork:
@@ -83,7 +82,7 @@ async def test_a_diff_reads_what_differs_and_not_the_trees(tmp_path):
 
         fs.store.core.database.reading = Counted
         try:
-            found = await fs.store.versions.diff("work")
+            found = await fs.store.versions.compare("work")
         finally:
             del fs.store.core.database.reading
         assert [each.path for each in found] == ["d/e1/f1"]
@@ -97,4 +96,4 @@ async def test_a_recursive_remove_of_many_is_one_version(tmp_path):
         await grown(fs, 50)
         assert await fs.remove("d", recursive=True) == 1 + 7 + 50
         history = await fs.store.versions.history(ScopedPath("d"))
-        assert [each.kind for each in history] == ["deleted", "created"]
+        assert [each.kind for each in history.versions] == ["deleted", "created"]

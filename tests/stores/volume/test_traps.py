@@ -9,12 +9,13 @@ import pytest
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
-from bailiwick.stores.volume import NOBODY, embedded
-from bailiwick.stores.volume.rows import Bound
+from bailiwick.stores.volume import embedded
+from bailiwick.stores.volume.rows import NOBODY, Bound
 from bailiwick.stores.volume.schema import for_sqlite
 from bailiwick.stores.volume.tree import open_tree
 from bailiwick.testing.contract import chunks
 from bailiwick.testing.driver import StoreDriver
+from bailiwick.versions import Undoing
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import in_database, opened
 
@@ -86,7 +87,7 @@ async def test_4_every_key_that_an_operation_touches_is_logged(tmp_path):
         version = await in_database(fs, "SELECT max(version) FROM change")
         logged = await in_database(fs, "SELECT count(*) FROM change WHERE version = $1", version)
         assert logged == 3
-        await fs.store.versions.undo(first=str(version), last=str(version))
+        await fs.store.versions.undo(Undoing(first=str(version), last=str(version)))
         assert await tree_of(fs.store) == before
 
 
@@ -108,7 +109,7 @@ async def test_5_what_is_restored_gets_a_new_id(tmp_path):
         await fs.store.versions.collect(keep_days=0)
         assert await fork.read("f") == chunks.pattern(10_000)
         with pytest.raises(PathNotFound, match="no longer kept"):
-            await fs.store.versions.undo(first=version, last=version)
+            await fs.store.versions.undo(Undoing(first=version, last=version))
         assert (await fs.store.versions.check()).problems == []
         await fork.aclose()
 

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from bailiwick.errors import BailiwickError
-from bailiwick.stores.volume import Origin
 from bailiwick.testing.driver import StoreDriver
+from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.test_model import new, some
 from tests.stores.volume.trees import outcome, tree_of
 from tests.stores.volume.volumes import by, opened
@@ -14,7 +14,7 @@ from tests.stores.volume.volumes import by, opened
 
 async def step(fs, rng, request):
     """One random change under a request id."""
-    driver, tree = by(fs, Origin(request_id=request)), await tree_of(fs.store)
+    driver, tree = by(fs, Mark(request_id=request)), await tree_of(fs.store)
     pick, to = rng.randrange(10**6), rng.randrange(10**6)
     call = rng.choice([
         lambda: driver.write(new(tree, pick), b"%d" % pick),
@@ -30,7 +30,10 @@ async def step(fs, rng, request):
 async def undo(fs, request, label):
     """Undo a request, if that can be; whether it was done whole."""
     try:
-        done = await fs.store.versions.undo(request_id=request, origin=Origin(request_id=label))
+        versions = fs.store.marked(Mark(request_id=label)).versions
+        what = Undoing(request_id=request)
+        plan = await versions.plan_undo(what)
+        done = await versions.undo(what, cleared=plan)
     except BailiwickError:
         return False
     return done.version is not None and not done.conflicts

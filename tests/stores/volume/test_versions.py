@@ -4,7 +4,6 @@ import pytest
 
 from bailiwick.errors import (
     FileAlreadyExists,
-    HashMismatch,
     LockHeld,
     ParseError,
     PathNotFound,
@@ -13,8 +12,9 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.volume import Origin, VolumeStore
+from bailiwick.stores.volume import VolumeStore
 from bailiwick.testing.driver import StoreDriver
+from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import by, opened
 
@@ -27,14 +27,16 @@ def at(text):
 async def test_history_tells_who_changed_a_place_and_when(tmp_path):
     async with opened(tmp_path / "v.db", clock_ns=iter(range(10, 1000)).__next__) as fs:
         for number, text in enumerate((b"one", b"two"), start=1):
-            origin = Origin(subject=f"user:{number}", request_id=f"r{number}", note=b"n%d" % number)
+            origin = Mark(subject=f"user:{number}", request_id=f"r{number}", note=b"n%d" % number)
             await by(fs, origin).write("f", text)
         await fs.move("f", "g")
         await fs.write("f", b"another")
         await fs.remove("f")
         here = await fs.store.versions.history(at("f"))
+        here = here.versions
         assert [each.kind for each in here] == ["deleted", "created", "moved", "updated", "created"]
         there = await fs.store.versions.history(at("g"))
+        there = there.versions
         assert [each.kind for each in there] == ["moved", "updated", "created"]
         first, second = there[2], there[1]
         assert (first.subject, first.request_id) == ("user:1", "r1")
@@ -47,10 +49,10 @@ async def test_history_tells_who_changed_a_place_and_when(tmp_path):
 @pytest.mark.spec("AUDIT-3")
 async def test_a_note_commits_with_its_change_and_is_drained_once(tmp_path):
     async with opened(tmp_path / "v.db") as fs:
-        await by(fs, Origin(note=b"one")).write("f", b"1")
+        await by(fs, Mark(note=b"one")).write("f", b"1")
         await fs.write("f", b"2")
-        await by(fs, Origin(note=b"three")).make_dir("d")
-        refused = by(fs, Origin(note=b"refused"))
+        await by(fs, Mark(note=b"three")).make_dir("d")
+        refused = by(fs, Mark(note=b"refused"))
         with pytest.raises(FileAlreadyExists):
             await refused.make_dir("d")
     async with opened(tmp_path / "v.db") as fs:
@@ -112,7 +114,7 @@ async def test_a_request_is_undone_and_what_came_after_is_reported(tmp_path):
         await fs.write("kept", b"kept")
         await fs.write("a", b"before")
         await fs.write("b", b"before")
-        work = by(fs, Origin(subject="agent_run:x", request_id="r1"))
+        work = by(fs, Mark(subject="agent_run:x", request_id="r1"))
         await work.write("a", b"work")
         await work.write("b", b"work")
         await work.make_dir("d")
@@ -121,22 +123,23 @@ async def test_a_request_is_undone_and_what_came_after_is_reported(tmp_path):
         after = await tree_of(fs.store)
         await fs.write("b", b"somebody else")
         await fs.write("d/theirs", b"somebody else")
-        undo = fs.store.versions.undo
-        plan = await undo(request_id="r1", preview=True)
+        versions = fs.store.versions
+        plan = await versions.plan_undo(Undoing(request_id="r1"))
         assert await tree_of(fs.store) == after | {
             "b": b"somebody else", "d/theirs": b"somebody else",
         }  # fmt: skip
-        done = await undo(request_id="r1", origin=Origin(request_id="u1"))
+        by_u1 = fs.store.marked(Mark(request_id="u1")).versions
+        done = await by_u1.undo(Undoing(request_id="r1"), cleared=plan)
         assert done.conflicts == plan.conflicts
         assert {each.path for each in done.conflicts} >= {"b", "d/theirs"}
         now = await tree_of(fs.store)
         assert now["a"] == b"before"
         assert now["b"] == now["d/theirs"] == b"somebody else"
-        await undo(request_id="u1")
+        await versions.undo(Undoing(request_id="u1"))
         assert (await tree_of(fs.store))["a"] == b"work"
         for nothing in ({"request_id": "r1", "subject": "user:y"}, {"request_id": "none"}):
             with pytest.raises(PathNotFound):
-                await undo(**nothing)
+                await versions.undo(Undoing(**nothing))
 
 
 @pytest.mark.spec("VOL-5")
@@ -145,9 +148,9 @@ async def test_a_removed_directory_comes_back_whole_by_undo(tmp_path):
         for number in range(20):
             await fs.write(f"d/e{number % 3}/f{number}", b"%d" % number, parents=True)
         before = await tree_of(fs.store)
-        await by(fs, Origin(request_id="rm")).remove("d", recursive=True)
+        await by(fs, Mark(request_id="rm")).remove("d", recursive=True)
         await fs.write("other", b"x")
-        done = await fs.store.versions.undo(request_id="rm")
+        done = await fs.store.versions.undo(Undoing(request_id="rm"))
         assert done.conflicts == []
         assert await tree_of(fs.store) == before | {"other": b"x"}
         assert (await fs.store.versions.check()).problems == []
@@ -192,10 +195,10 @@ async def test_a_diff_names_what_differs(tmp_path):
         await fork.write("new/deep", b"", parents=True)
         await fork.move("d", "e")
         await fs.write("ours", b"")
-        found = await fs.store.versions.diff("work")
+        found = await fs.store.versions.compare("work")
         assert [(each.kind, each.path, each.origin) for each in found] == [
-            ("added", "new", None), ("added", "new/deep", None), ("modified", "edited", None),
-            ("moved", "e", "d"), ("moved", "e/moved", "moved"), ("removed", "gone", None),
+            ("moved", "e", "d"), ("moved", "e/moved", "moved"), ("modified", "edited", None),
+            ("removed", "gone", None), ("added", "new", None), ("added", "new/deep", None),
             ("removed", "ours", None),
         ]  # fmt: skip
         await fork.aclose()
@@ -222,7 +225,7 @@ async def test_a_merge_takes_over_what_only_they_changed(tmp_path):
             "made/by": None, "made/by/them": b"x", "made/by/us": b"y",
         }  # fmt: skip
         again = await fs.store.versions.merge("work")
-        assert (again.changed, again.conflicts) == ([], [])
+        assert (again.version, again.plan.touches, again.conflicts) == (None, [], [])
         await fork.write("made/by/them", b"more")
         await fork.write("made/by/later", b"z")
         await fork.write("a", b"theirs again")
@@ -292,28 +295,34 @@ async def test_what_both_sides_did_alike_is_no_conflict(tmp_path):
 async def test_a_transaction_appears_at_once_or_not_at_all(tmp_path):
     async with opened(tmp_path / "v.db") as fs:
         await fs.write("a", b"before")
-        async with fs.store.versions.transaction(origin=Origin(request_id="t1")) as store:
-            inside = StoreDriver(store)
-            await inside.write("a", b"after")
-            await inside.write("d/b", b"new", parents=True)
-            assert await inside.read("a") == b"after"
-            assert await tree_of(fs.store) == {"a": b"before"}
-            await fs.write("beside", b"by another")
-            with pytest.raises(PathNotFound):
-                await inside.read("beside")
+        draft = await fs.store.versions.begin()
+        inside = StoreDriver(draft.store)
+        await inside.write("a", b"after")
+        await inside.write("d/b", b"new", parents=True)
+        assert await inside.read("a") == b"after"
+        assert await tree_of(fs.store) == {"a": b"before"}
+        await fs.write("beside", b"by another")
+        with pytest.raises(PathNotFound):
+            await inside.read("beside")
+        assert [(each.kind, each.path) for each in (await draft.plan(Mark())).touches] == [
+            ("created", "d"), ("created", "d/b"), ("updated", "a"),
+        ]  # fmt: skip
+        await draft.commit(Mark(request_id="t1"))
+        await draft.discard()
+        await draft.discard()
         done = {"a": b"after", "d": None, "d/b": b"new", "beside": b"by another"}
         assert await tree_of(fs.store) == done
-        with pytest.raises(ZeroDivisionError):  # noqa: PT012
-            async with fs.store.versions.transaction() as store:
-                await StoreDriver(store).remove("a")
-                1 / 0  # noqa: B018
+        draft = await fs.store.versions.begin()
+        await StoreDriver(draft.store).remove("a")
+        await draft.discard()
         assert await tree_of(fs.store) == done
-        with pytest.raises(HashMismatch) as caught:  # noqa: PT012
-            async with fs.store.versions.transaction() as store:
-                await StoreDriver(store).write("a", b"mine")
-                await fs.write("a", b"theirs")
-        assert caught.value.path == "a"
-        await fs.store.versions.undo(request_id="t1")
+        draft = await fs.store.versions.begin()
+        await StoreDriver(draft.store).write("a", b"mine")
+        await fs.write("a", b"theirs")
+        refused = await draft.commit(Mark())
+        await draft.discard()
+        assert (refused.version, [each.path for each in refused.conflicts]) == (None, ["a"])
+        await fs.store.versions.undo(Undoing(request_id="t1"))
         assert await fs.read("a") == b"theirs"
         assert [each.name for each in await fs.store.versions.forks()] == ["main"]
         await fs.store.versions.collect(keep_days=0)
@@ -327,9 +336,14 @@ async def test_a_lease_keeps_others_out_until_it_ends(tmp_path):
     async with opened(tmp_path / "v.db", clock_ns=lambda: now[0]) as fs:
         await fs.write("d/f", b"x", parents=True)
         entry = await fs.store.resolve(at("d"), "entry")
-        lease = await fs.store.versions.lock(entry, 60.0, owner="agent_run:1")
+        holder = fs.store.marked(Mark(subject="agent_run:1")).versions
+        lease = await holder.lock(entry, 60.0)
         entry.close()
-        mine = by(fs, Origin(lock_token=lease.token))
+        mine = by(fs, Mark(subject="agent_run:1", lock_token=lease.token))
+        guessed = by(fs, Mark(subject="agent_run:2", lock_token=lease.token))
+        with pytest.raises(LockHeld):
+            await guessed.write("d/f", b"y")
+        assert not await fs.store.versions.release(lease)
         refused = (
             lambda driver: driver.write("d/f", b"y"), lambda driver: driver.make_dir("d/e"),
             lambda driver: driver.remove("d", recursive=True), lambda driver: driver.move("d", "e"),
@@ -343,13 +357,15 @@ async def test_a_lease_keeps_others_out_until_it_ends(tmp_path):
         inner = await fs.store.resolve(at("d/f"), "entry")
         with pytest.raises(LockHeld):
             await fs.store.versions.lock(inner, 1.0)
-        lease = await fs.store.versions.renew(lease, 60.0)
+        with pytest.raises(LockHeld):
+            await fs.store.versions.renew(lease, 60.0)
+        lease = await holder.renew(lease, 60.0)
         now[0] += 61 * 10**9
         later = await fs.store.versions.lock(inner, 60.0)
         inner.close()
         assert later.token > lease.token
         with pytest.raises(LockHeld):
-            await fs.store.versions.renew(lease, 60.0)
+            await holder.renew(lease, 60.0)
         with pytest.raises(LockHeld):
             await fs.remove("d", recursive=True)
         assert await fs.store.versions.release(later)

@@ -1,7 +1,6 @@
 """Fresh volumes for tests: in a file of their own, closed by the driver that was given."""
 
 import contextlib
-import functools
 import itertools
 
 from bailiwick.stores.volume import VolumeStore
@@ -33,28 +32,9 @@ async def opened(path, **options):
         await driver.aclose()
 
 
-class _Behalf:
-    """A store whose changes are made on somebody's behalf."""
-
-    CHANGES = frozenset({
-        "write", "write_stream", "append", "truncate", "make_dir", "remove", "move", "copy",
-        "symlink", "set_mode", "set_times", "stage",
-    })  # fmt: skip
-
-    def __init__(self, store, origin):
-        self._store = store
-        self._origin = origin
-
-    def __getattr__(self, name):
-        found = getattr(self._store, name)
-        if name in self.CHANGES:
-            return functools.partial(found, origin=self._origin)
-        return found
-
-
-def by(driver, origin):
-    """The same tree, every change of it with this origin."""
-    return StoreDriver(_Behalf(driver.store, origin))
+def by(driver, mark):
+    """The same tree, every change of it with this mark."""
+    return StoreDriver(driver.store.marked(mark))
 
 
 async def in_database(driver, sql, *values):

@@ -3,6 +3,8 @@
 `bailiwick --help` must come at once, so nothing is imported here but `sys`: the commands stand in a
 table, and the module of a command is loaded when it is called. That is also why there is no command
 line framework: importing one takes longer than starting Python does.
+
+The fronts that serve others stand in the same table by name only: a front never imports another.
 """
 
 from __future__ import annotations
@@ -11,35 +13,91 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-# Each command: the module whose `run(arguments) → exit code` does it, and what it is for.
+# Each command: the function `(arguments) → exit code` that does it (in this folder and named `run`
+# unless it is written out), and what it is for.
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "files": {
+        "ls": ("looking:list_directory", "list a directory"),
+        "tree": ("looking:tree", "show a directory and all beneath it"),
+        "cat": ("content:cat", "print what files hold"),
+        "stat": ("looking:stat", "show what is known of a file or directory"),
+        "find": ("searching:find", "find files and directories by name, type, size, time"),
+        "grep": ("searching:grep", "find lines that match a pattern"),
+        "diff": ("content:diff", "show what differs between files, versions or forks"),
+        "write": ("content:write", "write a file from the input or from a text"),
+        "edit": ("content:edit", "replace text in a file"),
+        "mkdir": ("shaping:mkdir", "make directories"),
+        "rm": ("shaping:rm", "remove files and directories"),
+        "mv": ("shaping:mv", "move or rename"),
+        "cp": ("shaping:cp", "copy files and directories"),
+        "watch": ("watching", "follow changes as they are made"),
+    },
+    "versions": {
+        "history": ("versions:history", "the versions of a file or directory"),
+        "restore": ("versions:restore", "make a file what it was"),
+        "undo": ("versions:undo", "take back what a request changed"),
+        "snapshot": ("versions:snapshot", "keep a version under a name: create, list, delete"),
+        "fork": ("versions:fork", "a branch of its own: create, list, diff, delete"),
+        "merge": ("versions:merge", "take over what a fork changed"),
+    },
+    "trees and volumes": {
+        "import": ("transfers:bring_in", "bring a directory into a volume or another place"),
+        "export": ("transfers:take_out", "take a tree out into a directory"),
+        "volume": ("volumes", "keep a volume: create, info, check, repair, gc, compact"),
+        "mount": ("later:mount", "see a volume as a directory (comes later)"),
+        "exec": ("later:execute", "run a command under grants (comes later)"),
+    },
+    "authority": {
+        "root": ("roots", "the registered trees: list, show, trust, untrust"),
+        "grant": ("grants", "who may do what, where: list, show, add, revoke"),
+        "policy": ("rules", "the rules: show, explain a decision, check a file"),
+        "approvals": ("approvals", "what waits for a person: list, show, answer"),
+        "audit": ("audit", "the ledger: tail, query, export, verify, head"),
+    },
+    "serving": {
+        "serve": ("bailiwick.fronts.http.serving:main", "serve trees over HTTP, with a console"),
+        "mcp": ("bailiwick.fronts.mcp.serving:main", "serve trees to a model over MCP"),
+        "acp": ("bailiwick.fronts.acp.proxy:main", "stand between an ACP editor and its agent"),
+    },
+    "this machine": {
+        "doctor": ("doctor", "what this machine can do, and the state's health"),
+        "bench": ("bench", "how fast files are here, plain and through Bailiwick"),
+        "guard": ("guard", "find direct filesystem use in Python code"),
+        "completion": ("completion", "completion for bash, zsh or fish"),
+    },
+}
+
 COMMANDS: dict[str, tuple[str, str]] = {
-    "root": ("bailiwick.fronts.cli.roots", "the registered trees: list, show, trust, untrust"),
-    "grant": ("bailiwick.fronts.cli.grants", "who may do what, where: list, show, add, revoke"),
-    "policy": ("bailiwick.fronts.cli.rules", "the rules: show, explain a decision, check a file"),
-    "approvals": ("bailiwick.fronts.cli.approvals", "what waits for a person: list, show, answer"),
-    "audit": ("bailiwick.fronts.cli.audit", "the ledger: tail, query, export, verify, head"),
-    "doctor": ("bailiwick.fronts.cli.doctor", "what this machine can do, and the state's health"),
-    "guard": ("bailiwick.fronts.cli.guard", "find direct filesystem use in Python code"),
+    name: command for group in GROUPS.values() for name, command in group.items()
 }
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
+_BEFORE = ("-p", "--place", "--token", "--as")
+"""Options with a value that may stand before the command too: they say where, and as whom."""
+
 
 def help_text() -> str:
     width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items())
+    groups = "\n\n".join(
+        f"{title}:\n"
+        + "\n".join(f"  {name:<{width}}  {what}" for name, (_, what) in commands.items())
+        for title, commands in GROUPS.items()
+    )
     return f"""\
-usage: bailiwick COMMAND [ARGUMENTS…]
+usage: bailiwick [-p PLACE] COMMAND [ARGUMENTS…]
 
 The filesystem for AI agents: confined, governed, recorded, durable.
 
-{commands}
+{groups}
 
-  bailiwick COMMAND --help   says what a command takes
+  bailiwick COMMAND --help   says what a command takes, with an example
   bailiwick --version        prints the version
 
+A PLACE is a directory, a volume such as sqlite:agent.db, or the address of a server. Without -p it
+is $BAILIWICK_PLACE, else the directory you are in.
 Every command takes --json. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
@@ -47,6 +105,7 @@ Every command takes --json. Exit codes: 0 done, 1 refused or failed, 2 wrong usa
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the answer is the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    before = _taken_before(given)
     if not given:
         sys.stderr.write(help_text())
         return EXIT_USAGE
@@ -60,14 +119,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_OK
     if name not in COMMANDS:
         return _unknown(name)
-    return _run(COMMANDS[name][0], rest)
+    # They go to the end, where an action such as `fork list` takes them too.
+    end = rest.index("--") if "--" in rest else len(rest)
+    return _run(name, rest[:end] + before + rest[end:])
 
 
-def _run(module: str, arguments: list[str]) -> int:
+def _taken_before(given: list[str]) -> list[str]:
+    """Take the options that stand before the command; they are handed to it with its own."""
+    before: list[str] = []
+    while given:
+        name, joined, _ = given[0].partition("=")
+        if name not in _BEFORE or (not joined and len(given) == 1):
+            break
+        count = 1 if joined else 2
+        before += given[:count]
+        del given[:count]
+    return before
+
+
+def command(name: str) -> Callable[[list[str]], int]:
+    """The function that does a command, loaded now."""
     from importlib import import_module
 
+    module, _, function = COMMANDS[name][0].partition(":")
+    if "." not in module:
+        module = f"{__name__}.{module}"
+    found: Callable[[list[str]], int] = getattr(import_module(module), function or "run")
+    return found
+
+
+def _run(name: str, arguments: list[str]) -> int:
     try:
-        code: int = import_module(module).run(arguments)
+        # What an output cannot show in its encoding is written as an escape, never an exception.
+        reconfigure = getattr(sys.stdout, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+        code = command(name)(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the output has gone. Python would complain once more when it closes stdout.
@@ -77,7 +164,30 @@ def _run(module: str, arguments: list[str]) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except ModuleNotFoundError as error:
+        return _not_installed(name, error, as_json="--json" in arguments)
     return code
+
+
+_EXTRAS = {"serve": "server"}
+"""The extra that brings what a command needs, where it is not called like the command."""
+
+
+def _not_installed(name: str, error: ModuleNotFoundError, *, as_json: bool) -> int:
+    """A command that needs an extra, in an installation without it."""
+    from bailiwick.errors import Unsupported
+    from bailiwick.fronts.cli.output import print_error
+
+    missing = (error.name or "").partition(".")[0]
+    if name not in GROUPS["serving"]:
+        raise error
+    if missing == "bailiwick":
+        hint = "install a version of Bailiwick that has it"
+    else:
+        hint = f"pip install 'bailiwick[{_EXTRAS.get(name, name)}]'"
+    lacks = f"`bailiwick {name}` is not part of this installation"
+    print_error(Unsupported(lacks, hint=hint), as_json=as_json)
+    return EXIT_FAILED
 
 
 def _unknown(name: str) -> int:

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 def run(arguments: list[str]) -> int:
     parser = Parser("bailiwick approvals", "What waits for a person to say yes or no.")
     actions = parser.actions()
-    listing = actions.add("list", "List questions: those that wait, or others by state.")
+    listing = actions.add(
+        "list",
+        "List questions: those that wait, or others by state.",
+        "bailiwick approvals list --only denied",
+    )
     listing.add_argument(
         "--only",
         choices=(*STATES, "all"),
@@ -36,9 +40,13 @@ def run(arguments: list[str]) -> int:
         help=f"one of {', '.join(STATES)}, or all (default: pending)",
     )
     listing.add_argument("--cursor", help="go on where an earlier answer ended")
-    showing = actions.add("show", "Show a question with its paths and its diff.")
+    showing = actions.add(
+        "show", "Show a question with its paths and its diff.", "bailiwick approvals show 91ab"
+    )
     showing.add_argument("id", metavar="ID")
-    answering = actions.add("answer", "Answer a question, for good.")
+    answering = actions.add(
+        "answer", "Answer a question, for good.", "bailiwick approvals answer 91ab once"
+    )
     answering.add_argument("id", metavar="ID")
     answering.add_argument(
         "answer",

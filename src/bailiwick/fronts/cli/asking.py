@@ -136,7 +136,8 @@ def _path_lines(question: Question) -> Iterator[str]:
 
 def diff_lines(diff: str, truncated: bool) -> Iterator[str]:
     """A diff in colours, each line escaped and the whole bounded."""
-    lines = diff.splitlines()
+    # By newlines alone: other marks that end a line for some readers are part of it here.
+    lines = diff.removesuffix("\n").split("\n")
     for line in lines[:_DIFF_LINES_SHOWN_MAX]:
         colour = {"+": "green", "-": "red", "@": "dim"}.get(line[:1])
         shown = escape_for_display(line.expandtabs(4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime as dt
+import json
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -32,17 +33,27 @@ _TIME_NS_MAX = 2**63 - 1
 def run(arguments: list[str]) -> int:
     parser = Parser("bailiwick audit", "The ledger: every operation and every refusal.")
     actions = parser.actions()
-    tail = actions.add("tail", "Show the newest records.")
+    tail = actions.add("tail", "Show the newest records.", "bailiwick audit tail -n 50 -f")
     tail.add_argument("-n", "--lines", type=_count, default=20, metavar="N", help="how many (20)")
     tail.add_argument("-f", "--follow", action="store_true", help="go on with what is written")
-    query = actions.add("query", "Find records, newest first.")
+    query = actions.add("query", "Find records, newest first.", "bailiwick audit query --since 2h")
     query.add_argument("--limit", type=_count, default=100, metavar="N", help="how many (100)")
     query.add_argument("--cursor", help="go on where an earlier answer ended")
-    export = actions.add("export", "Write every record, oldest first.")
+    export = actions.add(
+        "export", "Write every record, oldest first.", "bailiwick audit export > ledger.jsonl"
+    )
     export.add_argument("--jsonl", action="store_true", help="as JSON lines (the only format)")
-    verify = actions.add("verify", "Prove that no record was changed, removed or moved.")
+    verify = actions.add(
+        "verify",
+        "Prove that no record was changed, removed or moved.",
+        "bailiwick audit verify --head $(cat head.txt)",
+    )
     verify.add_argument("--head", metavar="H", help="a head kept elsewhere: proves the end as well")
-    head = actions.add("head", "Print where the ledger ends, for keeping elsewhere.")
+    head = actions.add(
+        "head",
+        "Print where the ledger ends, for keeping elsewhere.",
+        "bailiwick audit head > head.txt",
+    )
     for each in (query, export, tail):
         _takes_filters(each)
     for each in (tail, query, export, verify, head):
@@ -140,7 +151,7 @@ async def _query(authority: Authority, options: Options) -> int:
 async def _export(authority: Authority, options: Options) -> int:
     async for lines in authority.ledger.export(_wanted(options)):
         # The ledger's own lines: what is exported is what another program may check.
-        sys.stdout.buffer.write(lines)
+        sys.stdout.buffer.write(_ascii(lines) if sys.stdout.isatty() else lines)
     sys.stdout.buffer.flush()
     return EXIT_OK
 
@@ -185,3 +196,9 @@ def _print(record: LedgerRecord, *, as_json: bool) -> None:
 _ACTIONS = {
     "tail": _tail, "query": _query, "export": _export, "verify": _verify, "head": _head,
 }  # fmt: skip
+
+
+def _ascii(lines: bytes) -> bytes:
+    """The same JSON with nothing in it that a terminal could take for a command."""
+    records = (json.loads(each) for each in lines.split(b"\n") if each)
+    return b"".join(json.dumps(each).encode() + b"\n" for each in records)

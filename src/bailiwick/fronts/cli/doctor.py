@@ -26,6 +26,7 @@ def run(arguments: list[str]) -> int:
         "bailiwick doctor",
         "What this machine can do for Bailiwick, what each lack costs, and, where there is a"
         " configuration, how the authority's state is doing.",
+        examples=("bailiwick doctor",),
         epilog="Exit code 1 means that the state is not in order; a machine that lacks something is"
         " no failure.",
     )

@@ -17,11 +17,12 @@ from bailiwick.errors import (
     Unsupported,
     escape_for_display,
 )
-from bailiwick.fronts.cli import EXIT_OK, exports
+from bailiwick.fronts.cli import EXIT_OK, exports, tokens
 from bailiwick.fronts.cli.arguments import Parser, takes_authority
 from bailiwick.fronts.cli.output import (
     line,
     moment,
+    print_bytes,
     print_fields,
     print_json,
     print_table,
@@ -45,9 +46,21 @@ FORMATS = ("text", "json", "bwrap", "landlock", "docker")
 def run(arguments: list[str]) -> int:
     parser = Parser("bailiwick grant", "Who may do what, where.")
     actions = parser.actions()
-    takes_authority(actions.add("list", "List the grants that hold now."))
-    _showing(actions.add("show", "Show a grant, or export it for another sandbox."))
-    adding = actions.add("add", "Give a grant.")
+    takes_authority(
+        actions.add("list", "List the grants that hold now.", "bailiwick grant list --json")
+    )
+    _showing(
+        actions.add(
+            "show",
+            "Show a grant, or export it for another sandbox.",
+            "bailiwick grant show 5f2c --format bwrap",
+        )
+    )
+    adding = actions.add(
+        "add",
+        "Give a grant.",
+        "bailiwick grant add --subject 'agent_run:*' --root workspace:demo --access read,list",
+    )
     adding.add_argument("--subject", required=True, help="whom: user:ann, agent_run:* …")
     adding.add_argument("--root", required=True, help="where: workspace:demo, workspace:* …")
     adding.add_argument(
@@ -61,9 +74,18 @@ def run(arguments: list[str]) -> int:
     adding.add_argument("--expires-in", metavar="TIME", help="for how long: 30min, 8h, 7d")
     adding.add_argument("--reason", default="", help="why, for the record")
     takes_authority(adding)
-    revoking = actions.add("revoke", "End a grant and all that came from it.")
+    revoking = actions.add(
+        "revoke", "End a grant and all that came from it.", "bailiwick grant revoke 5f2c"
+    )
     revoking.add_argument("id", metavar="ID")
     takes_authority(revoking)
+    tokens.takes_token(
+        actions.add(
+            "token",
+            "Make a token for a caller over a network, list tokens, or end one.",
+            "bailiwick grant token ci-agent --subject agent_run:ci/main",
+        )
+    )
     options = parser.parse_args(arguments)
     if options.action == "show":
         _refuse_unused(parser, options)
@@ -205,9 +227,7 @@ def _print_arguments(arguments: list[str], options: Options) -> None:
         content = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
     else:
         content = os.fsencode(" ".join(map(shlex.quote, arguments)) + "\n")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    print_bytes(content)
 
 
 async def _add(authority: Authority, options: Options) -> int:
@@ -255,4 +275,6 @@ def _document(entry: GrantEntry) -> dict[str, object]:
     return fields | more
 
 
-_ACTIONS = {"list": _list, "show": _show, "add": _add, "revoke": _revoke}
+_ACTIONS = {
+    "list": _list, "show": _show, "add": _add, "revoke": _revoke, "token": tokens.act,
+}  # fmt: skip

@@ -16,9 +16,12 @@ from typing import Any, TextIO
 import msgspec
 
 from bailiwick.errors import BailiwickError, escape_for_display
+from bailiwick.fronts.cli.hints import next_step
 from bailiwick.grant import AgentRun, Automation, Core, Extension, User
 
-_CODES = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
+_CODES = {
+    "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36", "dim": "2", "bold": "1",
+}  # fmt: skip
 
 
 def coloured(stream: TextIO) -> bool:
@@ -108,8 +111,8 @@ def print_error(error: BailiwickError, *, as_json: bool) -> None:
     sys.stderr.write(f"{kind}: {where}{escape_for_display(error.message)}\n")
     if error.decided_by:
         sys.stderr.write(f"decided by: {escape_for_display(error.decided_by)}\n")
-    if error.hint:
-        sys.stderr.write(f"hint: {escape_for_display(error.hint)}\n")
+    hint = next_step(error.kind, error.hint)
+    sys.stderr.write(f"hint: {escape_for_display(hint)}\n")
 
 
 def error_document(error: BailiwickError) -> dict[str, Any]:
@@ -121,7 +124,30 @@ def error_document(error: BailiwickError) -> dict[str, Any]:
         "retryable": error.retryable,
     }
     optional = {
-        "hint": error.hint, "path": error.path, "decidedBy": error.decided_by,
-        "requestId": error.request_id, "details": plain(error.details) or None,
+        "hint": next_step(error.kind, error.hint), "path": error.path,
+        "decidedBy": error.decided_by, "requestId": error.request_id,
+        "details": plain(error.details) or None,
     }  # fmt: skip
     return document | {name: value for name, value in optional.items() if value is not None}
+
+
+def print_names(names: Iterable[str]) -> None:
+    """Names as they are, each ended by NUL, for programs that take them so."""
+    print_bytes(b"".join(os.fsencode(name) + b"\0" for name in names))
+
+
+def print_bytes(content: bytes) -> None:
+    """Bytes as they are, for a pipe or a file."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def safe_lines(text: str) -> str:
+    """Text of a file for a terminal: line ends and tabs stay, whatever could control it does not.
+
+    A file full of escape sequences is shown as what it holds instead of being obeyed."""
+    text = text.replace("\r\n", "\n")
+    return "\n".join(
+        "\t".join(map(escape_for_display, part.split("\t"))) for part in text.split("\n")
+    )

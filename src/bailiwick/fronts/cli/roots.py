@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def run(arguments: list[str]) -> int:
     parser = Parser("bailiwick root", "The trees that an authority knows, and trust in them.")
     actions = parser.actions()
-    listing = actions.add("list", "List the roots.")
+    listing = actions.add("list", "List the roots.", "bailiwick root list")
     takes_authority(listing)
     for name, what in (
         ("show", "Show one root."),
         ("trust", "Trust a root: it may be changed from now on."),
         ("untrust", "Trust a root no longer: it can only be read from now on."),
     ):
-        each = actions.add(name, what)
+        each = actions.add(name, what, f"bailiwick root {name} workspace:demo")
         each.add_argument("root", metavar="ROOT", help="its kind and id, such as workspace:demo")
         takes_authority(each)
     options = parser.parse_args(arguments)

@@ -24,16 +24,26 @@ _CONFIG_BYTES_MAX = 8 * 1024 * 1024
 def run(arguments: list[str]) -> int:
     parser = Parser("bailiwick policy", "The rules in force, and why they say what they say.")
     actions = parser.actions()
-    takes_authority(actions.add("show", "Show all rules, in the order they are consulted."))
+    takes_authority(
+        actions.add(
+            "show", "Show all rules, in the order they are consulted.", "bailiwick policy show"
+        )
+    )
     explaining = actions.add(
-        "explain", "Say what is decided about an operation, and by which rule."
+        "explain",
+        "Say what is decided about an operation, and by which rule.",
+        "bailiwick policy explain agent_run:c1/r7 write migrations/1.sql",
     )
     explaining.add_argument("subject", metavar="SUBJECT", help="such as agent_run:c1/r7")
     explaining.add_argument("operation", metavar="OPERATION", help="such as write, or a verb")
     explaining.add_argument("path", metavar="PATH")
     explaining.add_argument("--root", help="such as workspace:demo (default: the only one)")
     takes_authority(explaining)
-    checking = actions.add("check", "Check a configuration file without using it.")
+    checking = actions.add(
+        "check",
+        "Check a configuration file without using it.",
+        "bailiwick policy check bailiwick.toml",
+    )
     checking.add_argument("file", metavar="FILE")
     takes_json(checking)
     options = parser.parse_args(arguments)

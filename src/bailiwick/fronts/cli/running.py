@@ -18,7 +18,7 @@ from bailiwick.grant import Subject, User
 
 if TYPE_CHECKING:
     # Loading it takes longer than the help of a command should.
-    from bailiwick.authority import Authority
+    from bailiwick.build.governed import Authority
 
 _log = logging.getLogger("bailiwick.cli")
 
@@ -79,7 +79,7 @@ def open_authority(
     return Built.from_config(config, state_dir=state, synchronise=not looking)
 
 
-def note_unsynchronised(authority: Authority) -> None:
+def note_unsynchronised(authority: object) -> None:
     """Say that the grants shown are not those of the configuration, where that is so."""
     if not getattr(authority, "synchronised", True):
         sys.stderr.write(

@@ -151,7 +151,7 @@ class DiskStore:
 
         nominates = {"Nominates"} if ambient_can_nominate() else set()
         watches = {"Watches"} if self._sees_others else set()
-        return frozenset({"Stages", "Narrows", *nominates, *watches})
+        return frozenset({"Narrows", "Prompt", "Stages", *nominates, *watches})
 
     @property
     def description(self) -> dict[str, str]:
@@ -174,6 +174,9 @@ class DiskStore:
     async def resolve(
         self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
     ) -> Held:
+        return self.resolve_now(path, look, directory, parents)
+
+    def resolve_now(self, path: ScopedPath, look: Look, directory: bool, parents: bool) -> Held:
         if self._workers.closed:
             raise closed()
         try:
@@ -208,14 +211,23 @@ class DiskStore:
 
     # --- reading ------------------------------------------------------------------------------
 
-    async def read(self, file: Handle, offset: int, length: int) -> Content:
+    def read_now(self, file: Handle, offset: int, length: int) -> Content | None:
         if self._workers.closed:
             raise closed()
         held = file if type(file) is Held and file.fd >= 0 else held_object(file)
         try:
-            content = reading.read_quickly(held, offset, length, self._settings)
-            if content is not None:
-                return content
+            return reading.read_quickly(held, offset, length, self._settings)
+        except Replaced:
+            return None
+        except OSError as error:
+            raise from_os_error(error, held.path) from None
+
+    async def read(self, file: Handle, offset: int, length: int) -> Content:
+        content = self.read_now(file, offset, length)
+        if content is not None:
+            return content
+        held = held_object(file)
+        try:
             if length <= INLINE_BYTES_MAX:
                 return reading.read_closely_blocking(held, offset, length, UNSTOPPABLE)
             return await self._workers.run(reading.read_closely_blocking, held, offset, length)

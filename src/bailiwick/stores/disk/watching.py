@@ -111,6 +111,7 @@ class TreeWatcher:
         self._to_enter: deque[Place] = deque()
         self._entering: Iterator[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0
         self._ready: Final = asyncio.Event()
         self._forget_me: Final = closed
         self._lost = False
@@ -256,9 +257,11 @@ class TreeWatcher:
             return
         when = self._loop.time() + delay_s
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._timer_s <= when:
                 return
             self._timer.cancel()
+        # Remembered here: a timer of another loop than Python's own need not know when it is due.
+        self._timer_s = when
         self._timer = self._loop.call_at(when, self._step)
 
     def _step(self) -> None:

@@ -4,7 +4,6 @@ Every change makes a version, versions can be looked at, restored and undone, br
 and merged. Links are data. There are no hard links and no devices.
 """
 
-from bailiwick.stores.volume.rows import NOBODY, Origin
 from bailiwick.stores.volume.store import VolumeStore
 
-__all__ = ["NOBODY", "Origin", "VolumeStore"]
+__all__ = ["VolumeStore"]

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from bailiwick.errors import IoError, from_os_error
+from bailiwick.stores.volume.packing import Buffer
 
 _PARTIAL: Final = ".partial-"
 """How the names of files begin that are being written."""
+
+_PARTS_AT_ONCE: Final = 512
+"""Parts handed to the system in one call, which takes 1,024."""
 
 
 class Blob(NamedTuple):
@@ -27,19 +33,25 @@ class Blob(NamedTuple):
 
 
 class Blobs(Protocol):
-    """A place for blobs. All methods block, and are called on threads of their own."""
+    """A place for blobs. All methods block, and are called on threads."""
 
     @property
     def description(self) -> str:
-        """Which place it is: two stores on one volume must have the same."""
+        """Which place it is: two stores on one volume must have the same. Holds no secret."""
         ...
 
-    def put(self, key: str, data: bytes) -> None:
-        """Keep ``data``, durably when this returns. Raises `IoError`."""
+    @property
+    def threads(self) -> Executor | None:
+        """Threads of its own, where a call may take long; None: any thread will do."""
         ...
 
-    def get(self, key: str) -> bytes | None:
-        """The bytes, or None where there are none. Raises `IoError`."""
+    def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        """Keep the parts as one blob, durably when this returns. Raises `IoError`."""
+        ...
+
+    def fetch(self, key: str, into: memoryview) -> int:
+        """Read a blob into a buffer. Returns how many bytes it has: none where there is no such
+        blob, and what does not fit is not read. Raises `IoError`."""
         ...
 
     def delete(self, key: str) -> None:
@@ -47,7 +59,11 @@ class Blobs(Protocol):
         ...
 
     def all(self, prefix: str) -> Iterator[Blob]:
-        """Every blob whose key begins with ``prefix`` and a slash."""
+        """Every blob whose key begins with ``prefix`` and a slash. Raises `IoError`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of threads and connections. They come back when the place is used again."""
         ...
 
 
@@ -57,47 +73,62 @@ def new_key(volume_uid: str, digest: bytes) -> str:
     return f"{volume_uid}/{name[:2]}/{name}-{secrets.token_hex(4)}"
 
 
+def check_key(key: str) -> str:
+    """Refuse a key that would lead out of the place: a row may be damaged."""
+    if ".." in key or key.startswith("/"):
+        raise IoError("the key of a blob is damaged")
+    return key
+
+
 class FolderBlobs:
     """Blobs as files in a folder beside the database."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.abspath(folder)
+        self._making = threading.Lock()
+        self._durable: set[str] = set()
 
     @property
     def description(self) -> str:
         return f"folder:{self._folder}"
 
-    def put(self, key: str, data: bytes) -> None:
-        folder, _, name = self._path(key).rpartition("/")
+    @property
+    def threads(self) -> None:
+        return None
+
+    def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        path = self._path(key)
+        folder, _, name = path.rpartition("/")
         partial = f"{folder}/{_PARTIAL}{name}"
         try:
-            self._make_folder(folder)
-            descriptor = os.open(
-                partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-            )
+            descriptor = self._create(folder, partial)
             try:
-                _write_all(descriptor, data)
+                _write_all(descriptor, parts)
                 os.fsync(descriptor)
+                os.rename(partial, path)
+                _sync_folder(folder)
             except BaseException:
-                with suppress(OSError):
-                    os.unlink(partial)
+                for left in (partial, path):  # the key is new: whatever has it is of this call
+                    with suppress(OSError):
+                        os.unlink(left)
                 raise
             finally:
                 os.close(descriptor)
-            os.rename(partial, f"{folder}/{name}")
-            _sync_folder(folder)
         except OSError as error:
             raise _failed(error) from error
 
-    def get(self, key: str) -> bytes | None:
+    def fetch(self, key: str, into: memoryview) -> int:
         try:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return None
+            return 0
         except OSError as error:
             raise _failed(error) from error
         try:
-            return _read_all(descriptor, os.fstat(descriptor).st_size)
+            done, size = 0, os.fstat(descriptor).st_size
+            while done < len(into) and (read := os.readv(descriptor, [into[done:]])):
+                done += read
+            return max(done, size)
         except OSError as error:
             raise _failed(error) from error
         finally:
@@ -113,7 +144,7 @@ class FolderBlobs:
 
     def all(self, prefix: str) -> Iterator[Blob]:
         top = self._path(prefix)
-        for folder, _, names in os.walk(top):
+        for folder, _, names in os.walk(top, onerror=_raise_unless_missing):
             for name in names:
                 path = f"{folder}/{name}"
                 with suppress(FileNotFoundError):
@@ -121,37 +152,50 @@ class FolderBlobs:
                     key = f"{prefix}{path[len(top) :]}"
                     yield Blob(key, status.st_size, status.st_mtime_ns)
 
+    def close(self) -> None:
+        pass
+
     def _path(self, key: str) -> str:
-        if ".." in key or key.startswith("/"):
-            raise IoError("the key of a blob is damaged")
-        return f"{self._folder}/{key}"
+        return f"{self._folder}/{check_key(key)}"
+
+    def _create(self, folder: str, path: str) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with self._making:
+            if folder not in self._durable:
+                self._make_folder(folder)
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:  # somebody has tidied up
+            with self._making:
+                self._make_folder(folder)
+            return os.open(path, flags, 0o600)
 
     def _make_folder(self, folder: str) -> None:
-        """Make the folder and those above it durable too: else all in it is lost with its name."""
-        missing = []
-        while not os.path.isdir(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
+        """Make the folder and those above it durable too: else all in it is lost with its name.
+
+        One that stands already is made durable once, too: who made it may have died before.
+        """
+        missing, above = [folder], os.path.dirname(folder)
+        while not os.path.isdir(above):
+            missing.append(above)
+            above = os.path.dirname(above)
         for made in reversed(missing):
             with suppress(FileExistsError):
                 os.mkdir(made, 0o700)
             _sync_folder(os.path.dirname(made))
+        self._durable.add(folder)
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _read_all(descriptor: int, size: int) -> bytes:
-    data = os.read(descriptor, size)
-    if len(data) == size:
-        return data
-    parts = [data]
-    while part := os.read(descriptor, size):
-        parts.append(part)
-    return b"".join(parts)
+def _write_all(descriptor: int, parts: Sequence[Buffer]) -> None:
+    waiting = [memoryview(part) for part in parts]
+    first = 0
+    while first < len(waiting):
+        written = os.writev(descriptor, waiting[first : first + _PARTS_AT_ONCE])
+        while first < len(waiting) and written >= len(waiting[first]):
+            written -= len(waiting[first])
+            first += 1
+        if written:
+            waiting[first] = waiting[first][written:]
 
 
 def _sync_folder(folder: str) -> None:
@@ -160,6 +204,12 @@ def _sync_folder(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    """A folder that cannot be listed is not one without blobs."""
+    if not isinstance(error, FileNotFoundError):
+        raise _failed(error) from error
 
 
 def _failed(error: OSError) -> IoError:

@@ -6,25 +6,37 @@ for what it changes.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from bailiwick.errors import FileAlreadyExists, ParseError, PathNotFound
-from bailiwick.stores.volume.core import BRANCH, MAIN, Core, Identity, Turn, check_name
+from bailiwick.stores.volume.core import (
+    BRANCH,
+    MAIN,
+    Core,
+    Identity,
+    Turn,
+    check_name,
+    is_name,
+)
 from bailiwick.stores.volume.database import HEAD, INFINITY, Session, Transaction
 from bailiwick.stores.volume.embedded import SqliteDatabase, acquire, release_blocking
 from bailiwick.stores.volume.rows import View
 from bailiwick.stores.volume.tree import levels_of
+from bailiwick.versions import Fork, Snapshot
 
 _PUT_SNAPSHOT: Final = """
 INSERT INTO snapshot (volume, name, branch, version, created_ns) VALUES ($1, $2, $3, $4, $5)
 """
-_SNAPSHOT: Final = "SELECT branch, version FROM snapshot WHERE volume = $1 AND name = $2"
+_SNAPSHOT: Final = "SELECT 1 FROM snapshot WHERE volume = $1 AND name = $2"
 _SNAPSHOTS: Final = """
 SELECT s.name, coalesce(b.name, ''), s.version, s.created_ns FROM snapshot s
     JOIN branch b ON b.volume = s.volume AND b.id = s.branch
-WHERE s.volume = $1 ORDER BY s.name
+WHERE s.volume = $1 AND s.ended IS NULL ORDER BY s.name
 """
-_DROP_SNAPSHOT: Final = "DELETE FROM snapshot WHERE volume = $1 AND name = $2 RETURNING name"
+# Under a name that nobody can say, until nobody reads it any more.
+_END_SNAPSHOT: Final = """
+UPDATE snapshot SET name = name || '#' || $3, ended = $3 WHERE volume = $1 AND name = $2
+"""
 _PUT_BRANCH: Final = """
 INSERT INTO branch (volume, id, name, parent, at, expires_ms, created_ns)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -37,25 +49,13 @@ SELECT b.name, coalesce(p.name, ''), b.at, b.created_ns FROM branch b
     LEFT JOIN branch p ON p.volume = b.volume AND p.id = b.parent
 WHERE b.volume = $1 AND b.name IS NOT NULL ORDER BY b.name
 """
+_NAME: Final = "SELECT coalesce(name, '') FROM branch WHERE volume = $1 AND id = $2"
 _FORGET_BRANCH: Final = """
 UPDATE branch SET name = NULL, expires_ms = 0 WHERE volume = $1 AND id = $2
 """
-
-
-class Snapshot(NamedTuple):
-    name: str
-    branch: str
-    version: str
-    created_ns: int
-
-
-class Fork(NamedTuple):
-    """A branch; the first one has no parent."""
-
-    name: str
-    parent: str
-    at: str
-    created_ns: int
+_END_BRANCH: Final = """
+UPDATE branch SET name = NULL, expires_ms = 0, ended = $3 WHERE volume = $1 AND id = $2
+"""
 
 
 async def snapshot(turn: Turn, name: str) -> Snapshot:
@@ -66,19 +66,25 @@ async def snapshot(turn: Turn, name: str) -> Snapshot:
         raise FileAlreadyExists(f"there is a snapshot {name!r} already")
     version, now_ns = turn.transaction.numbers.last, turn.core.clock_ns()
     await session.run(_PUT_SNAPSHOT, view.volume, name, view.branch, version, now_ns)
-    return Snapshot(name, "", str(version), now_ns)
+    row = await session.row(_NAME, view.volume, view.branch)
+    branch = "" if row is None else row[0]
+    return Snapshot(name=name, branch=branch, version=str(version), created_ns=now_ns)
 
 
 async def snapshots(core: Core) -> list[Snapshot]:
     async with core.looking() as session:
         rows = await session.rows(_SNAPSHOTS, core.view.volume)
-    return [Snapshot(name, branch, str(version), made) for name, branch, version, made in rows]
+    return [
+        Snapshot(name=name, branch=branch, version=str(version), created_ns=made)
+        for name, branch, version, made in rows
+    ]
 
 
 async def delete_snapshot(turn: Turn, name: str) -> None:
-    row = await turn.transaction.session.row(_DROP_SNAPSHOT, turn.tree.view.volume, name)
-    if row is None:
+    volume, session = turn.tree.view.volume, turn.transaction.session
+    if not is_name(name) or await session.row(_SNAPSHOT, volume, name) is None:
         raise PathNotFound(f"there is no snapshot {name!r}")
+    await session.run(_END_SNAPSHOT, volume, name, turn.transaction.numbers.next())
 
 
 async def fork(
@@ -114,11 +120,15 @@ async def fork(
 async def forks(core: Core) -> list[Fork]:
     async with core.looking() as session:
         rows = await session.rows(_BRANCHES, core.view.volume)
-    return [Fork(name, parent, str(at), made) for name, parent, at, made in rows]
+    return [
+        Fork(name=name, parent=parent, version=str(at), created_ns=made)
+        for name, parent, at, made in rows
+    ]
 
 
 async def delete_fork(turn: Turn, name: str) -> None:
-    """Let go of a branch. What others were forked from stays for as long as they do."""
+    """Let go of a branch: whoever has it open finds it closed. What others were forked from stays
+    for as long as they do."""
     if name == MAIN:
         raise ParseError("the first branch is not deleted")
     view = turn.tree.view
@@ -127,7 +137,8 @@ async def delete_fork(turn: Turn, name: str) -> None:
         raise PathNotFound(f"there is no branch {name!r}")
     if row[0] == view.branch:
         raise ParseError("a branch is not deleted from within")
-    await turn.transaction.session.run(_FORGET_BRANCH, view.volume, row[0])
+    ended = turn.transaction.numbers.next()  # a number: whoever looks notices that something is new
+    await turn.transaction.session.run(_END_BRANCH, view.volume, row[0], ended)
 
 
 async def forget_branch(transaction: Transaction, volume: int, branch: int) -> None:
@@ -143,16 +154,18 @@ async def branch_named(session: Session, volume: int, name: str) -> int:
 
 async def open_sibling(core: Core, branch: int) -> Core:
     """Another branch of the same volume, with the same settings and a life of its own."""
+    async with core.looking() as session:
+        levels = await levels_of(session, core.view._replace(branch=branch, at=HEAD))
+    if not levels:
+        raise PathNotFound("the branch was deleted")
     file = acquire(core.database.file.path)
     try:
         database = SqliteDatabase(file, core.view.volume)
     except BaseException:
         release_blocking(file)
         raise
-    async with core.looking() as session:
-        levels = await levels_of(session, core.view._replace(branch=branch, at=HEAD))
     identity = Identity(core.view.volume, core.identity.uid, branch, core.view.root)
     return Core(
         database, identity, levels, core.blobs,
-        limits=core.limits, modes=core.modes, clock_ns=core.clock_ns,
+        limits=core.limits, modes=core.modes, clock_ns=core.clock_ns, pack=core.pack,
     )  # fmt: skip

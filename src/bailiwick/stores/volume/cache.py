@@ -7,10 +7,11 @@ read from the `change` table, so it does not matter which process made the chang
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeVar
 
 from bailiwick.stores.volume.database import Session
-from bailiwick.stores.volume.rows import Bound, Inode, Place, View
+from bailiwick.stores.volume.rows import Bound, Inode, Key, Place, View
 
 NAMES_MAX: Final = 65_536
 """About 10 MiB of names."""
@@ -21,13 +22,26 @@ INODES_MAX: Final = 8_192
 CHANGES_MAX: Final = 4_096
 """With more changes since the last look forgetting everything is cheaper than reading them."""
 
-Key = TypeVar("Key")
+NOTED_MAX: Final = 1_024
+"""Changes of our own that are kept for whoever looks next."""
+
+Kept = TypeVar("Kept")
 
 _KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
 _SINCE: Final = """
 SELECT version, parent, name, node, was FROM change
 WHERE volume = $1 AND branch = $2 AND version > $3 ORDER BY version LIMIT $4
 """
+
+
+class Own(NamedTuple):
+    """A change of our own: the numbers it took, after ``first`` up to ``last``, and the keys that
+    each of its versions touched."""
+
+    first: int
+    last: int
+    keys: list[list[Key]]
+    written: Inode | None
 
 
 class Cache:
@@ -40,7 +54,7 @@ class Cache:
         self.inodes: dict[int, Inode | None] = {}
         self.places: dict[int, Place | None] = {}
         self.seen = 0
-        self._noted: dict[int, Inode] = {}
+        self._noted: dict[int, Own] = {}
 
     def clear(self) -> None:
         self.names.clear()
@@ -59,18 +73,39 @@ class Cache:
             rows = await session.rows(_SINCE, view.volume, view.branch, self.seen, CHANGES_MAX)
             if len(rows) == CHANGES_MAX:
                 self.clear()
-            for version, parent, name, node, was in rows:
-                self.forget(parent, name, node, was)
-                if version in self._noted and not parent:
-                    self.inodes[node] = self._noted.pop(version)
+            for row in rows:
+                self.forget(*row)
         self._noted.clear()
         self.seen = last
 
-    def note(self, inode: Inode) -> None:
-        """A change of our own made this of a node: known already when its log is read."""
-        self._noted[inode.born] = inode
+    # --- changes of our own: their log need not be read ----------------------------------------
 
-    def forget(self, parent: int, name: str, node: int, was: int) -> None:
+    def note(self, own: Own) -> None:
+        """A change of our own is committed. Called on the writer's thread."""
+        if len(self._noted) >= NOTED_MAX or sum(map(len, own.keys)) >= CHANGES_MAX:
+            self._noted.clear()  # there will be a gap, and the log is read after all
+        elif own.first != own.last:
+            self._noted[own.first] = own
+
+    def take_own(self, last: int) -> bool:
+        """Come to version ``last`` by what was noted; False where others have changed something."""
+        taken, at = [], self.seen
+        while at != last:
+            own = self._noted.pop(at, None)
+            if own is None:
+                return False
+            taken.append(own)
+            at = own.last
+        for own in taken:
+            written = own.written
+            for key in chain.from_iterable(own.keys):
+                self.forget(*key)
+                if written is not None and key.version == written.born and not key.parent:
+                    self.inodes[key.node] = written
+        self.seen = last
+        return True
+
+    def forget(self, version: int, parent: int, name: str, node: int, was: int) -> None:
         """Forget what one row of the change table touches."""
         self.inodes.pop(node, None)
         if parent:
@@ -90,6 +125,6 @@ class Cache:
             _forget_half(self.places)
 
 
-def _forget_half(kept: dict[Key, Any]) -> None:
+def _forget_half(kept: dict[Kept, Any]) -> None:
     for key in list(kept)[: len(kept) // 2]:
         del kept[key]

@@ -35,10 +35,10 @@ from bailiwick.stores.volume.rows import (
     PERMISSION_BITS,
     Bound,
     Inode,
-    Origin,
     Place,
 )
 from bailiwick.stores.volume.tree import Tree
+from bailiwick.versions import Mark
 
 EMPTY: Final = Stored(b"", None)
 
@@ -74,16 +74,16 @@ async def admit(tree: Tree, held: VolumeHandle, plan: WritePlan) -> tuple[Spot, 
 
 async def publish(
     turn: Turn, held: VolumeHandle, spot: Spot, old: Inode | None, fresh: Fresh,
-    plan: WritePlan, origin: Origin, verb: str = "write",
+    plan: WritePlan, mark: Mark, verb: str = "write",
 ) -> Written:  # fmt: skip
     """Give the name new content. What stood there was admitted in this same turn."""
     check_size(held.path, fresh.size, plan)
-    await check_lease(turn, spot.directory, held.path.name, origin)
+    await check_lease(turn, spot.directory, held.path.name, mark)
     mode = plan.file_mode
     if mode is None:
         mode = turn.core.modes.file if old is None else old.mode
     mode &= PERMISSION_BITS
-    mutation = turn.mutation(verb, origin)
+    mutation = turn.mutation(verb, mark)
     stored = await fresh.store()
     attributes = Attributes(
         FILE, mode, fresh.size, mutation.now_ns, None, fresh.sha256, stored.content, stored.data
@@ -94,7 +94,8 @@ async def publish(
         directory = await _make_missing(turn, mutation, spot)
         inode = await mutation.new_node(Place(directory, held.path.name), attributes)
         await mutation.touch_directories()
-    return Written(old is None, fresh.size, fresh.sha256.hex(), inode.version, mode)
+    before = None if old is None else old.size
+    return Written(old is None, fresh.size, fresh.sha256.hex(), inode.version, mode, before)
 
 
 async def _make_missing(turn: Turn, mutation: Mutation, spot: Spot) -> int:
@@ -112,55 +113,59 @@ async def _new_directory(mutation: Mutation, place: Place, mode: int) -> Inode:
 
 
 async def make_dir(
-    turn: Turn, held: VolumeHandle, file_mode: int | None, origin: Origin, *, parents: bool
+    turn: Turn, held: VolumeHandle, file_mode: int | None, mark: Mark, *, parents: bool
 ) -> bool:
     spot = await stand(turn.tree, held, parents=parents)
     if spot.bound is not None:
         if parents and spot.bound.kind == DIRECTORY:
             return False
         raise FileAlreadyExists("already exists", path=held.path)
-    await check_lease(turn, spot.directory, held.path.name, origin)
+    await check_lease(turn, spot.directory, held.path.name, mark)
     mode = turn.core.modes.directory if file_mode is None else file_mode & PERMISSION_BITS
-    mutation = turn.mutation("make_dir", origin)
+    mutation = turn.mutation("make_dir", mark)
     directory = await _make_missing(turn, mutation, spot)
     await _new_directory(mutation, Place(directory, held.path.name), mode)
     await mutation.touch_directories()
     return True
 
 
-async def symlink(turn: Turn, held: VolumeHandle, text: bytes, origin: Origin) -> None:
+async def symlink(turn: Turn, held: VolumeHandle, text: bytes, mark: Mark) -> None:
     spot = await stand(turn.tree, held)
     if spot.bound is not None:
         raise FileAlreadyExists("already exists", path=held.path)
-    await check_lease(turn, spot.directory, held.path.name, origin)
-    mutation = turn.mutation("symlink", origin)
+    await check_lease(turn, spot.directory, held.path.name, mark)
+    mutation = turn.mutation("symlink", mark)
     attributes = Attributes(LINK, LINK_MODE, len(text), mutation.now_ns, None, None, None, text)
     await mutation.new_node(Place(spot.directory, held.path.name), attributes)
     await mutation.touch_directories()
 
 
 class Removed(NamedTuple):
+    """``beneath`` says how many names went with it, where that was told at once."""
+
     bound: Bound
     version: int
+    beneath: int | None
 
 
-async def remove(turn: Turn, held: VolumeHandle, origin: Origin, *, recursive: bool) -> Removed:
+async def remove(turn: Turn, held: VolumeHandle, mark: Mark, *, recursive: bool) -> Removed:
     """Take the name and end the node: as many rows as for one file, whatever lies beneath."""
     spot, bound = await stand_existing(turn.tree, held)
     if bound.node == turn.tree.view.root:
         raise root_stays()
     if bound.kind == DIRECTORY and not recursive and not await turn.tree.is_empty(bound.node):
         raise DirectoryNotEmpty("directory is not empty", path=held.path)
-    await check_lease(turn, spot.directory, held.path.name, origin, beneath=bound)
-    mutation = turn.mutation("remove", origin)
+    await check_lease(turn, spot.directory, held.path.name, mark, beneath=bound)
+    beneath = await turn.tree.count_beneath(bound.node) if bound.kind == DIRECTORY else 0
+    mutation = turn.mutation("remove", mark)
     await mutation.set_name(Place(spot.directory, held.path.name), None)
     await mutation.end_inode(bound)
     await mutation.touch_directories()
-    return Removed(bound, mutation.version)
+    return Removed(bound, mutation.version, beneath)
 
 
 async def move(
-    turn: Turn, source: VolumeHandle, destination: VolumeHandle, origin: Origin, *, replace: bool
+    turn: Turn, source: VolumeHandle, destination: VolumeHandle, mark: Mark, *, replace: bool
 ) -> bool:
     tree = turn.tree
     if ROOT in (source.path, destination.path):
@@ -175,9 +180,9 @@ async def move(
         if not replace:
             raise FileAlreadyExists("already exists", path=destination.path)
         await _check_replaceable(tree, destination.path, moved, there.bound, here.directory)
-    await check_lease(turn, here.directory, source.path.name, origin, beneath=moved)
-    await check_lease(turn, there.directory, destination.path.name, origin)
-    mutation = turn.mutation("move", origin)
+    await check_lease(turn, here.directory, source.path.name, mark, beneath=moved)
+    await check_lease(turn, there.directory, destination.path.name, mark)
+    mutation = turn.mutation("move", mark)
     await mutation.set_name(Place(here.directory, source.path.name), None)
     await mutation.set_name(Place(there.directory, destination.path.name), moved)
     if there.bound is not None:
@@ -206,7 +211,7 @@ async def _check_replaceable(
 
 
 async def copy(
-    turn: Turn, source: VolumeHandle, destination: VolumeHandle, origin: Origin, *, recursive: bool
+    turn: Turn, source: VolumeHandle, destination: VolumeHandle, mark: Mark, *, recursive: bool
 ) -> int:
     tree = turn.tree
     original = await inode_now(tree, source)
@@ -218,8 +223,8 @@ async def copy(
         raise ParseError("a directory cannot be copied into itself", path=destination.path)
     if there.bound is not None:
         raise FileAlreadyExists("already exists", path=destination.path)
-    await check_lease(turn, there.directory, destination.path.name, origin)
-    mutation = turn.mutation("copy", origin)
+    await check_lease(turn, there.directory, destination.path.name, mark)
+    mutation = turn.mutation("copy", mark)
     place = Place(there.directory, destination.path.name)
     count = await copy_node(mutation, tree, original, place)
     # Only the directory that got the copy: those that were copied keep their times.
@@ -245,7 +250,7 @@ async def copy_node(mutation: Mutation, seen_in: Tree, original: Inode, place: P
 
 
 async def set_attributes(
-    turn: Turn, held: VolumeHandle, verb: str, origin: Origin, *,
+    turn: Turn, held: VolumeHandle, verb: str, mark: Mark, *,
     file_mode: int | None = None, mtime_ns: int | None = None,
 ) -> None:  # fmt: skip
     """Set the mode or the time. No content is changed, so its edition stays."""
@@ -261,8 +266,8 @@ async def set_attributes(
     if inode.kind == LINK:
         raise not_through_a_link(held.path)
     if node != tree.view.root:
-        await check_lease(turn, way[1][0], way[0][1], origin)
-    mutation = turn.mutation(verb, origin)
+        await check_lease(turn, way[1][0], way[0][1], mark)
+    mutation = turn.mutation(verb, mark)
     changed = attributes_of(inode)
     if file_mode is not None:
         changed = changed._replace(mode=file_mode & PERMISSION_BITS)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import IoError
-from bailiwick.stores.volume.content import ZEROS, Chunk, checked, chunk_of, extents
+from bailiwick.stores.volume.collecting import Pace, at_once
+from bailiwick.stores.volume.content import ZEROS, Chunk, checked, chunk_of, extents, fetched
 from bailiwick.stores.volume.core import Core
 from bailiwick.stores.volume.database import HEAD, Row, Session, Transaction
+from bailiwick.stores.volume.guards import inode_guard, name_guard
+from bailiwick.stores.volume.packing import Buffer
 from bailiwick.stores.volume.releasing import Releasing
-from bailiwick.stores.volume.rows import DIRECTORY, FILE, LINK, NOTHING, View
+from bailiwick.stores.volume.rows import DIRECTORY, FILE, LINK, NOTHING, Inode, View
 from bailiwick.stores.volume.threads import in_thread
-from bailiwick.stores.volume.tree import Tree, open_tree
+from bailiwick.stores.volume.tree import INODE_COLUMNS, Tree, open_tree
 
 PAGE_ROWS: Final = 256
 
@@ -25,6 +27,15 @@ _DENTRIES: Final = """
 SELECT branch, parent, name, born, died, node, kind FROM dentry
 WHERE volume = $1 AND (branch, parent, name, born) > ($2, $3, $4, $5)
 ORDER BY branch, parent, name, born LIMIT $6
+"""
+_GUARDED_NAMES: Final = """
+SELECT branch, parent, name, born, node, kind, guard FROM dentry
+WHERE volume = $1 AND (branch, parent, name, born) > ($2, $3, $4, $5)
+ORDER BY branch, parent, name, born LIMIT $6
+"""
+_GUARDED_NODES: Final = f"""
+SELECT branch, guard, {INODE_COLUMNS} FROM inode
+WHERE volume = $1 AND (branch, id, born) > ($2, $3, $4) ORDER BY branch, id, born LIMIT $5
 """
 _CHUNKS: Final = """
 SELECT id FROM chunk WHERE volume = $1 AND id > $2 ORDER BY id LIMIT $3
@@ -55,10 +66,13 @@ DELETE FROM dentry WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = 
 _COUNTS: Final = {
     "versions": "SELECT count(DISTINCT version) FROM change WHERE volume = $1",
     "branches": "SELECT count(*) FROM branch WHERE volume = $1 AND name IS NOT NULL",
-    "snapshots": "SELECT count(*) FROM snapshot WHERE volume = $1",
+    "snapshots": "SELECT count(*) FROM snapshot WHERE volume = $1 AND ended IS NULL",
     "inline": "SELECT coalesce(sum(length(data)), 0) FROM inode WHERE volume = $1",
-    "chunks": "SELECT coalesce(sum(size), 0) FROM chunk WHERE volume = $1",
-    "blobs": "SELECT coalesce(sum(size), 0) FROM chunk WHERE volume = $1 AND blob IS NOT NULL",
+    "chunks": "SELECT coalesce(sum(coalesce(packed, size)), 0) FROM chunk WHERE volume = $1",
+    "blobs": """
+        SELECT coalesce(sum(coalesce(packed, size)), 0) FROM chunk
+        WHERE volume = $1 AND blob IS NOT NULL
+    """,
 }
 
 
@@ -126,14 +140,16 @@ async def info(core: Core) -> Info:
     )  # fmt: skip
 
 
-async def check(core: Core, *, repair: bool) -> Checked:
-    """Look at everything, a page at a time. What is written meanwhile may or may not be seen."""
-    return await _Check(core, repair=repair).run()
+async def check(core: Core, *, repair: bool, pace: Pace = at_once) -> Checked:
+    """Look at everything, a page at a time. What is written meanwhile may or may not be seen.
+    ``pace`` is awaited after each page of rows."""
+    return await _Check(core, pace, repair=repair).run()
 
 
 class _Check:
-    def __init__(self, core: Core, *, repair: bool) -> None:
+    def __init__(self, core: Core, pace: Pace, *, repair: bool) -> None:
         self._core = core
+        self._pace = pace
         self._repair = repair
         self._volume = core.view.volume
         self._problems: list[Problem] = []
@@ -147,10 +163,15 @@ class _Check:
         core = self._core
         core.hold(self)
         try:
-            await self._check_chunks()
-            await self._check_nodes()
-            await self._check_names()
-            await self._check_unused()
+            await self._check_file()
+            for part in (
+                self._check_guards, self._check_chunks, self._check_nodes, self._check_names,
+                self._check_unused,
+            ):  # fmt: skip
+                try:
+                    await part()
+                except IoError as error:
+                    self._found(f"cannot be read any further: {error.message}")
         finally:
             core.let_go(self)
         return Checked(
@@ -159,6 +180,35 @@ class _Check:
 
     def _found(self, what: str, path: str | None = None, *, mended: bool = False) -> None:
         self._problems.append(Problem(what, path, mended))
+
+    # --- the file and its rows -------------------------------------------------------------------
+
+    async def _check_file(self) -> None:
+        """What SQLite itself has to say: pages and indexes that do not fit together."""
+        for what in await in_thread(self._core.database.file.integrity_blocking):
+            self._found(f"the database: {what}")
+
+    async def _check_guards(self) -> None:
+        """Rows that are not what was written. What lies beneath them is looked at all the same."""
+        after: tuple[Any, ...] = (0, 0, "", 0)
+        while rows := await self._page(_GUARDED_NAMES, after):
+            for branch, parent, name, born, node, kind, guard in rows:
+                if guard is not None and guard != name_guard(parent, name, node, kind):
+                    self._found("the row of a name is damaged", name)
+                after = (branch, parent, name, born)
+        after = (0, 0, 0)
+        while rows := await self._page(_GUARDED_NODES, after):
+            for branch, guard, *row in rows:
+                inode = Inode(*row)
+                if guard is not None and guard != inode_guard(inode):
+                    self._found(f"the row of node {inode.id}, version {inode.born}, is damaged")
+                after = (branch, inode.id, inode.born)
+
+    async def _page(self, sql: str, after: tuple[Any, ...]) -> list[Row]:
+        async with self._core.looking() as session:
+            rows = await session.rows(sql, self._volume, *after, PAGE_ROWS)
+        await self._pace()
+        return rows
 
     # --- chunks and contents ---------------------------------------------------------------------
 
@@ -171,7 +221,7 @@ class _Check:
                 await self._check_chunk(number)
                 after = number
             more = len(rows) == PAGE_ROWS
-            await asyncio.sleep(0)
+            await self._pace()
 
     async def _check_chunk(self, number: int) -> None:
         async with self._core.looking() as session:
@@ -187,7 +237,10 @@ class _Check:
             self._found(f"chunk {number}: {error.message}")
 
     def _verify_chunk(self, chunk: Chunk) -> None:
-        checked(chunk, chunk.data if chunk.blob is None else self._core.blobs.get(chunk.blob))
+        if chunk.blob is None:
+            checked(chunk, chunk.data)
+        else:
+            fetched(self._core.blobs, chunk)
 
     async def _check_nodes(self) -> None:
         after, more = (0, 0, 0), True
@@ -198,7 +251,7 @@ class _Check:
                 await self._check_node(row)
                 after = row[:3]
             more = len(rows) == PAGE_ROWS
-            await asyncio.sleep(0)
+            await self._pace()
 
     async def _check_node(self, row: Row) -> None:
         branch, node, born, kind, size, sha256, content, data = row
@@ -257,15 +310,14 @@ class _Check:
         self._sound[content] = digest.digest()
         return None
 
-    async def _bytes(self, number: int, size: int) -> bytes:
+    async def _bytes(self, number: int, size: int) -> Buffer:
         if number == ZEROS:
             return bytes(size)
         async with self._core.looking() as session:
             chunk = await chunk_of(session, self._volume, number)
-        key = chunk.blob
-        if key is None:
+        if chunk.blob is None:
             return checked(chunk, chunk.data)[:size]
-        return (await in_thread(lambda: checked(chunk, self._core.blobs.get(key))))[:size]
+        return (await in_thread(fetched, self._core.blobs, chunk))[:size]
 
     # --- names -----------------------------------------------------------------------------------
 
@@ -284,7 +336,7 @@ class _Check:
             if rows:
                 after = rows[-1][:4]
             more = len(rows) == PAGE_ROWS
-            await asyncio.sleep(0)
+            await self._pace()
 
     async def _is_name_sound(self, session: Session, row: Row) -> bool:
         branch, _, _, born, died, node, kind = row

@@ -2,7 +2,8 @@
 
 A row is seen from the version it was born at until the one it died at. It goes when it died at or
 before the horizon, and no root lies in between: roots are the versions that forks were made from,
-snapshots, and those up to which branches were merged. Readers hold the horizon back.
+snapshots, and those up to which branches were merged. Readers hold the horizon back, and a branch
+or snapshot that was deleted stays for as long as somebody reads what was there before.
 
 A directory is removed by one row, so what lies in it still looks alive. Once the removal is behind
 the horizon, gc ends those rows too, a directory at a time (`fallen`).
@@ -14,8 +15,10 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import combinations, islice, pairwise
 from typing import Final, NamedTuple, TypeVar
 
+from bailiwick.stores.volume.ancestry import held_by, needs
 from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.database import HEAD, Session, Transaction
 from bailiwick.stores.volume.mutation import GONE
@@ -61,8 +64,8 @@ SELECT CASE WHEN l.bound < s.version THEN l.bound ELSE s.version END FROM lineag
 WHERE l.volume = $1 AND l.ancestor = $2
 """
 _TAKEN_OVER: Final = """
-SELECT CASE WHEN l.bound < m.version THEN l.bound ELSE m.version END FROM lineage l
-    JOIN merged m ON m.volume = l.volume AND m.source = l.branch
+SELECT CASE WHEN l.bound < t.upto THEN l.bound ELSE t.upto END FROM lineage l
+    JOIN taken t ON t.volume = l.volume AND t.source = l.branch
 WHERE l.volume = $1 AND l.ancestor = $2
 """
 _DEAD_NAMES: Final = """
@@ -119,10 +122,34 @@ DELETE FROM change WHERE volume = $1 AND branch = $2 AND version = $3 AND seq = 
 """
 _ABANDONED: Final = """
 SELECT id FROM branch b WHERE volume = $1 AND name IS NULL AND expires_ms <= $2
+    AND (ended IS NULL OR ended <= $3)
     AND NOT EXISTS (SELECT 1 FROM lineage l
         WHERE l.volume = $1 AND l.ancestor = b.id AND l.branch <> b.id)
     AND NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.volume = $1 AND s.branch = b.id)
-LIMIT 1
+    AND NOT EXISTS (SELECT 1 FROM change c
+        WHERE c.volume = $1 AND c.branch = b.id AND c.note IS NOT NULL
+        AND c.version > (SELECT drained FROM volume WHERE id = $1)
+        AND c.verb NOT IN ('stage', 'discard'))
+"""
+_ENDED_SNAPSHOTS: Final = "DELETE FROM snapshot WHERE volume = $1 AND ended <= $2"
+_TAKERS: Final = "SELECT count(DISTINCT branch) FROM taken WHERE volume = $1 AND source = $2"
+# What can be merged, now or once it is forked from.
+_MERGEABLE: Final = """
+SELECT id, 9223372036854775806 FROM branch WHERE volume = $1 AND name IS NOT NULL
+UNION ALL SELECT branch, version FROM snapshot WHERE volume = $1 AND ended IS NULL
+"""
+_TAKEN: Final = """
+SELECT source, version FROM taken WHERE volume = $1 AND branch = $2 ORDER BY source, version
+"""
+_DROP_TAKEN: Final = """
+DELETE FROM taken WHERE volume = $1 AND branch = $2 AND source = $3 AND version = $4
+"""
+# Whoever holds a branch that only one took over holds that one too, as it was then.
+_DROP_GONE: Final = """
+DELETE FROM taken WHERE volume = $1
+    AND NOT EXISTS (SELECT 1 FROM branch b WHERE b.volume = $1 AND b.id = taken.source)
+    AND NOT EXISTS (SELECT 1 FROM taken o
+        WHERE o.volume = $1 AND o.source = taken.source AND o.branch <> taken.branch)
 """
 
 
@@ -138,26 +165,50 @@ class Collected(NamedTuple):
     steps: int
 
 
-async def collect(core: Core, keep_days: float) -> Collected:
-    """One whole pass. Each step is a change of its own, so that nobody waits for long."""
-    gc = _Collector(core)
+Pace = Callable[[], Awaitable[None]]
+
+
+async def at_once() -> None:
+    """No pace at all: only whoever waits comes first."""
+    await asyncio.sleep(0)
+
+
+async def collect(
+    core: Core,
+    keep_days: float,
+    *,
+    pace: Pace = at_once,
+    orphans: bool = True,
+    unless: str | None = None,
+) -> Collected:
+    """One whole pass. Each step is a change of its own, so that nobody waits for long; ``pace`` is
+    awaited between two of them. With ``orphans`` the blob store is looked through as well. Where
+    the horizon is ``unless`` still, which was passed before, that is all."""
+    gc = _Collector(core, pace)
     await gc.settle_horizon(keep_days)
+    if gc.result().horizon == unless:
+        return gc.result()
     await gc.push_down()
     await gc.drop_abandoned()
     for branch in await gc.branches():
+        await gc.drop_taken(branch)
         await gc.drop_names(branch)
         await gc.drop_nodes(branch)
         await gc.drop_log(branch)
     await gc.drop_left_over()
     await gc.delete_blobs()
+    if orphans:
+        await gc.delete_orphans()
     return gc.result()
 
 
 class _Collector:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, pace: Pace) -> None:
         self._core = core
+        self._pace = pace
         self._volume = core.view.volume
         self._horizon = 0
+        self._read_from = 0  # the oldest version that somebody reads, if it is not the newest
         self._names = self._nodes = self._blobs = self._steps = 0
         self._releasing = Releasing(self._volume)
 
@@ -176,7 +227,7 @@ class _Collector:
 
         self._core.check_open()
         result = await self._core.database.write(run)
-        await asyncio.sleep(0)  # whoever waits comes first
+        await self._pace()
         return result
 
     async def settle_horizon(self, keep_days: float) -> None:
@@ -188,7 +239,7 @@ class _Collector:
         # Whoever has just looked at something that was replaced before this has said so by now.
         await asyncio.sleep(_SETTLE_S)
 
-        async def job(turn: Transaction) -> int:
+        async def job(turn: Transaction) -> tuple[int, int]:
             now_ns, last = core.clock_ns(), newest
             await turn.session.run(_MARK, volume, now_ns, last)
             cutoff = now_ns - int(keep_days * _DAY_NS)
@@ -197,16 +248,17 @@ class _Collector:
             pinned = await turn.session.row(
                 _PINNED, volume, core.database.file.session, now_ns // 1_000_000
             )
+            read_from = min(last, core.database.file.oldest_held(volume))
             if pinned and pinned[0] is not None:
-                horizon = min(horizon, pinned[0])
-            horizon = min(horizon, core.database.file.oldest_held(volume))
+                read_from = min(read_from, pinned[0])
+            horizon = min(horizon, read_from)
             await turn.session.run(_UNPIN, volume, now_ns // 1_000_000)
             await turn.session.run(_HORIZON, volume, horizon)
             await turn.session.run(_UNMARK, volume, horizon)
             row = await turn.session.row("SELECT horizon FROM volume WHERE id = $1", volume)
-            return row[0] if row else 0
+            return row[0] if row else 0, read_from
 
-        self._horizon = await self._step(job)
+        self._horizon, self._read_from = await self._step(job)
 
     async def branches(self) -> list[int]:
         async with self._core.looking() as session:
@@ -344,14 +396,48 @@ class _Collector:
     # --- branches, uploads and blobs ----------------------------------------------------------
 
     async def drop_abandoned(self) -> None:
+        """Take away branches that nobody can open, reads, stands on, or has yet to make a record
+        of; and snapshots that were deleted."""
         now_ms = self._core.clock_ns() // 1_000_000
 
         async def job(turn: Transaction) -> bool:
-            row = await turn.session.row(_ABANDONED, self._volume, now_ms)
-            return row is not None and await self._drop_branch(turn, row[0])
+            session = turn.session
+            await session.run(_ENDED_SNAPSHOTS, self._volume, self._read_from)
+            rows = await session.rows(_ABANDONED, self._volume, now_ms, self._read_from)
+            for (branch,) in rows:
+                if not await self._is_origin(session, branch):
+                    return await self._drop_branch(turn, branch)
+            await session.run(_DROP_GONE, self._volume)
+            return False
 
         while await self._step(job):
             pass
+
+    async def _is_origin(self, session: Session, branch: int) -> bool:
+        """Whether others took it over whose merge has to look at it. Where only one did, whoever
+        else holds it has it from there."""
+        takers = await session.row(_TAKERS, self._volume, branch)
+        if takers is None or takers[0] < 2:
+            return False
+        rows = await session.rows(_MERGEABLE, self._volume)
+        holders = [await held_by(session, self._volume, each, at) for each, at in rows]
+        for a, b in combinations([held for held in holders if branch in held], 2):
+            if await needs(session, self._volume, branch, a, b):
+                return True
+        return False
+
+    async def drop_taken(self, branch: int) -> None:
+        """Forget what a branch held at versions that nobody can ask for."""
+
+        async def job(turn: Transaction) -> None:
+            roots = await self._roots(turn.session, branch)
+            rows = await turn.session.rows(_TAKEN, self._volume, branch)
+            for (source, version), (following, until) in pairwise(rows):
+                superseded = source == following and until <= self._horizon
+                if superseded and not _is_seen(roots, version, until):
+                    await turn.session.run(_DROP_TAKEN, self._volume, branch, source, version)
+
+        await self._step(job)
 
     async def _drop_branch(self, turn: Transaction, branch: int) -> bool:
         """Take away some rows of a branch that nobody can open; in the end, the branch."""
@@ -360,9 +446,8 @@ class _Collector:
             await self._drop_node(turn, branch, node, born, content)
         if rows:
             return True
-        for table in ("dentry", "change", "fallen", "lease", "merged", "lineage"):
+        for table in ("dentry", "change", "fallen", "lease", "taken", "lineage"):
             await turn.session.run(_DROP_ROWS[table], self._volume, branch)
-        await turn.session.run(_DROP_SOURCE, self._volume, branch)
         await turn.session.run(_DROP_BRANCH, self._volume, branch)
         return True
 
@@ -372,7 +457,7 @@ class _Collector:
             pass
 
     async def delete_blobs(self) -> None:
-        """Delete blobs that were let go of, and those that no chunk ever came to name."""
+        """Delete blobs that were let go of."""
         core = self._core
         async with core.looking() as session:
             keys = await self._releasing.doomed(session)
@@ -381,15 +466,20 @@ class _Collector:
             self._blobs += 1
         if keys:
             await self._step(lambda turn: self._releasing.forget_doomed(turn, keys))
+
+    async def delete_orphans(self) -> None:
+        """Delete blobs that no chunk ever came to name."""
+        core = self._core
         oldest_ns = core.clock_ns() - _ORPHAN_AGE_NS
         prefix = core.identity.uid
-        blobs = await in_thread(lambda: list(core.blobs.all(prefix)))
-        for blob in blobs:
-            if blob.mtime_ns < oldest_ns:
+        listing = core.blobs.all(prefix)
+        # A page at a time: there may be more of them than fit into memory.
+        while page := await in_thread(lambda: list(islice(listing, STEP_ROWS))):
+            for key in [blob.key for blob in page if blob.mtime_ns < oldest_ns]:
                 async with core.looking() as session:
-                    named = await self._releasing.is_named(session, blob.key)
+                    named = await self._releasing.is_named(session, key)
                 if not named:
-                    await in_thread(core.blobs.delete, blob.key)
+                    await in_thread(core.blobs.delete, key)
                     self._blobs += 1
 
 
@@ -398,9 +488,8 @@ SELECT 1 FROM inode WHERE volume = $1 AND branch = $2 AND id = $3 AND born < $4 
 """
 _DROP_ROWS: Final = {
     table: f"DELETE FROM {table} WHERE volume = $1 AND branch = $2"
-    for table in ("dentry", "change", "fallen", "lease", "merged", "lineage")
+    for table in ("dentry", "change", "fallen", "lease", "taken", "lineage")
 }
-_DROP_SOURCE: Final = "DELETE FROM merged WHERE volume = $1 AND source = $2"
 _DROP_BRANCH: Final = "DELETE FROM branch WHERE volume = $1 AND id = $2"
 
 

@@ -1,33 +1,32 @@
-"""What differs between two branches: found from the log of changes, not by walking the trees."""
+"""What differs between two views: found from the log of changes, not by walking the trees.
+
+Two branches are compared, and a tree with itself before a change: what the change touched is what
+whoever decides about paths has to know.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.volume.core import Core
+from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.database import HEAD, Session
-from bailiwick.stores.volume.history import looks_same
-from bailiwick.stores.volume.rows import TYPES, Inode, Place
-from bailiwick.stores.volume.tree import Level, Tree, open_tree
+from bailiwick.stores.volume.rows import DIRECTORY, LINK, TYPES, Inode, Place
+from bailiwick.stores.volume.tree import Tree, open_tree
+from bailiwick.versions import ChangeKind, Difference, Touch
 
 _TOUCHED: Final = """
 SELECT DISTINCT node, was FROM change
 WHERE volume = $1 AND branch = $2 AND version > $3 AND version <= $4
 """
 
+_IN_WORDS: Final[dict[ChangeKind, Literal["added", "removed", "modified", "moved"]]] = {
+    "created": "added", "deleted": "removed", "updated": "modified", "moved": "moved",
+}  # fmt: skip
 
-class Difference(NamedTuple):
-    """One thing that is not the same in two branches. A directory that was moved or removed is one
-    thing, whatever lies in it."""
-
-    kind: Literal["added", "removed", "modified", "moved"]
-    path: ScopedPath
-    type: EntryType
-    origin: ScopedPath | None = None
-    sha256_before: str | None = None
-    sha256: str | None = None
+_ORDER: Final[dict[ChangeKind, int]] = {"deleted": 0, "moved": 1, "created": 2, "updated": 3}
+"""What goes makes room for what comes."""
 
 
 class State(NamedTuple):
@@ -50,14 +49,27 @@ async def state_of(tree: Tree, node: int) -> State | None:
     return None if inode is None or place is None else State(place, inode)
 
 
+def looks_same(a: Inode, b: Inode) -> bool:
+    """Whether nobody could tell two states of a node apart; a directory's time is kept up without
+    a version, so it does not count."""
+    if a.kind != b.kind or a.mode != b.mode:
+        return False
+    if a.kind == DIRECTORY:
+        return True
+    return (a.mtime_ns, a.sha256, a.size, a.data) == (b.mtime_ns, b.sha256, b.size, b.data)
+
+
+# --- two branches ------------------------------------------------------------------------------
+
+
 async def touched(
-    session: Session, volume: int, levels: tuple[Level, ...], others: tuple[Level, ...]
+    session: Session, volume: int, held: Mapping[int, int], other: Mapping[int, int]
 ) -> set[int]:
-    """Every node that one side has touched since it went its own way from the other."""
-    bounds = dict(others)
+    """Every node that was touched by what one side holds and the other does not; both say up to
+    which version they have the changes of each branch."""
     nodes: set[int] = set()
-    for branch, bound in levels:
-        since = min(bounds.get(branch, 0), bound)
+    for branch, bound in held.items():
+        since = min(other.get(branch, 0), bound)
         if since < bound:
             for row in await session.rows(_TOUCHED, volume, branch, since, bound):
                 nodes.update(row)
@@ -65,41 +77,124 @@ async def touched(
     return nodes
 
 
-async def diff(core: Core, branch: int) -> list[Difference]:
+async def compare(core: Core, branch: int) -> list[Difference]:
     """What a branch has that this one has not, and the other way round, sorted by path."""
     async with core.looking() as session:
         ours = await core.tree(session)
         theirs = await open_tree(session, core.view._replace(branch=branch, at=HEAD))
         volume = core.view.volume
-        nodes = await touched(session, volume, ours.levels, theirs.levels)
-        nodes |= await touched(session, volume, theirs.levels, ours.levels)
-        found = [await _difference(ours, theirs, node) for node in nodes]
-    return sorted(each for each in found if each is not None)
-
-
-async def _difference(ours: Tree, theirs: Tree, node: int) -> Difference | None:
-    before, after = await state_of(ours, node), await state_of(theirs, node)
-    if before is None and after is None:
-        return None
-    old_path = await ours.path(node) if before else None
-    new_path = await theirs.path(node) if after else None
-    if before is None and after is not None and new_path is not None:
-        return Difference("added", new_path, TYPES[after.inode.kind], sha256=_hex(after.inode))
-    if after is None and before is not None and old_path is not None:
-        return Difference(
-            "removed", old_path, TYPES[before.inode.kind], sha256_before=_hex(before.inode)
+        here, there = dict(ours.levels), dict(theirs.levels)
+        nodes = await touched(session, volume, here, there)
+        nodes |= await touched(session, volume, there, here)
+        found = [await _touch(ours, theirs, node, told=True) for node in nodes]
+    return [
+        Difference(
+            kind=_IN_WORDS[each.kind], path=each.path, type=each.type, origin=each.origin,
+            sha256_before=each.sha256_before, sha256=each.sha256,
         )
-    assert before is not None
-    assert after is not None
-    assert new_path is not None
-    moved = before.place != after.place
-    if not moved and looks_same(before.inode, after.inode):
+        for each in sorted((each for each in found if each is not None), key=_by_path)
+        if not each.beneath
+    ]  # fmt: skip
+
+
+def _by_path(touch: Touch) -> tuple[tuple[str, ...], str]:
+    return touch.path.parts, touch.kind
+
+
+# --- before and after a change -----------------------------------------------------------------
+
+
+async def touches_of(turn: Turn, version: int) -> list[Touch]:
+    """All that a version has touched, with what lies in directories that came, went or moved."""
+    session, view = turn.transaction.session, turn.tree.view
+    after, before = turn.tree, turn.core.tree_at(session, view._replace(at=version - 1))
+    rows = await session.rows(_TOUCHED, view.volume, view.branch, version - 1, version)
+    told = {node for row in rows for node in row if node}
+    nodes, waiting = set(told), list(told)
+    while waiting:
+        node = waiting.pop()
+        beneath = await _carried_along(before, after, node)
+        waiting += beneath - nodes
+        nodes |= beneath
+    found = [await _touch(before, after, node, told=node in told) for node in nodes]
+    return sorted(
+        _replacements([each for each in found if each is not None]),
+        key=lambda touch: (_ORDER[touch.kind], *_by_path(touch)),
+    )
+
+
+async def _carried_along(before: Tree, after: Tree, node: int) -> set[int]:
+    """What lies in a directory that is not where it was."""
+    if node == before.view.root:
+        return set()
+    old, new = await before.path(node), await after.path(node)
+    if old == new:
+        return set()
+    found: set[int] = set()
+    for tree, path in ((before, old), (after, new)):
+        if path is not None:
+            inode = await tree.inode(node)
+            if inode is not None and inode.kind == DIRECTORY:
+                found |= {bound.node for _, bound in await tree.children(node)}
+    return found
+
+
+async def _touch(before: Tree, after: Tree, node: int, *, told: bool) -> Touch | None:
+    """How a node differs in two views, if it does, be it only by where it is found."""
+    old, new = await state_of(before, node), await state_of(after, node)
+    if new is None:
+        if old is None:
+            return None
+        path, inode = await before.path(node), old.inode
+        assert path is not None
+        return Touch(
+            path, "deleted", TYPES[inode.kind], None, 0, _size(inode), None, _hex(inode), not told,
+            inode.mode, inode.mode, _target(inode),
+        )  # fmt: skip
+    path, inode = await after.path(node), new.inode
+    assert path is not None
+    kind, version = TYPES[inode.kind], inode.version
+    if old is None:
+        return Touch(
+            path, "created", kind, None, _size(inode), 0, _hex(inode), None, not told,
+            inode.mode, None, _target(inode), version,
+        )  # fmt: skip
+    origin, same = await before.path(node), looks_same(old.inode, inode)
+    if origin == path and same:
         return None
-    return Difference(
-        "moved" if moved else "modified", new_path, TYPES[after.inode.kind],
-        old_path if moved else None, _hex(before.inode), _hex(after.inode),
+    moved = origin != path
+    along = moved and same and old.place == new.place
+    return Touch(
+        path, "moved" if moved else "updated", kind, origin if moved else None,
+        _size(inode), _size(old.inode), _hex(inode), _hex(old.inode), along or not told,
+        inode.mode, old.inode.mode, _target(inode), version,
     )  # fmt: skip
+
+
+def _replacements(touches: list[Touch]) -> list[Touch]:
+    """The same, where a file that took the place of another one is told once."""
+    gone = {each.path: each for each in touches if each.kind == "deleted"}
+    found, replaced = [], set[ScopedPath]()
+    for each in touches:
+        old = gone.get(each.path) if each.kind == "created" else None
+        if old is not None and old.type == each.type != "directory":
+            replaced.add(each.path)
+            each = each._replace(
+                kind="updated", size_before=old.size_before, sha256_before=old.sha256_before,
+                mode_before=old.mode_before,
+            )  # fmt: skip
+        found.append(each)
+    return [each for each in found if each.kind != "deleted" or each.path not in replaced]
+
+
+def _size(inode: Inode) -> int:
+    return 0 if inode.kind == DIRECTORY else inode.size
 
 
 def _hex(inode: Inode) -> str | None:
     return inode.sha256.hex() if inode.sha256 else None
+
+
+def _target(inode: Inode) -> str | None:
+    """The text of a link."""
+    return inode.data.decode() if inode.kind == LINK and inode.data is not None else None

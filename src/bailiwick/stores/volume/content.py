@@ -13,10 +13,12 @@ from typing import Final, NamedTuple
 
 from blake3 import blake3
 
-from bailiwick.errors import IoError
+from bailiwick.errors import IoError, Unsupported
 from bailiwick.model import KiB, MiB
 from bailiwick.paths import ScopedPath
+from bailiwick.stores.volume.blobs import Blobs
 from bailiwick.stores.volume.database import Session, Transaction
+from bailiwick.stores.volume.packing import Buffer, Pack, unpacked
 from bailiwick.stores.volume.rows import Inode
 
 INLINE_BYTES_MAX: Final = 4 * KiB
@@ -34,14 +36,14 @@ SPILL_BYTES_MIN: Final = 1_500_000
 BLOB_BYTES: Final = 4 * MiB
 """Chunks in the blob store: each costs a sync (512 KiB: 1.5 times raw writing, 4 MiB: 1.16)."""
 
+CHUNK_BYTES_MAX: Final = 64 * MiB
+"""No chunk was ever larger: a row that says so is damaged."""
+
 TAIL_BYTES_MAX: Final = 64 * KiB
 """A last chunk up to this is written again when something is appended, instead of one more."""
 
 CHAIN_MAX: Final = 32
 """So many appends are a list of bases; then the pieces are listed in one place again."""
-
-_ALL_CORES_BYTES: Final = 1 * MiB
-"""Below this, starting threads costs more than they save."""
 
 ZEROS: Final = 0
 """The chunk that is stored nowhere."""
@@ -59,11 +61,12 @@ INSERT INTO content (volume, id, size, base, keep, depth) VALUES ($1, $2, $3, $4
 _PUT_PIECE: Final = """
 INSERT INTO manifest (volume, content, start, size, chunk) VALUES ($1, $2, $3, $4, $5)
 """
-_SHARED: Final = "SELECT id FROM chunk WHERE volume = $1 AND hash = $2 AND shared = 1"
+_SHARED: Final = "SELECT id, blob FROM chunk WHERE volume = $1 AND hash = $2 AND shared = 1"
 _PUT_CHUNK: Final = """
-INSERT INTO chunk (volume, id, hash, size, shared, data, blob) VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO chunk (volume, id, hash, size, shared, data, blob, packed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
-_CHUNK: Final = "SELECT hash, size, data, blob FROM chunk WHERE volume = $1 AND id = $2"
+_CHUNK: Final = "SELECT hash, size, data, blob, packed FROM chunk WHERE volume = $1 AND id = $2"
 _IS_BLOB: Final = "SELECT blob IS NOT NULL FROM chunk WHERE volume = $1 AND id = $2"
 _DOOM: Final = """
 INSERT INTO doomed (volume, blob) VALUES ($1, $2) ON CONFLICT (volume, blob) DO NOTHING
@@ -72,13 +75,15 @@ INSERT INTO doomed (volume, blob) VALUES ($1, $2) ON CONFLICT (volume, blob) DO 
 
 class Piece(NamedTuple):
     """Some bytes on their way in: themselves, or the key of the blob that has them already. With
-    neither they are zeros; with a ``chunk`` they are that one, which was claimed before."""
+    neither they are zeros; with a ``chunk`` they are that one, which was claimed before. ``packed``
+    says into how many bytes they were compressed."""
 
     digest: bytes
     size: int
     data: bytes | None = None
     blob: str | None = None
     chunk: int | None = None
+    packed: int | None = None
 
 
 class Extent(NamedTuple):
@@ -90,10 +95,13 @@ class Extent(NamedTuple):
 
 
 class Chunk(NamedTuple):
+    """A chunk's row; the order is that of the statement."""
+
     digest: bytes
     size: int
     data: bytes | None
     blob: str | None
+    packed: int | None
 
 
 class Stored(NamedTuple):
@@ -103,17 +111,25 @@ class Stored(NamedTuple):
     content: int | None
 
 
-def digest_of(data: bytes | memoryview) -> bytes:
-    """The hash by which a chunk is found and checked; large ones on all cores."""
-    if len(data) < _ALL_CORES_BYTES:
-        return blake3(data).digest()
-    return blake3(data, max_threads=blake3.AUTO).digest()
+def digest_of(*parts: Buffer) -> bytes:
+    """The hash by which a chunk is found and checked."""
+    hashed = blake3()
+    for part in parts:
+        hashed.update(part)
+    return hashed.digest()
 
 
-def pieces_of(data: bytes) -> list[Piece]:
+def pieces_of(data: bytes, pack: Pack | None = None) -> list[Piece]:
     """Content cut into chunks for the database."""
     parts = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
-    return [Piece(digest_of(part), len(part), part) for part in parts]
+    return [_piece(part, pack) for part in parts]
+
+
+def _piece(data: bytes, pack: Pack | None) -> Piece:
+    packed = None if pack is None else pack([data])
+    if packed is None:
+        return Piece(digest_of(data), len(data), data)
+    return Piece(digest_of(data), len(data), packed, packed=len(packed))
 
 
 class Hashes:
@@ -169,21 +185,51 @@ async def chunk_of(session: Session, volume: int, chunk: int) -> Chunk:
     row = await session.row(_CHUNK, volume, chunk)
     if row is None:
         raise IoError("a part of the content is missing")
-    return Chunk(*row)
+    found = Chunk(*row)
+    if not 0 <= found.size <= CHUNK_BYTES_MAX or not 0 <= (found.packed or 0) <= CHUNK_BYTES_MAX:
+        raise _damaged()  # so much memory would be asked for
+    return found
 
 
-def checked(chunk: Chunk, data: bytes | None) -> bytes:
-    """The bytes of a chunk, if they are what they should be."""
+def checked(chunk: Chunk, data: Buffer | None, into: bytearray | None = None) -> Buffer:
+    """The plain bytes of a chunk, from those that are kept, if they are what they should be. What
+    has to be unpacked is so in ``into``, where that is given."""
     if data is None:
         raise IoError("a part of the content is missing", hint="check the volume")
+    if chunk.packed is not None and len(data) == chunk.packed:
+        data = unpacked(data, chunk.size, into)
     if len(data) != chunk.size or digest_of(data) != chunk.digest:
-        raise IoError("a part of the content is damaged", hint="check the volume")
+        raise _damaged()
     return data
 
 
-def named(error: IoError, path: ScopedPath) -> IoError:
+def fetched(blobs: Blobs, chunk: Chunk, into: bytearray | None = None) -> Buffer:
+    """The plain bytes of a chunk that is in a blob: checked, and no more than there should be.
+    Blocks. They are in ``into`` where that is given and large enough."""
+    assert chunk.blob is not None
+    expected = chunk.size if chunk.packed is None else chunk.packed
+    kept = into if chunk.packed is None else None
+    if kept is None or len(kept) < expected:
+        kept = bytearray(expected)
+    data = memoryview(kept)[:expected]
+    size = blobs.fetch(chunk.blob, data)
+    if size == 0:
+        raise IoError(
+            "a part of the content is missing",
+            hint=f"it is not in {blobs.description}: was the volume written with other blobs?",
+        )
+    if size != expected:
+        raise _damaged()
+    return checked(chunk, data, into)
+
+
+def _damaged() -> IoError:
+    return IoError("a part of the content is damaged", hint="check the volume")
+
+
+def named(error: IoError | Unsupported, path: ScopedPath) -> IoError | Unsupported:
     """The same error, naming the file."""
-    return IoError(error.message, path=path, errno=error.errno, hint=error.hint)
+    return type(error)(error.message, path=path, errno=error.errno, hint=error.hint)
 
 
 # --- writing, inside a transaction -------------------------------------------------------------
@@ -214,7 +260,7 @@ async def _add_pieces(
 
 
 async def _store_piece(turn: Transaction, volume: int, piece: Piece) -> int:
-    digest, size, data, blob, chunk = piece
+    digest, size, data, blob, chunk, packed = piece
     if chunk is not None:
         return chunk
     if data is None and blob is None:
@@ -223,11 +269,11 @@ async def _store_piece(turn: Transaction, volume: int, piece: Piece) -> int:
     if shared:
         row = await turn.session.row(_SHARED, volume, digest)
         if row is not None:
-            if blob is not None:  # somebody has stored the same bytes meanwhile
+            if blob not in (None, row[1]):  # somebody has stored the same bytes meanwhile
                 await turn.session.run(_DOOM, volume, blob)
             return int(row[0])
     chunk = turn.numbers.next()
-    await turn.session.run(_PUT_CHUNK, volume, chunk, digest, size, int(shared), data, blob)
+    await turn.session.run(_PUT_CHUNK, volume, chunk, digest, size, int(shared), data, blob, packed)
     return chunk
 
 
@@ -290,7 +336,7 @@ async def _tail(session: Session, volume: int, old: Inode, adding: int) -> bytes
     if last.chunk == ZEROS or last.size + adding > TAIL_BYTES_MAX:
         return None
     chunk = await chunk_of(session, volume, last.chunk)
-    return None if chunk.data is None else checked(chunk, chunk.data)[: last.size]
+    return None if chunk.data is None else bytes(checked(chunk, chunk.data)[: last.size])
 
 
 async def _copy_extents(
@@ -321,7 +367,7 @@ async def read_in_database(session: Session, volume: int, inode: Inode) -> bytes
     """The whole content where no blob has to be asked for, else None."""
     if inode.content is None:
         return inode.data or b""
-    parts: list[bytes] = []
+    parts: list[Buffer] = []
     for _, size, chunk in await extents(session, volume, inode.content, 0, inode.size):
         if chunk == ZEROS:
             parts.append(bytes(size))

@@ -10,10 +10,11 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from bailiwick.errors import BailiwickError, Closed, ParseError, ReadOnly, RootNotFound
+from bailiwick.errors import BailiwickError, Closed, LockHeld, ParseError, ReadOnly, RootNotFound
+from bailiwick.finishing import to_the_end
 from bailiwick.model import Limits
 from bailiwick.stores.volume.blobs import Blobs, FolderBlobs
-from bailiwick.stores.volume.cache import Cache
+from bailiwick.stores.volume.cache import Cache, Own
 from bailiwick.stores.volume.content import Hashes
 from bailiwick.stores.volume.database import HEAD, INFINITY, Session, Transaction
 from bailiwick.stores.volume.embedded import (
@@ -23,12 +24,17 @@ from bailiwick.stores.volume.embedded import (
     release_blocking,
 )
 from bailiwick.stores.volume.mutation import Mutation
-from bailiwick.stores.volume.rows import DIRECTORY, Inode, Origin, View
+from bailiwick.stores.volume.packing import Pack, packing
+from bailiwick.stores.volume.rows import DIRECTORY, Inode, Key, View
 from bailiwick.stores.volume.tree import Level, Tree, levels_of
+from bailiwick.versions import Mark
 
 Result = TypeVar("Result")
 
 MAIN: Final = "main"
+
+FIRST: Final = 2
+"""The number of the first branch of every volume, which is never deleted."""
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,63}").fullmatch
 
@@ -58,11 +64,19 @@ _PIN_S: Final = 60.0
 """How long a process that does nothing is still believed to read."""
 
 BRANCH: Final = "SELECT id FROM branch WHERE volume = $1 AND name = $2"
+_STANDS: Final = """
+SELECT 1 FROM branch WHERE volume = $1 AND id = $2 AND (name IS NOT NULL OR expires_ms > 0)
+"""
+
+
+def is_name(name: object) -> bool:
+    """Whether a volume, branch or snapshot may have this name."""
+    return isinstance(name, str) and _NAME(name) is not None
 
 
 def check_name(what: str, name: str) -> str:
     """Refuse what is no name of a volume, branch or snapshot; none of them looks like a version."""
-    if not isinstance(name, str) or not _NAME(name):
+    if not is_name(name):
         raise ParseError(
             f"the name of a {what} is letters, digits and underscores, a letter first",
             hint="at most 64 characters",
@@ -99,6 +113,7 @@ class Core:
         limits: Limits,
         modes: Modes,
         clock_ns: Callable[[], int],
+        pack: Pack | None = None,
         at: int = HEAD,
     ) -> None:
         self.database = database
@@ -109,12 +124,13 @@ class Core:
         self.limits = limits
         self.modes = modes
         self.clock_ns = clock_ns
+        self.pack = pack
         self.hashes = Hashes()
         self.is_closed = False
         self._cache = Cache()
-        self._tick = -1
         self._held: dict[int, int] = {}
         self._pin_due = 0.0
+        self._told: list[Callable[[], None]] = []
         database.file.holders.add(self)
 
     @property
@@ -134,12 +150,28 @@ class Core:
         """The tree as everybody's last commit left it."""
         cache = self._cache
         if self.view.at == HEAD:
-            tick = await self.database.tick()
-            if tick != self._tick:
-                await cache.catch_up(session, self.view)
+            last = await self.database.last()
+            if last != cache.seen:
+                if not cache.take_own(last):
+                    await self._refuse_deleted(session)
+                    await cache.catch_up(session, self.view)
                 cache.trim()
-                self._tick = tick
         return Tree(session, self.view, self.levels, cache)
+
+    def remembered(self) -> Cache | None:
+        """What is known of the tree without looking; None where others have changed it."""
+        if self.is_closed:
+            self.check_open()
+        if time.monotonic() > self._pin_due:
+            self._renew_pin()
+        cache = self._cache
+        if self.view.at == HEAD:
+            last = self.database.last_now()
+            if last != cache.seen:
+                if not cache.take_own(last):
+                    return None
+                cache.trim()
+        return cache
 
     def tree_at(self, session: Session, view: View) -> Tree:
         """The same branch as it was at a version. Nothing of it is remembered."""
@@ -155,17 +187,39 @@ class Core:
             raise ReadOnly("an earlier version is only looked at")
 
         async def run(transaction: Transaction) -> Result:
-            turn = Turn(self, transaction)
+            await self._refuse_deleted(transaction.session)
+            turn, numbers = Turn(self, transaction), transaction.numbers
+            before = numbers.last
             result = await job(turn)
-            if turn.written is not None:
-                transaction.on_commit(partial(self._cache.note, turn.written))
+            own = Own(before, numbers.last, turn.made, turn.written)
+            transaction.on_commit(partial(self._cache.note, own))
             return result
 
-        return await self.database.write(run)
+        result = await self.database.write(run)
+        for told in self._told:
+            told()
+        return result
+
+    def on_commit(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Have ``told`` called on the event loop after each change made here, before whoever made
+        it goes on; the answer ends it, and may be called twice."""
+        self._told = [*self._told, told]
+
+        def end() -> None:
+            self._told = [each for each in self._told if each is not told]
+
+        return end
 
     def check_open(self) -> None:
         if self.is_closed:
             raise Closed("the store is closed")
+
+    async def _refuse_deleted(self, session: Session) -> None:
+        """Somebody else may have deleted the branch, or a transaction may have taken too long:
+        what was written there would be lost, and what is read there is about to go."""
+        view = self.view
+        if view.branch != FIRST and await session.row(_STANDS, view.volume, view.branch) is None:
+            raise Closed("the branch was deleted")
 
     # --- what is being read --------------------------------------------------------------------
 
@@ -201,14 +255,18 @@ class Core:
         self.database.submit(renew)
 
     async def aclose(self) -> None:
-        if self.is_closed:
-            return
-        self.is_closed = True
+        """Let go of everything, to the end: a file that is let go of by half is never closed."""
+        if not self.is_closed:
+            self.is_closed = True
+            await to_the_end(self._close())
+
+    async def _close(self) -> None:
         try:
             if self._pin_due and self.database.file.users == 1:
                 with suppress(BailiwickError):
                     await self.database.write(self._unpin)
         finally:
+            self.blobs.close()
             await self.database.aclose()
 
     async def _unpin(self, turn: Transaction) -> None:
@@ -219,19 +277,24 @@ class Core:
 class Turn:
     """A turn to change one branch: its tree as the transaction sees it, and versions to be made."""
 
-    __slots__ = ("core", "transaction", "tree", "written")
+    __slots__ = ("core", "held_up", "made", "transaction", "tree", "written")
 
     def __init__(self, core: Core, transaction: Transaction) -> None:
         self.core = core
         self.transaction = transaction
         self.written: Inode | None = None  # the file that was written, where it stood already
+        # What leases stand against, where that is told only once the work is looked at.
+        self.held_up: list[LockHeld] | None = None
+        self.made: list[list[Key]] = []  # what each of its versions touched
         cache = transaction.cache(core.view.branch)
         self.tree = Tree(transaction.session, core.view, core.levels, cache)
 
-    def mutation(self, verb: str, origin: Origin) -> Mutation:
+    def mutation(self, verb: str, mark: Mark) -> Mutation:
         """A new version. What may be refused must be refused before: a version that is begun and
         given up costs everything that is remembered."""
-        return Mutation(self.tree, self.transaction.numbers, verb, origin, self.core.clock_ns())
+        made = Mutation(self.tree, self.transaction.numbers, verb, mark, self.core.clock_ns())
+        self.made.append(made.keys)
+        return made
 
 
 # --- opening -----------------------------------------------------------------------------------
@@ -246,6 +309,7 @@ def open_core(
     limits: Limits,
     modes: Modes,
     clock_ns: Callable[[], int] = time.time_ns,
+    compression: str = "off",
 ) -> Core:
     """Open a branch of a volume in the file at ``path``; file and volume are made if missing.
 
@@ -254,10 +318,12 @@ def open_core(
     """
     check_name("volume", volume)
     check_name("branch", branch)
+    pack = packing(compression)
     file = acquire(path)
     try:
         blobs = blobs or FolderBlobs(f"{file.path}-blobs")
-        _compare_settings(file, volume, {"blobs": blobs.description})
+        settings = {"blobs": blobs.description, "compression": compression}
+        compare_settings(file, volume, settings)
         now_ns = clock_ns()
 
         async def find(session: Session) -> tuple[Identity, tuple[Level, ...]]:
@@ -270,14 +336,18 @@ def open_core(
     except BaseException:
         release_blocking(file)
         raise
-    return Core(database, identity, levels, blobs, limits=limits, modes=modes, clock_ns=clock_ns)
+    return Core(
+        database, identity, levels, blobs,
+        limits=limits, modes=modes, clock_ns=clock_ns, pack=pack,
+    )  # fmt: skip
 
 
-def _compare_settings(file: SqliteFile, volume: str, settings: dict[str, str]) -> None:
-    open_with = file.settings.setdefault(volume, settings)
+def compare_settings(file: SqliteFile, what: str, settings: dict[str, str]) -> None:
+    """Refuse settings other than those with which this process has something of a file open."""
+    open_with = file.settings.setdefault(what, settings)
     if open_with != settings:
         raise ParseError(
-            f"the volume {volume!r} is open with other settings",
+            f"{what} is open with other settings",
             details={"open_with": open_with, "asked_for": settings},
             hint=f"open with {open_with}, asked for {settings}",
         )

@@ -78,8 +78,8 @@ class Database(Protocol):
         """A consistent, short look. Not to be held while anything else is awaited."""
         ...
 
-    async def tick(self) -> int:
-        """A number that is another one after anybody has committed anything."""
+    async def last(self) -> int:
+        """The last number that was given out: another one after anybody has changed anything."""
         ...
 
     async def write(self, job: Job[Result]) -> Result:

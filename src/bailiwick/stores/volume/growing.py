@@ -30,10 +30,11 @@ from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.lookup import Spot, VolumeHandle
 from bailiwick.stores.volume.reading import ContentReader
 from bailiwick.stores.volume.refusals import check_size
-from bailiwick.stores.volume.rows import FILE, Inode, Origin
+from bailiwick.stores.volume.rows import FILE, Inode
 from bailiwick.stores.volume.threads import in_thread
 from bailiwick.stores.volume.tree import Tree
-from bailiwick.stores.volume.uploads import Upload
+from bailiwick.stores.volume.uploads import Upload, cut
+from bailiwick.versions import Mark
 
 _TRIES_MAX: Final = 128
 """Times a change is begun again because the file was another one meanwhile."""
@@ -65,21 +66,19 @@ class Growing:
         self._core = core
         self._reader = reader
 
-    async def append(
-        self, held: VolumeHandle, data: bytes, plan: WritePlan, origin: Origin
-    ) -> Written:
-        spilled = await self._append_spilling(held, data, plan, origin)
+    async def append(self, held: VolumeHandle, data: bytes, plan: WritePlan, mark: Mark) -> Written:
+        spilled = await self._append_spilling(held, data, plan, mark)
         if spilled is not None:
             return spilled
         if len(data) < SPILL_BYTES_MIN:
-            pieces = pieces_of(data) if len(data) > INLINE_BYTES_MAX else []
-            job = partial(self._append, held, data, pieces, plan, origin)
+            pieces = await cut(data, self._core.pack) if len(data) > INLINE_BYTES_MAX else []
+            job = partial(self._append, held, data, pieces, plan, mark)
             return await self._until_hashed(job, held.path)
-        upload, published = Upload(self._core), False
+        upload, published = Upload(self._core, held.path), False
         try:
             await upload.add(data)
             pieces = (await upload.finish()).pieces
-            job = partial(self._append, held, data, pieces, plan, origin)
+            job = partial(self._append, held, data, pieces, plan, mark)
             written = await self._until_hashed(job, held.path)
             published = True
             return written
@@ -87,7 +86,7 @@ class Growing:
             await upload.end(published=published)
 
     async def _append_spilling(
-        self, held: VolumeHandle, data: bytes, plan: WritePlan, origin: Origin
+        self, held: VolumeHandle, data: bytes, plan: WritePlan, mark: Mark
     ) -> Written | None:
         """Append, and move what a large file has gathered in the database to the blob store.
 
@@ -101,7 +100,7 @@ class Growing:
             keep = await database_tail(session, core.view.volume, old)
         if old.size - keep < BLOB_BYTES:
             return None
-        core.hold(upload := Upload(core))
+        core.hold(upload := Upload(core, held.path))
         published = False
         try:
             for at in range(keep, old.size, MiB):
@@ -109,7 +108,7 @@ class Growing:
                 await upload.add(await self._reader.read(old, held.path, at, length))
             await upload.add(data)
             pieces = (await upload.finish()).pieces
-            job = partial(self._append, held, data, pieces, plan, origin, moved=(old, keep))
+            job = partial(self._append, held, data, pieces, plan, mark, moved=(old, keep))
             with suppress(_Changed):
                 written = await self._until_hashed(job, held.path)
                 published = True
@@ -130,7 +129,7 @@ class Growing:
 
     async def _append(
         self, held: VolumeHandle, data: bytes, pieces: list[Piece], plan: WritePlan,
-        origin: Origin, turn: Turn, moved: tuple[Inode, int] | None = None,
+        mark: Mark, turn: Turn, moved: tuple[Inode, int] | None = None,
     ) -> Written:  # fmt: skip
         spot, old = await changing.admit(turn.tree, held, plan)
         if moved is not None and (old is None or old.content != moved[0].content):
@@ -142,7 +141,7 @@ class Growing:
         sha256 = self._core.hashes.remember(digest)
         store = partial(_grown, turn, old, data, pieces, size, None if moved is None else moved[1])
         fresh = changing.Fresh(size, sha256, store)
-        return await changing.publish(turn, held, spot, old, fresh, plan, origin, "append")
+        return await changing.publish(turn, held, spot, old, fresh, plan, mark, "append")
 
     async def _digest(self, turn: Turn, old: Inode | None, path: ScopedPath) -> hashlib._Hash:
         if old is None:
@@ -162,15 +161,13 @@ class Growing:
 
     # --- resizing ----------------------------------------------------------------------------
 
-    async def resize(
-        self, held: VolumeHandle, size: int, plan: WritePlan, origin: Origin
-    ) -> Written:
+    async def resize(self, held: VolumeHandle, size: int, plan: WritePlan, mark: Mark) -> Written:
         core = self._core
         for _ in range(_TRIES_MAX):
             async with core.looking() as session:
                 _, old = await _admitted(await core.tree(session), held, size, plan)
             sha256, head = await self._hash_at(old, held.path, size)
-            job = partial(self._resize, held, old, size, sha256, head, plan, origin)
+            job = partial(self._resize, held, old, size, sha256, head, plan, mark)
             written = await self._core.change(job)
             if written is not None:
                 return written
@@ -196,13 +193,13 @@ class Growing:
 
     async def _resize(
         self, held: VolumeHandle, seen: Inode, size: int, sha256: bytes, head: bytes | None,
-        plan: WritePlan, origin: Origin, turn: Turn,
+        plan: WritePlan, mark: Mark, turn: Turn,
     ) -> Written | None:  # fmt: skip
         spot, old = await _admitted(turn.tree, held, size, plan)
         if (old.id, old.sha256, old.size) != (seen.id, seen.sha256, seen.size):
             return None
         fresh = changing.Fresh(size, sha256, partial(_resized, turn, old, size, head))
-        return await changing.publish(turn, held, spot, old, fresh, plan, origin, "truncate")
+        return await changing.publish(turn, held, spot, old, fresh, plan, mark, "truncate")
 
 
 async def _admitted(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from bailiwick.errors import ParseError, PathNotFound
-from bailiwick.model import EntryType
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.stores.volume.changing import copy_node
+from bailiwick.stores.volume.comparing import looks_same
 from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.database import Session
 from bailiwick.stores.volume.leases import check_lease
@@ -19,19 +19,17 @@ from bailiwick.stores.volume.rows import (
     TYPES,
     Bound,
     Inode,
-    Origin,
     Place,
 )
 from bailiwick.stores.volume.tree import Tree, open_tree
-
-HISTORY_MAX: Final = 1_000
-"""Versions of a place that one call tells."""
+from bailiwick.versions import ChangeKind, Conflict, Mark, Undoing, Version, Versions
 
 _BINDINGS: Final = """
-SELECT d.born, d.died, d.node, d.kind FROM lineage l JOIN dentry d
+SELECT d.born, CASE WHEN d.died > l.bound THEN $5 ELSE d.died END, d.node, d.kind
+FROM lineage l JOIN dentry d
     ON d.volume = l.volume AND d.branch = l.ancestor AND d.parent = $3 AND d.name = $4
     AND d.born <= l.bound
-WHERE l.volume = $1 AND l.branch = $2 ORDER BY d.born DESC LIMIT $5
+WHERE l.volume = $1 AND l.branch = $2 ORDER BY d.born DESC
 """
 _ROWS: Final = """
 SELECT i.born, i.kind, i.size, i.sha256, i.edition FROM lineage l JOIN inode i
@@ -45,14 +43,19 @@ SELECT c.time_ns, c.verb, c.subject, c.request FROM lineage l JOIN change c
 WHERE l.volume = $1 AND l.branch = $2 LIMIT 1
 """
 _KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
-_SNAPSHOT: Final = "SELECT branch, version FROM snapshot WHERE volume = $1 AND name = $2"
+_SNAPSHOT: Final = """
+SELECT branch, version FROM snapshot WHERE volume = $1 AND name = $2 AND ended IS NULL
+"""
 _BY_REQUEST: Final = """
-SELECT version FROM change
-WHERE volume = $1 AND branch = $2 AND request = $3 AND ($4 = '' OR subject = $4) ORDER BY version
+SELECT version, coalesce(subject, '') FROM change
+WHERE volume = $1 AND branch = $2 AND request = $3 AND ($4 = 0 OR coalesce(subject, '') = $5)
+ORDER BY version
 """
 _BY_RANGE: Final = """
-SELECT version FROM change
-WHERE volume = $1 AND branch = $2 AND version >= $3 AND version <= $4 AND seq = 0 ORDER BY version
+SELECT version, coalesce(subject, '') FROM change
+WHERE volume = $1 AND branch = $2 AND version >= $3 AND version <= $4 AND seq = 0
+    AND ($5 = 0 OR coalesce(subject, '') = $6)
+ORDER BY version
 """
 _KEYS: Final = """
 SELECT parent, name, node, was FROM change
@@ -65,18 +68,15 @@ SELECT DISTINCT version, node FROM change WHERE volume = $1 AND branch = $2 AND 
 """
 
 
-class Version(NamedTuple):
-    """One version of what stands, or stood, at a place."""
+_DIGITS_MAX: Final = 18
+"""No counter comes so far, and no database takes more."""
 
-    version: str
-    kind: Literal["created", "updated", "deleted", "moved"]
-    type: EntryType
-    size: int
-    sha256: str | None
-    time_ns: int | None
-    verb: str | None
-    subject: str
-    request_id: str
+
+def number_of(version: str) -> int:
+    """The number that a version is. Raises `ParseError` for what is none."""
+    if not version.isascii() or not version.isdigit() or len(version) > _DIGITS_MAX:
+        raise ParseError(f"{version[:64]!r} is no version", hint="versions are told by history")
+    return int(version)
 
 
 async def resolve_version(core: Core, session: Session, version: str) -> tuple[int, int]:
@@ -90,7 +90,7 @@ async def resolve_version(core: Core, session: Session, version: str) -> tuple[i
         if row is None:
             raise PathNotFound(f"there is no snapshot {version!r}")
         return row[0], row[1]
-    number = int(version)
+    number = number_of(version)
     last, horizon = await session.row(_KEPT, volume) or (0, 0)
     if number > last:
         raise PathNotFound(f"there is no version {version}")
@@ -116,105 +116,123 @@ async def find(tree: Tree, path: ScopedPath) -> Bound | None:
 # --- history -----------------------------------------------------------------------------------
 
 
-async def history(core: Core, path: ScopedPath, limit: int = HISTORY_MAX) -> list[Version]:
+async def history(core: Core, path: ScopedPath, before: int | None, limit: int) -> Versions:
     """The versions of what stands at a canonical path, and of what stood there before; newest
-    first, at most ``limit``. A thing that was moved here brings its versions along."""
+    first, at most ``limit`` of those older than ``before``. A thing that was moved here brings its
+    versions along, each with the path that it had then."""
     async with core.looking() as session:
         tree = await core.tree(session)
         view = tree.view
+        found = _Found(core, tree, view.at if before is None else before, limit)
         if path == ROOT:
-            return await _of_node(tree, {}, Bound(view.root, DIRECTORY), view.at + 1, limit)
+            await found.add_node(Bound(view.root, DIRECTORY), found.before)
+            return found.newest_first()
         parent = await find(tree, path.parent)
         if parent is None or parent.kind != DIRECTORY:
             raise no_such(path)
         rows = await session.rows(
-            _BINDINGS, view.volume, view.branch, parent.node, path.name, limit
+            _BINDINGS, view.volume, view.branch, parent.node, path.name, view.at
         )
-        found: dict[int, Version] = {}
-        for born, died, node, kind in rows:
+        since = view.at
+        for born, ended, node, kind in rows:
+            # What an ancestor has lost later is here until the branch itself said otherwise.
+            died, since = min(ended, since), born
             if kind == NOTHING:
                 continue
-            bound = Bound(node, kind)
-            await _of_node(tree, found, bound, died, limit)
-            if died <= view.at and died not in found:
-                after = await core.tree_at(session, view._replace(at=died)).inode(node)
-                found[died] = await _told(
-                    tree, died, "moved" if after else "deleted", kind, 0, None
-                )
-            if born not in found:
-                inode = await core.tree_at(session, view._replace(at=born)).inode(node)
-                size, sha256 = (inode.size, inode.sha256) if inode else (0, None)
-                found[born] = await _told(tree, born, "moved", kind, size, sha256)
-    if not found:
-        raise no_such(path)
-    return [found[version] for version in sorted(found, reverse=True)][:limit]
+            await found.add_node(Bound(node, kind), died)
+            await found.add_name(path, born, died, Bound(node, kind))
+            if found.has_enough(born):
+                break  # what stood here earlier is older than all of these
+        if not found.versions and before is None:
+            raise no_such(path)
+        return found.newest_first()
 
 
-async def _of_node(
-    tree: Tree, found: dict[int, Version], bound: Bound, before: int, limit: int
-) -> list[Version]:
-    """Every row of a node that is older than ``before``."""
-    view = tree.view
-    rows = await tree.session.rows(
-        _ROWS, view.volume, view.branch, bound.node, min(before, view.at), limit
-    )
-    for number, (born, kind, size, sha256, _) in enumerate(rows):
-        if kind != NOTHING and born not in found:
-            first = number == len(rows) - 1
-            what: Literal["created", "updated"] = "created" if first else "updated"
-            found[born] = await _told(tree, born, what, kind, size, sha256)
-    return [found[version] for version in sorted(found, reverse=True)]
+class _Found:
+    """The versions of a place, as they are found."""
 
+    def __init__(self, core: Core, tree: Tree, before: int, limit: int) -> None:
+        self._core = core
+        self._tree = tree
+        self.before = before
+        self._limit = limit
+        self.versions: dict[int, Version] = {}
 
-async def _told(
-    tree: Tree, version: int, what: Literal["created", "updated", "deleted", "moved"],
-    kind: int, size: int, sha256: bytes | None,
-) -> Version:  # fmt: skip
-    view = tree.view
-    row = await tree.session.row(_WHO, view.volume, view.branch, version)
-    time_ns, verb, subject, request = row or (None, None, None, None)
-    return Version(
-        str(version), what, TYPES[kind], size, sha256.hex() if sha256 else None,
-        time_ns, verb, subject or "", request or "",
-    )  # fmt: skip
+    def newest_first(self) -> Versions:
+        found = [self.versions[number] for number in sorted(self.versions, reverse=True)]
+        return Versions(found[: self._limit], len(found) > self._limit)
+
+    def has_enough(self, since: int) -> bool:
+        """Whether there are more than wanted from a version on."""
+        return sum(number >= since for number in self.versions) > self._limit
+
+    async def add_node(self, bound: Bound, until: int) -> None:
+        """Every row of a node that is older than ``until``."""
+        view = self._tree.view
+        rows = await self._tree.session.rows(
+            _ROWS, view.volume, view.branch, bound.node, min(until, self.before), self._limit + 2
+        )
+        for number, (born, kind, size, sha256, _) in enumerate(rows[: self._limit + 1]):
+            if kind != NOTHING and born not in self.versions:
+                path = await self._at(born).path(bound.node)
+                what: ChangeKind = "created" if number == len(rows) - 1 else "updated"
+                # A row that a stage or a fork made before it had a name has no path of its own.
+                await self._add(born, what, path or ROOT, kind, size, sha256)
+
+    async def add_name(self, path: ScopedPath, born: int, died: int, bound: Bound) -> None:
+        """How a node came by its name, and how it lost it."""
+        if died < self.before and died not in self.versions:
+            after = await self._at(died).inode(bound.node)
+            await self._add(died, "moved" if after else "deleted", path, bound.kind, 0, None)
+        if born < self.before and born not in self.versions:
+            inode = await self._at(born).inode(bound.node)
+            size, sha256 = (inode.size, inode.sha256) if inode else (0, None)
+            await self._add(born, "moved", path, bound.kind, size, sha256)
+
+    def _at(self, version: int) -> Tree:
+        return self._core.tree_at(self._tree.session, self._tree.view._replace(at=version))
+
+    async def _add(
+        self, version: int, what: ChangeKind, path: ScopedPath, kind: int, size: int,
+        sha256: bytes | None,
+    ) -> None:  # fmt: skip
+        view = self._tree.view
+        row = await self._tree.session.row(_WHO, view.volume, view.branch, version)
+        time_ns, verb, subject, request = row or (None, None, None, None)
+        self.versions[version] = Version(
+            version=str(version), kind=what, path=path, type=TYPES[kind],
+            size=0 if kind == DIRECTORY else size, sha256=sha256.hex() if sha256 else None,
+            time_ns=time_ns, verb=verb, subject=subject or "", request_id=request or "",
+        )  # fmt: skip
 
 
 # --- restore -----------------------------------------------------------------------------------
 
 
-class Restored(NamedTuple):
-    """What a restore changed: nodes that were set, made anew or taken away. Where that is none, no
-    version was made."""
-
-    version: str | None
-    changed: int
-
-
 async def restore(
-    turn: Turn, path: ScopedPath, branch: int, version: int, origin: Origin
-) -> Restored:
+    turn: Turn, path: ScopedPath, branch: int, version: int, mark: Mark
+) -> int | None:
     """Make a place what it was at a version: a file, a link or a whole directory, or nothing.
 
     A node that still stands where it stood keeps its id. Everything else is made anew: an id that
     died may still have its place in a directory that was removed, and rows that gc may take.
+    Returns the version that was made, None where nothing had to be changed.
     """
     then = await _tree_of(turn, branch, version)
     tree = turn.tree
-    if path == ROOT:
-        mutation = turn.mutation("restore", origin)
-        root = Bound(tree.view.root, DIRECTORY)
-        changed = await _restore_directory(mutation, then, root)
-        await mutation.touch_directories()
-        return Restored(str(mutation.version) if changed else None, changed)
-    old = await find(then, path)
+    old = Bound(tree.view.root, DIRECTORY) if path == ROOT else await find(then, path)
     if old is None and await find(tree, path) is None:
         raise PathNotFound("it did not exist then, nor does it now", path=path)
-    mutation = turn.mutation("restore", origin)
-    place = await _place_for(turn, mutation, path)
-    await check_lease(turn, place.parent, place.name, origin, beneath=await tree.name(*place))
-    changed = await _restore(mutation, then, place, old)
+    mutation = turn.mutation("restore", mark)
+    if path == ROOT:
+        await check_lease(turn, 0, "", mark, beneath=old)
+        changed = await _restore_directory(mutation, then, Bound(tree.view.root, DIRECTORY))
+    else:
+        place = await _place_for(turn, mutation, path)
+        await check_lease(turn, place.parent, place.name, mark, beneath=await tree.name(*place))
+        changed = await _restore(mutation, then, place, old)
     await mutation.touch_directories()
-    return Restored(str(mutation.version) if changed else None, changed)
+    return mutation.version if changed else None
 
 
 async def _tree_of(turn: Turn, branch: int, version: int) -> Tree:
@@ -286,32 +304,15 @@ async def _restore_directory(mutation: Mutation, then: Tree, top: Bound) -> int:
     return changed
 
 
-def looks_same(a: Inode, b: Inode) -> bool:
-    """Whether nobody could tell two states of a node apart; a directory's time is kept up without
-    a version, so it does not count."""
-    if a.kind != b.kind or a.mode != b.mode:
-        return False
-    if a.kind == DIRECTORY:
-        return True
-    return (a.mtime_ns, a.sha256, a.size, a.data) == (b.mtime_ns, b.sha256, b.size, b.data)
-
-
 # --- undo --------------------------------------------------------------------------------------
 
 
-class Conflict(NamedTuple):
-    """A place that cannot be put back, because it was changed since."""
-
-    path: str
-    reason: str
-
-
 class Undone(NamedTuple):
-    """What an undo did, or would do: the paths it put back, and those it left."""
+    """What an undo did: the version it made, what it left, and whose changes it was about."""
 
-    version: str | None
-    undone: list[str]
+    version: int | None
     conflicts: list[Conflict]
+    subjects: frozenset[str]
 
 
 class _Keys(NamedTuple):
@@ -321,23 +322,24 @@ class _Keys(NamedTuple):
     nodes: set[int]
 
 
-async def undo(
-    turn: Turn, origin: Origin, *, preview: bool, request: str | None = None, subject: str = "",
-    first: int | None = None, last: int | None = None,
-) -> Undone:  # fmt: skip
-    """Take back what a request, or the versions from ``first`` to ``last``, changed.
+async def undo(turn: Turn, what: Undoing, mark: Mark) -> Undone:
+    """Take back what a request, or a range of versions, changed.
 
     Versions that touch the same things are taken back together or not at all. What was changed
     since by others is reported and left. Nothing else is touched, and an undo can be undone.
     """
     tree, session = turn.tree, turn.transaction.session
     view = tree.view
-    if request is not None:
-        rows = await session.rows(_BY_REQUEST, view.volume, view.branch, request, subject)
-    else:
-        rows = await session.rows(_BY_RANGE, view.volume, view.branch, first or 0, last or view.at)
-    versions = [row[0] for row in rows]
+    whose = (0, "") if what.subject is None else (1, what.subject)
     _, horizon = await session.row(_KEPT, view.volume) or (0, 0)
+    first = None if what.first is None else number_of(what.first)
+    if what.request_id is not None:
+        rows = await session.rows(_BY_REQUEST, view.volume, view.branch, what.request_id, *whose)
+    else:
+        last = view.at if what.last is None else number_of(what.last)
+        since = horizon + 1 if first is None else first
+        rows = await session.rows(_BY_RANGE, view.volume, view.branch, since, last, *whose)
+    versions = [row[0] for row in rows]
     if (first or horizon + 1) <= horizon or (versions and versions[0] <= horizon):
         raise PathNotFound(
             "what is to be undone is no longer kept", details={"oldest": str(horizon)}
@@ -357,7 +359,8 @@ async def undo(
     plan = _UndoPlan(turn, keys)
     for group in _groups(keys):
         await plan.add(group)
-    return await plan.carry_out(origin, preview=preview)
+    version = await plan.carry_out(mark)
+    return Undone(version, plan.conflicts, frozenset(row[1] for row in rows))
 
 
 def _groups(keys: dict[int, _Keys]) -> list[list[int]]:
@@ -392,8 +395,7 @@ class _UndoPlan:
         self._keys = keys
         self._names: dict[Place, Bound | None] = {}
         self._nodes: dict[int, Inode | None] = {}
-        self._paths: list[str] = []
-        self._conflicts: list[Conflict] = []
+        self.conflicts: list[Conflict] = []
 
     def _at(self, version: int) -> Tree:
         core = self._turn.core
@@ -404,37 +406,35 @@ class _UndoPlan:
         names: dict[Place, Bound | None] = {}
         nodes: dict[int, Inode | None] = {}
         conflicts: list[Conflict] = []
-        paths: list[str] = []
         tree = self._turn.tree
         for place in {each for version in versions for each in self._keys[version].names}:
             those = [version for version in versions if place in self._keys[version].names]
             if not await self._is_name_untouched(place, those):
-                conflicts.append(Conflict(await self._told(place), "the name was changed since"))
+                path = await self._path_of(place.parent, those, place.name)
+                conflicts.append(Conflict(path, "the name was changed since"))
             elif await tree.way_up(place.parent) is None and not (
                 await self._comes_back(place.parent, versions)
             ):
-                conflicts.append(Conflict(await self._told(place), "its directory is gone"))
+                path = await self._path_of(place.parent, those, place.name)
+                conflicts.append(Conflict(path, "its directory is gone"))
             names[place] = await self._at(those[0] - 1).name(*place)
-            paths.append(await self._told(place))
         for node in {each for version in versions for each in self._keys[version].nodes}:
             those = [version for version in versions if node in self._keys[version].nodes]
-            path, now = await tree.path(node), await tree.inode(node)
+            now = await tree.inode(node)
             if not await self._is_node_untouched(node, those):
-                conflicts.append(Conflict(path or f"node {node}", "it was changed since"))
+                conflicts.append(Conflict(await self._path_of(node, those), "it was changed since"))
             nodes[node] = await self._at(those[0] - 1).inode(node)
             if nodes[node] is None and now is not None:
                 if await tree.place(node) not in names:
-                    conflicts.append(Conflict(path or f"node {node}", "it was moved since"))
+                    path = await self._path_of(node, those)
+                    conflicts.append(Conflict(path, "it was moved since"))
                 if now.kind == DIRECTORY:
                     conflicts += await self._put_in_since(node, those[-1])
-            if path is not None:
-                paths.append(path)
         if conflicts:
-            self._conflicts += conflicts
+            self.conflicts += conflicts
             return
         self._names |= names
         self._nodes |= nodes
-        self._paths += paths
 
     async def _is_name_untouched(self, place: Place, those: list[int]) -> bool:
         """Whether nobody else has changed a name between and after these versions."""
@@ -464,24 +464,29 @@ class _UndoPlan:
             way = await tree.way_up(node)
             if node != directory and way and directory in {above for above, _ in way}:
                 path = await tree.path(node)
-                found.append(Conflict(path or "", "it lies in a directory that is to go"))
+                found.append(Conflict(path or ROOT, "it lies in a directory that is to go"))
         return found
 
     async def _comes_back(self, node: int, versions: list[int]) -> bool:
         """Whether a directory that is gone now is put back, or made and gone, by the same group."""
         return any(node in self._keys[version].nodes for version in versions)
 
-    async def _told(self, place: Place) -> str:
-        """A place as a path, as it is now or as it was before it went."""
-        path = await self._turn.tree.path(place.parent)
-        return path.child(place.name) if path is not None else place.name
+    async def _path_of(self, node: int, those: list[int], name: str | None = None) -> ScopedPath:
+        """The path of a node, or of a name in it, as it is now or was when it was last touched."""
+        path = await self._turn.tree.path(node)
+        for version in (those[-1], those[0] - 1):
+            path = path if path is not None else await self._at(version).path(node)
+        if path is None:
+            return ROOT
+        return path if name is None else path.child(name)
 
-    async def carry_out(self, origin: Origin, *, preview: bool) -> Undone:
-        paths = sorted(set(self._paths))
-        if preview or not (self._names or self._nodes):
-            return Undone(None, paths, self._conflicts)
+    async def carry_out(self, mark: Mark) -> int | None:
+        """Put everything back that can be, as one version; None where that is nothing."""
+        if not (self._names or self._nodes):
+            return None
         turn, tree = self._turn, self._turn.tree
-        mutation = turn.mutation("undo", origin)
+        await self._check_leases(mark)
+        mutation = turn.mutation("undo", mark)
         # All names are taken before any is given: a node has one name at a time.
         for place in self._names:
             if await tree.name(*place) is not None:
@@ -497,22 +502,32 @@ class _UndoPlan:
                 await mutation.set_name(place, bound)
         await self._check_ways()
         await mutation.touch_directories()
-        return Undone(str(mutation.version), paths, self._conflicts)
+        return mutation.version
+
+    async def _check_leases(self, mark: Mark) -> None:
+        """What somebody holds a lease on is not changed by undoing either."""
+        tree = self._turn.tree
+        for place in self._names:
+            await check_lease(self._turn, *place, mark, beneath=await tree.name(*place))
+        for node in self._nodes:
+            at = await tree.place(node)
+            if at is not None and await tree.way_up(node) is not None:
+                await check_lease(self._turn, *at, mark)
 
     async def _check_ways(self) -> None:
         """What was put back must be reachable: a directory may lie in what it is put into by now.
         Only what lies in a directory that goes, goes with it."""
         tree = self._turn.tree
-        for place, bound in self._names.items():
+        for bound in self._names.values():
             if bound is None or await tree.way_up(bound.node) is not None:
                 continue
             node, seen = bound.node, set[int]()
             while self._nodes.get(node, tree) is not None:
                 up = await tree.place(node)
                 if up is None or node in seen:
+                    # Without its name: nobody has decided yet whether that may be told.
                     raise ParseError(
-                        "it cannot be put back: where it belongs lies in it now, or is gone",
-                        path=place.name,
+                        "it cannot be put back: where it belongs lies in it now, or is gone"
                     )
                 seen.add(node)
                 node = up.parent

@@ -54,6 +54,29 @@ class VolumeHandle:
             self.core.let_go(self)
 
 
+def recall(core: Core, path: ScopedPath, *, is_entry: bool) -> VolumeHandle | None:
+    """What a path names, where all of it is remembered and no link lies on the way: most lookups,
+    without a statement for any name. None where it has to be looked up."""
+    cache = core.remembered()
+    if cache is None:
+        return None
+    names, node, kind, parent = cache.names, core.view.root, DIRECTORY, None
+    for name in path.parts:
+        bound = names.get((node, name))
+        if bound is None:
+            return None
+        parent = node
+        node, kind = bound
+        if kind == LINK:
+            return None
+    inode = cache.inodes.get(node)
+    if inode is None:
+        return None
+    if is_entry and parent is not None:
+        return VolumeHandle(core, path, inode, parent, is_entry=True)
+    return VolumeHandle(core, path, inode)
+
+
 class Reached(NamedTuple):
     """Where a walk came to: the node, its canonical path, and the names that were not there."""
 

@@ -1,41 +1,30 @@
 """Taking over what another branch has changed: three-way, node by node, never guessing.
 
-For each node that the other side touched, three states are held against each other: as it was when
-the two went apart (base), here (ours), there (theirs). What only they changed is taken over. Where
-both changed the same thing differently it is a conflict, and nothing at all is taken over.
+For each node that the other side touched, three states are held against each other: as it was in
+the newest state that both sides hold (base), here (ours), there (theirs). What only they changed is
+taken over. Where both changed the same thing differently it is a conflict, and nothing at all is
+taken over.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
-
-from bailiwick.stores.volume.comparing import State, state_of, touched
+from bailiwick.paths import ROOT
+from bailiwick.stores.volume.ancestry import (
+    Origin,
+    Unsettled,
+    find_origin,
+    held_by,
+    is_same,
+    note_taken,
+)
+from bailiwick.stores.volume.comparing import State, looks_same, state_of, touched
 from bailiwick.stores.volume.core import Turn
 from bailiwick.stores.volume.database import HEAD
-from bailiwick.stores.volume.history import Conflict, find, looks_same
 from bailiwick.stores.volume.leases import check_lease
 from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
-from bailiwick.stores.volume.rows import DIRECTORY, Bound, Inode, Origin, Place
-from bailiwick.stores.volume.tree import INODE, Tree, open_tree
-
-_MERGED: Final = """
-SELECT version FROM merged WHERE volume = $1 AND branch = $2 AND source = $3
-"""
-_PUT_MERGED: Final = """
-INSERT INTO merged (volume, branch, source, version) VALUES ($1, $2, $3, $4)
-ON CONFLICT (volume, branch, source) DO UPDATE SET version = excluded.version
-"""
-_SINCE: Final = """
-SELECT DISTINCT node, was FROM change WHERE volume = $1 AND branch = $2 AND version > $3
-"""
-
-
-class Merged(NamedTuple):
-    """What a merge took over, or the conflicts for which it took over nothing."""
-
-    version: str | None
-    changed: list[str]
-    conflicts: list[Conflict]
+from bailiwick.stores.volume.rows import DIRECTORY, Bound, Inode, Place
+from bailiwick.stores.volume.tree import INODE, open_tree
+from bailiwick.versions import Conflict, Mark
 
 
 class Conflicted(Exception):
@@ -46,64 +35,78 @@ class Conflicted(Exception):
         self.conflicts = conflicts
 
 
-async def merge(turn: Turn, source: int, origin: Origin, *, verb: str = "merge") -> Merged:
-    """Take over the changes of the branch ``source``. Raises `Conflicted`."""
-    merging = _Merge(turn, source, origin, verb)
+async def merge(turn: Turn, source: int, mark: Mark, *, is_draft: bool = False) -> int | None:
+    """Take over the changes of the branch ``source``; returns the version that was made, None where
+    there was nothing to take over. Raises `Conflicted`.
+
+    A draft is taken over as it was seen: what others have put meanwhile into a directory that it
+    moves is a conflict too.
+    """
+    merging = _Merge(turn, source, mark, is_draft=is_draft)
     await merging.look()
     await merging.plan()
+    if is_draft:
+        await merging.refuse_newcomers()
     if merging.conflicts:
         raise Conflicted(merging.conflicts)
     return await merging.carry_out()
 
 
 class _Merge:
-    def __init__(self, turn: Turn, source: int, origin: Origin, verb: str) -> None:
+    def __init__(self, turn: Turn, source: int, mark: Mark, *, is_draft: bool) -> None:
         self._turn = turn
         self._source = source
-        self._origin = origin
-        self._verb = verb
+        self._mark = mark
+        self._is_draft = is_draft
         self._ours = turn.tree
         self.conflicts: list[Conflict] = []
         self._removed: list[tuple[int, State]] = []
         self._added: list[tuple[int, State]] = []
         self._moved: dict[int, Place] = {}
         self._changed: dict[int, Attributes] = {}
-        self._same: dict[int, int] = {}  # a directory of theirs that is one of ours
+        self._same: dict[int, int | None] = {}  # a directory of theirs that is one of ours
 
     async def look(self) -> None:
-        """Find out what both sides have touched, and since when."""
+        """Find out what both sides have touched that the other one does not hold."""
         session, view = self._turn.transaction.session, self._ours.view
         self._theirs = await open_tree(session, view._replace(branch=self._source, at=HEAD))
-        ours, theirs = dict(self._ours.levels), self._theirs.levels
-        row = await session.row(_MERGED, view.volume, view.branch, self._source)
-        if row is not None:
-            base = view._replace(branch=self._source, at=row[0])
-            rows = await session.rows(_SINCE, view.volume, self._source, row[0])
-            self._nodes = {node for each in rows for node in each if node}
-        else:
-            common = next(level for level in theirs if level.branch in ours)
-            at = min(common.bound, ours[common.branch])
-            base = view._replace(branch=common.branch, at=at)
-            self._nodes = await touched(session, view.volume, theirs, self._ours.levels)
-        self._base: Tree = await open_tree(session, base)
-        self._touched_here = await touched(session, view.volume, self._ours.levels, theirs)
+        self._held = await held_by(session, view.volume, view.branch)
+        self._held_there = await held_by(session, view.volume, self._source)
+        self._base: Origin = await find_origin(session, view, self._held, self._held_there)
+        # What a third branch did and took back there has left no trace in the other one itself.
+        self._nodes = await touched(session, view.volume, self._held_there, self._held)
+        self._touched_here = await touched(session, view.volume, self._held, self._held_there)
+        for branch, upto in self._held_there.items():
+            is_behind = 0 < self._held.get(branch, 0) < upto
+            if is_behind and not await held_by(session, view.volume, branch):
+                reason = "both hold another branch, not equally far, that is no longer kept"
+                self.conflicts.append(Conflict(ROOT, reason))
 
     # --- planning ------------------------------------------------------------------------------
 
     async def plan(self) -> None:
         for node in sorted(self._nodes):  # a directory is older than what is made in it
-            base = await state_of(self._base, node)
-            ours = await state_of(self._ours, node)
-            theirs = await state_of(self._theirs, node)
+            ours, theirs = await state_of(self._ours, node), await self._state_there(node)
+            try:
+                base = await self._base.state(node)
+            except Unsettled:
+                if not is_same(ours, theirs):
+                    await self._conflict(node, "both sides come from different states of it")
+                continue
             if theirs is None:
                 await self._plan_removal(node, base, ours)
             elif base is None:
                 await self._plan_addition(node, ours, theirs)
             elif ours is None:
-                if not _is_same(base, theirs):
+                if not is_same(base, theirs):
                     await self._conflict(node, "it was changed there and removed here")
             else:
                 await self._plan_change(node, base, ours, theirs)
+
+    async def _state_there(self, node: int) -> State | None:
+        """A node as it is on the other side, in the directory that it would have here."""
+        theirs = await state_of(self._theirs, node)
+        return None if theirs is None else theirs._replace(place=await self._here(theirs.place))
 
     async def _plan_removal(self, node: int, base: State | None, ours: State | None) -> None:
         if base is None:
@@ -113,7 +116,7 @@ class _Merge:
             if standing is not None and await self._theirs.name(*base.place) is None:
                 await self._conflict(standing.node, "it was removed there and replaced here")
             return
-        if not _is_same(base, ours):
+        if not is_same(base, ours):
             await self._conflict(node, "it was removed there and changed here")
             return
         if ours.inode.kind == DIRECTORY:
@@ -127,15 +130,20 @@ class _Merge:
         way = await self._ours.way_up(other)
         if way is None or directory not in {node for node, _ in way}:
             return False
-        ours, base = await state_of(self._ours, other), await state_of(self._base, other)
-        return ours is not None and (base is None or not _is_same(base, ours))
+        ours = await state_of(self._ours, other)
+        try:
+            return ours is not None and not is_same(await self._base.state(other), ours)
+        except Unsettled:
+            return True
 
     async def _plan_addition(self, node: int, ours: State | None, theirs: State) -> None:
         if ours is not None:
-            if not _is_same(ours, theirs):
+            if not is_same(ours, theirs):
                 await self._conflict(node, "it was changed on both sides")
             return
-        standing = await self._ours.name(*await self._here(theirs.place))
+        if theirs.inode.kind == DIRECTORY and await self._twin(node) is not None:
+            return
+        standing = await self._ours.name(*theirs.place)
         before = await self._base.name(*theirs.place)
         if standing is None and before is not None and await self._ours.inode(before.node) is None:
             # Saving a file often means to put another in its place.
@@ -144,9 +152,6 @@ class _Merge:
         if standing is not None and await self._leaves(standing.node):
             standing = None
         here = None if standing is None else await self._ours.inode(standing.node)
-        if here is not None and here.kind == theirs.inode.kind == DIRECTORY:
-            self._same[node] = here.id
-            return
         if here is not None and _has_same_content(here, theirs.inode):
             return
         self._added.append((node, theirs))
@@ -155,7 +160,11 @@ class _Merge:
         """Whether a node that stands here goes, or moves away, because it did there."""
         if node not in self._nodes:
             return False
-        theirs, base = await state_of(self._theirs, node), await state_of(self._base, node)
+        try:
+            base = await self._base.state(node)
+        except Unsettled:
+            return False  # that it stays is a conflict already, unless it is the same there
+        theirs = await self._state_there(node)
         return base is not None and (theirs is None or theirs.place != base.place)
 
     async def _plan_change(self, node: int, base: State, ours: State, theirs: State) -> None:
@@ -170,44 +179,67 @@ class _Merge:
                 await self._conflict(node, "its mode was set on both sides")
                 return
             merged = merged._replace(mode=theirs.inode.mode)
-        if _content(theirs.inode) != _content(base.inode) and not (
-            _has_same_bytes(theirs.inode, ours.inode)
-        ):
-            if _content(ours.inode) not in (_content(base.inode), _content(theirs.inode)):
+        if _content(theirs.inode) != _content(base.inode):
+            if _has_same_bytes(theirs.inode, ours.inode):
+                # With its time, be it that both wrote the same: from here on they are alike.
+                merged = merged._replace(mtime_ns=theirs.inode.mtime_ns)
+            elif _content(ours.inode) != _content(base.inode):
                 await self._conflict(node, "it was changed on both sides")
                 return
-            merged = attributes_of(theirs.inode, mode=merged.mode, edition=None)
+            else:
+                merged = attributes_of(theirs.inode, mode=merged.mode, edition=None)
         if not _looks(merged, ours.inode):
             self._changed[node] = merged
 
+    async def refuse_newcomers(self) -> None:
+        """What came into a moved directory meanwhile was not there when the move was decided on."""
+        for node in self._touched_here:
+            way = await self._ours.way_up(node)
+            above = {each for each, _ in way or ()} & self._moved.keys()
+            if above - {node} and await self._base.state(node) is None:
+                await self._conflict(node, "it lies in a directory that was moved there")
+
     async def _here(self, place: Place) -> Place:
         """The same place in this branch: its directory may be another one here that both sides have
-        made under the same name. One that was known here and removed is not looked for."""
+        made under the same name."""
         parent = place.parent
-        if parent not in self._same and await self._ours.inode(parent) is None:
+        if not parent or await self._ours.inode(parent) is not None:
+            return place
+        twin = await self._twin(parent)
+        return place if twin is None else Place(twin, place.name)
+
+    async def _twin(self, directory: int) -> int | None:
+        """The directory here that stands where one does that is not known here; None where there
+        is none, or it leaves. One that was known here and removed has none."""
+        if directory not in self._same:
+            self._same[directory] = None  # meanwhile: what stands here may move into it
             view = self._ours.view
-            row = await self._ours.session.row(INODE, view.volume, view.branch, view.at, parent, 0)
-            path = await self._theirs.path(parent)
-            there = None if row or path is None else await find(self._ours, path)
-            if there is not None and there.kind == DIRECTORY:
-                self._same[parent] = there.node
-        return Place(self._same.get(parent, parent), place.name)
+            row = await self._ours.session.row(
+                INODE, view.volume, view.branch, view.at, directory, 0
+            )
+            place = None if row else await self._theirs.place(directory)
+            if place is not None:
+                bound = await self._ours.name(*await self._here(place))
+                if bound and bound.kind == DIRECTORY and not await self._leaves(bound.node):
+                    self._same[directory] = bound.node
+        return self._same[directory]
 
     async def _conflict(self, node: int, reason: str) -> None:
         path = await self._ours.path(node) or await self._theirs.path(node)
         path = path or await self._base.path(node)
-        self.conflicts.append(Conflict(path or f"node {node}", reason))
+        self.conflicts.append(Conflict(path or ROOT, reason))
 
     # --- carrying out ----------------------------------------------------------------------------
 
-    async def carry_out(self) -> Merged:
-        turn, tree, origin = self._turn, self._ours, self._origin
-        mutation = turn.mutation(self._verb, origin)
-        changed: list[str] = []
+    async def carry_out(self) -> int | None:
+        if not (self._removed or self._added or self._moved or self._changed):
+            await self._note_taken(self._turn.transaction.numbers.last)
+            return None
+        turn, tree, mark = self._turn, self._ours, self._mark
+        mutation = turn.mutation("transaction" if self._is_draft else "merge", mark)
         for node, state in self._removed:
-            changed.append(str(await tree.path(node)))
             bound = Bound(node, state.inode.kind)
-            await check_lease(turn, *state.place, origin, beneath=bound)
+            await check_lease(turn, *state.place, mark, beneath=bound)
         # All names are taken before any is given: a node has one name at a time.
         for _, state in self._removed:
             if await tree.name(*state.place) is not None:
@@ -215,24 +247,31 @@ class _Merge:
         for node in self._moved:
             place = await tree.place(node)
             if place is not None:
-                await check_lease(turn, *place, origin)
+                moving = await tree.name(*place)
+                await check_lease(turn, *place, mark, beneath=moving)
                 await mutation.set_name(place, None)
         for node, state in self._removed:
             await mutation.end_inode(Bound(node, state.inode.kind))
         for node, attributes in self._changed.items():
+            place = await tree.place(node)
+            if place is not None:
+                await check_lease(turn, *place, mark)
             await mutation.set_inode(node, attributes)
-        bindings = {node: await self._here(place) for node, place in self._moved.items()}
+        bindings = dict(self._moved)
         for node, state in self._added:
-            bindings[node] = await self._here(state.place)
+            bindings[node] = state.place
             await mutation.revive(node, attributes_of(state.inode, edition=None))
         await self._bind(mutation, bindings)
-        changed += [str(await tree.path(node)) for node in {*bindings, *self._changed}]
         await mutation.touch_directories()
-        view = tree.view
-        await turn.transaction.session.run(
-            _PUT_MERGED, view.volume, view.branch, self._source, mutation.version
-        )
-        return Merged(str(mutation.version), sorted(set(changed)), [])
+        await self._note_taken(mutation.version)
+        return mutation.version
+
+    async def _note_taken(self, version: int) -> None:
+        """From here on the two are apart again, be it that both had done the same. A draft is not
+        taken over again."""
+        if not self._is_draft:
+            session, view = self._turn.transaction.session, self._ours.view
+            await note_taken(session, view, version, self._held, self._source, self._held_there)
 
     async def _bind(self, mutation: Mutation, bindings: dict[int, Place]) -> None:
         """Give the names. Raises `Conflicted` where one is taken, or leads nowhere."""
@@ -243,17 +282,13 @@ class _Merge:
             if await tree.name(*place) is not None:
                 await self._conflict(node, "its name is taken here")
                 continue
-            await check_lease(self._turn, *place, self._origin)
+            await check_lease(self._turn, *place, self._mark)
             await mutation.set_name(place, Bound(node, inode.kind))
         for node in bindings:
             if not self.conflicts and await tree.way_up(node) is None:
                 await self._conflict(node, "its directory is gone here, or was moved into it")
         if self.conflicts:
             raise Conflicted(self.conflicts)
-
-
-def _is_same(a: State, b: State) -> bool:
-    return a.place == b.place and looks_same(a.inode, b.inode)
 
 
 def _content(inode: Inode) -> tuple[object, ...]:

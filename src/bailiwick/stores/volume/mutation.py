@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from bailiwick.stores.volume.guards import DAMAGED, damaged, inode_guard, name_guard
 from bailiwick.stores.volume.rows import (
     DIRECTORY,
     NOTHING,
     Bound,
     Inode,
+    Key,
     Numbers,
-    Origin,
     Place,
 )
 from bailiwick.stores.volume.tree import Tree
+from bailiwick.versions import Mark
 
 _OWN_NAME: Final = """
 SELECT born, node, kind FROM dentry
@@ -34,20 +36,21 @@ DELETE FROM dentry
 WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4 AND born = $5
 """
 _PUT_NAME: Final = """
-INSERT INTO dentry (volume, branch, parent, name, born, died, node, kind)
-VALUES ($1, $2, $3, $4, $5, 9223372036854775807, $6, $7)
+INSERT INTO dentry (volume, branch, parent, name, born, died, node, kind, guard)
+VALUES ($1, $2, $3, $4, $5, 9223372036854775807, $6, $7, $8)
 """
 _PUT_INODE: Final = """
 INSERT INTO inode (
-    volume, branch, id, born, kind, mode, size, mtime_ns, edition, sha256, content, data
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    volume, branch, id, born, kind, mode, size, mtime_ns, edition, sha256, content, data, guard
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (volume, branch, id, born) DO UPDATE SET
     kind = excluded.kind, mode = excluded.mode, size = excluded.size,
     mtime_ns = excluded.mtime_ns, edition = excluded.edition, sha256 = excluded.sha256,
-    content = excluded.content, data = excluded.data
+    content = excluded.content, data = excluded.data, guard = excluded.guard
 """
 _TOUCH: Final = """
-UPDATE inode SET mtime_ns = $5 WHERE volume = $1 AND branch = $2 AND id = $3 AND born = $4
+UPDATE inode SET mtime_ns = $5, guard = $6
+WHERE volume = $1 AND branch = $2 AND id = $3 AND born = $4
 """
 _LOG: Final = """
 INSERT INTO change (
@@ -81,23 +84,27 @@ class Attributes(NamedTuple):
 
 
 def attributes_of(inode: Inode, **changed: Any) -> Attributes:
+    """What a node is, to be written again. Raises `IoError` for one that cannot be believed."""
+    if inode.content == DAMAGED:
+        raise damaged()
     return Attributes(*inode[2:])._replace(**changed)
 
 
 class Mutation:
     """One version of one branch in the making."""
 
-    __slots__ = ("_sequence", "_verb", "now_ns", "numbers", "origin", "touched", "tree", "version")
+    __slots__ = (
+        "_sequence", "_verb", "keys", "mark", "now_ns", "numbers", "touched", "tree", "version",
+    )  # fmt: skip
 
-    def __init__(
-        self, tree: Tree, numbers: Numbers, verb: str, origin: Origin, now_ns: int
-    ) -> None:
+    def __init__(self, tree: Tree, numbers: Numbers, verb: str, mark: Mark, now_ns: int) -> None:
         self.tree = tree
         self.numbers = numbers
         self.version = numbers.next()
-        self.origin = origin
+        self.mark = mark
         self.now_ns = now_ns
         self.touched: set[int] = set()
+        self.keys: list[Key] = []  # the same as is logged
         self._verb = verb
         self._sequence = 0
 
@@ -117,9 +124,10 @@ class Mutation:
             else:
                 await session.run(_END_NAME, *key, own[0], version)
         if bound is not None:
-            await session.run(_PUT_NAME, *key, version, bound.node, bound.kind)
+            await session.run(_PUT_NAME, *key, version, *bound, name_guard(parent, name, *bound))
         elif self._may_hide and await tree.name_uncached(parent, name, depth=1) is not None:
-            await session.run(_PUT_NAME, *key, version, 0, NOTHING)
+            hidden = name_guard(parent, name, 0, NOTHING)
+            await session.run(_PUT_NAME, *key, version, 0, NOTHING, hidden)
         cache = tree.cache
         cache.names[parent, name] = bound
         if was is not None:
@@ -149,7 +157,8 @@ class Mutation:
         inode = Inode(
             node, version, *attributes[:4], edition, *attributes[5:]
         )  # as `INODE_COLUMNS` has them
-        await tree.session.run(_PUT_INODE, view.volume, view.branch, *inode)
+        guard = inode_guard(inode)
+        await tree.session.run(_PUT_INODE, view.volume, view.branch, *inode, guard)
         tree.cache.inodes[node] = inode
         await self._log(0, "", node, 0)
         return inode
@@ -191,12 +200,12 @@ class Mutation:
                 continue
             own = (view.volume, view.branch, node)
             if await self._is_own(inode):
-                await tree.session.run(_TOUCH, *own, inode.born, self.now_ns)
-                tree.cache.inodes[node] = inode._replace(mtime_ns=self.now_ns)
+                row = inode._replace(mtime_ns=self.now_ns)
+                await tree.session.run(_TOUCH, *own, row.born, row.mtime_ns, inode_guard(row))
             else:
                 row = inode._replace(born=self.version, mtime_ns=self.now_ns)
-                await tree.session.run(_PUT_INODE, view.volume, view.branch, *row)
-                tree.cache.inodes[node] = row
+                await tree.session.run(_PUT_INODE, view.volume, view.branch, *row, inode_guard(row))
+            tree.cache.inodes[node] = row
 
     async def _is_own(self, inode: Inode) -> bool:
         """Whether the row is of this branch: what an ancestor has is never changed."""
@@ -206,13 +215,14 @@ class Mutation:
     # --- log ---------------------------------------------------------------------------------
 
     async def _log(self, parent: int, name: str, node: int, was: int) -> None:
-        view, origin, first = self.tree.view, self.origin, self._sequence == 0
+        view, mark, first = self.tree.view, self.mark, self._sequence == 0
         await self.tree.session.run(
             _LOG, view.volume, view.branch, self.version, self._sequence, self.now_ns,
             parent, name, node, was,
             self._verb if first else None,
-            origin.subject or None if first else None,
-            origin.request_id or None if first else None,
-            origin.note or None if first else None,
+            mark.subject or None if first else None,
+            mark.request_id or None if first else None,
+            mark.note or None if first else None,
         )  # fmt: skip
+        self.keys.append(Key(self.version, parent, name, node, was))
         self._sequence += 1

@@ -8,19 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
-from bailiwick.errors import IoError
+from bailiwick.errors import IoError, Unsupported
 from bailiwick.model import MiB
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.volume.content import ZEROS, Extent, checked, chunk_of, extents, named
+from bailiwick.stores.volume.content import (
+    BLOB_BYTES,
+    ZEROS,
+    Extent,
+    checked,
+    chunk_of,
+    extents,
+    fetched,
+    named,
+)
 from bailiwick.stores.volume.core import Core
+from bailiwick.stores.volume.packing import Buffer
 from bailiwick.stores.volume.rows import Inode
 from bailiwick.stores.volume.threads import in_thread
 
 _KEPT_BYTES: Final = 8 * MiB
 """Chunks that are remembered: two of the largest."""
+
+_REST_BYTES: Final = 1 * MiB
+"""So often a stream lets others have their turn. Each turn costs a switch between threads while
+chunks are read on others: after every 256 KiB it was more than half of the time."""
+
+_AHEAD_CHUNKS: Final = 3
+"""Chunks of a stream in memory or on their way: 12 MiB. The first is given out, two are read."""
+
+_spare: deque[bytearray] = deque(maxlen=2 * _AHEAD_CHUNKS)
+"""Buffers that streams have let go of, for the next: to have memory for every chunk anew from the
+system costs as much as reading and hashing it."""
 
 
 class ContentReader:
@@ -28,7 +51,8 @@ class ContentReader:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._kept: dict[int, bytes] = {}
+        self._kept: dict[int, Buffer] = {}
+        self._kept_bytes = 0
 
     async def read(self, inode: Inode, path: ScopedPath, offset: int, length: int) -> bytes:
         """At most ``length`` bytes from ``offset``."""
@@ -42,7 +66,7 @@ class ContentReader:
                 await self._part(extent, offset, end)
                 for extent in await self._extents(inode, offset, end)
             ]
-        except IoError as error:
+        except (IoError, Unsupported) as error:
             raise named(error, path) from error
         data = b"".join(parts)
         if len(data) != end - offset:
@@ -62,29 +86,45 @@ class ContentReader:
                 await asyncio.sleep(0)
                 self._core.check_open()
             return
+        position = rested = offset
         try:
-            parts = await self._extents(inode, offset, end) if offset < end else []
-        except IoError as error:
-            raise named(error, path) from error
-        position, ahead = offset, _Ahead(self)
-        try:
-            for number, extent in enumerate(parts):
-                following = parts[number + 1] if number + 1 < len(parts) else None
-                data = await ahead.take(extent, following)
-                upto = min(end, extent.start + extent.size)
-                while position < upto:
-                    last = min(position + step, upto)
-                    start = position - extent.start
-                    yield data[start : last - extent.start] if data else bytes(last - position)
-                    await asyncio.sleep(0)
+            found = await self._extents(inode, offset, end) if offset < end else []
+            async with aclosing(self._parts(found, position, end, step)) as parts:
+                async for part in parts:
+                    yield part
                     self._core.check_open()
-                    position = last
-        except IoError as error:
+                    position += len(part)
+                    if position - rested >= _REST_BYTES:
+                        rested = position
+                        await asyncio.sleep(0)
+        except (IoError, Unsupported) as error:
             raise named(error, path) from error
-        finally:
-            await ahead.end()
         if position < end:
             raise IoError("a part of the content is missing", path=path, hint="check the volume")
+
+    async def _parts(
+        self, found: list[Extent], position: int, end: int, step: int
+    ) -> AsyncGenerator[bytes, None]:
+        """The bytes of extents from a position to an end."""
+        ahead = _Ahead(self, found)
+        try:
+            for extent in found:
+                upto = min(end, extent.start + extent.size)
+                if extent.start > position:
+                    raise IoError("a part of the content is missing", hint="check the volume")
+                if extent.chunk == ZEROS:
+                    while position < upto:
+                        yield bytes(min(step, upto - position))
+                        position = min(position + step, upto)
+                    continue
+                async with ahead.next_chunk() as data:
+                    while position < upto:
+                        first = position - extent.start
+                        last = min(first + step, upto - extent.start)
+                        yield bytes(data[first:last])
+                        position += last - first
+        finally:
+            await ahead.end()
 
     async def hashed(self, inode: Inode, path: ScopedPath) -> hashlib._Hash:
         """A hash of the whole content, to be gone on with."""
@@ -106,62 +146,71 @@ class ContentReader:
         async with self._core.looking() as session:
             return await extents(session, self._core.view.volume, inode.content, start, end)
 
-    async def chunk(self, number: int) -> bytes:
+    async def chunk(self, number: int) -> Buffer:
         """The bytes of a chunk, remembered or read."""
         data = self._kept.get(number)
         if data is None:
-            data = await self._load(number)
+            data = await self.load(number)
             self._keep(number, data)
         return data
 
-    async def _part(self, extent: Extent, start: int, end: int) -> bytes:
+    async def _part(self, extent: Extent, start: int, end: int) -> Buffer:
         """What a range has of an extent."""
         first, last = max(start, extent.start), min(end, extent.start + extent.size)
         if extent.chunk == ZEROS:
             return bytes(last - first)
         data = await self.chunk(extent.chunk)
-        return data[first - extent.start : last - extent.start]
+        return memoryview(data)[first - extent.start : last - extent.start]
 
-    async def _load(self, number: int) -> bytes:
+    async def load(self, number: int, into: bytearray | None = None) -> Buffer:
+        """The bytes of a chunk, checked; those of a blob in ``into`` where that is given."""
+        data = self._kept.get(number)
+        if data is not None:
+            return data
         core = self._core
         async with core.looking() as session:
             chunk = await chunk_of(session, core.view.volume, number)
         if chunk.blob is None:
             return checked(chunk, chunk.data)
-        key = chunk.blob
-        return await in_thread(lambda: checked(chunk, core.blobs.get(key)))
+        return await in_thread(fetched, core.blobs, chunk, into, pool=core.blobs.threads)
 
-    def _keep(self, number: int, data: bytes) -> None:
+    def _keep(self, number: int, data: Buffer) -> None:
+        # Counted as they come and go: a search keeps many small ones for a moment each.
+        self._kept_bytes += len(data) - len(self._kept.pop(number, b""))
         self._kept[number] = data
-        while sum(map(len, self._kept.values())) > _KEPT_BYTES and len(self._kept) > 1:
-            del self._kept[next(iter(self._kept))]
+        while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
+            self._kept_bytes -= len(self._kept.pop(next(iter(self._kept))))
 
 
 class _Ahead:
-    """One chunk of a stream that is read while the one before it is given out."""
+    """Chunks of a stream that are read while the ones before them are given out."""
 
-    def __init__(self, reader: ContentReader) -> None:
+    def __init__(self, reader: ContentReader, found: list[Extent]) -> None:
         self._reader = reader
-        self._coming: asyncio.Task[bytes] | None = None
+        self._following = iter([extent.chunk for extent in found if extent.chunk != ZEROS])
+        self._coming: deque[tuple[asyncio.Task[Buffer], bytearray]] = deque()
 
-    async def take(self, extent: Extent, following: Extent | None) -> bytes:
-        """The chunk of an extent (nothing for zeros); the following one begins to be read."""
-        if extent.chunk == ZEROS:
-            data = b""
-        elif self._coming is not None:
-            coming, self._coming = self._coming, None
-            data = await coming
-        else:
-            data = await self._reader.chunk(extent.chunk)
-        if following is not None and following.chunk != ZEROS:
-            self._coming = asyncio.ensure_future(self._reader.chunk(following.chunk))
-        return data
+    @asynccontextmanager
+    async def next_chunk(self) -> AsyncGenerator[Buffer, None]:
+        """The next chunk, until its end is reached; those after it begin to be read."""
+        while len(self._coming) < _AHEAD_CHUNKS:
+            number = next(self._following, None)
+            if number is None:
+                break
+            buffer = _spare.pop() if _spare else bytearray(BLOB_BYTES)
+            loading = asyncio.ensure_future(self._reader.load(number, buffer))
+            self._coming.append((loading, buffer))
+        task, buffer = self._coming.popleft()
+        yield await task
+        _spare.append(buffer)
 
     async def end(self) -> None:
         """Whoever leaves early leaves nothing running."""
-        coming, self._coming = self._coming, None
-        if coming is not None:
-            coming.cancel()
-            await asyncio.wait([coming])
-            if not coming.cancelled():
-                coming.exception()
+        coming, self._coming = [task for task, _ in self._coming], deque()
+        if coming:
+            for task in coming:
+                task.cancel()
+            await asyncio.wait(coming)
+            for task in coming:
+                if not task.cancelled():
+                    task.exception()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import msgspec
-
 from bailiwick.model import EntryType
+from bailiwick.versions import Mark
 
 NOTHING: Final = 0
 FILE: Final = 1
@@ -36,6 +35,16 @@ class Place(NamedTuple):
     name: str
 
 
+class Key(NamedTuple):
+    """What a version touched: the row of a name, or that of a node where ``parent`` is 0."""
+
+    version: int
+    parent: int
+    name: str
+    node: int
+    was: int
+
+
 class Inode(NamedTuple):
     """What a node is. The order is that of `INODE_COLUMNS`."""
 
@@ -56,19 +65,8 @@ class Inode(NamedTuple):
         return str(self.edition)
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """On whose behalf a change is made. Kept with it, and not interpreted.
-
-    ``lock_token`` is of a lease that the caller holds, where there is one.
-    """
-
-    subject: str = ""
-    request_id: str = ""
-    note: bytes = b""
-    lock_token: int | None = None
-
-
-NOBODY: Final = Origin()
+NOBODY: Final = Mark()
+"""On nobody's behalf."""
 
 
 class View(NamedTuple):

@@ -19,7 +19,11 @@ PAGE_BYTES = 4096
 
 def _scripts() -> tuple[str, ...]:
     """Each leads to the next version of the schema; one that was published is never changed."""
-    return (files(__package__).joinpath("schema.sql").read_text(encoding="utf-8"),)
+    room = files(__package__)
+    return tuple(
+        room.joinpath(name).read_text(encoding="utf-8")
+        for name in ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql")
+    )
 
 
 _NUMBERED = re.compile(r"\$(\d+)")
@@ -41,11 +45,11 @@ def migrate(connection: apsw.Connection) -> None:
     Raises `Unsupported` for a database of another program, or of a newer Bailiwick.
     """
     scripts = _scripts()
-    if _version_of(connection) == len(scripts):
+    if version_of(connection) == len(scripts):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version_of(connection)
+        version = version_of(connection)
         for script in scripts[version:]:
             connection.execute(script)
         connection.pragma("application_id", APPLICATION_ID)
@@ -57,7 +61,9 @@ def migrate(connection: apsw.Connection) -> None:
         raise
 
 
-def _version_of(connection: apsw.Connection) -> int:
+def version_of(connection: apsw.Connection) -> int:
+    """The version of the schema; 0 for an empty file. Changes nothing: to be asked before anything
+    is set on a file that may be somebody else's. Raises as `migrate`."""
     whose = connection.pragma("application_id")
     if whose == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
         return 0

@@ -35,10 +35,10 @@ from bailiwick.stores.volume.rows import (
     LINK_MODE,
     PERMISSION_BITS,
     Bound,
-    Origin,
     Place,
 )
 from bailiwick.stores.volume.uploads import Prepared, Upload
+from bailiwick.versions import Mark
 
 _WAITING_BYTES_MAX: Final = 4 * MiB
 """Content that waits to be made with others in one version."""
@@ -53,13 +53,13 @@ class VolumeStage:
 
     def __init__(
         self, core: Core, reader: ContentReader, place: VolumeHandle, size_max: int,
-        symlinks: Symlinks, origin: Origin,
+        symlinks: Symlinks, mark: Mark,
     ) -> None:  # fmt: skip
         self._core: Final = core
         self._place: Final = place
         self._plan: Final = WritePlan(size_max=size_max)
         self._symlinks: Final = symlinks
-        self._origin: Final = origin
+        self._mark: Final = mark
         self._top: int | None = None
         self._implied: set[ScopedPath] = set()
         self._types: dict[ScopedPath, str] = {}
@@ -94,7 +94,7 @@ class VolumeStage:
                 raise SymlinkEscape("links are not made in this root", path=self._final(step.path))
         self._note(step)
         if step.type == "file":
-            self._file = (step, Upload(self._core))
+            self._file = (step, Upload(self._core, self._final(step.path)))
         else:
             self._waiting.append((step, None))
 
@@ -130,7 +130,7 @@ class VolumeStage:
             return
 
         async def job(turn: Turn) -> int:
-            mutation = turn.mutation("stage", self._origin)
+            mutation = turn.mutation("stage", self._mark)
             top = self._top
             if top is None:
                 top = await self._make_top(turn, mutation)
@@ -235,8 +235,8 @@ class VolumeStage:
             spot = await stand(turn.tree, held)
             if spot.bound is not None:
                 raise FileAlreadyExists("already exists", path=held.path)
-            await check_lease(turn, spot.directory, held.path.name, self._origin)
-            mutation = turn.mutation("extract", self._origin)
+            await check_lease(turn, spot.directory, held.path.name, self._mark)
+            mutation = turn.mutation("extract", self._mark)
             await self._rise(turn, mutation, top)
             await mutation.set_name(Place(spot.directory, held.path.name), Bound(top, DIRECTORY))
             await mutation.touch_directories()
@@ -263,8 +263,8 @@ class VolumeStage:
             target = await directory_now(turn.tree, self._place)
             steps = await self._plan_merge(turn, top, target, replace=replace)
             for place, *_ in steps:
-                await check_lease(turn, place.parent, place.name, self._origin)
-            mutation = turn.mutation("extract", self._origin)
+                await check_lease(turn, place.parent, place.name, self._mark)
+            mutation = turn.mutation("extract", self._mark)
             for place, origin, bound, old in steps:
                 await mutation.set_name(origin, None)
                 await mutation.set_name(place, bound)
@@ -311,7 +311,7 @@ class VolumeStage:
 
         async def job(turn: Turn) -> None:
             if await turn.tree.inode(top) is not None:
-                mutation = turn.mutation("discard", self._origin)
+                mutation = turn.mutation("discard", self._mark)
                 await mutation.end_inode(Bound(top, DIRECTORY))
 
         # Where this fails gc takes it away: it is noted as fallen since it was begun.

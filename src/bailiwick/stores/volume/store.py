@@ -6,7 +6,6 @@ committed; acknowledged means on disk. Reads run on the event loop and see every
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Final
 from bailiwick.errors import (
     Closed,
     InternalError,
+    IoError,
     IsADirectory,
     NotADirectory,
     ParseError,
@@ -22,7 +22,6 @@ from bailiwick.errors import (
 )
 from bailiwick.model import Hardlinks, Limits, NewFileMode, Stat, Symlinks
 from bailiwick.paths import ScopedPath
-from bailiwick.sqlite.writer import cancel_at_next_await
 from bailiwick.store import Child, Children, Content, Handle, Look, Store, WritePlan, Written
 from bailiwick.stores.volume import changing
 from bailiwick.stores.volume.blobs import Blobs
@@ -30,11 +29,12 @@ from bailiwick.stores.volume.content import (
     INLINE_BYTES_MAX,
     SPILL_BYTES_MIN,
     Stored,
-    pieces_of,
+    named,
     store_pieces,
 )
 from bailiwick.stores.volume.core import MAIN, Core, Modes, Turn, open_core
-from bailiwick.stores.volume.database import HEAD
+from bailiwick.stores.volume.counting import count_beneath
+from bailiwick.stores.volume.database import HEAD, run_through
 from bailiwick.stores.volume.growing import Growing
 from bailiwick.stores.volume.lookup import (
     VolumeHandle,
@@ -42,6 +42,7 @@ from bailiwick.stores.volume.lookup import (
     find_entry,
     find_object,
     inode_now,
+    recall,
     stand,
 )
 from bailiwick.stores.volume.reading import ContentReader
@@ -54,11 +55,20 @@ from bailiwick.stores.volume.rows import (
     PERMISSION_BITS,
     TYPES,
     Inode,
-    Origin,
 )
 from bailiwick.stores.volume.staging import VolumeStage
-from bailiwick.stores.volume.uploads import Prepared, Upload
+from bailiwick.stores.volume.uploads import Prepared, Upload, cut
 from bailiwick.stores.volume.versions import Versions
+from bailiwick.stores.volume.watching import VolumeLog
+from bailiwick.versions import Mark
+
+_PAST_POWERS: Final = frozenset({"Narrows", "Nominates"})
+
+_DRAFT_POWERS: Final = _PAST_POWERS | {"Stages", "Logs", "Marks", "Remembers"}
+"""Within a transaction: a fork of what may never have been, and a lock that nobody else sees, would
+be of no use."""
+
+_POWERS: Final = _DRAFT_POWERS | {"Branches", "Leases"}
 
 _PAGE_ENTRIES: Final = 1_000_000_000
 """What a listing without a limit asks for."""
@@ -67,12 +77,21 @@ _PAGE_ENTRIES: Final = 1_000_000_000
 class VolumeStore:
     """One branch of a volume, at its newest version or (read-only) as it was at another."""
 
-    def __init__(self, core: Core, symlinks: Symlinks, whole: VolumeStore | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        symlinks: Symlinks,
+        whole: VolumeStore | None = None,
+        mark: Mark = NOBODY,
+        *,
+        is_draft: bool = False,
+    ) -> None:
         self.symlinks = symlinks
         self._core = core
         self._whole = whole
+        self._mark = mark
+        self._is_draft = is_draft
         self._reader: ContentReader = ContentReader(core) if whole is None else whole.reader
-        self._growing = Growing(core, self._reader)
         self._closed = False
 
     @classmethod
@@ -87,10 +106,12 @@ class VolumeStore:
         clock_ns: Callable[[], int] = time.time_ns,
         new_file_mode: NewFileMode = "private",
         blobs: Blobs | None = None,
+        compression: str = "off",
     ) -> VolumeStore:
         """Open a branch of a volume kept in the SQLite file at ``path``; both are made if missing.
 
-        Blocks. Large files go to ``blobs``, a folder beside the file by default. Raises
+        Blocks. Large files go to ``blobs``, a folder beside the file by default. With
+        ``compression="zstd"`` chunks are kept compressed where that pays. Raises
         `ParseError`, `RootNotFound` for an unknown branch, `Unsupported` for a file that is not a
         volume or of a newer Bailiwick, `IoError`, `Busy`.
         """
@@ -102,6 +123,7 @@ class VolumeStore:
             limits=limits or Limits(),
             modes=_default_modes(new_file_mode),
             clock_ns=clock_ns,
+            compression=compression,
         )
         return cls(core, symlinks)
 
@@ -111,12 +133,24 @@ class VolumeStore:
         return self._core
 
     @property
+    def mark(self) -> Mark:
+        """What the changes made through this view are stamped with."""
+        return self._mark
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether this is a transaction, which nobody else sees."""
+        return self._is_draft
+
+    @property
     def reader(self) -> ContentReader:
         return self._reader
 
     @property
     def powers(self) -> frozenset[str]:
-        return frozenset({"Stages", "Narrows"})
+        if self._core.view.at != HEAD:
+            return _PAST_POWERS
+        return _DRAFT_POWERS if self._is_draft else _POWERS
 
     @property
     def description(self) -> dict[str, str]:
@@ -130,14 +164,41 @@ class VolumeStore:
     async def resolve(
         self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
     ) -> Handle:
+        handle = self._recall(path, look, directory=directory)
+        if handle is None:
+            handle = await self._look_up(path, look, directory=directory, parents=parents)
+        return handle
+
+    def resolve_now(self, path: ScopedPath, look: Look, directory: bool, parents: bool) -> Handle:
+        handle = self._recall(path, look, directory=directory)
+        if handle is None:  # a look at the rows waits for nobody either
+            handle = run_through(self._look_up(path, look, directory=directory, parents=parents))
+        return handle
+
+    def _recall(self, path: ScopedPath, look: Look, *, directory: bool) -> VolumeHandle | None:
         self._check_open()
+        try:
+            handle = recall(self._core, path, is_entry=look == "entry")
+        except IoError as error:
+            raise named(error, path) from error
+        if handle is None or not directory or handle.type == "directory":
+            return handle
+        handle.close()
+        raise NotADirectory("not a directory", path=path)
+
+    async def _look_up(
+        self, path: ScopedPath, look: Look, *, directory: bool, parents: bool
+    ) -> VolumeHandle:
         core = self._core
-        async with core.looking() as session:
-            tree = await core.tree(session)
-            if look == "object" or path.is_root:
-                handle = await find_object(core, tree, path, self.symlinks)
-            else:
-                handle = await find_entry(core, tree, path, self.symlinks, parents=parents)
+        try:
+            async with core.looking() as session:
+                tree = await core.tree(session)
+                if look == "object" or path.is_root:
+                    handle = await find_object(core, tree, path, self.symlinks)
+                else:
+                    handle = await find_entry(core, tree, path, self.symlinks, parents=parents)
+        except IoError as error:
+            raise named(error, path) from error
         if directory and handle.type not in ("directory", None):
             handle.close()
             raise NotADirectory("not a directory", path=path)
@@ -160,8 +221,10 @@ class VolumeStore:
 
     async def stat(self, handle: Handle) -> Stat:
         held = self._held(handle)
-        async with self._core.looking() as session:
-            inode = await inode_now(await self._core.tree(session), held)
+        inode = held.inode
+        if inode is None or inode.kind == DIRECTORY:
+            async with self._core.looking() as session:
+                inode = await inode_now(await self._core.tree(session), held)
         text = inode.data.decode() if inode.kind == LINK and inode.data is not None else None
         return Stat(
             path=held.path,
@@ -184,7 +247,10 @@ class VolumeStore:
             tree = await self._core.tree(session)
             node = await directory_now(tree, held)
             rows = await tree.listing(node, after or "", most + 1)
-        entries = [Child(row.name, TYPES[row.kind], row.size, row.mtime_ns) for row in rows[:most]]
+        entries = [
+            Child(name, TYPES[kind], size, mtime_ns)
+            for name, _, kind, size, mtime_ns in rows[:most]
+        ]
         return Children(entries, more=len(rows) > most)
 
     async def names_beside(self, entry: Handle) -> list[str]:
@@ -198,14 +264,24 @@ class VolumeStore:
                 return []
             return [name for name, _ in await tree.children(spot.directory)]
 
-    async def read(self, file: Handle, offset: int, length: int) -> Content:
+    def read_now(self, file: Handle, offset: int, length: int) -> Content | None:
         held = self._held(file)
-        check_range(held.path, offset, length)
+        if offset < 0 or length < 0:
+            check_range(held.path, offset, length)
         inode = held.inode
-        if inode is None or inode.kind != FILE:
-            inode = await self._file(held)
+        if inode is None or inode.kind != FILE or inode.content is not None:
+            return None
+        # In its row, and so at hand.
+        return Content((inode.data or b"")[offset : offset + length], inode.size, inode.version)
+
+    async def read(self, file: Handle, offset: int, length: int) -> Content:
+        content = self.read_now(file, offset, length)
+        if content is not None:
+            return content
+        held = self._held(file)
+        inode = await self._file(held)
         data = await self._reader.read(inode, held.path, offset, length)
-        return Content(data, inode.size, str(inode.edition))
+        return Content(data, inode.size, inode.version)
 
     async def stream(
         self, file: Handle, offset: int, length: int | None
@@ -237,14 +313,14 @@ class VolumeStore:
 
     # --- content -----------------------------------------------------------------------------
 
-    async def write(
-        self, entry: Handle, data: bytes, sha256: str, plan: WritePlan, *, origin: Origin = NOBODY
-    ) -> Written:
+    async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
         held = self._held(entry)
         if len(data) >= SPILL_BYTES_MIN:
-            return await self.write_stream(entry, _once(data), plan, origin=origin)
+            return await self.write_stream(entry, _once(data), plan)
         digest = bytes.fromhex(sha256)
-        pieces = None if len(data) <= INLINE_BYTES_MAX else pieces_of(data)
+        pieces = None
+        if len(data) > INLINE_BYTES_MAX:
+            pieces = await cut(data, self._core.pack)
         volume = self._core.view.volume
 
         async def job(turn: Turn) -> Written:
@@ -255,7 +331,7 @@ class VolumeStore:
 
             spot, old = await changing.admit(turn.tree, held, plan)
             fresh = changing.Fresh(len(data), digest, store)
-            return await changing.publish(turn, held, spot, old, fresh, plan, origin)
+            return await changing.publish(turn, held, spot, old, fresh, plan, self._mark)
 
         return await self._core.change(job)
 
@@ -264,13 +340,11 @@ class VolumeStore:
         entry: Handle,
         chunks: AsyncIterator[bytes],
         plan: WritePlan,
-        *,
-        origin: Origin = NOBODY,
     ) -> Written:
         held = self._held(entry)
         async with self._core.looking() as session:
             await changing.admit(await self._core.tree(session), held, plan)
-        upload, published = Upload(self._core), False
+        upload, published = Upload(self._core, held.path), False
         try:
             async for chunk in chunks:
                 self._check_open()
@@ -279,91 +353,71 @@ class VolumeStore:
             self._check_open()
             prepared = await upload.finish()
             written = await self._core.change(
-                partial(_publish_prepared, held, plan, prepared, origin)
+                partial(_publish_prepared, held, plan, prepared, self._mark)
             )
             published = True
             return written
         finally:
             await upload.end(published=published)
 
-    async def append(
-        self, entry: Handle, data: bytes, plan: WritePlan, *, origin: Origin = NOBODY
-    ) -> Written:
-        return await self._growing.append(self._held(entry), bytes(data), plan, origin)
+    async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
+        growing = Growing(self._core, self._reader)
+        return await growing.append(self._held(entry), bytes(data), plan, self._mark)
 
-    async def truncate(
-        self, entry: Handle, size: int, plan: WritePlan, *, origin: Origin = NOBODY
-    ) -> Written:
+    async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
         if size < 0:
             raise ParseError("a size is not negative", path=entry.path)
-        return await self._growing.resize(self._held(entry), size, plan, origin)
+        growing = Growing(self._core, self._reader)
+        return await growing.resize(self._held(entry), size, plan, self._mark)
 
     # --- names -------------------------------------------------------------------------------
 
-    async def make_dir(
-        self, entry: Handle, *, file_mode: int | None, parents: bool, origin: Origin = NOBODY
-    ) -> bool:
+    async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
         held = self._held(entry)
         return await self._core.change(
-            lambda turn: changing.make_dir(turn, held, file_mode, origin, parents=parents)
+            lambda turn: changing.make_dir(turn, held, file_mode, self._mark, parents=parents)
         )
 
-    async def remove(self, entry: Handle, *, recursive: bool, origin: Origin = NOBODY) -> int:
+    async def remove(self, entry: Handle, *, recursive: bool) -> int:
         held = self._held(entry)
         removed = await self._core.change(
-            lambda turn: changing.remove(turn, held, origin, recursive=recursive)
+            lambda turn: changing.remove(turn, held, self._mark, recursive=recursive)
         )
-        if removed.bound.kind != DIRECTORY:
-            return 1
+        if removed.beneath is not None:
+            return 1 + removed.beneath
         return await self._count(removed)
 
     async def _count(self, removed: changing.Removed) -> int:
-        """How many objects went: counted afterwards, as it was, while others go on.
-
-        What is done is done, so whoever is cancelled meanwhile learns of it at the next await, and
-        is told what was counted by then.
-        """
-        core, counted, waiting = self._core, 1, [removed.bound.node]
-        before = core.view._replace(at=removed.version - 1)
+        """How many objects went from a fork, whose own rows do not tell what it shares with others:
+        counted afterwards, as it was, while others go on."""
+        core, before = self._core, removed.version - 1
         holder = object()
-        core.hold_version(holder, removed.version - 1)
+        core.hold_version(holder, before)
         try:
-            while waiting:
-                async with core.looking() as session:
-                    children = await core.tree_at(session, before).children(waiting.pop())
-                counted += len(children)
-                waiting += [bound.node for _, bound in children if bound.kind == DIRECTORY]
-                await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            cancel_at_next_await()
+            return 1 + await count_beneath(core, core.view._replace(at=before), removed.bound.node)
         finally:
             core.let_go(holder)
-        return counted
 
-    async def move(
-        self, source: Handle, destination: Handle, *, replace: bool, origin: Origin = NOBODY
-    ) -> bool:
+    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
         here, there = self._held(source), self._held(destination)
         return await self._core.change(
-            lambda turn: changing.move(turn, here, there, origin, replace=replace)
+            lambda turn: changing.move(turn, here, there, self._mark, replace=replace)
         )
 
-    async def copy(
-        self, source: Handle, destination: Handle, *, recursive: bool, origin: Origin = NOBODY
-    ) -> int:
+    async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
         here, there = self._held(source), self._held(destination)
         return await self._core.change(
-            lambda turn: changing.copy(turn, here, there, origin, recursive=recursive)
+            lambda turn: changing.copy(turn, here, there, self._mark, recursive=recursive)
         )
 
-    async def symlink(self, entry: Handle, target: str, *, origin: Origin = NOBODY) -> None:
+    async def symlink(self, entry: Handle, target: str) -> None:
         held = self._held(entry)
         text = check_link_text(held.path, target, self._core.limits.link_text_bytes_max)
         if self.symlinks == "reject":
             async with self._core.looking() as session:
                 await stand(await self._core.tree(session), held)
             raise SymlinkEscape("links are not made in this root", path=held.path)
-        await self._core.change(lambda turn: changing.symlink(turn, held, text, origin))
+        await self._core.change(lambda turn: changing.symlink(turn, held, text, self._mark))
 
     async def readlink(self, entry: Handle) -> str:
         held = self._held(entry)
@@ -373,32 +427,46 @@ class VolumeStore:
             raise ParseError("not a link", path=held.path)
         return inode.data.decode()
 
-    async def set_mode(self, entry: Handle, file_mode: int, *, origin: Origin = NOBODY) -> None:
+    async def set_mode(self, entry: Handle, file_mode: int) -> None:
         held = self._held(entry)
         await self._core.change(
             lambda turn: changing.set_attributes(
-                turn, held, "set_mode", origin, file_mode=file_mode
+                turn, held, "set_mode", self._mark, file_mode=file_mode
             )
         )
 
-    async def set_times(
-        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, origin: Origin = NOBODY
-    ) -> None:
+    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
         """The time of access is not kept: nothing reads it back."""
         held = self._held(entry)
         await self._core.change(
-            lambda turn: changing.set_attributes(turn, held, "set_times", origin, mtime_ns=mtime_ns)
+            lambda turn: changing.set_attributes(
+                turn, held, "set_times", self._mark, mtime_ns=mtime_ns
+            )
         )
 
     # --- powers ------------------------------------------------------------------------------
 
-    async def stage(self, place: Handle, *, size_max: int, origin: Origin = NOBODY) -> VolumeStage:
+    async def stage(self, place: Handle, *, size_max: int) -> VolumeStage:
         held = self._held(place)
         async with self._core.looking() as session:
             tree = await self._core.tree(session)
             if held.inode is not None or (await stand(tree, held)).bound is not None:
                 await directory_now(tree, held)
-        return VolumeStage(self._core, self._reader, held, size_max, self.symlinks, origin)
+        return VolumeStage(self._core, self._reader, held, size_max, self.symlinks, self._mark)
+
+    async def nominate(
+        self, directory: Handle, pattern: str, *, literal: bool, ignore_case: bool, word: bool,
+        binaries: bool, leave_out: tuple[str, ...], file_bytes_max: int | None, deadline_s: float,
+    ) -> set[ScopedPath] | None:  # fmt: skip
+        from bailiwick.search.grep import compile_query
+        from bailiwick.stores.volume.nominating import Wanted, nominate
+
+        held = self._held(directory)
+        async with self._core.looking() as session:
+            top = await directory_now(await self._core.tree(session), held)
+        query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
+        wanted = Wanted(query, binaries, frozenset(leave_out), file_bytes_max)
+        return await nominate(self._core, top, held.path, wanted, deadline_s)
 
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None
@@ -409,10 +477,24 @@ class VolumeStore:
         ):  # fmt: skip
             raise ParseError("a link is rejected or stays in the root")
         stricter: Symlinks = "reject" if symlinks == "reject" else self.symlinks
-        return VolumeStore(self._core, stricter, self)
+        return self._view(symlinks=stricter)
+
+    def marked(self, mark: Mark) -> VolumeStore:
+        return self._view(mark=mark)
+
+    def _view(self, *, symlinks: Symlinks | None = None, mark: Mark | None = None) -> VolumeStore:
+        return VolumeStore(
+            self._core, symlinks or self.symlinks, self, mark or self._mark,
+            is_draft=self._is_draft,
+        )  # fmt: skip
 
     def shares_tree(self, other: Store) -> bool:
         return isinstance(other, VolumeStore) and other._core is self._core
+
+    @property
+    def log(self) -> VolumeLog:
+        """Every change of the branch, as the feed tells it."""
+        return VolumeLog(self._core)
 
     @property
     def versions(self) -> Versions:
@@ -453,12 +535,12 @@ async def _once(data: bytes) -> AsyncIterator[bytes]:
 
 
 async def _publish_prepared(
-    held: VolumeHandle, plan: WritePlan, prepared: Prepared, origin: Origin, turn: Turn
+    held: VolumeHandle, plan: WritePlan, prepared: Prepared, mark: Mark, turn: Turn
 ) -> Written:
     spot, old = await changing.admit(turn.tree, held, plan)
     store = partial(prepared.store, turn.transaction, turn.tree.view.volume)
     fresh = changing.Fresh(prepared.size, prepared.sha256, store)
-    return await changing.publish(turn, held, spot, old, fresh, plan, origin)
+    return await changing.publish(turn, held, spot, old, fresh, plan, mark)
 
 
 def _default_modes(new_file_mode: NewFileMode) -> Modes:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from bailiwick.paths import ScopedPath, from_parts
 from bailiwick.stores.volume.cache import Cache
 from bailiwick.stores.volume.database import Row, Session
+from bailiwick.stores.volume.guards import checked_inode, checked_name
 from bailiwick.stores.volume.rows import NOTHING, Bound, Inode, Place, View
 
 PAGE_ROWS: Final = 512
@@ -27,7 +28,7 @@ _INODE_FIELDS: Final = ", ".join(f"i.{column}" for column in INODE_COLUMNS.split
 # The newest row of a key that is not too new is found by its place in the index, and only then
 # asked whether it is still alive: a condition on `died` alone would read the key's whole history.
 NAME: Final = """
-SELECT d.node, d.kind FROM lineage l JOIN dentry d
+SELECT d.node, d.kind, d.guard FROM lineage l JOIN dentry d
     ON d.volume = l.volume AND d.branch = l.ancestor AND d.parent = $4 AND d.name = $5
     AND d.born = (SELECT max(e.born) FROM dentry e
         WHERE e.volume = l.volume AND e.branch = l.ancestor AND e.parent = $4 AND e.name = $5
@@ -38,7 +39,7 @@ ORDER BY l.depth LIMIT 1
 """
 
 INODE: Final = f"""
-SELECT {_INODE_FIELDS} FROM lineage l JOIN inode i
+SELECT {_INODE_FIELDS}, i.guard FROM lineage l JOIN inode i
     ON i.volume = l.volume AND i.branch = l.ancestor AND i.id = $4
     AND i.born = (SELECT max(e.born) FROM inode e
         WHERE e.volume = l.volume AND e.branch = l.ancestor AND e.id = $4
@@ -62,14 +63,57 @@ WHERE volume = $1 AND branch = $2 AND parent = $3 AND name > $4 AND born <= $5 A
 ORDER BY name LIMIT $6
 """
 
-LISTING: Final = """
-SELECT d.name, d.node, d.kind, i.size, i.mtime_ns FROM dentry d JOIN inode i
+# The names of a directory after $5 with what each node is, from all levels at once. A name counts
+# where no nearer level knows it, if only to hide it.
+IN_DIRECTORY: Final = """
+FROM lineage l JOIN dentry d
+    ON d.volume = l.volume AND d.branch = l.ancestor AND d.parent = $4 AND d.name > $5
+    AND d.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+    AND d.died > CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+    AND d.kind <> 0
+    AND NOT EXISTS (SELECT 1 FROM lineage n JOIN dentry f
+        ON f.volume = n.volume AND f.branch = n.ancestor AND f.parent = d.parent
+        AND f.name = d.name AND f.born <= CASE WHEN n.bound < $3 THEN n.bound ELSE $3 END
+        AND f.died > CASE WHEN n.bound < $3 THEN n.bound ELSE $3 END
+        WHERE n.volume = l.volume AND n.branch = $2 AND n.depth < l.depth)
+JOIN inode i ON i.volume = d.volume AND i.id = d.node
+    AND (i.branch, i.born) = (SELECT e.branch, e.born FROM lineage k JOIN inode e
+        ON e.volume = k.volume AND e.branch = k.ancestor AND e.id = d.node
+        AND e.born <= CASE WHEN k.bound < $3 THEN k.bound ELSE $3 END
+        WHERE k.volume = l.volume AND k.branch = $2
+        ORDER BY k.depth, e.born DESC LIMIT 1)
+WHERE l.volume = $1 AND l.branch = $2
+"""
+
+# The same in a branch without ancestors, in half the time.
+IN_LONE_DIRECTORY: Final = """
+FROM dentry d JOIN inode i
     ON i.volume = d.volume AND i.branch = d.branch AND i.id = d.node
     AND i.born = (SELECT max(e.born) FROM inode e
-        WHERE e.volume = d.volume AND e.branch = d.branch AND e.id = d.node AND e.born <= $5)
-WHERE d.volume = $1 AND d.branch = $2 AND d.parent = $3 AND d.name > $4
-    AND d.born <= $5 AND d.died > $5
-ORDER BY d.name LIMIT $6
+        WHERE e.volume = d.volume AND e.branch = d.branch AND e.id = d.node AND e.born <= $3)
+WHERE d.volume = $1 AND d.branch = $2 AND d.parent = $4 AND d.name > $5
+    AND d.born <= $3 AND d.died > $3
+"""
+
+_LISTED: Final = "SELECT d.name, d.node, d.kind, i.size, i.mtime_ns"
+
+LISTING: Final = f"{_LISTED} {IN_LONE_DIRECTORY} ORDER BY d.name LIMIT $6"
+
+LISTING_UP_TO: Final = f"{_LISTED} {IN_DIRECTORY} AND d.name <= $6 ORDER BY d.name"
+
+# Names that are alive in a branch without ancestors. The directories are found by an index of their
+# own, and the names in each are counted in an index without looking at their rows.
+BENEATH: Final = """
+WITH RECURSIVE inner_node (id) AS (
+    SELECT $3
+    UNION ALL
+    SELECT d.node FROM inner_node n CROSS JOIN dentry d
+    WHERE d.volume = $1 AND d.branch = $2 AND d.parent = n.id
+        AND d.died = 9223372036854775807 AND d.kind = 2
+)
+SELECT sum((SELECT count(*) FROM dentry e
+    WHERE e.volume = $1 AND e.branch = $2 AND e.parent = n.id AND e.died = 9223372036854775807))
+FROM inner_node n
 """
 
 LEVELS: Final = """
@@ -82,16 +126,6 @@ class Level(NamedTuple):
 
     branch: int
     bound: int
-
-
-class Listed(NamedTuple):
-    """One name of a directory with what a listing tells of it."""
-
-    name: str
-    node: int
-    kind: int
-    size: int
-    mtime_ns: int
 
 
 async def levels_of(session: Session, view: View) -> tuple[Level, ...]:
@@ -134,7 +168,10 @@ class Tree:
         """The same from the rows, as seen by the ancestors from ``depth`` on."""
         view = self.view
         row = await self.session.row(NAME, view.volume, view.branch, view.at, parent, name, depth)
-        return None if row is None or row[1] == NOTHING else Bound(*row)
+        if row is None:
+            return None
+        bound = checked_name(parent, name, *row)
+        return None if bound.kind == NOTHING else bound
 
     async def children(
         self, parent: int, after: str = "", limit: int | None = None
@@ -168,21 +205,25 @@ class Tree:
     async def is_empty(self, directory: int) -> bool:
         return not await self.children(directory, limit=1)
 
-    async def listing(self, parent: int, after: str, limit: int) -> list[Listed]:
-        """At most ``limit`` names after ``after``, each with its size and time."""
+    async def count_beneath(self, directory: int) -> int | None:
+        """How many names lie in a directory and all beneath it, at this moment; None where that
+        cannot be told without looking at each, because the branch has ancestors."""
+        if len(self.levels) > 1:
+            return None
+        view = self.view
+        row = await self.session.row(BENEATH, view.volume, view.branch, directory)
+        return int(row[0]) if row else 0
+
+    async def listing(self, parent: int, after: str, limit: int) -> list[Row]:
+        """At most ``limit`` names after ``after``, each with node, kind, size and time."""
+        view = self.view
+        values = (view.volume, view.branch, view.at, parent, after)
         if len(self.levels) == 1:
-            # One level: its rows are joined by the database, in half the time.
-            branch, bound = self.levels[0]
-            rows = await self.session.rows(
-                LISTING, self.view.volume, branch, parent, after, bound, limit
-            )
-            return [Listed(*row) for row in rows]
-        found: list[Listed] = []
-        for name, (node, kind) in await self.children(parent, after, limit):
-            inode = await self.inode(node)
-            if inode is not None:
-                found.append(Listed(name, node, kind, inode.size, inode.mtime_ns))
-        return found
+            return await self.session.rows(LISTING, *values, limit)
+        # Which names these are is found page by page in each level; to sort all that follow would
+        # take longer with every page of a large directory.
+        names = await self.children(parent, after, limit)
+        return await self.session.rows(LISTING_UP_TO, *values, names[-1][0]) if names else []
 
     # --- by node -----------------------------------------------------------------------------
 
@@ -198,7 +239,10 @@ class Tree:
     async def inode_uncached(self, node: int, depth: int = 0) -> Inode | None:
         view = self.view
         row = await self.session.row(INODE, view.volume, view.branch, view.at, node, depth)
-        return None if row is None or row[2] == NOTHING else Inode(*row)
+        if row is None:
+            return None
+        inode = checked_inode(Inode(*row[:-1]), row[-1])
+        return None if inode.kind == NOTHING else inode
 
     async def place(self, node: int) -> Place | None:
         """The name that a node has, be its directory alive or not."""

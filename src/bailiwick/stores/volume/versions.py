@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bailiwick.errors import BailiwickError, HashMismatch
+from bailiwick.errors import BailiwickError, HashMismatch, ParseError
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle
 from bailiwick.stores.volume import branches, checking, collecting, history, leases
-from bailiwick.stores.volume.branches import Fork, Snapshot
 from bailiwick.stores.volume.checking import Checked, Info
 from bailiwick.stores.volume.collecting import Collected
-from bailiwick.stores.volume.comparing import Difference, diff
+from bailiwick.stores.volume.comparing import compare, touches_of
 from bailiwick.stores.volume.core import Core, Identity, Turn
-from bailiwick.stores.volume.history import Restored, Undone, Version
-from bailiwick.stores.volume.leases import Lease
-from bailiwick.stores.volume.merging import Conflicted, Merged, merge
-from bailiwick.stores.volume.rows import NOBODY, Origin
+from bailiwick.stores.volume.merging import Conflicted, merge
 from bailiwick.stores.volume.tree import levels_of
+from bailiwick.versions import (
+    Conflict,
+    Difference,
+    Done,
+    Fork,
+    Leased,
+    Mark,
+    Plan,
+    Snapshot,
+    Stale,
+    Undoing,
+)
+from bailiwick.versions import Versions as Recorded
 
 if TYPE_CHECKING:
     from bailiwick.stores.volume.store import VolumeStore
 
+_DRAFT: Final = """
+SELECT id FROM branch WHERE volume = $1 AND id = $2 AND name IS NULL AND expires_ms > 0
+"""
+_BRANCH_NAME: Final = "SELECT coalesce(name, '') FROM branch WHERE volume = $1 AND id = $2"
 _TRANSACTION_MS: Final = 3_600_000
 """After an hour a transaction whose process is gone is taken for abandoned."""
 
 _NOTES: Final = """
 SELECT c.version, c.note FROM change c
-    JOIN branch b ON b.volume = c.volume AND b.id = c.branch AND b.name IS NOT NULL
+    JOIN branch b ON b.volume = c.volume AND b.id = c.branch
+    AND (b.name IS NOT NULL OR b.ended IS NOT NULL)
 WHERE c.volume = $1 AND c.note IS NOT NULL
     AND c.version > (SELECT drained FROM volume WHERE id = $1)
 ORDER BY c.version LIMIT $2
@@ -45,6 +59,71 @@ class Note(NamedTuple):
     note: bytes
 
 
+class Worked(NamedTuple):
+    """What came of a piece of work: the version it made, if any."""
+
+    version: int | None
+    conflicts: Sequence[Conflict] = ()
+    subjects: frozenset[str] = frozenset()
+
+
+Work = Callable[[Turn], Awaitable[Worked]]
+
+
+class _TakenBack(Exception):
+    """Ends a turn whose work was only to be looked at."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+
+
+async def _looked_at(turn: Turn, worked: Worked) -> Plan:
+    touches = [] if worked.version is None else await touches_of(turn, worked.version)
+    return Plan(touches, worked.conflicts, worked.subjects)
+
+
+class VolumeDraft:
+    """A transaction of one branch. Made by `Versions.begin`."""
+
+    store: VolumeStore
+
+    def __init__(self, versions: Versions, branch: int) -> None:
+        self._versions = versions
+        self._branch = branch
+        self._over = False
+
+    async def plan(self, mark: Mark) -> Plan:
+        return await self._versions._planned(self._committing(mark))
+
+    async def commit(self, mark: Mark, *, cleared: Plan | None = None) -> Done:
+        return await self._versions._carried_out(self._committing(mark), cleared)
+
+    def _committing(self, mark: Mark) -> Work:
+        async def work(turn: Turn) -> Worked:
+            volume = turn.tree.view.volume
+            if await turn.transaction.session.row(_DRAFT, volume, self._branch) is None:
+                raise HashMismatch("the transaction took too long", hint="begin it again")
+            return Worked(await merge(turn, self._branch, mark, is_draft=True))
+
+        return work
+
+    async def discard(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        if hasattr(self, "store"):
+            await self.store.aclose()
+        core = self._versions._core
+        if not core.is_closed:
+            volume = core.view.volume
+            forgetting = core.database.write(
+                lambda turn: branches.forget_branch(turn, volume, self._branch)
+            )
+            with suppress(BailiwickError):
+                await asyncio.shield(asyncio.ensure_future(forgetting))
+
+
 class Versions:
     """The history of one store's branch. Made by `VolumeStore.versions`."""
 
@@ -54,9 +133,12 @@ class Versions:
 
     # --- looking back ------------------------------------------------------------------------
 
-    async def history(self, path: ScopedPath, limit: int = history.HISTORY_MAX) -> list[Version]:
+    async def history(
+        self, path: ScopedPath, *, before: str | None = None, limit: int = 100
+    ) -> Recorded:
         """The versions of a place, newest first. ``path`` is canonical. Raises `PathNotFound`."""
-        return await history.history(self._core, path, limit)
+        until = None if before is None else history.number_of(before)
+        return await history.history(self._core, path, until, limit)
 
     async def as_of(self, version: str) -> VolumeStore:
         """The tree as it was at a version or snapshot: a store that only reads. To be closed, since
@@ -74,33 +156,81 @@ class Versions:
         core.hold_version(then, number)
         return type(self._store)(then, self._store.symlinks, self._store)
 
-    async def restore(self, path: ScopedPath, version: str, *, origin: Origin = NOBODY) -> Restored:
+    async def plan_restore(self, path: ScopedPath, version: str) -> Plan:
+        return await self._planned(self._restoring(path, version))
+
+    async def restore(self, path: ScopedPath, version: str, *, cleared: Plan | None = None) -> Done:
         """Make a place what it was at a version or snapshot, with all that lies beneath it."""
-        core = self._core
+        return await self._carried_out(self._restoring(path, version), cleared)
 
-        async def job(turn: Turn) -> Restored:
+    def _restoring(self, path: ScopedPath, version: str) -> Work:
+        async def work(turn: Turn) -> Worked:
             session = turn.transaction.session
-            branch, number = await history.resolve_version(core, session, version)
-            return await history.restore(turn, path, branch, number, origin)
+            branch, number = await history.resolve_version(turn.core, session, version)
+            made = await history.restore(turn, path, branch, number, self._store.mark)
+            return Worked(made)
 
-        return await core.change(job)
+        return work
 
-    async def undo(
-        self, *, request_id: str | None = None, subject: str = "", first: str | None = None,
-        last: str | None = None, preview: bool = False, origin: Origin = NOBODY,
-    ) -> Undone:  # fmt: skip
-        """Take back what a request (of a subject, where one is named) or the versions from
-        ``first`` to ``last`` changed. Raises `PathNotFound` where there is nothing, or it is no
-        longer kept."""
-        return await self._core.change(
-            lambda turn: history.undo(
-                turn, origin, preview=preview, request=request_id, subject=subject,
-                first=None if first is None else int(first),
-                last=None if last is None else int(last),
-            )
-        )  # fmt: skip
+    async def plan_undo(self, what: Undoing) -> Plan:
+        return await self._planned(self._undoing(what))
+
+    async def undo(self, what: Undoing, *, cleared: Plan | None = None) -> Done:
+        return await self._carried_out(self._undoing(what), cleared)
+
+    def _undoing(self, what: Undoing) -> Work:
+        async def work(turn: Turn) -> Worked:
+            return Worked(*await history.undo(turn, what, self._store.mark))
+
+        return work
+
+    # --- in two steps ------------------------------------------------------------------------
+
+    async def _planned(self, work: Work) -> Plan:
+        """What something would touch: it is done, looked at, and taken back. Leases do not stand
+        against looking: who holds one is told to those who may change what it covers."""
+
+        async def job(turn: Turn) -> None:
+            turn.held_up = []
+            raise _TakenBack(await _looked_at(turn, await work(turn)))
+
+        try:
+            await self._core.change(job)
+        except _TakenBack as taken_back:
+            return taken_back.plan
+        except Conflicted as conflicted:
+            return Plan(conflicts=conflicted.conflicts)
+        raise AssertionError("a plan is always taken back")
+
+    async def _carried_out(self, work: Work, cleared: Plan | None) -> Done:
+        """The same, kept if it touches what was cleared and nothing else."""
+
+        async def job(turn: Turn) -> Done:
+            turn.held_up = []
+            worked = await work(turn)
+            plan = await _looked_at(turn, worked)
+            if cleared is not None and not cleared.covers(plan):
+                raise Stale
+            if turn.held_up:
+                raise turn.held_up[0]
+            return Done(None if worked.version is None else str(worked.version), plan)
+
+        try:
+            return await self._core.change(job)
+        except Conflicted as conflicted:
+            found = Plan(conflicts=conflicted.conflicts)
+            if cleared is not None and not cleared.covers(found):
+                raise Stale from None
+            return Done(None, found)
 
     # --- branches ----------------------------------------------------------------------------
+
+    async def branch(self) -> str:
+        """The name of this branch; a draft has none."""
+        view = self._core.view
+        async with self._core.looking() as session:
+            row = await session.row(_BRANCH_NAME, view.volume, view.branch)
+        return "" if row is None else str(row[0])
 
     async def snapshot(self, name: str) -> Snapshot:
         """Keep the newest version under a name. Raises `FileAlreadyExists`."""
@@ -134,97 +264,75 @@ class Versions:
             branch = await branches.branch_named(session, self._core.view.volume, name)
         return await self._open(branch)
 
-    async def _open(self, branch: int) -> VolumeStore:
+    async def _open(self, branch: int, *, is_draft: bool = False) -> VolumeStore:
         core = await branches.open_sibling(self._core, branch)
-        return type(self._store)(core, self._store.symlinks)
+        return type(self._store)(core, self._store.symlinks, is_draft=is_draft)
 
     async def delete_fork(self, name: str) -> None:
         """Let go of a branch; gc takes its rows away."""
         await self._core.change(lambda turn: branches.delete_fork(turn, name))
 
-    async def diff(self, other: str) -> list[Difference]:
-        """What the branch ``other`` has that this one has not, and the other way round."""
+    async def compare(self, name: str) -> list[Difference]:
+        """What the branch ``name`` has that this one has not, and the other way round."""
         async with self._core.looking() as session:
-            branch = await branches.branch_named(session, self._core.view.volume, other)
-        return await diff(self._core, branch)
+            branch = await branches.branch_named(session, self._core.view.volume, name)
+        return await compare(self._core, branch)
 
-    async def merge(self, source: str, *, origin: Origin = NOBODY) -> Merged:
-        """Take over what the branch ``source`` changed; with conflicts, nothing."""
+    async def plan_merge(self, name: str) -> Plan:
+        return await self._planned(self._merging(name))
 
-        async def job(turn: Turn) -> Merged:
+    async def merge(self, name: str, *, cleared: Plan | None = None) -> Done:
+        """Take over what the branch ``name`` changed; with conflicts, nothing."""
+        return await self._carried_out(self._merging(name), cleared)
+
+    def _merging(self, name: str) -> Work:
+        async def work(turn: Turn) -> Worked:
             session, volume = turn.transaction.session, turn.tree.view.volume
-            branch = await branches.branch_named(session, volume, source)
-            return await merge(turn, branch, origin)
+            branch = await branches.branch_named(session, volume, name)
+            if branch == turn.tree.view.branch:
+                raise ParseError("a branch is not merged into itself")
+            return Worked(await merge(turn, branch, self._store.mark))
 
-        return await self._merged(job)
+        return work
 
-    async def _merged(self, job: collecting.TurnJob[Merged]) -> Merged:
-        try:
-            return await self._core.change(job)
-        except Conflicted as conflicted:
-            return Merged(None, [], conflicted.conflicts)
-
-    @asynccontextmanager
-    async def transaction(self, *, origin: Origin = NOBODY) -> AsyncIterator[VolumeStore]:
-        """Many changes that appear at once, or not at all.
-
-        They are made in a branch that nobody else sees, which shows this one as it was when it
-        began. In the end they are taken over together. Raises `HashMismatch` where others have
-        changed the same things meanwhile. What was only read is not compared. A version that is
-        told inside is not the one that the file has afterwards.
-        """
+    async def begin(self) -> VolumeDraft:
+        """A transaction: changes made in a branch that nobody else sees, which shows this one as it
+        was when it began. What was only read is not compared in the end. A version that is told
+        inside is not the one that the file has afterwards."""
         core = self._core
         expires_ms = core.clock_ns() // 1_000_000 + _TRANSACTION_MS
         branch = await core.change(lambda turn: branches.fork(turn, None, expires_ms=expires_ms))
-        store = await self._open(branch)
+        draft = VolumeDraft(self, branch)
         try:
-            try:
-                yield store
-            finally:
-                await store.aclose()
-
-            merged = await self._merged(
-                lambda turn: merge(turn, branch, origin, verb="transaction")
-            )
-            if merged.conflicts:
-                raise HashMismatch(
-                    "others have changed the same things meanwhile",
-                    path=merged.conflicts[0].path,
-                    details={"conflicts": [list(each) for each in merged.conflicts]},
-                    hint="begin the transaction again",
-                )
-        finally:
-            if not core.is_closed:
-                volume = core.view.volume
-                forgetting = core.database.write(
-                    lambda turn: branches.forget_branch(turn, volume, branch)
-                )
-                with suppress(BailiwickError):
-                    await asyncio.shield(asyncio.ensure_future(forgetting))
+            draft.store = await self._open(branch, is_draft=True)
+        except BaseException:
+            await draft.discard()
+            raise
+        return draft
 
     # --- locks -------------------------------------------------------------------------------
 
-    async def lock(
-        self, entry: Handle, ttl_s: float, *, owner: str = "", origin: Origin = NOBODY
-    ) -> Lease:
+    async def lock(self, entry: Handle, ttl_s: float) -> Leased:
         """A lease on a place. Changes by others are `LockHeld` until it is released or expires;
-        those that carry its token (`Origin.lock_token`) are not."""
-        held = self._store.held(entry)
-        return await self._core.change(lambda turn: leases.lock(turn, held, ttl_s, owner, origin))
+        those that carry its token (`Mark.lock_token`) are not."""
+        held, mark = self._store.held(entry), self._store.mark
+        return await self._core.change(lambda turn: leases.lock(turn, held, ttl_s, mark))
 
-    async def renew(self, lease: Lease, ttl_s: float) -> Lease:
+    async def renew(self, lease: Leased, ttl_s: float) -> Leased:
         """Keep a lease longer. Raises `LockHeld` where it has expired."""
-        return await self._core.change(lambda turn: leases.renew(turn, lease, ttl_s))
+        mark = self._store.mark
+        return await self._core.change(lambda turn: leases.renew(turn, lease, ttl_s, mark))
 
-    async def release(self, lease: Lease) -> bool:
+    async def release(self, lease: Leased) -> bool:
         """Give a lease back. Returns whether it was still there."""
-        return await self._core.change(lambda turn: leases.release(turn, lease))
+        mark = self._store.mark
+        return await self._core.change(lambda turn: leases.release(turn, lease, mark))
 
     # --- notes -------------------------------------------------------------------------------
 
     async def notes(self, limit: int = 1_000) -> list[Note]:
         """Notes of changes in all branches that were not taken over yet, oldest first. Those made
-        inside a transaction are not among them: its own origin has one for all."""
+        inside a transaction are not among them: its own mark has one for all."""
         async with self._core.looking() as session:
             rows = await session.rows(_NOTES, self._core.view.volume, limit)
         return [Note(str(version), note) for version, note in rows]

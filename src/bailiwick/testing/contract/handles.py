@@ -11,7 +11,7 @@ from bailiwick.errors import (
     PathOutsideWorkspace,
 )
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import Handle, Store, WritePlan
+from bailiwick.store import Handle, Look, Prompt, Store, WritePlan
 from bailiwick.testing.contract.case import Room, refuses, tree
 from bailiwick.testing.contract.chunks import of, sha256_of
 from bailiwick.testing.driver import StoreDriver
@@ -19,6 +19,8 @@ from bailiwick.testing.driver import StoreDriver
 ROOM = Room()
 
 PLAN = WritePlan()
+
+_LOOKS: tuple[Look, ...] = ("object", "entry")
 
 
 def _at(text: str) -> ScopedPath:
@@ -286,3 +288,26 @@ async def _(store: Store) -> None:
         with refuses(Closed, what=look):
             await store.stat(handle)
     assert await fs.read("f") == b"x"
+
+
+@ROOM.handle_case("what is answered at once is what would be answered", rules=("READ-1", "PATH-6"))
+async def _(store: Store) -> None:
+    if not isinstance(store, Prompt):
+        return  # nothing is promised
+    entry = await store.resolve(_at("f"), "entry")
+    await _write(store, entry, b"0123456789")
+    entry.close()
+    for look in _LOOKS:
+        now = store.resolve_now(_at("f"), look, False, False)
+        assert now is not None
+        try:
+            assert (now.path, now.type, now.size) == ("f", "file", 10)
+            for offset, length in ((0, 10), (3, 4), (8, 99), (10, 4)):
+                read = store.read_now(now, offset, length)
+                assert read is None or read == await store.read(now, offset, length)
+        finally:
+            now.close()
+    with refuses(PathNotFound):
+        store.resolve_now(_at("missing"), "object", False, False)
+    with refuses(NotADirectory):
+        store.resolve_now(_at("f"), "object", True, False)

@@ -21,6 +21,7 @@ def run(arguments: list[str]) -> int:
     parser = Parser(
         "bailiwick guard",
         "Find direct filesystem use in Python code that should go through a scope.",
+        examples=("bailiwick guard src",),
         epilog="Exceptions: [tool.bailiwick.guard] allow = […] in pyproject.toml, or a comment"
         " '# bailiwick: allow: REASON' beside the code. Exit code 1 when something was found.",
     )

@@ -1,0 +1,153 @@
+"""A volume opened to be looked after: how much it holds, whether it is sound, what can go.
+
+For the operator, not for callers of a scope: nothing here reads or changes what files say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import apsw
+
+from bailiwick.build.options import Options
+from bailiwick.build.places import on_host, volume_store
+from bailiwick.config.places import VolumePlace, parse_volume
+from bailiwick.errors import FileAlreadyExists, RootNotFound
+from bailiwick.sqlite.failures import from_sqlite
+from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.checking import PAGE_ROWS, Checked, Info, check
+from bailiwick.stores.volume.collecting import Collected, Pace, collect
+from bailiwick.stores.volume.embedded import WHOSE, connect
+
+Told = Callable[[int, int | None], None]
+"""Told again and again how far a piece of work has come, and of how much where that is known."""
+
+_PAGED_TABLES = ("chunk", "inode", "dentry")
+"""What a check goes through, page by page."""
+
+
+class Compacted(NamedTuple):
+    """What the file of a volume took on disk, before and after."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+class Care:
+    """One volume. Everything here can be done while others use it, but compacting."""
+
+    def __init__(self, place: VolumePlace, store: VolumeStore) -> None:
+        self.place = place
+        self._store = store
+
+    async def info(self) -> Info:
+        return await self._store.versions.info()
+
+    async def check(self, *, repair: bool = False, told: Told | None = None) -> Checked:
+        """Verify every row, chunk and hash; with ``repair`` mend what can be mended."""
+        core = self._store.core
+        async with core.looking() as session:
+            pages = 0
+            for table in _PAGED_TABLES:
+                row = await session.row(
+                    f"SELECT count(*) FROM {table} WHERE volume = $1",
+                    core.view.volume,
+                )
+                pages += int(row[0]) // PAGE_ROWS + 1 if row else 0
+        return await check(core, repair=repair, pace=_pace(told, pages))
+
+    async def collect(self, *, keep_days: float, told: Told | None = None) -> Collected:
+        """Let go of versions older than ``keep_days`` that nothing stands on."""
+        return await collect(self._store.core, keep_days, pace=_pace(told, None))
+
+    async def compact(self) -> Compacted:
+        """Give what is free in the file back to the disk. Nobody can write meanwhile, and it takes
+        as much room again as the file has. Raises `Busy` where others do not let go."""
+        before = _size(self.place.file)
+        await asyncio.to_thread(_compact, self.place.file)
+        return Compacted(before, _size(self.place.file))
+
+
+def _pace(told: Told | None, total: int | None) -> Pace:
+    steps = 0
+
+    async def step() -> None:
+        nonlocal steps
+        steps += 1
+        if told is not None:
+            told(steps, total)
+        await asyncio.sleep(0)
+
+    return step
+
+
+def read_volume(text: str) -> VolumePlace:
+    """The volume that a text such as ``sqlite:agent.db?volume=main`` names, from here."""
+    return on_host(parse_volume(text), os.getcwd())
+
+
+@asynccontextmanager
+async def open_care(text: str) -> AsyncIterator[Care]:
+    """Open a volume that exists. Raises `RootNotFound`."""
+    place = read_volume(text)
+    if not await asyncio.to_thread(has_volume, place):
+        raise RootNotFound("there is no such volume")
+    store = await _store_of(place)
+    try:
+        yield Care(place, store)
+    finally:
+        await store.aclose()
+
+
+async def create_volume(text: str) -> VolumePlace:
+    """Make a volume, and its file where there is none. Raises `FileAlreadyExists`."""
+    place = read_volume(text)
+    if await asyncio.to_thread(has_volume, place):
+        raise FileAlreadyExists("there is such a volume already")
+    store = await _store_of(place)
+    await store.aclose()
+    return place
+
+
+def has_volume(place: VolumePlace) -> bool:
+    """Whether the volume exists. A file that is no volume's counts as one: who opens it is told
+    what is wrong with it. Blocks."""
+    if not os.path.exists(place.file) or os.path.getsize(place.file) == 0:
+        return False
+    connection = None
+    try:
+        connection = connect(place.file)
+        found = connection.execute("SELECT 1 FROM volume WHERE name = ?", (place.volume,))
+        return found.fetchone() is not None
+    except apsw.Error:
+        return True
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+async def _store_of(place: VolumePlace) -> VolumeStore:
+    store = await asyncio.to_thread(volume_store, place, Options())
+    assert isinstance(store, VolumeStore)
+    return store
+
+
+def _compact(file: str) -> None:
+    connection = connect(file)
+    try:
+        connection.execute("VACUUM")
+        # What was written went to the log beside the file: into the file with it, and cut the log.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except apsw.Error as error:
+        raise from_sqlite(error, WHOSE) from error
+    finally:
+        connection.close()
+
+
+def _size(file: str) -> int:
+    """What the file and the log beside it take."""
+    return sum(os.path.getsize(each) for each in (file, f"{file}-wal") if os.path.exists(each))

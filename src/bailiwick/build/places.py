@@ -1,0 +1,169 @@
+"""Which place a caller means: a directory, memory, or a branch of a volume.
+
+A text that begins like the name of a volume is one, or a mistake; a path object is always a
+directory, whatever it is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from bailiwick.build.options import Options, host_directory, refuse_options
+from bailiwick.errors import IsADirectory, ParseError, RootNotFound, from_os_error
+from bailiwick.store import Store
+
+if TYPE_CHECKING:
+    from bailiwick.config.places import VolumePlace
+
+EMBEDDED: Final[Any] = object()
+"""What `bailiwick.open` opens when nothing is named: see `embedded_volume`."""
+
+_SCHEMES: Final = ("sqlite:", "postgres:", "postgresql:")
+
+
+class Place(NamedTuple):
+    """A place of one kind: exactly one of these is given, or none for memory."""
+
+    directory: str | None = None
+    volume: VolumePlace | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        return self.directory is None and self.volume is None
+
+    def refuse_unfit(self, options: Options) -> None:
+        """Refuse options that such a place could not enforce."""
+        if self.volume is not None:
+            refuse_options(options, "a volume", directory=False, volume=True)
+        elif self.in_memory:
+            refuse_options(options, "memory", directory=False, volume=False)
+        else:
+            refuse_options(options, "a directory", directory=True, volume=False)
+
+
+def read_place(given: object) -> Place:
+    """The place that is meant. Looks at nothing. Raises `ParseError`, and `Unsupported` for what
+    is known and not built."""
+    if given is EMBEDDED:
+        return Place(volume=embedded_volume())
+    if isinstance(given, os.PathLike):
+        text = os.fspath(given)
+        if isinstance(text, str) and text and "\0" not in text:
+            return Place(directory=os.path.abspath(os.path.expanduser(text)))
+    if not isinstance(given, str) or not given or "\0" in given:
+        raise ParseError(
+            "a place is a directory such as ./project, memory:, or a volume",
+            hint='"./project", "memory:" or "sqlite:agent.db?volume=main"',
+        )
+    if given.startswith(_SCHEMES):
+        from bailiwick.config.places import parse_volume
+
+        return Place(volume=on_host(parse_volume(given), os.getcwd()))
+    if given.startswith("memory:"):
+        if given != "memory:":
+            raise ParseError("a memory place has no name", hint='write "memory:"')
+        return Place()
+    return Place(directory=host_directory(given))
+
+
+def on_host(place: VolumePlace, base: str) -> VolumePlace:
+    """The same with absolute paths, from the directory ``base``."""
+    folder = place.blobs_folder
+    return place._replace(
+        file=_absolute(base, place.file),
+        blobs=place.blobs if folder is None else _absolute(base, folder),
+    )
+
+
+def _absolute(base: str, path: str) -> str:
+    return os.path.abspath(os.path.join(base, os.path.expanduser(path)))
+
+
+def embedded_volume() -> VolumePlace:
+    """The volume ``main`` in the user's data directory, which is made if missing: private."""
+    from bailiwick.config.places import VolumePlace
+
+    home = os.environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(home):  # a relative one is to be ignored, by its specification
+        home = os.path.join(os.path.expanduser("~"), ".local/share")
+    return VolumePlace(os.path.join(home, "bailiwick", "workspace.db"))
+
+
+def volume_store(place: VolumePlace, options: Options) -> Store:
+    """The store on a branch of a volume; file and volume are made if missing. Blocks."""
+    from bailiwick.stores.volume import VolumeStore
+
+    _check_file(place.file)
+    if place == embedded_volume():
+        _make_private(os.path.dirname(place.file))
+    elif not os.path.isdir(os.path.dirname(place.file)):
+        raise RootNotFound("the directory of the volume's file does not exist", hint="make it")
+    return VolumeStore.open(
+        place.file,
+        volume=place.volume,
+        branch=place.branch,
+        symlinks=options.symlinks,
+        limits=options.limits,
+        new_file_mode=options.new_file_mode,
+        blobs=_blobs_of(place),
+        compression=place.compression,
+    )
+
+
+def _check_file(file: str) -> None:
+    if os.path.isdir(file):
+        raise IsADirectory(
+            "the file of the volume is a directory", hint='name a file: "sqlite:agent.db"'
+        )
+
+
+def _make_private(directory: str) -> None:
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+    except OSError as error:
+        failed = from_os_error(error)
+        failed.hint = 'name a file instead: bailiwick.open("sqlite:agent.db")'
+        raise failed from error
+
+
+def _blobs_of(place: VolumePlace) -> Any:
+    """Where large content goes; None: a folder beside the file."""
+    if place.blobs is None:
+        return None
+    if place.blobs_folder is not None:
+        from bailiwick.stores.volume.blobs import FolderBlobs
+
+        return FolderBlobs(place.blobs)
+    from bailiwick.stores.volume.objects import open_blobs
+
+    return open_blobs(place.blobs)
+
+
+class Background(Protocol):
+    """What goes on beside an open place, until it is closed."""
+
+    async def aclose(self) -> None: ...
+
+
+def keep(store: Store, place: VolumePlace, options: Options) -> Background:
+    """Have a volume collect by itself, from now on. Raises `ParseError` where this process has it
+    open with another retention."""
+    from bailiwick.stores.volume import VolumeStore
+    from bailiwick.stores.volume.keeping import Keeping
+
+    assert isinstance(store, VolumeStore)
+    keeping = Keeping(store, place.volume, options.keep_versions_days)
+    keeping.begin()
+    return keeping
+
+
+async def open_volume(place: VolumePlace, options: Options) -> tuple[Store, Background]:
+    """The store on a branch of a volume, and what keeps it."""
+    store = await asyncio.to_thread(volume_store, place, options)
+    try:
+        return store, keep(store, place, options)
+    except BaseException:
+        await store.aclose()
+        raise

@@ -1,0 +1,121 @@
+"""Places that a person names when they start a server: under which names, and with which state.
+
+Whatever serves the same places (over HTTP, over MCP) has one state for them: a question that an
+agent raised here is seen, and answered, at the console there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from bailiwick.build.configured import own_name
+from bailiwick.build.places import EMBEDDED, read_place
+from bailiwick.build.stores import default_state_dir
+from bailiwick.errors import BailiwickError, ParseError
+
+if TYPE_CHECKING:
+    from bailiwick.build.governed import Authority
+    from bailiwick.model import Switch
+
+OWN = ""
+"""The place that is served where none is named: the volume in the user's data directory."""
+
+MEMORY = "memory:"
+
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL).fullmatch
+_VOLUME = re.compile(r"[?&]volume=([^&]+)").search
+
+
+def named_places(given: Iterable[str]) -> dict[str, str]:
+    """Places by the names of their roots: as told (``NAME=PLACE``), or by what they are called.
+
+    Two that are called the same are numbered; two that were told the same name are a mistake.
+    """
+    places: dict[str, str] = {}
+    told: set[str] = set()
+    for each in given:
+        named = _NAMED(each)
+        if named is not None and not os.path.lexists(each):
+            name, place = named[1], named[2]
+            if name in told:
+                raise ParseError(
+                    f"two roots are to be called {name!r}", hint="give each a name of its own"
+                )
+            told.add(name)
+        else:
+            name, place = _called(each), each
+        first, number = name, 2
+        while f"workspace:{name}" in places:
+            name, number = f"{first}-{number}", number + 1
+        places[f"workspace:{name}"] = place
+    return places
+
+
+def _called(place: str) -> str:
+    if place in (OWN, MEMORY):
+        return "memory" if place else "main"
+    volume = _VOLUME(place)
+    text = volume[1] if volume else os.path.basename(os.path.abspath(place.partition("?")[0]))
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:64] or "root"
+
+
+def state_for(places: Mapping[str, str]) -> str | None:
+    """Where the state of these places lies: in the user's state directory, by what they are. What
+    is only in memory needs none that lasts."""
+    if set(places.values()) == {MEMORY}:
+        return None
+    known = "/".join(
+        place if not place or ":" in place else os.path.realpath(os.path.expanduser(place))
+        for place in places.values()
+    )
+    return os.path.join(default_state_dir(), "serve", own_name(known + "/."))
+
+
+@asynccontextmanager
+async def open_served(
+    places: Mapping[str, str],
+    config: str | None,
+    state_dir: str | None,
+    *,
+    synchronise: bool = True,
+    history: Switch = "off",
+) -> AsyncIterator[Authority]:
+    """The authority of a configuration, or of none, with the named places as further roots.
+
+    Their owner chose them, so they are trusted. ``history`` is for directories among them: volumes
+    keep their versions in any case. Questions go to the console where a front cannot ask.
+    """
+    from bailiwick.build.governed import Authority
+
+    if config is None:
+        opening = Authority.open(state_dir=state_dir, surface="console")
+    else:
+        opening = Authority.from_config(
+            config, state_dir, synchronise=synchronise, surface="console"
+        )
+    async with opening as authority:
+        for name, place in places.items():
+            options: dict[str, Any] = {"trusted": True}
+            if history == "on" and place and read_place(place).directory is not None:
+                options["history"] = history
+            with about(name, place):
+                await authority.add_root(name, place or EMBEDDED, **options)
+        yield authority
+
+
+@contextmanager
+def about(root: str, place: str | None = None) -> Iterator[None]:
+    """Have an error say which of the roots it is about, and what can be done."""
+    try:
+        yield
+    except BailiwickError as error:
+        error.message = f"{root}: {error.message}"
+        if place == OWN:
+            error.hint = "name a place to serve, or a directory for it in $XDG_DATA_HOME"
+        elif error.kind == "root_not_found":
+            error.hint = error.hint or "make it, or check how it is written"
+        raise

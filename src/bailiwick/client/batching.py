@@ -1,0 +1,155 @@
+"""A transaction over HTTP: changes that are kept here, and sent as one request at the end.
+
+The server has seen nothing before that. So nothing can be read inside, and what a change results in
+is known when all of it is done.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, NoReturn, Self, cast
+
+from bailiwick.client.core import Life, RemoteCore, Session
+from bailiwick.client.failures import no_answer
+from bailiwick.client.transport import Asked, encoded
+from bailiwick.client.values import Rebuilt, path_text, rebuilt
+from bailiwick.errors import Closed, FileTooLarge, Unsupported
+from bailiwick.model import WriteResult
+from bailiwick.paths import PathText
+
+_OPERATIONS = {
+    "/file/write": "write",
+    "/file/edit": "edit",
+    "/file/append": "append",
+    "/file/truncate": "truncate",
+    "/dir": "dir",
+    "/remove": "remove",
+    "/move": "move",
+    "/copy": "copy",
+    "/symlink": "symlink",
+    "/mode": "mode",
+    "/times": "times",
+}
+"""What a batch can hold: by the route of its own, what it is called there."""
+
+
+class Later:
+    """The result of a change that is made when the transaction ends. Has the fields of the result
+    then; before, they are `Unsupported`."""
+
+    def __init__(self, cls: type[Any], first: int, last: int) -> None:
+        self._cls = cls
+        self._first = first
+        self._last = last
+        self._result: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Later {self._cls.__name__}>" if self._result is None else repr(self._result)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if self._result is None:
+            raise Unsupported(
+                f"{name} is known when the transaction has ended: over HTTP it is one request"
+            )
+        return getattr(self._result, name)
+
+    def settle(self, results: list[Any]) -> None:
+        """What came of it. Several operations are told as one: made by the first, left by the
+        last."""
+        result = rebuilt(self._cls, results[self._last])
+        if self._first != self._last:
+            first = results[self._first]
+            known = {name: first.get(name) for name in ("mode", "created")}
+            result = rebuilt(self._cls, {**results[self._last], **known})
+        self._result = result
+
+
+class Buffering(RemoteCore):
+    """The verbs of a remote scope inside a transaction."""
+
+    def __init__(self, session: Session, life: Life | None = None) -> None:
+        super().__init__(session, life)
+        self.operations: list[dict[str, object]] = []
+        self._later: list[Later] = []
+        self._bytes = 0
+        self._ended = False
+
+    def end(self) -> None:
+        """No more changes."""
+        self._ended = True
+
+    def settle(self, document: Mapping[str, Any]) -> None:
+        """Tell all results, from what the batch was answered with."""
+        outcomes = document.get("results")
+        if not isinstance(outcomes, list) or len(outcomes) != len(self.operations):
+            raise no_answer("it does not say what came of each change")
+        results = [each.get("result") if isinstance(each, dict) else None for each in outcomes]
+        for later in self._later:
+            later.settle(results)
+
+    async def aclose(self) -> None:
+        """Nothing: a transaction ends with its block."""
+
+    async def _done(
+        self, cls: type[Rebuilt], kind: str, route: str, body: Mapping[str, object]
+    ) -> Rebuilt:
+        operation = _OPERATIONS.get(route)
+        if operation is None:
+            _refuse()
+        self._keep(operation, body)
+        return self._promised(cls, 1)
+
+    async def _put(
+        self, path: PathText, content: bytes | AsyncGenerator[bytes, None], how: dict[str, Any]
+    ) -> WriteResult:
+        """Bytes that need not be text: an empty file, to which they are added."""
+        if not isinstance(content, bytes):
+            raise Unsupported(
+                "a stream is not part of a transaction over HTTP, which is one request",
+                hint="use write_bytes",
+            )
+        place = path_text(path)
+        empty = {**how, "path": place, "content": "", "encoding": "utf-8", "bom": False}
+        self._keep("write", empty)
+        if not content:
+            return self._promised(WriteResult, 1)
+        added = base64.b64encode(content).decode("ascii")
+        more = {"path": place, "contentBase64": added, "lockToken": how.get("lockToken")}
+        self._keep("append", more)
+        return self._promised(WriteResult, 2)
+
+    def _keep(self, operation: str, body: Mapping[str, object]) -> None:
+        self._refuse_closed()
+        if self._ended:
+            raise Closed("this transaction has ended")
+        kept = {name: value for name, value in body.items() if value is not None}
+        self._bytes += len(encoded(kept))
+        limit = self._session.body_bytes_max
+        if self._bytes > limit:
+            raise FileTooLarge(
+                f"a transaction over HTTP is one request, of at most {limit} bytes",
+                hint="change less at once", details={"limit": limit},
+            )  # fmt: skip
+        self.operations.append({"op": operation, **kept})
+
+    def _promised(self, cls: type[Rebuilt], operations: int) -> Rebuilt:
+        last = len(self.operations) - 1
+        later = Later(cls, last - operations + 1, last)
+        self._later.append(later)
+        return cast(Rebuilt, later)
+
+    def _asked(self, *_: Any, **__: Any) -> Asked:
+        _refuse()
+
+    def _with(self, **changes: Any) -> Self:
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise Unsupported(
+        "inside a transaction over HTTP there are only changes: it is sent when it ends",
+        hint="read before it begins, or after it has ended",
+    )

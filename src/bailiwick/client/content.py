@@ -1,0 +1,464 @@
+"""The verbs of a remote scope that read and write what files hold."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bailiwick.client.core import RemoteCore
+from bailiwick.client.failures import cut_off, no_answer
+from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, Answer
+from bailiwick.client.values import path_text, rebuilt, scoped
+from bailiwick.errors import FileTooLarge, IoError, ParseError, RangeNotSatisfiable
+from bailiwick.model import (
+    BytesRead,
+    Edit,
+    EditResult,
+    JsonRead,
+    KiB,
+    LineEnding,
+    TextRead,
+    WriteMode,
+    WriteResult,
+)
+from bailiwick.paths import PathText
+from bailiwick.verbs import reading
+from bailiwick.verbs.arguments import check_all
+from bailiwick.verbs.writing import AS_JSON, ByteSource, chunks_of, json_text
+
+FIRST_BYTES = 256 * KiB
+"""What a read asks for first: the most that comes with all that is to be known of a file."""
+
+LINES_MAX = 2_000
+"""Lines that a server gives at once. Who asks for more gets a page, and the cursor to go on."""
+
+_content_range = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})").fullmatch
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Bytes of a file as they come in JSON."""
+
+    path: str
+    content_base64: str
+    offset: int
+    size_bytes: int
+    truncated: bool
+    version: str
+    request_id: str
+
+
+class _Part(NamedTuple):
+    """What a download will bring: so many bytes, of a version with this tag."""
+
+    length: int
+    tag: str
+
+
+class RemoteContent(RemoteCore):
+    """Reading and writing."""
+
+    async def read_bytes(
+        self,
+        path: PathText,
+        offset: int = 0,
+        length: int | None = None,
+        *,
+        as_of: str | None = None,
+    ) -> BytesRead:
+        """The bytes of a file, or of a range of it; at most 100 MiB a call."""
+        check_all({"offset": offset, "length": length})
+        limit = self.limits.bytes_call_max
+        if length is not None and length > limit:
+            raise ParseError(f"length must be at most {limit}", details={"limit": limit})
+        wanted = FIRST_BYTES if length is None else min(length, FIRST_BYTES)
+        read = _bytes_read(
+            await self._get(
+                "file_bytes", "/file/bytes",
+                {"path": path_text(path), "offset": offset, "maxBytes": wanted, "asOf": as_of},
+            ),
+            offset, wanted,
+        )  # fmt: skip
+        end = read.size if length is None else min(read.size, offset + length)
+        if end <= offset + len(read.data):
+            return read
+        if end - offset > limit:
+            raise FileTooLarge(
+                f"one call returns at most {limit} bytes", path=read.path,
+                hint="give offset and length, or use stream",
+                details={"limit": limit, "size": read.size},
+            )  # fmt: skip
+        begun = offset + len(read.data)
+        pieces = [read.data]
+        more = self._downloaded(path, begun, end - begun, as_of, f'"{read.version}"')
+        async with aclosing(more) as chunks:
+            pieces += [chunk async for chunk in chunks]
+        return msgspec.structs.replace(read, data=b"".join(pieces), truncated=end < read.size)
+
+    async def read_text(
+        self,
+        path: PathText,
+        *,
+        line: int | None = None,
+        limit: int | None = None,
+        tail: int | None = None,
+        cursor: str | None = None,
+        encoding: str | None = None,
+        as_of: str | None = None,
+    ) -> TextRead:
+        """The text of a file, or a window of its lines; at most 2,000 lines of them at once."""
+        window = {"line": line, "limit": limit, "tail": tail, "cursor": cursor}
+        check_all({**window, "encoding": encoding})
+        if limit is not None:
+            window["limit"] = min(limit, LINES_MAX)
+        most = self.limits.text_read_bytes_max
+        document = await self._get(
+            "file", "/file",
+            {
+                "path": path_text(path), **window, "encoding": encoding, "asOf": as_of,
+                "maxBytes": most if most < FIRST_BYTES else None,
+            },
+        )  # fmt: skip
+        read = rebuilt(TextRead, document)
+        if read.truncated and all(given is None for given in window.values()):
+            raise FileTooLarge(
+                f"the file is larger than one text read returns ({most} bytes)", path=read.path,
+                hint="ask for a window: line and limit, tail, or the cursor of the page before",
+                details={"limit": most, "size": read.size},
+            )  # fmt: skip
+        return read
+
+    async def read_json(self, path: PathText, *, as_of: str | None = None) -> JsonRead:
+        """A JSON document. Invalid JSON is `ParseError` with line and column."""
+        read = await self.read_bytes(path, as_of=as_of)
+        value = await asyncio.to_thread(reading.parse_json, read.data)
+        return JsonRead(
+            path=read.path, value=value, sha256=hashlib.sha256(read.data).hexdigest(),
+            version=read.version, request_id=read.request_id,
+        )  # fmt: skip
+
+    async def stream(
+        self,
+        path: PathText,
+        offset: int = 0,
+        length: int | None = None,
+        *,
+        as_of: str | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """The bytes of a file of any size, chunk by chunk, one chunk in memory.
+
+        A connection that breaks is taken up where it broke, as long as the file is the same. What
+        cannot be had to its end is an error, never a shorter file.
+        """
+        check_all({"offset": offset, "length": length})
+        if length == 0:
+            await self.read_bytes(path, offset, 0, as_of=as_of)
+            return
+        async with aclosing(self._downloaded(path, offset, length, as_of)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _downloaded(
+        self,
+        path: PathText,
+        offset: int,
+        length: int | None,
+        as_of: str | None,
+        tag: str | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """A part of a file, of one version. Where that is known (``tag``), the part is known to
+        lie within it."""
+        given = {"path": path_text(path), "asOf": as_of}
+        end = None if length is None else offset + length
+        first, tries, pause = offset, 1, PAUSE_SECONDS
+        while True:
+            try:
+                async with self._download(given, first, end, tag) as (answer, part):
+                    if tag is not None and first + part.length != end:
+                        raise no_answer("it is the same file, and ends elsewhere")
+                    tag, end = part.tag, first + part.length
+                    async with aclosing(answer.chunks()) as chunks:
+                        async for chunk in chunks:
+                            self._refuse_closed()
+                            first += len(chunk)
+                            if first > end:
+                                raise no_answer("it sends more than it said")
+                            tries, pause = 1, PAUSE_SECONDS
+                            yield chunk
+                if first == end:
+                    return
+                raise cut_off("the file did not come to its end")
+            except RangeNotSatisfiable:
+                if first == offset:
+                    return  # nothing stands there, which is no error
+                raise
+            except IoError:
+                self._refuse_closed()
+                if tag is None or tries == TRIES_MAX:
+                    raise
+            tries, pause = tries + 1, pause * 2
+            await asyncio.sleep(pause)
+
+    @asynccontextmanager
+    async def _download(
+        self, given: dict[str, str | None], first: int, end: int | None, tag: str | None
+    ) -> AsyncIterator[tuple[Answer, _Part]]:
+        """A download that begins: the answer, and what it will bring."""
+        headers = {}
+        if first or end is not None:
+            headers["range"] = f"bytes={first}-" + ("" if end is None else str(end - 1))
+        if tag is not None:
+            headers["if-match"] = tag
+        async with AsyncExitStack() as stack:
+
+            async def once(approval: str | None) -> Answer:
+                asked = self._asked("GET", "/file/raw", given, approval=approval, headers=headers)
+                return await stack.enter_async_context(self._session.transport.opened(asked))
+
+            self._refuse_closed()
+            answer = await self._patiently(once)
+            yield answer, _part(answer, first, end, "range" in headers)
+
+    async def write_bytes(
+        self,
+        path: PathText,
+        data: bytes,
+        *,
+        mode: WriteMode = "overwrite",
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        parents: bool = False,
+        file_mode: int | None = None,
+        lock_token: int | None = None,
+    ) -> WriteResult:
+        """Write a whole file, atomically."""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ParseError(f"data must be bytes, not {type(data).__name__}")
+        content, limit = bytes(data), self.limits.bytes_call_max
+        if len(content) > limit:
+            raise FileTooLarge(
+                f"one call writes at most {limit} bytes", hint="use write_stream",
+                details={"limit": limit},
+            )  # fmt: skip
+        how = _how(mode, expected_sha256, expected_version, parents, file_mode, lock_token)
+        return await self._put(path, content, how)
+
+    async def write_text(
+        self,
+        path: PathText,
+        text: str,
+        *,
+        mode: WriteMode = "overwrite",
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        encoding: str | None = None,
+        bom: bool | None = None,
+        line_ending: LineEnding | None = None,
+        parents: bool = False,
+        file_mode: int | None = None,
+        lock_token: int | None = None,
+    ) -> WriteResult:
+        """Write a whole text file; at most 5 MiB."""
+        check_text(text, self.limits.text_write_bytes_max)
+        how = _how(mode, expected_sha256, expected_version, parents, file_mode, lock_token)
+        body = {
+            **how, "path": path_text(path), "content": text, "encoding": encoding, "bom": bom,
+            "lineEnding": line_ending,
+        }  # fmt: skip
+        return await self._done(WriteResult, "file_write", "/file/write", body)
+
+    async def write_json(
+        self,
+        path: PathText,
+        value: Any,
+        *,
+        mode: WriteMode = "overwrite",
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        parents: bool = False,
+        file_mode: int | None = None,
+        lock_token: int | None = None,
+    ) -> WriteResult:
+        """Write a JSON document: two spaces, keys in the order given, a newline at the end."""
+        text = await json_text(value, self.limits.text_write_bytes_max)
+        return await self.write_text(
+            path, text, mode=mode, expected_sha256=expected_sha256,
+            expected_version=expected_version, parents=parents, file_mode=file_mode,
+            lock_token=lock_token, **AS_JSON._asdict(),
+        )  # fmt: skip
+
+    async def write_stream(
+        self,
+        path: PathText,
+        source: ByteSource,
+        *,
+        mode: WriteMode = "overwrite",
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        parents: bool = False,
+        file_mode: int | None = None,
+        lock_token: int | None = None,
+    ) -> WriteResult:
+        """Write a file of any size from chunks: an iterable, an async iterable, or a binary file.
+
+        One chunk is in memory at a time; nothing is visible until all of it is there. Where a
+        person must be asked it is `ApprovalTimeout`: the source cannot be sent a second time.
+        """
+        how = _how(mode, expected_sha256, expected_version, parents, file_mode, lock_token)
+        async with aclosing(self._until_closed(source)) as chunks:
+            return await self._put(path, chunks, how)
+
+    async def _until_closed(self, source: ByteSource) -> AsyncGenerator[bytes, None]:
+        """A scope that is closing does not wait for the rest of an upload: it may never come."""
+        async with aclosing(chunks_of(source, self.limits.stream_chunk_bytes)) as chunks:
+            async for chunk in chunks:
+                self._refuse_closed()
+                if chunk:  # an empty one would end the body
+                    yield chunk
+
+    async def _put(
+        self, path: PathText, content: bytes | AsyncGenerator[bytes, None], how: dict[str, Any]
+    ) -> WriteResult:
+        document = await self._ask(
+            "file_write", "PUT", "/file/raw", query={**how, "path": path_text(path)},
+            content=content,
+        )  # fmt: skip
+        return rebuilt(WriteResult, document)
+
+    async def append(
+        self,
+        path: PathText,
+        data: bytes | str,
+        *,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        parents: bool = False,
+        file_mode: int | None = None,
+        lock_token: int | None = None,
+    ) -> WriteResult:
+        """Add to the end of a file, all or nothing, making it where it is missing."""
+        body = {
+            **addition(data, self._session.body_bytes_max), "path": path_text(path),
+            "expectedHash": expected_sha256, "expectedVersion": expected_version,
+            "parents": parents, "fileMode": file_mode, "lockToken": lock_token,
+        }  # fmt: skip
+        return await self._done(WriteResult, "file_append", "/file/append", body)
+
+    async def truncate(
+        self, path: PathText, size: int = 0, *, lock_token: int | None = None
+    ) -> WriteResult:
+        """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
+        body = {"path": path_text(path), "size": size, "lockToken": lock_token}
+        return await self._done(WriteResult, "file_truncate", "/file/truncate", body)
+
+    async def edit(
+        self,
+        path: PathText,
+        edits: Sequence[Edit] | None = None,
+        *,
+        old: str | None = None,
+        new: str | None = None,
+        replace_all: bool = False,
+        expected_sha256: str | None = None,
+        dry_run: bool = False,
+        lock_token: int | None = None,
+    ) -> EditResult:
+        """Replace text in a file: give ``edits``, or one as ``old`` and ``new``."""
+        check_all({"edits": edits})
+        body = {
+            "path": path_text(path), "oldText": old, "newText": new, "replaceAll": replace_all,
+            "edits": wire_edits(edits), "expectedHash": expected_sha256, "dryRun": dry_run,
+            "lockToken": lock_token,
+        }  # fmt: skip
+        return await self._done(EditResult, "file_edit", "/file/edit", body)
+
+
+def _part(answer: Answer, first: int, end: int | None, ranged: bool) -> _Part:
+    """What comes is what was asked for, and it is known where it ends."""
+    length, tag = answer.number("content-length"), answer.header("etag")
+    if length is None or not tag or len(tag) > 1_024:
+        raise no_answer("it does not say how much of which file it is")
+    if not ranged:
+        if answer.status != 200:
+            raise no_answer("it is a part of a file, and the whole was asked for")
+        return _Part(length, tag)
+    part = _content_range(answer.header("content-range") or "")
+    if answer.status != 206 or part is None:
+        raise no_answer("it is not the part of the file that was asked for")
+    begins, last, size = (int(digits) for digits in part.groups())
+    ends = size if end is None else min(end, size)
+    if (begins, last + 1, length) != (first, ends, ends - first):
+        raise no_answer("it is another part of the file than was asked for")
+    return _Part(length, tag)
+
+
+def _bytes_read(document: dict[str, Any], offset: int, wanted: int) -> BytesRead:
+    try:
+        told = msgspec.convert(document, _Wire)
+        data = base64.b64decode(told.content_base64, validate=True)
+    except (msgspec.ValidationError, binascii.Error):
+        raise no_answer("its bytes are not those of a file") from None
+    if told.offset != offset or len(data) > wanted:
+        raise no_answer("its bytes are not those that were asked for")
+    return BytesRead(
+        scoped(told.path), data, offset, told.size_bytes, offset + len(data) < told.size_bytes,
+        told.version, told.request_id,
+    )  # fmt: skip
+
+
+def _how(
+    mode: WriteMode,
+    expected_sha256: str | None,
+    expected_version: str | None,
+    parents: bool,
+    file_mode: int | None,
+    lock_token: int | None,
+) -> dict[str, Any]:
+    """How content is published, by the names of the wire."""
+    return {
+        "mode": mode, "expectedHash": expected_sha256, "expectedVersion": expected_version,
+        "parents": parents, "fileMode": file_mode, "lockToken": lock_token,
+    }  # fmt: skip
+
+
+def check_text(text: object, limit: int) -> None:
+    """Refuse what is no text, and what is too long in any encoding, before it is sent."""
+    if not isinstance(text, str):
+        raise ParseError(f"text must be str, not {type(text).__name__}")
+    if len(text) > limit:
+        raise FileTooLarge(
+            f"one text write takes at most {limit} bytes",
+            hint="use write_stream for larger content", details={"limit": limit},
+        )  # fmt: skip
+
+
+def addition(data: object, body_bytes_max: int) -> dict[str, str]:
+    """What an append adds, by the names of the wire. It must fit into a request."""
+    if isinstance(data, str):
+        size, given = len(data), {"content": data}
+    elif isinstance(data, (bytes, bytearray, memoryview)):
+        encoded = base64.b64encode(data).decode("ascii")
+        size, given = len(encoded), {"contentBase64": encoded}
+    else:
+        raise ParseError(f"data must be bytes or str, not {type(data).__name__}")
+    if size > body_bytes_max:
+        raise FileTooLarge(
+            f"one request takes at most {body_bytes_max} bytes", hint="append in several calls",
+            details={"limit": body_bytes_max},
+        )  # fmt: skip
+    return given
+
+
+def wire_edits(edits: Sequence[Edit] | None) -> list[dict[str, object]] | None:
+    if edits is None:
+        return None
+    return [
+        {"oldText": each.old, "newText": each.new, "replaceAll": each.replace_all} for each in edits
+    ]

@@ -1,0 +1,352 @@
+"""What every verb of a remote scope stands on: a server, a root, a grant, and the way to ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from bailiwick.approvals import Asker
+from bailiwick.client.failures import no_answer
+from bailiwick.client.transport import Asked, Content, Query, Transport, encoded, segment
+from bailiwick.client.values import Rebuilt, rebuilt
+from bailiwick.errors import (
+    ApprovalTimeout,
+    BailiwickError,
+    Closed,
+    IoError,
+    ParseError,
+    Unsupported,
+)
+from bailiwick.grant import Grant, Root, Subject, parse_root_name, parse_subject
+from bailiwick.model import Limits
+from bailiwick.operations import ALL_ACCESS, Access
+from bailiwick.verbs.arguments import check_request_id
+
+Result = TypeVar("Result")
+
+ASK_PAUSE_SECONDS = 0.1
+ASK_PAUSE_SECONDS_MAX = 2.0
+"""Pauses between looks at whether a person has answered: each is half as long again."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a remote scope acts, as whom, and how: what is the same for all its calls.
+
+    ``fork`` is the branch to act in; None is that of the root. ``closing`` is what closing the
+    scope does.
+    """
+
+    transport: Transport
+    grant: Grant
+    powers: frozenset[str]
+    version: str
+    body_bytes_max: int
+    fork: str | None = None
+    request_id: str | None = None
+    approval: str | None = None
+    wait_s: float | None = None
+    closing: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def prefix(self) -> str:
+        root = self.grant.root
+        return f"/roots/{root.kind}/{segment(root.id)}"
+
+
+class Life:
+    """Whether a scope and all its like are closed, what is under way, and what ends with them."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.following: set[asyncio.Task[None]] = set()
+        self._working = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A call under way, for which closing waits. What fails because of it was closed."""
+        self.refuse_closed()
+        self._working += 1
+        self._idle.clear()
+        try:
+            yield
+        except IoError:
+            self.refuse_closed()
+            raise
+        finally:
+            self._working -= 1
+            if not self._working:
+                self._idle.set()
+
+    def refuse_closed(self) -> None:
+        if self.closed:
+            raise Closed("this scope is closed")
+
+    async def close(self) -> None:
+        self.closed = True
+        following = list(self.following)
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+        await self._idle.wait()
+
+
+class RemoteCore:
+    """The tree that one grant on a server sees."""
+
+    def __init__(self, session: Session, life: Life | None = None) -> None:
+        self._session = session
+        self._life = life or Life()
+
+    @property
+    def grant(self) -> Grant:
+        """The grant as far as the server tells: its id, subject, root, access and limits."""
+        return self._session.grant
+
+    @property
+    def root(self) -> Root:
+        return self.grant.root
+
+    @property
+    def subject(self) -> Subject:
+        return self.grant.subject
+
+    @property
+    def access(self) -> frozenset[Access]:
+        return self.grant.access
+
+    @property
+    def limits(self) -> Limits:
+        return self.grant.limits
+
+    @property
+    def powers(self) -> frozenset[str]:
+        """What the store on the server can do beyond the common verbs."""
+        return self._session.powers
+
+    @property
+    def description(self) -> dict[str, str]:
+        return {
+            "kind": "server",
+            "address": self._session.transport.address,
+            "version": self._session.version,
+        }
+
+    def __repr__(self) -> str:
+        return f"<RemoteScope {self.root} for {self.subject} at {self._session.transport.address}>"
+
+    def with_request(self, request_id: str) -> Self:
+        """The same scope, whose results, errors and records carry ``request_id``.
+
+        An id is 1 to 128 printable characters, of ASCII over HTTP.
+        """
+        check_request_id(request_id)
+        if not request_id.isascii():
+            raise ParseError("a request id goes over HTTP in a header, which holds ASCII only")
+        return self._with(request_id=request_id)
+
+    def with_approval(self, approval_id: str) -> Self:
+        """The same scope, for a call that a person has approved: exactly the call they saw."""
+        if not isinstance(approval_id, str):
+            raise ParseError("an approval is named by its id, which is text")
+        return self._with(approval=approval_id)
+
+    def with_caller(
+        self, front: str, *, asker: Asker | None = None, wait_s: float | None = None
+    ) -> Self:
+        """The same scope, which waits ``wait_s`` seconds for a person. What stands on record, and
+        who is asked, is the server's."""
+        if asker is not None:
+            raise Unsupported("a server asks its own people", hint="answer there: GET /approvals")
+        return self._with(wait_s=wait_s)
+
+    def with_text_max(self, text_bytes: int) -> Self:
+        """The same scope, whose text reads return at most ``text_bytes``."""
+        if text_bytes >= self.limits.text_read_bytes_max:
+            return self
+        limits = msgspec.structs.replace(self.limits, text_read_bytes_max=text_bytes)
+        return self._with(grant=msgspec.structs.replace(self.grant, limits=limits))
+
+    async def aclose(self) -> None:
+        """End what follows changes, wait for calls under way, and let go. Streams end with
+        `Closed`, and so does whatever is called afterwards."""
+        if self._life.closed:
+            return
+        await self._life.close()
+        if self._session.closing is not None:
+            await self._session.closing()
+
+    def _with(self, **changes: Any) -> Self:
+        return type(self)(msgspec.structs.replace(self._session, **changes), self._life)
+
+    def _apart(self, **changes: Any) -> Self:
+        """Another scope, which is closed by itself."""
+        changes = {"request_id": None, "approval": None, "closing": None, **changes}
+        return type(self)(msgspec.structs.replace(self._session, **changes))
+
+    def _refuse_closed(self) -> None:
+        self._life.refuse_closed()
+
+    # --- asking --------------------------------------------------------------------------------
+
+    async def _get(self, kind: str, route: str, query: Query, *, asks: bool = True) -> Any:
+        """Look something up. ``kind`` is what the answer must be."""
+        return await self._ask(kind, "GET", route, query=query, asks=asks)
+
+    async def _post(
+        self, kind: str, route: str, body: Mapping[str, object], *, asks: bool = True
+    ) -> Any:
+        """Have something done."""
+        return await self._ask(kind, "POST", route, body=body, asks=asks)
+
+    async def _done(
+        self, cls: type[Rebuilt], kind: str, route: str, body: Mapping[str, object]
+    ) -> Rebuilt:
+        """Have something done, and what came of it."""
+        return rebuilt(cls, await self._post(kind, route, body))
+
+    async def _ask(
+        self,
+        kind: str,
+        method: str,
+        route: str,
+        *,
+        query: Query | None = None,
+        body: Mapping[str, object] | None = None,
+        content: Content | None = None,
+        asks: bool = True,
+        rooted: bool = True,
+    ) -> dict[str, Any]:
+        """One request, and the document it is answered with.
+
+        A person who is asked is waited for, by looking whether they have answered and then making
+        the very same request again; a stream cannot be made again, so that its caller must.
+        """
+
+        async def once(approval: str | None) -> dict[str, Any]:
+            return await self._session.transport.ask(
+                self._asked(method, route, query, body, content, approval if asks else None, rooted)
+            )
+
+        can_repeat = content is None or type(content) is bytes
+        with self._life.working():
+            document = await self._patiently(once) if can_repeat else await once(self._approval)
+        if document.get("kind") != kind:
+            raise no_answer(f"it is no {kind}")
+        return document
+
+    @property
+    def _approval(self) -> str | None:
+        return self._session.approval
+
+    async def _patiently(self, once: Callable[[str | None], Awaitable[Result]]) -> Result:
+        """Make a request, and once more when a person who must be asked has answered."""
+        try:
+            return await once(self._approval)
+        except ApprovalTimeout as error:
+            if self._approval is not None or not error.details.get("pending"):
+                raise
+            return await once(await self._answered(error))
+
+    async def _answered(self, error: ApprovalTimeout) -> str:
+        """Wait until a question is answered; its id. Raises ``error`` where that takes too long."""
+        wait_s = self._session.wait_s
+        approval_id: str = error.details["approval_id"]
+        asked = Asked(method="GET", route=f"/approvals/{segment(approval_id)}")
+        pause = ASK_PAUSE_SECONDS
+        try:
+            async with asyncio.timeout(self.limits.ask_seconds_max if wait_s is None else wait_s):
+                while True:
+                    told = await self._session.transport.ask(asked)
+                    self._refuse_closed()
+                    if told.get("state") != "pending":
+                        return approval_id
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 1.5, ASK_PAUSE_SECONDS_MAX)
+        except TimeoutError:
+            raise error from None
+
+    def _asked(
+        self,
+        method: str,
+        route: str,
+        query: Query | None = None,
+        body: Mapping[str, object] | None = None,
+        content: Content | None = None,
+        approval: str | None = None,
+        rooted: bool = True,
+        headers: Mapping[str, str] | None = None,
+    ) -> Asked:
+        session = self._session
+        shown = dict(headers or {})
+        if session.request_id is not None:
+            shown["x-request-id"] = session.request_id
+        given: dict[str, object] = dict(query or {})
+        if rooted:
+            given["fork"] = session.fork
+        if body is not None:
+            content = encoded({**body, "approval": approval})
+            shown["content-type"] = "application/json"
+        else:
+            given["approval"] = approval
+        return Asked(
+            method=method, route=session.prefix + route if rooted else route, query=given,
+            headers=shown, content=content,
+        )  # fmt: skip
+
+
+class _Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    text_read_bytes: int
+    text_write_bytes: int
+    max_file_bytes: int
+    json_body_bytes: int
+    list_page: int
+    glob_matches: int
+    grep_matches: int
+
+
+class _Capabilities(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    version: str
+    limits: _Limits
+    subject: str
+    root: str
+    grant_id: str
+    access: list[str]
+    powers: list[str]
+    trusted: bool
+
+
+def session_of(transport: Transport, document: Mapping[str, Any], fork: str | None) -> Session:
+    """What a server says that its caller can do, as a session."""
+    try:
+        told = msgspec.convert(document, _Capabilities)
+        kind, name = parse_root_name(told.root)
+        subject = parse_subject(told.subject)
+    except (msgspec.ValidationError, BailiwickError):
+        raise no_answer("it says nothing of who we are") from None
+    limits = Limits(
+        text_read_bytes_max=told.limits.text_read_bytes,
+        text_write_bytes_max=told.limits.text_write_bytes,
+        max_file_bytes=told.limits.max_file_bytes, list_page_max=told.limits.list_page,
+        glob_max=told.limits.glob_matches, grep_matches_max=told.limits.grep_matches,
+    )  # fmt: skip
+    root = Root(kind=kind, id=name, trusted=told.trusted, branch=branch_of(fork))
+    access = frozenset(each for each in ALL_ACCESS if each in told.access)
+    return Session(
+        transport=transport, powers=frozenset(told.powers), version=told.version, fork=fork,
+        grant=Grant(id=told.grant_id, subject=subject, root=root, access=access, limits=limits),
+        body_bytes_max=told.limits.json_body_bytes,
+    )  # fmt: skip
+
+
+FIRST_BRANCH = "main"
+
+
+def branch_of(fork: str | None) -> str:
+    """The branch of a root, as a `Root` names it."""
+    return "" if fork in (None, FIRST_BRANCH) else fork or ""

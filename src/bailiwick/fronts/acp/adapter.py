@@ -1,0 +1,131 @@
+"""The file calls of a client that is built on the protocol's Python SDK.
+
+A client hands its two file methods to a `FileSystemAdapter`, and its way of asking a person::
+
+    class Editor(acp.Client):
+        def __init__(self, scope):
+            self._files = FileSystemAdapter(scope, request_permission=self.request_permission)
+            self.read_text_file = self._files.read_text_file
+            self.write_text_file = self._files.write_text_file
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from bailiwick.approvals import Answer, Approval, Asker
+from bailiwick.errors import BailiwickError, Unsupported
+from bailiwick.fronts.acp.errors import rpc_error
+from bailiwick.fronts.acp.files import FileCalls
+from bailiwick.fronts.acp.permissions import answer_of, permission_request
+from bailiwick.portal import SyncScope
+from bailiwick.scope import Scope
+
+if TYPE_CHECKING:
+    from acp.schema import ReadTextFileResponse, WriteTextFileResponse
+
+RequestPermission = Callable[..., Awaitable[Any]]
+"""How the SDK's clients ask a person: ``request_permission(options, session_id, tool_call)``."""
+
+
+class FileSystemAdapter:
+    """``fs/read_text_file`` and ``fs/write_text_file``, from a scope.
+
+    The calls are made as ``agent_run:acp/<session>``, also on a scope that a person opened, so that
+    the rules for agents hold. Where a rule wants a person asked it is by ``request_permission``;
+    without it, as the scope's own authority has people asked. Errors of Bailiwick arrive at the
+    agent with their kind; other exceptions pass untouched.
+    """
+
+    def __init__(
+        self,
+        scope: Scope | SyncScope,
+        *,
+        request_permission: RequestPermission | None = None,
+        session: str | None = None,
+    ) -> None:
+        _require_sdk()
+        self._calls = FileCalls(scope, session=session or secrets.token_hex(4))
+        self._mount_point = scope.root.mount_point.rstrip("/")
+        self._request_permission = request_permission
+
+    async def read_text_file(
+        self,
+        session_id: str,
+        path: str,
+        line: int | None = None,
+        limit: int | None = None,
+        **more: Any,
+    ) -> ReadTextFileResponse:
+        """The text of a regular file, or a window of its lines; at most 100 MiB."""
+        from acp.schema import ReadTextFileResponse
+
+        try:
+            text = await self._calls.read(path, line, limit, asker=self._asker(session_id))
+        except BailiwickError as error:
+            raise _request_error(error) from error
+        return ReadTextFileResponse(content=text)
+
+    async def write_text_file(
+        self, session_id: str, path: str, content: str, **more: Any
+    ) -> WriteTextFileResponse:
+        """Write the whole of a text file, atomically."""
+        from acp.schema import WriteTextFileResponse
+
+        try:
+            await self._calls.write(path, content, asker=self._asker(session_id))
+        except BailiwickError as error:
+            raise _request_error(error) from error
+        return WriteTextFileResponse()
+
+    async def aclose(self) -> None:
+        """Let go of the agent's grant. The scope is closed by whoever opened it."""
+        await self._calls.aclose()
+
+    def _asker(self, session_id: str) -> Asker | None:
+        """Asks by the client, on the client's own loop: a scope may live on another."""
+        ask = self._request_permission
+        if ask is None:
+            return None
+        home = asyncio.get_running_loop()
+
+        async def put(approval: Approval) -> Answer | None:
+            from acp.schema import RequestPermissionRequest
+
+            asked = RequestPermissionRequest.model_validate(
+                permission_request(approval, session_id, self._shown)
+            )
+            answer = await ask(
+                options=asked.options, session_id=session_id, tool_call=asked.tool_call
+            )
+            return answer_of(answer.model_dump(mode="json", by_alias=True))
+
+        async def put_at_home(approval: Approval) -> Answer | None:
+            if asyncio.get_running_loop() is home:
+                return await put(approval)
+            asked = asyncio.run_coroutine_threadsafe(put(approval), home)
+            return await asyncio.wrap_future(asked)
+
+        return put_at_home
+
+    def _shown(self, path: str) -> str:
+        return self._mount_point or "/" if path == "." else f"{self._mount_point}/{path}"
+
+
+def _request_error(error: BailiwickError) -> Exception:
+    from acp import RequestError
+
+    return RequestError(*rpc_error(error))
+
+
+def _require_sdk() -> None:
+    try:
+        import acp  # noqa: F401
+    except ImportError:
+        raise Unsupported(
+            "the adapter needs the package agent-client-protocol",
+            hint="pip install 'bailiwick[acp]'",
+        ) from None

@@ -1,0 +1,109 @@
+"""What the proxy serves: a place that its caller names, or a root of an authority."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bailiwick.errors import MissingAccess, RootNotFound
+from bailiwick.fronts.acp.files import FileCalls
+from bailiwick.fronts.acp.places import Places
+from bailiwick.grant import AgentRun, StandingGrant
+from bailiwick.operations import Access
+
+if TYPE_CHECKING:
+    from bailiwick.build.governed import Authority
+    from bailiwick.scope import Scope
+
+_READING: frozenset[Access] = frozenset(("read", "list", "metadata"))
+_CHANGING: frozenset[Access] = _READING | {"write"}
+
+
+class Opened(NamedTuple):
+    """What is served, and whether it is read and written."""
+
+    files: FileCalls
+    places: Places
+    serves: tuple[bool, bool]
+
+
+def opened(options: argparse.Namespace) -> AbstractAsyncContextManager[Opened]:
+    """Open what the options name, until the agent has ended."""
+    return _opened(options)
+
+
+@asynccontextmanager
+async def _opened(options: argparse.Namespace) -> AsyncIterator[Opened]:
+    session = secrets.token_hex(4)
+    wanted = _READING if options.read_only else _CHANGING
+    opening = (
+        _place(options, wanted)
+        if options.config is None
+        else _configured_root(options, wanted, session)
+    )
+    async with opening as (scope, directory):
+        places = Places(scope.root.mount_point, directory)
+        files = FileCalls(scope, session=session, place_of=places.place_of)
+        serves = "read" in scope.access, "write" in scope.access and scope.root.trusted
+        try:
+            yield Opened(files, places, serves)
+        finally:
+            await files.aclose()
+
+
+@asynccontextmanager
+async def _place(
+    options: argparse.Namespace, wanted: frozenset[Access]
+) -> AsyncIterator[tuple[Scope, str | None]]:
+    """A place that the person who set up the editor has named: they trust it."""
+    from bailiwick.build import open as open_scope
+    from bailiwick.build.places import read_place
+
+    place = options.root or "."
+    directory = read_place(place).directory
+    more: dict[str, Any] = {}
+    if directory is not None:
+        more["history"] = "off" if options.no_history or options.read_only else "on"
+        if options.state is not None:
+            more["state_dir"] = options.state
+    async with open_scope(place, access=wanted, **more) as scope:
+        yield scope, directory
+
+
+@asynccontextmanager
+async def _configured_root(
+    options: argparse.Namespace, wanted: frozenset[Access], session: str
+) -> AsyncIterator[tuple[Scope, str | None]]:
+    """A root of an authority, under the grants that agents have there."""
+    from bailiwick.build.governed import Authority
+
+    async with Authority.from_config(options.config, state_dir=options.state) as authority:
+        root = options.root or authority.first_root
+        if root is None:
+            raise RootNotFound("the configuration has no root", hint="add a [[root]]")
+        subject = AgentRun("acp", session)
+        grant = _widest(authority, subject, root, wanted)
+        scope = await authority.request_root(
+            subject, root, grant.access & wanted, "calls over ACP", path=str(grant.path),
+            front="acp",
+        )  # fmt: skip
+        try:
+            yield scope, authority.host_path(root)
+        finally:
+            await scope.aclose()
+
+
+def _widest(
+    authority: Authority, subject: AgentRun, root: str, wanted: frozenset[Access]
+) -> StandingGrant:
+    """The grant that holds most of what is wanted; of equals, the first."""
+    held = authority.holdings(subject, root)
+    if not held:
+        raise MissingAccess(
+            f"nobody granted {subject} anything in {root}",
+            hint='grant it to subject = "agent_run:acp/*" or "agent_run:*"',
+        )
+    return max(held, key=lambda grant: len(grant.access & wanted))

@@ -1,0 +1,91 @@
+"""A question to a person, as the editor's own permission request; and what they said.
+
+The protocol has four answers, each of which means one of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from bailiwick.approvals import Answer, Approval, Question
+from bailiwick.errors import escape_for_display
+
+ANSWERS: dict[str, Answer] = {
+    "allow_once": "once",
+    "allow_always": "grant",
+    "reject_once": "no",
+    "reject_always": "never",
+}
+"""What each kind of option means: always is for this grant, so it ends with the agent."""
+
+_NAMES = {
+    "allow_once": "Allow once",
+    "allow_always": "Allow until the agent ends",
+    "reject_once": "Reject",
+    "reject_always": "Reject until the agent ends",
+}
+
+OPTIONS = [{"optionId": kind, "name": name, "kind": kind} for kind, name in _NAMES.items()]
+
+_TITLE_CHARACTERS_MAX = 200
+_DIFF_CHARACTERS_MAX = 64 * 1024
+_PATHS_SHOWN_MAX = 20
+
+_fences = re.compile("`{3,}").findall
+
+
+def permission_request(
+    approval: Approval, session_id: str, shown: Callable[[str], str]
+) -> dict[str, Any]:
+    """The parameters of ``session/request_permission``. ``shown`` gives a place of the scope the
+    name that the editor knows it by."""
+    question = approval.question
+    what = shown(question.target or (question.paths[0] if question.paths else "."))
+    title = escape_for_display(f"{question.operation} {what}")
+    return {
+        "sessionId": session_id,
+        "toolCall": {
+            "toolCallId": f"bailiwick-{approval.id}",
+            "title": title[:_TITLE_CHARACTERS_MAX],
+            "kind": "read" if question.operation == "read" else "edit",
+            "status": "pending",
+            "locations": [{"path": shown(path)} for path in question.paths[:_PATHS_SHOWN_MAX]],
+            "content": [
+                {"type": "content", "content": {"type": "text", "text": _explained(question)}}
+            ],
+        },
+        "options": OPTIONS,
+    }
+
+
+def answer_of(outcome: object) -> Answer | None:
+    """What a person said, from the result of a permission request. A turn that they cancelled is a
+    no; what is not understood is no answer, and the question stays open elsewhere."""
+    if isinstance(outcome, dict):
+        chosen = outcome.get("outcome")
+        if isinstance(chosen, dict):
+            if chosen.get("outcome") == "cancelled":
+                return "no"
+            if chosen.get("outcome") == "selected":
+                return ANSWERS.get(str(chosen.get("optionId")))
+    return None
+
+
+def _explained(question: Question) -> str:
+    """Why a person is asked, and what would be done. All of it comes from callers and files, so
+    nothing of it may pass for something the editor says."""
+    lines = [escape_for_display(question.prompt)]
+    if question.sources:
+        lines.append(f"Asked by the rule {escape_for_display(', '.join(question.sources))}.")
+    if question.arguments:
+        lines.append(f"With: {escape_for_display(question.arguments)}.")
+    if question.preview.diff:
+        diff = question.preview.diff[:_DIFF_CHARACTERS_MAX]
+        fence = "`" * (max(map(len, _fences(diff)), default=2) + 1)
+        shown = "\n".join(escape_for_display(line) for line in diff.split("\n"))
+        lines.append(f"{fence}diff\n{shown}\n{fence}")
+        if question.preview.diff_truncated or len(diff) < len(question.preview.diff):
+            lines.append("The difference is longer than what is shown of it.")
+    return "\n\n".join(line for line in lines if line)

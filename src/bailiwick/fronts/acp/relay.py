@@ -1,0 +1,312 @@
+"""Between an editor and an agent: two streams of lines, of which only file calls are answered here.
+
+Everything else goes on as the bytes that came. The exceptions: ``initialize`` tells the agent which
+file calls are served, and what an agent sends that is no message at all goes nowhere (see
+`messages`). Each direction is read as fast as the other end takes it, so that whoever floods waits;
+what is held is bounded by the longest line, and by how many calls are under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from bailiwick.approvals import Answer, Approval
+from bailiwick.errors import BailiwickError, Busy, InternalError, escape_for_display
+from bailiwick.fronts.acp import messages
+from bailiwick.fronts.acp.errors import (
+    CANCELLED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    RpcError,
+    rpc_error,
+)
+from bailiwick.fronts.acp.files import FileCalls, check_number, check_text
+from bailiwick.fronts.acp.lines import LineReader, Piece
+from bailiwick.fronts.acp.permissions import answer_of, permission_request
+from bailiwick.fronts.acp.places import Places
+from bailiwick.model import MiB
+
+_log = logging.getLogger("bailiwick.acp")
+
+LINE_BYTES_MAX = 32 * MiB
+"""The longest message of an agent that is read: a text of 5 MiB with every character escaped is
+30 MiB. What an editor sends may be longer: it is passed on as it comes."""
+
+CALLS_MAX = 64
+"""File calls under way at once; those that wait for a person count too."""
+
+_NULL = Raw(b"null")
+
+
+class Gone(Exception):
+    """The other end does not take anything any more."""
+
+
+class Sender:
+    """Writes whole lines to one end, each after the other."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._turn = asyncio.Lock()
+        self._inside = False
+
+    async def send(self, piece: Piece | bytes) -> None:
+        """Wait until it is taken, more or less. A line in pieces keeps its turn to its end."""
+        part, data = ("line", piece) if isinstance(piece, bytes) else piece
+        if not (self._inside and part in ("middle", "end")):
+            await self._turn.acquire()
+            self._inside = part == "beginning"
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except (OSError, RuntimeError) as error:
+            raise Gone from error
+        finally:
+            if part in ("line", "end"):
+                self._inside = False
+                self._turn.release()
+
+
+class Relay:
+    """One editor, one agent, one scope."""
+
+    def __init__(
+        self,
+        *,
+        editor: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        agent: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        files: FileCalls,
+        places: Places,
+        serves: tuple[bool, bool],
+        say: Callable[[str], None],
+    ) -> None:
+        """``serves`` is whether files are read and written here; ``say`` tells the person who
+        looks at the editor's log what went wrong."""
+        self._from_editor = LineReader(editor[0], LINE_BYTES_MAX)
+        self._from_agent = LineReader(agent[0], LINE_BYTES_MAX)
+        self._editor = Sender(editor[1])
+        self._agent = Sender(agent[1])
+        self._files = files
+        self._places = places
+        self._reads, self._writes = serves
+        self._say = say
+        self._prefix = f"bailiwick-{secrets.token_hex(8)}-"
+        self._asked = 0
+        self._answers: dict[str, asyncio.Future[Any]] = {}
+        self._calls: dict[asyncio.Task[None], tuple[object, object]] = {}
+        """Those under way, each with the ids of its request and its session."""
+        self._closing = False
+
+    async def aclose(self) -> None:
+        """End the calls that are under way: nothing is left half-done."""
+        self._closing = True
+        for call in self._calls:
+            call.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls)
+
+    # --- from the editor -----------------------------------------------------------------------
+
+    async def editor_to_agent(self) -> None:
+        """Pass on what the editor says, until it ends or the agent takes no more."""
+        while (piece := await self._from_editor.next()) is not None:
+            if piece.part == "line":
+                passed = self._heard_editor(piece.data)
+                if passed is not None:
+                    await self._agent.send(passed)
+            else:
+                await self._agent.send(piece)
+
+    def _heard_editor(self, line: bytes) -> bytes | None:
+        """The line as the agent gets it; None where it was for us. An editor is not distrusted:
+        what cannot be read here is passed on."""
+        try:
+            envelope = messages.read(line)
+        except messages.Malformed:
+            return line
+        method = envelope.method
+        if method is UNSET:
+            return None if self._answered(envelope) else line
+        if method == "initialize":
+            with suppress(msgspec.DecodeError):
+                return messages.with_files_served(line, read=self._reads, write=self._writes)
+        elif method in messages.OPENING:
+            self._note_directory(envelope)
+        elif method == "session/cancel":
+            self._cancel(session=_quietly(envelope).get("sessionId", UNSET))
+        return line
+
+    def _answered(self, envelope: messages.Envelope) -> bool:
+        """Whether this answers a question of ours."""
+        if envelope.id is UNSET:
+            return False
+        key = messages.id_of(envelope)
+        if not isinstance(key, str) or not key.startswith(self._prefix):
+            return False
+        waiting = self._answers.pop(key, None)
+        if waiting is not None and not waiting.done():
+            result = None
+            with suppress(messages.Malformed):
+                result = messages.members(envelope.result)
+            waiting.set_result(result)
+        return True
+
+    def _note_directory(self, envelope: messages.Envelope) -> None:
+        directory = _quietly(envelope).get("cwd")
+        if not self._places.opened_in(directory):
+            shown = escape_for_display(str(directory))
+            self._say(f"the editor works in {shown}, which is not in the root that is served")
+
+    # --- from the agent ------------------------------------------------------------------------
+
+    async def agent_to_editor(self) -> None:
+        """Pass on what the agent says and answer its file calls, until it ends or the editor takes
+        no more."""
+        while (piece := await self._from_agent.next()) is not None:
+            if piece.part == "line":
+                await self._hear_agent(piece.data)
+            elif piece.part == "beginning":
+                await self._refuse_long(piece.data)
+
+    async def _hear_agent(self, line: bytes) -> None:
+        if not line.strip():
+            await self._editor.send(line)
+            return
+        try:
+            envelope = messages.read(line)
+        except messages.Malformed as why:
+            self._say(f"the agent sent a line that is not passed on: {why}")
+            error = RpcError(PARSE_ERROR, f"this message was not passed on: {why}")
+            await self._agent.send(_failure(_NULL, error))
+            return
+        method = envelope.method
+        if method is not UNSET and method.startswith(messages.FILE_METHODS):
+            await self._begin_call(method, envelope)
+        elif method == "$/cancel_request" and self._cancel(
+            request=_quietly(envelope).get("requestId", UNSET)
+        ):
+            pass
+        else:
+            await self._editor.send(line if line.endswith(b"\n") else line + b"\n")
+
+    async def _refuse_long(self, beginning: bytes) -> None:
+        """A message that is longer than what is read: whoever waits for it is told."""
+        why = f"a message of an agent has at most {LINE_BYTES_MAX} bytes"
+        self._say(f"the agent sent a line that is not passed on: {why}")
+        known = messages.beginning_of(beginning)
+        if known is not None and known[1] != "method":
+            await self._editor.send(_failure(known[0], RpcError(INTERNAL_ERROR, why)))
+        else:
+            answered = _NULL if known is None else known[0]
+            await self._agent.send(_failure(answered, RpcError(INVALID_REQUEST, why)))
+
+    # --- file calls ----------------------------------------------------------------------------
+
+    async def _begin_call(self, method: str, envelope: messages.Envelope) -> None:
+        if envelope.id is UNSET:
+            return  # nobody waits for what it would say, and a change nobody hears of is none
+        if method not in (messages.READ, messages.WRITE):
+            error = RpcError(METHOD_NOT_FOUND, "this file call is not served")
+            await self._agent.send(_failure(envelope.id, error))
+            return
+        if len(self._calls) >= CALLS_MAX:
+            busy = Busy(f"{CALLS_MAX} file calls are under way", hint="wait for their answers")
+            await self._agent.send(_failure(envelope.id, rpc_error(busy)))
+            return
+        given = _quietly(envelope)
+        task = asyncio.create_task(self._call(method, envelope.id, given))
+        self._calls[task] = messages.id_of(envelope), given.get("sessionId")
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._calls[task]
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("a call failed", exc_info=task.exception())
+
+    async def _call(self, method: str, request: Raw, given: dict[str, Any]) -> None:
+        async with AsyncExitStack() as held:
+            try:
+                result = await self._done(method, given, held)
+                answer = messages.encode({"jsonrpc": "2.0", "id": request, "result": result})
+                answer += b"\n"
+            except asyncio.CancelledError:
+                if self._closing:
+                    raise
+                answer = _failure(request, RpcError(CANCELLED, "the call was cancelled"))
+            except BailiwickError as error:
+                answer = _failure(request, rpc_error(error))
+            except Exception as error:
+                _log.exception("an unexpected fault")
+                fault = InternalError(f"an unexpected fault: {type(error).__name__}")
+                answer = _failure(request, rpc_error(fault))
+            with suppress(Gone):  # an agent that has gone needs no answer
+                await self._agent.send(answer)
+
+    async def _done(
+        self, method: str, given: dict[str, Any], held: AsyncExitStack
+    ) -> dict[str, Any]:
+        session = check_text("sessionId", given.get("sessionId"))
+        path = check_text("path", given.get("path"))
+
+        async def ask(approval: Approval) -> Answer | None:
+            return await self._ask(approval, session)
+
+        if method == messages.WRITE:
+            await self._files.write(path, check_text("content", given.get("content")), asker=ask)
+            return {}
+        line = check_number("line", given.get("line"))
+        limit = check_number("limit", given.get("limit"))
+        return {"content": await self._files.read(path, line, limit, asker=ask, held=held)}
+
+    async def _ask(self, approval: Approval, session: str) -> Answer | None:
+        """Put a question to the editor's person and wait."""
+        self._asked += 1
+        key = f"{self._prefix}{self._asked}"
+        waiting = self._answers[key] = asyncio.get_running_loop().create_future()
+        asked = {
+            "jsonrpc": "2.0", "id": key, "method": "session/request_permission",
+            "params": permission_request(approval, session, self._places.shown),
+        }  # fmt: skip
+        try:
+            await self._editor.send(messages.encode(asked) + b"\n")
+            return answer_of(await waiting)
+        except Gone:
+            return None
+        finally:
+            self._answers.pop(key, None)
+
+    def _cancel(self, *, session: object = UNSET, request: object = UNSET) -> bool:
+        """End the calls of a session, or one call; whether there was one."""
+        found = False
+        for call, (its_request, its_session) in self._calls.items():
+            if (session is not UNSET and its_session == session) or (
+                request is not UNSET and _same(its_request, request)
+            ):
+                found = True
+                call.cancel()
+        return found
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two ids are the same: 1 is not "1", and not true."""
+    return type(one) is type(other) and one == other
+
+
+def _quietly(envelope: messages.Envelope) -> dict[str, Any]:
+    with suppress(messages.Malformed):
+        return messages.members(envelope.params)
+    return {}
+
+
+def _failure(request: Raw, error: RpcError) -> bytes:
+    return messages.encode({"jsonrpc": "2.0", "id": request, "error": error.as_json()}) + b"\n"

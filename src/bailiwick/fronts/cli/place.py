@@ -1,0 +1,116 @@
+"""Working in a place: open it, act as the person who typed the command, report, close.
+
+A place is a directory, a volume or a running server. Commands use the verbs of a scope and nothing
+else, so that where they act is decided in one function: `open_place`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, cast
+
+from bailiwick.errors import RootNotFound, Unsupported
+from bailiwick.fronts.cli.directories import Purpose, open_directory
+from bailiwick.fronts.cli.paging import run_paged
+from bailiwick.fronts.cli.running import Options, guarded
+
+if TYPE_CHECKING:
+    # Loading it takes longer than the help of a command should.
+    from bailiwick.config.places import VolumePlace
+    from bailiwick.scope import Scope
+
+PLACE_VARIABLE = "BAILIWICK_PLACE"
+TOKEN_VARIABLE = "BAILIWICK_TOKEN"
+
+Action = Callable[["Scope", Options], Awaitable[int]]
+
+
+def with_scope(options: Options, action: Action, *, needs: Purpose = "looking") -> int:
+    """Open the place that the options name, act in it, and close it."""
+    import asyncio
+
+    async def act() -> int:
+        async with scope_for(options, needs) as scope:
+            return await action(scope, options)
+
+    wanted = not options.json and not getattr(options, "no_pager", True)
+    return run_paged(
+        lambda: guarded(lambda: asyncio.run(act()), as_json=options.json), wanted=wanted
+    )
+
+
+@asynccontextmanager
+async def scope_for(options: Options, needs: Purpose) -> AsyncIterator[Scope]:
+    """The scope of whoever acts: the person at the terminal, or whom they act as."""
+    from bailiwick.fronts.cli.asking import terminal_asker
+    from bailiwick.grant import parse_subject
+
+    place = place_of(options)
+    if is_server(place) and options.subject is not None:
+        raise Unsupported(
+            "a server knows by the token who you are", hint="use a token of that subject"
+        )
+    async with open_place(place, needs=needs, token=token_of(options)) as own:
+        if is_server(place):
+            yield own
+            return
+        scope = own
+        if options.subject is not None:
+            scope = await own.delegate(parse_subject(options.subject), reason="typed at a terminal")
+        yield scope.with_caller("cli", asker=terminal_asker())
+
+
+def place_of(options: Options) -> str:
+    """Where a command acts: as it says, as the environment says, or here."""
+    return options.place or os.environ.get(PLACE_VARIABLE) or "."
+
+
+def token_of(options: Options) -> str | None:
+    return options.token or os.environ.get(TOKEN_VARIABLE) or None
+
+
+def is_server(place: str) -> bool:
+    return place.startswith(("http://", "https://"))
+
+
+def open_place(
+    place: str, *, needs: Purpose = "looking", token: str | None = None
+) -> AbstractAsyncContextManager[Scope]:
+    """The one door: whatever a place is, what comes out has the verbs of a scope."""
+    if place.startswith("memory:"):
+        raise Unsupported(
+            "what is in memory is gone when the command ends",
+            hint="name a directory or a volume: -p sqlite:agent.db",
+        )
+    if is_server(place):
+        return _connect(place, token)
+    from bailiwick.build import open as open_scope
+    from bailiwick.build.places import read_place
+
+    found = read_place(place)
+    if found.directory is not None:
+        return open_directory(found.directory, needs)
+    if found.volume is not None:
+        _refuse_missing(place, found.volume)
+    return open_scope(place)
+
+
+def _refuse_missing(place: str, volume: VolumePlace) -> None:
+    """A volume that is not there is a name mistyped: opening it would make an empty one."""
+    from bailiwick.build.care import has_volume
+
+    if not has_volume(volume):
+        shown = shlex.quote(place)
+        raise RootNotFound(
+            "there is no such volume", hint=f"make it first: bailiwick volume create {shown}"
+        )
+
+
+def _connect(address: str, token: str | None) -> AbstractAsyncContextManager[Scope]:
+    """It has the verbs of a scope, which is all that a command uses."""
+    from bailiwick.client import connect
+
+    return cast("AbstractAsyncContextManager[Scope]", connect(address, token=token))

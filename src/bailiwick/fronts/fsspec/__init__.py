@@ -1,0 +1,19 @@
+"""A scope as an fsspec filesystem, for pandas, pyarrow, duckdb and all that speak fsspec.
+
+`BailiwickFileSystem(scope)` is the filesystem; `places` has those that fsspec makes from a URL.
+"""
+
+from __future__ import annotations
+
+from bailiwick.errors import Unsupported
+
+try:
+    import fsspec  # type: ignore[import-untyped]  # noqa: F401
+except ImportError:
+    raise Unsupported(
+        "this needs the package fsspec", hint="pip install 'bailiwick[fsspec]'"
+    ) from None
+
+from bailiwick.fronts.fsspec.filesystem import BailiwickFileSystem
+
+__all__ = ["BailiwickFileSystem"]

@@ -1,0 +1,509 @@
+"""The application: from a request to an answer, in one order for all routes.
+
+    host and origin ▸ route ▸ caller ▸ pace ▸ parameters ▸ body ▸ handler ▸ answer
+
+Who a caller is is known before a byte of the body is read. Whatever goes wrong on the way, whoever
+noticed it, is answered in one shape.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from bailiwick.build.governed import Authority
+from bailiwick.errors import (
+    ApprovalTimeout,
+    BailiwickError,
+    Closed,
+    MethodNotAllowed,
+    ParseError,
+    RateLimited,
+    ReadOnly,
+    RootNotFound,
+    RouteNotFound,
+    Unauthenticated,
+)
+from bailiwick.fronts.http import bodies, errors
+from bailiwick.fronts.http.bodies import Message, Receive
+from bailiwick.fronts.http.callers import KEY, Caller, Callers, admit, admit_mounted
+from bailiwick.fronts.http.console_files import ConsoleFiles
+from bailiwick.fronts.http.gates import HostGate
+from bailiwick.fronts.http.holding import Holding
+from bailiwick.fronts.http.leases import Leases
+from bailiwick.fronts.http.parameters import decoded, parse_query, require
+from bailiwick.fronts.http.refusals import Refusals
+from bailiwick.fronts.http.requests import Headers, Reply, Request
+from bailiwick.fronts.http.routes import ROUTES
+from bailiwick.fronts.http.settings import WHOLE, Settings
+from bailiwick.fronts.http.table import FORK, SESSION, Parameter, Route
+from bailiwick.hooks.metrics import Metrics
+
+Send = Callable[[Message], Awaitable[None]]
+ASGI = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+NO_STORE = (b"cache-control", b"no-store")
+NO_SNIFF = (b"x-content-type-options", b"nosniff")
+OWN_PAGES = (b"cross-origin-resource-policy", b"same-origin")
+"""A browser does not draw an answer of this server into a page of another, nor of another port."""
+
+_HOUSE = (NO_STORE, NO_SNIFF, OWN_PAGES)
+_HOUSE_NAMES = tuple(name for name, _ in _HOUSE)
+_JSON = (b"content-type", b"application/json")
+_CLOSE = (b"connection", b"close")
+
+_ONCE = (b"authorization", b"host", b"origin", b"content-length", b"content-type", b"x-request-id",
+         b"cookie", KEY, b"sec-fetch-site", b"range", b"if-match", b"if-none-match",
+         b"transfer-encoding")  # fmt: skip
+"""Headers that mean something here: given twice, two readers could take two different ones."""
+
+_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
+
+_METHODS = ("DELETE", "GET", "HEAD", "POST", "PUT")
+
+_QUERIES_KEPT = 256
+_QUERY_BYTES_KEPT = 256
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A person is being asked. The same request, with ``approval``, goes on once they said yes."""
+
+    approval_id: str
+    expires_at: str
+    request_id: str
+    kind: str = "approval_pending"
+
+
+class _Compiled:
+    """A route and what can be known of it before any request."""
+
+    __slots__ = (
+        "decoder", "known", "parameters", "required", "route", "takes_body", "takes_session",
+    )  # fmt: skip
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.parameters: dict[str, Parameter] = {each.name: each for each in route.parameters}
+        if route.rooted:
+            self.parameters[FORK.name] = FORK
+        self.required = tuple(each for each in route.parameters if each.required)
+        self.decoder = None if route.body is None else msgspec.json.Decoder(route.body)
+        self.takes_body = route.body is not None or route.raw_body
+        self.takes_session = SESSION in route.parameters
+        self.known: dict[bytes, dict[str, Any]] = {}
+
+    def parse(self, query: bytes) -> dict[str, Any]:
+        """The parameters of a query, not to be changed. Agents ask the same again and again, so
+        those that were right are remembered."""
+        known = self.known.get(query)
+        if known is None:
+            known = parse_query(query, self.parameters)
+            if self.required:
+                require(known, self.required)
+            if len(query) <= _QUERY_BYTES_KEPT:
+                if len(self.known) >= _QUERIES_KEPT:
+                    self.known.clear()
+                self.known[query] = known
+        return known
+
+
+class Application:
+    """An ASGI application that serves one authority."""
+
+    def __init__(
+        self, authority: Authority, settings: Settings, mounts: dict[str, ASGI] | None = None
+    ) -> None:
+        self.authority = authority
+        self.settings = settings
+        self.closing = asyncio.Event()
+        self._metrics: Metrics | None = None
+        self.started = time.monotonic()
+        self.leases = Leases()
+        self.streams = 0
+        self._refusals = Refusals(authority.ledger)
+        self._console = ConsoleFiles(authority.tokens, secure=settings.secure)
+        self._mounts = mounts or {}
+        self._gate = HostGate(settings.allowed_hosts)
+        self._callers = Callers(authority, settings, self._forget)
+        self._parting: set[asyncio.Task[None]] = set()
+        self._holdings: dict[int, tuple[Caller, Holding]] = {}
+        self._exact, self._named = _compiled(ROUTES)
+        self._unregister: Callable[[], None] = lambda: None
+
+    # --- ASGI --------------------------------------------------------------------------------
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:  # a websocket, which nobody here speaks
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def aclose(self) -> None:
+        """End streams and what waits for people, wait for changes under way, let go of scopes."""
+        if self.closing.is_set():
+            return
+        self.closing.set()
+        self._unregister()
+        for app in self._mounts.values():
+            close = getattr(app, "aclose", None)
+            if close is not None:
+                await close()
+        for _, holding in list(self._holdings.values()):
+            await holding.aclose()
+        if self._parting:
+            await asyncio.wait(self._parting)
+        await self._refusals.aclose()
+
+    async def _answer(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        request: Request | None = None
+        given = scope["headers"]
+        headers = dict(given)
+        try:
+            if len(headers) != len(given):
+                _refuse_repeated(given)
+            self._gate.check(headers, scope["scheme"])
+            path, plain = _path_within(scope)
+            method = scope["method"]
+            found = self._exact.get((method, path)) if plain else None
+            if found is not None:
+                request = Request(self, found.route, {}, headers, receive)
+            else:
+                if plain and await self._other(scope, receive, send, headers, path):
+                    return
+                found, request = self._routed(scope, method, path, headers, receive)
+            route = found.route
+            if route.who != "anyone":
+                client = scope.get("client")
+                query = scope["query_string"] if found.takes_session else b""
+                caller = self._callers.find(headers, client[0] if client else None, query)
+                admit(caller, route, headers)
+                request.caller = caller
+            if route.changes and self.settings.read_only:
+                raise ReadOnly("this server only reads")
+            if self.closing.is_set():
+                raise Closed("the server is closing")
+            request.query = found.parse(scope["query_string"])
+            if found.decoder is not None:
+                request.body = await bodies.read_json(receive, headers, found.decoder)
+            elif not found.takes_body:
+                await bodies.refuse_body(receive, headers)
+            result = await route.handler(request)
+            if type(result) is not Reply:
+                body = _encoder.encode(result)
+                whole = scope.get(WHOLE)
+                if whole is not None and whole(body):
+                    return
+                await send({
+                    "type": "http.response.start", "status": 200,
+                    "headers": [_JSON, (b"content-length", b"%d" % len(body)), *_HOUSE],
+                })  # fmt: skip
+                await send({"type": "http.response.body", "body": body})
+                return
+        except Exception as error:
+            await self._refuse(request, headers, error, send)
+            return
+        await _reply(result, send, receive)
+
+    # --- routes ------------------------------------------------------------------------------
+
+    async def _other(
+        self,
+        scope: dict[str, Any],
+        receive: Receive,
+        send: Send,
+        headers: dict[bytes, bytes],
+        path: str,
+    ) -> bool:
+        """Answer what is no route of ours: the console's files, and what is mounted."""
+        reply = await self._console.answer(scope["method"], path, scope["query_string"], headers)
+        if reply is not None:
+            await _reply(reply, send, receive)
+            return True
+        for prefix, app in self._mounts.items():
+            if path == prefix or path.startswith(prefix + "/"):
+                client = scope.get("client")
+                caller = self._callers.find(headers, client[0] if client else None)
+                admit_mounted(caller, scope["method"], headers)
+                if self.closing.is_set():
+                    raise Closed("the server is closing")
+                told = {
+                    "bailiwick.subject": caller.subject, "bailiwick.grant": caller.grant_id,
+                    "bailiwick.most": self.holding_of(caller).most,
+                }  # fmt: skip
+                await app({**scope, **told}, receive, _with_house_headers(send))
+                return True
+        return False
+
+    def _routed(
+        self,
+        scope: dict[str, Any],
+        method: str,
+        path: str,
+        headers: dict[bytes, bytes],
+        receive: Receive,
+    ) -> tuple[_Compiled, Request]:
+        """The route with names in its path, or beneath a root, that a request means."""
+        segments = [part.decode("latin-1") for part in _raw_path(scope)[1:].split(b"/")]
+        root: str | None = None
+        names: dict[str, str] = {}
+        found = self._match(method, segments, names)
+        if found is None and len(segments) > 3 and segments[0] == "roots":
+            root = f"{_named(segments[1])}:{_named(segments[2])}"
+            found = self._match(method, segments[3:], names)
+            if found is not None and not found.route.rooted:
+                found = None
+        if found is None:
+            raise self._not_found(method, segments)
+        request = Request(self, found.route, names, headers, receive)
+        request.root = root
+        return found, request
+
+    def _match(self, method: str, segments: list[str], names: dict[str, str]) -> _Compiled | None:
+        """The route that segments mean, as they were sent: its own words have one spelling, and
+        only what stands for a value is decoded."""
+        found = self._exact.get((method, "/" + "/".join(segments)))
+        if found is not None:
+            return found
+        for parts, compiled in self._named.get((method, len(segments)), ()):
+            if all(
+                part.startswith("{") or part == given
+                for part, given in zip(parts, segments, strict=True)
+            ):
+                for part, given in zip(parts, segments, strict=True):
+                    if part.startswith("{"):
+                        names[part[1:-1]] = _named(given)
+                return compiled
+        return None
+
+    def _not_found(self, method: str, segments: list[str]) -> BailiwickError:
+        """No such route, or not by this method."""
+        methods = sorted(other for other in _METHODS if self._answers(other, segments))
+        if methods:
+            return MethodNotAllowed(
+                "this route has not that method", details={"allow": ", ".join(methods)}
+            )
+        return RouteNotFound("there is no such route", hint="GET /openapi.json lists all of them")
+
+    def _answers(self, method: str, segments: list[str]) -> bool:
+        if self._match(method, segments, {}) is not None:
+            return True
+        if len(segments) <= 3 or segments[0] != "roots":
+            return False
+        found = self._match(method, segments[3:], {})
+        return found is not None and found.route.rooted
+
+    # --- scopes ------------------------------------------------------------------------------
+
+    def default_root(self) -> str:
+        """The root that a route means where none is named."""
+        root = self.settings.root or self.authority.first_root
+        if root is None:
+            raise RootNotFound("this server has no root")
+        return root
+
+    @property
+    def metrics(self) -> Metrics:
+        """The counters, which begin to count when they are first asked for: a hook on every
+        operation costs something, and most servers are never asked."""
+        if self._metrics is None:
+            self._metrics = Metrics()
+            self._unregister = self.authority.hooks.register(self._metrics)
+        return self._metrics
+
+    def still_knows(self, caller: Caller) -> bool:
+        """Whether who was let in for something that lasts would be let in now."""
+        return self._callers.holds(caller)
+
+    def holding_of(self, caller: Caller) -> Holding:
+        if caller.holding is None:
+            caller.holding = Holding(self.authority, caller, self.settings)
+            self._holdings[id(caller)] = caller, caller.holding
+        return caller.holding
+
+    def _forget(self, caller: Caller) -> None:
+        """Let go of the scopes of a caller whose token has ended."""
+        held = self._holdings.pop(id(caller), None)
+        if held is not None:
+            task = asyncio.ensure_future(held[1].aclose())
+            self._parting.add(task)
+            task.add_done_callback(self._parting.discard)
+
+    # --- errors ------------------------------------------------------------------------------
+
+    async def _refuse(
+        self,
+        request: Request | None,
+        headers: dict[bytes, bytes],
+        error: Exception,
+        send: Send,
+    ) -> None:
+        failure = errors.typed(error)
+        self._refusals.note(failure)
+        if request is not None and request.scope is not None:
+            request.holding.forget(request.scope, failure)
+        given_id = headers.get(b"x-request-id")
+        if failure.request_id is None and given_id is not None and _REQUEST_ID(given_id):
+            failure.request_id = given_id.decode("ascii")
+        if isinstance(failure, ApprovalTimeout) and failure.details.get("pending"):
+            await _reply(Reply(_pending(failure), 202), send, None)
+            return
+        status = errors.status_of(failure)
+        body = errors.encode(failure, status)
+        answer: Headers = [
+            _JSON, (b"content-length", b"%d" % len(body)), *_HOUSE,
+            *_extra_headers(failure),
+        ]  # fmt: skip
+        if bodies.expects_body(headers):
+            # Nobody has read what the client may still be sending, and nobody will.
+            answer.append(_CLOSE)
+        await send({"type": "http.response.start", "status": status, "headers": answer})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _with_house_headers(send: Send) -> Send:
+    """What is mounted answers with the headers that every answer here has."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = [each for each in message.get("headers", ()) if each[0] not in _HOUSE_NAMES]
+            message = {**message, "headers": [*given, *_HOUSE]}
+        await send(message)
+
+    return sent
+
+
+def _compiled(
+    routes: tuple[Route, ...],
+) -> tuple[
+    dict[tuple[str, str], _Compiled], dict[tuple[str, int], list[tuple[list[str], _Compiled]]]
+]:
+    exact: dict[tuple[str, str], _Compiled] = {}
+    named: dict[tuple[str, int], list[tuple[list[str], _Compiled]]] = {}
+    for route in routes:
+        compiled = _Compiled(route)
+        if route.names:
+            parts = route.path.strip("/").split("/")
+            named.setdefault((route.method, len(parts)), []).append((parts, compiled))
+        else:
+            exact[route.method, route.path] = compiled
+    return exact, named
+
+
+def _refuse_repeated(given: list[tuple[bytes, bytes]]) -> None:
+    seen: set[bytes] = set()
+    for name, _ in given:
+        if name in seen and name in _ONCE:
+            raise ParseError(f"the header {name.decode('latin-1')!r} is given twice")
+        seen.add(name)
+
+
+def _named(segment: str) -> str:
+    """A value that stands in an address."""
+    return decoded(segment.encode("latin-1"))
+
+
+def _path_within(scope: dict[str, Any]) -> tuple[str, bool]:
+    """The path as this application sees it, wherever it is mounted; and whether it was sent as it
+    reads, without escapes."""
+    path: str = scope["path"]
+    prefix: str = scope.get("root_path", "")
+    plain = b"%" not in (scope.get("raw_path") or b"")
+    return path[len(prefix) :] or "/" if prefix and path.startswith(prefix) else path, plain
+
+
+def _raw_path(scope: dict[str, Any]) -> bytes:
+    """The same as it was sent: a name in it may hold an escaped slash."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    prefix = scope.get("root_path", "").encode()
+    return raw[len(prefix) :] if prefix and raw.startswith(prefix) else raw
+
+
+def _extra_headers(error: BailiwickError) -> Headers:
+    if isinstance(error, Unauthenticated):
+        return [(b"www-authenticate", b'Bearer realm="bailiwick"')]
+    if isinstance(error, MethodNotAllowed):
+        return [(b"allow", str(error.details.get("allow", "")).encode("latin-1"))]
+    if isinstance(error, RateLimited):
+        seconds = float(error.details.get("retry_after_s", 1.0))
+        return [(b"retry-after", b"%d" % (int(seconds) + 1))]
+    return []
+
+
+def _pending(error: ApprovalTimeout) -> Pending:
+    seconds = int(error.details.get("expires_ns", 0)) / 1e9
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    return Pending(
+        approval_id=str(error.details["approval_id"]),
+        expires_at=until,
+        request_id=error.request_id or errors.new_request_id(),
+    )
+
+
+async def _reply(reply: Reply, send: Send, receive: Receive | None) -> None:
+    """Send an answer. A stream that fails half way is cut off, so that the client notices."""
+    headers: Headers = [*_HOUSE, *reply.headers]
+    if reply.chunks is None:
+        body = reply.body
+        if body is None:
+            body = b"" if reply.result is None else _encoder.encode(reply.result)
+            if reply.result is not None:
+                headers.append(_JSON)
+        length = len(body) if reply.length is None else reply.length
+        if reply.status not in (204, 304):
+            headers.append((b"content-length", b"%d" % length))
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return
+    if reply.length is not None:
+        headers.append((b"content-length", b"%d" % reply.length))
+    assert receive is not None, "whoever streams must know when the client has gone"
+    async with aclosing(reply.chunks) as chunks:
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await _stream(chunks, send, receive)
+
+
+async def _stream(chunks: AsyncGenerator[bytes, None], send: Send, receive: Receive) -> None:
+    """Send what comes, for as long as there is somebody to read it: what is sent to a client that
+    has gone is silently dropped, and a stream of events would wait for the next one for ever."""
+    gone = asyncio.ensure_future(_until_gone(receive))
+    try:
+        while True:
+            coming = asyncio.ensure_future(anext(chunks, None))
+            await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait((coming,))
+                return
+            chunk = coming.result()
+            if chunk is None or gone.done():
+                break
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+        await asyncio.wait((gone,))
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

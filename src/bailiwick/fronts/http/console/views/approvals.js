@@ -1,0 +1,116 @@
+// Questions for a person. Everything needed to say yes or no in ten seconds is on one screen: who,
+// what, where, why they are asked, what would change, and how long there is.
+
+import { h, fill, icon } from "../dom.js";
+import * as api from "../api.js";
+import { countPending, on } from "../state.js";
+import { complain, confirm, toast } from "../dialogs.js";
+import { ago, count, left, moment, plain, size } from "../words.js";
+import { fromUnified } from "../difference.js";
+
+const ANSWERS = [
+  ["once", "Allow once", "y", "main"],
+  ["grant", "For this grant", "g", ""],
+  ["always", "Always", "a", ""],
+  ["no", "No", "n", "danger"],
+];
+const DOING = { write: "write", edit: "edit", delete: "remove", move: "move", copy: "copy", read: "read", list: "list", "archive-extract": "unpack", "archive-create": "pack", search: "search", version: "change versions of" };
+
+export function view({ path }) {
+  const page = { chosen: path === "." ? null : path, waiting: [], list: h("div", { class: "card choices" }), detail: h("div", { class: "card" }) };
+  const past = h("button", { class: "button", "aria-pressed": "false", onClick: () => { page.past = !page.past; past.setAttribute("aria-pressed", String(page.past)); page.drawn = null; refresh(page); } }, icon("clock"), "Answered");
+  const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Approvals"), past), h("div", { class: "split" }, page.list, page.detail));
+  const forget = on("approvals", (waiting) => { if (!page.past) show(page, waiting); });
+  const clock = setInterval(() => tick(page), 1000);
+  refresh(page);
+  return { element, title: "Approvals", key: (event) => key(event, page), close: () => { forget(); clearInterval(clock); } };
+}
+
+async function refresh(page) {
+  try {
+    const answer = await api.get("/approvals", page.past ? { state: "all", limit: 200 } : {}, { rooted: false });
+    show(page, page.past ? answer.approvals.filter((each) => each.state !== "pending") : answer.approvals);
+  } catch (error) { complain(error); }
+}
+
+function show(page, waiting) {
+  page.waiting = waiting;
+  if (!waiting.some((each) => each.id === page.chosen)) page.chosen = waiting[0]?.id ?? null;
+  const seen = JSON.stringify([page.chosen, waiting.map((each) => [each.id, each.state])]);
+  if (seen === page.drawn) return;
+  page.drawn = seen;
+  fill(page.list, waiting.length ? waiting.map((each) => h("button", { class: "choice", "aria-current": each.id === page.chosen ? "true" : "false", onClick: () => { page.chosen = each.id; page.drawn = null; show(page, page.waiting); } },
+    h("b", null, sentence(each)), h("small", null, plain(each.subject)), h("small", null, each.state === "pending" ? h("span", { data: { until: each.expiresMs } }, `${left(each.expiresMs)} left`) : `${each.answer ?? each.state} by ${plain(each.answeredBy ?? "nobody")} · ${ago(each.answeredMs ?? each.askedMs)}`)))
+    : h("div", { class: "empty" }, icon("shield"), h("b", null, page.past ? "Nothing was answered yet." : "Nobody is waiting for you."), page.past ? "" : "Questions of agents appear here at once."));
+  const chosen = waiting.find((each) => each.id === page.chosen);
+  page.shownAt = performance.now();
+  fill(page.detail, chosen ? question(page, chosen) : h("div", { class: "empty" }, "Rules with the effect “ask” put their questions here."));
+}
+
+function sentence(each) {
+  const where = each.target || each.paths[0] || "";
+  return `${DOING[each.operation] ?? each.operation} ${plain(where)}${each.destination ? ` → ${plain(each.destination)}` : ""}${each.pathsTotal > 1 ? ` (${count(each.pathsTotal, "path")})` : ""}`;
+}
+
+function question(page, each) {
+  const open = each.state === "pending";
+  return [
+    h("div", { class: "question" },
+      h("div", { class: "bar" }, h("span", { class: "chip accent" }, plain(each.subject)), h("span", { class: "soft" }, "wants to"), open ? h("span", { class: "chip warn", data: { until: each.expiresMs } }, `${left(each.expiresMs)} left`) : h("span", { class: `chip ${each.state === "denied" || each.state === "expired" ? "bad" : "good"}` }, plain(each.answer ?? each.state))),
+      h("h2", null, sentence(each)),
+      each.prompt ? h("p", { class: "why" }, plain(each.prompt)) : null,
+      h("div", { class: "meta" }, h("span", null, plain(each.root)), h("span", null, `asked by ${each.decidedBy.map(plain).join(", ")}`), each.reason ? h("span", null, `reason given: ${plain(each.reason)}`) : null, each.arguments ? h("span", { class: "mono" }, plain(each.arguments)) : null, each.sizeBytes !== null ? h("span", null, size(each.sizeBytes)) : null, h("span", null, moment(each.askedMs)), h("span", null, `if nobody answers: ${each.default === "allow" ? "allowed" : "refused"}`))),
+    h("div", { class: "scroll grow" }, each.pathsTotal > 1 ? h("table", { class: "rows" }, each.paths.map((path) => h("tr", null, h("td", { class: "mono" }, plain(path)))), each.pathsTotal > each.paths.length ? h("tr", null, h("td", { class: "faint" }, `and ${each.pathsTotal - each.paths.length} more`)) : null) : null,
+      each.diff ? fromUnified(each.diff, each.diffTruncated) : h("div", { class: "empty" }, "There is no text to compare.")),
+    open ? h("div", { class: "verdict" }, ANSWERS.map(([answer, label, shortcut, kind]) => h("button", { class: `button big ${kind}`, title: meaning(answer, each), onClick: () => press(page, each, [answer, label]) }, label, h("kbd", null, shortcut)))) : null,
+  ];
+}
+
+function meaning(answer, each) {
+  if (answer === "once") return "This call only, and exactly these bytes.";
+  if (answer === "grant") return "This operation on these paths, as long as the grant lives.";
+  if (answer === "always") return `Writes a rule for ${plain(each.alwaysFor)}: this operation on these paths.`;
+  return "Refuse this call.";
+}
+
+// What lasts longer than this call is asked once more.
+async function press(page, each, [answer, label]) {
+  const lasting = answer === "grant" || answer === "always";
+  if (lasting && !(await confirm(`${label}?`, meaning(answer, each), label))) return;
+  await say(page, each, answer);
+}
+
+async function say(page, each, answer) {
+  try {
+    await api.post(`/approvals/${encodeURIComponent(each.id)}`, { answer }, { rooted: false });
+    toast(answer === "no" ? "Refused" : "Allowed", { detail: sentence(each) });
+  } catch (error) { complain(error); }
+  page.chosen = null;
+  page.drawn = null;
+  await countPending();
+  await refresh(page);
+}
+
+function tick(page) {
+  for (const each of page.list.parentElement.querySelectorAll("[data-until]")) each.textContent = `${left(Number(each.dataset.until))} left`;
+}
+
+// One press answers one question that was read: a key that is held down, or was meant for the page
+// before, answers nothing.
+const READ_FIRST_MS = 700;
+
+function key(event, page) {
+  if (event.repeat) return true;
+  const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
+  const at = page.waiting.findIndex((each) => each.id === page.chosen);
+  if (step && at >= 0) {
+    page.chosen = page.waiting[Math.max(0, Math.min(page.waiting.length - 1, at + step))].id;
+    page.drawn = null;
+    show(page, page.waiting);
+    return true;
+  }
+  const answer = ANSWERS.find(([, , shortcut]) => shortcut === event.key);
+  if (!answer || at < 0 || page.waiting[at].state !== "pending") return false;
+  if (performance.now() - page.shownAt >= READ_FIRST_MS) press(page, page.waiting[at], answer);
+  return true;
+}

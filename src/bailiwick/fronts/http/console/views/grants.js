@@ -1,0 +1,71 @@
+// Who may do what, where, until when; and the end of it.
+
+import { h, fill, icon } from "../dom.js";
+import * as api from "../api.js";
+import { state } from "../state.js";
+import { complain, confirm, dialog, toast } from "../dialogs.js";
+import { left, moment, plain } from "../words.js";
+
+const ACCESS = ["read", "list", "metadata", "watch", "write", "delete", "move", "archive"];
+
+export function view() {
+  const page = { rows: h("tbody"), matrix: h("div") };
+  const element = h("div", { class: "page scrolls" },
+    h("div", { class: "bar" }, h("h1", { class: "grow" }, "Grants"), h("button", { class: "button main", onClick: () => make(page) }, icon("plus"), "Grant")),
+    page.matrix,
+    h("div", { class: "card" }, h("table", { class: "rows" }, h("thead", null, h("tr", null, ["Who", "Where", "May", "Until", ""].map((each) => h("th", null, each)))), page.rows)));
+  load(page);
+  const clock = setInterval(() => load(page), 5000);
+  return { element, title: "Grants", close: () => clearInterval(clock) };
+}
+
+async function load(page) {
+  try {
+    const { grants } = await api.get("/grants", {}, { rooted: false });
+    fill(page.rows, grants.length ? grants.map((each) => row(page, each)) : h("tr", null, h("td", { colspan: "5" }, h("div", { class: "empty" }, icon("key"), "Nobody holds a grant."))));
+    fill(page.matrix, whoMayWhat(grants.filter((each) => each.holds)));
+  } catch (error) { complain(error); }
+}
+
+function row(page, grant) {
+  const over = !grant.holds;
+  return h("tr", { class: over ? "faint" : "" },
+    h("td", null, h("b", null, plain(grant.subject)), grant.reason ? h("div", { class: "soft" }, plain(grant.reason)) : null, h("div", { class: "faint mono" }, plain(grant.id.slice(0, 12)), grant.parent ? ` from ${plain(grant.parent.slice(0, 12))}` : "")),
+    h("td", null, plain(grant.root), grant.path && grant.path !== "." ? `/${plain(grant.path)}` : ""),
+    h("td", null, h("div", { class: "bar" }, grant.access.map((each) => h("span", { class: `chip ${["write", "delete", "move", "archive"].includes(each) ? "warn" : ""}` }, each)))),
+    h("td", null, over ? h("span", { class: "chip bad" }, "ended") : grant.expiresMs ? h("span", { title: moment(grant.expiresMs) }, left(grant.expiresMs)) : "no end"),
+    h("td", null, over ? null : h("button", { class: "button danger", onClick: () => revoke(page, grant) }, "Revoke")));
+}
+
+async function revoke(page, grant) {
+  if (!(await confirm("Revoke this grant?", `${plain(grant.subject)} is refused from its next operation on, and so is everyone it passed the grant on to.`, "Revoke", "danger"))) return;
+  await api.post(`/grants/${encodeURIComponent(grant.id)}/revoke`, {}, { rooted: false }).then(() => toast("Revoked"), complain);
+  await load(page);
+}
+
+// One row a subject and root: a mark where it holds the access.
+function whoMayWhat(grants) {
+  const held = new Map();
+  for (const grant of grants) {
+    const name = `${grant.subject}\n${grant.root}`;
+    if (!held.has(name)) held.set(name, new Set());
+    for (const each of grant.access) held.get(name).add(each);
+  }
+  if (!held.size) return null;
+  return h("div", { class: "card scroll" }, h("table", { class: "rows" }, h("thead", null, h("tr", null, h("th", null, "Who may what"), ACCESS.map((each) => h("th", null, each)))),
+    h("tbody", null, [...held].map(([name, access]) => { const [subject, root] = name.split("\n"); return h("tr", null, h("td", null, h("b", null, plain(subject)), " ", h("span", { class: "soft" }, plain(root))), ACCESS.map((each) => h("td", null, access.has(each) ? icon("check", "yes") : ""))); }))));
+}
+
+async function make(page) {
+  const subject = h("input", { class: "input", value: "agent_run:*" }), path = h("input", { class: "input", value: "." }), hours = h("input", { class: "input", type: "number", min: "0", value: "8" }), reason = h("input", { class: "input" });
+  const root = h("select", null, state.roots.map((each) => h("option", null, `${each.kind}:${each.id}`)));
+  const ticks = ACCESS.map((each) => h("label", { class: "tick" }, h("input", { type: "checkbox", value: each, checked: ["read", "list", "metadata"].includes(each) }), each));
+  const wanted = await dialog({
+    title: "New grant",
+    body: [h("label", { class: "field" }, "Who", subject), h("label", { class: "field" }, "Root", root), h("label", { class: "field" }, "Only beneath", path), h("div", { class: "bar" }, ticks), h("label", { class: "field" }, "Hours (0: no end)", hours), h("label", { class: "field" }, "Reason", reason)],
+    actions: [{ label: "Cancel", value: null }, { label: "Grant", kind: "main", value: () => ({ subject: subject.value.trim(), root: root.value, path: path.value.trim() || ".", access: ticks.map((each) => each.firstChild).filter((each) => each.checked).map((each) => each.value), expiresIn: Number(hours.value) ? Number(hours.value) * 3600 : null, reason: reason.value }) }],
+  });
+  if (!wanted) return;
+  await api.post("/grants", wanted, { rooted: false }).then(() => toast("Granted"), complain);
+  await load(page);
+}

@@ -1,0 +1,55 @@
+// How numbers, times and names read.
+
+const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+
+export function size(bytes) {
+  if (bytes === null || bytes === undefined) return "";
+  let amount = bytes, unit = 0;
+  while (amount >= 1024 && unit < UNITS.length - 1) { amount /= 1024; unit += 1; }
+  const digits = unit === 0 || amount >= 100 ? 0 : 1;
+  return `${amount.toFixed(digits)} ${unit === 0 && bytes === 1 ? "byte" : UNITS[unit]}`;
+}
+
+export function count(number, one, many = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
+export function ago(milliseconds, now = Date.now()) {
+  const seconds = Math.round((now - milliseconds) / 1000);
+  if (seconds < 5) return "just now";
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  if (seconds < 86400 * 14) return count(Math.floor(seconds / 86400), "day") + " ago";
+  return new Date(milliseconds).toISOString().slice(0, 10);
+}
+
+export function moment(milliseconds) {
+  if (!milliseconds) return "";
+  const date = new Date(milliseconds);
+  const two = (n) => String(n).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+export function left(milliseconds, now = Date.now()) {
+  const seconds = Math.max(0, Math.round((milliseconds - now) / 1000));
+  return seconds >= 60 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s` : `${seconds} s`;
+}
+
+const MARKS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+// Text of a file with what cannot be seen made visible: marks that turn writing round can make code
+// look like other code.
+export function visible(text) {
+  return text.replace(MARKS, (mark) => (mark === "\r" ? "␍" : `⟨${mark.charCodeAt(0).toString(16).padStart(4, "0")}⟩`));
+}
+
+// Control characters and marks that turn writing round would let a name pose as another.
+export function plain(text) {
+  return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (mark) => "\\u" + mark.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+export function nameOf(path) { return path === "." ? "" : path.slice(path.lastIndexOf("/") + 1); }
+export function parentOf(path) { const at = path.lastIndexOf("/"); return at < 0 ? "." : path.slice(0, at); }
+export function join(directory, name) { return directory === "." ? name : `${directory}/${name}`; }

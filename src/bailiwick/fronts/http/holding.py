@@ -1,0 +1,215 @@
+"""The scopes that callers use, requested once and kept for as long as they hold.
+
+What a subject may do on a root may come from several grants, each for other access or another part
+of the tree. Each is requested from the authority when it is first needed; the one that answers a
+request is the first that holds the access and reaches the path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from bailiwick.errors import (
+    BailiwickError,
+    Closed,
+    GrantExpired,
+    GrantRevoked,
+    MissingAccess,
+    RootNotFound,
+    Unsupported,
+)
+from bailiwick.fronts.http.callers import ANONYMOUS, Caller
+from bailiwick.grant import StandingGrant, Subject
+from bailiwick.operations import Access
+from bailiwick.paths import ScopedPath, parse
+from bailiwick.scope import Scope
+
+if TYPE_CHECKING:
+    from bailiwick.build.governed import Authority
+    from bailiwick.fronts.http.settings import Settings
+
+FRONT = "http"
+
+_REASON = "requests over HTTP"
+_LOOKING: frozenset[Access] = frozenset(("read", "list", "metadata", "watch"))
+_READING: frozenset[Access] = frozenset(("read", "list", "metadata"))
+
+_FORKS_KEPT = 64
+
+
+class Holding:
+    """The scopes of one caller."""
+
+    def __init__(self, authority: Authority, caller: Caller, settings: Settings) -> None:
+        self._authority = authority
+        self._subject: Subject = caller.subject
+        self._grant_id = caller.grant_id
+        self.most: frozenset[Access] | None = None
+        if caller.subject is ANONYMOUS:
+            self.most = _READING
+        elif settings.read_only:
+            self.most = _LOOKING
+        self._wait_s = settings.ask_wait_s
+        self._state: object = None
+        self._choices: dict[tuple[str, frozenset[Access]], list[StandingGrant]] = {}
+        self._opening: dict[tuple[str, StandingGrant | None], asyncio.Task[Scope]] = {}
+        self._open: dict[tuple[str, StandingGrant | None], Scope] = {}
+        self._forks: dict[tuple[str, str, str], Scope] = {}
+        self._parting: set[asyncio.Task[None]] = set()
+        self.temps: dict[str, Scope] = {}
+
+    async def scope(
+        self, root: str, needs: frozenset[Access], path: str | None, fork: str | None = None
+    ) -> Scope:
+        """The scope that answers a call. Raises `MissingAccess`, `RootNotFound`, `GrantRevoked`."""
+        if fork is not None:
+            return await self._fork(root, needs, path, fork)
+        if root in self.temps:
+            return self.temps[root]
+        if self._grant_id is not None:
+            return await self._granted(root)
+        state = self._authority.standing_state
+        if state is not self._state:
+            self._choices.clear()
+            self._state = state
+        choices = self._choices.get((root, needs))
+        if choices is None:
+            choices = self._choices[root, needs] = self._choose(root, needs)
+        standing = choices[0] if len(choices) == 1 else _reaching(choices, path)
+        return self._open.get((root, standing)) or await self._request(root, standing)
+
+    def _choose(self, root: str, needs: frozenset[Access]) -> list[StandingGrant]:
+        """The grants that hold the access; all of them where none does, so that what is missing is
+        refused by the verb, and is on record."""
+        held = self._authority.holdings(self._subject, root)
+        fitting = [each for each in held if needs <= each.access]
+        if not held:
+            raise MissingAccess("nobody granted this subject anything here")
+        return fitting or held
+
+    async def _request(self, root: str, standing: StandingGrant | None) -> Scope:
+        """Request a scope for the first who needs it; others wait for the same request."""
+        key = root, standing
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = asyncio.ensure_future(self._requested(root, standing))
+            self._opening[key] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+        scope = await asyncio.shield(opening)
+        self._open[key] = scope
+        return scope
+
+    async def _requested(self, root: str, standing: StandingGrant | None) -> Scope:
+        if standing is None:
+            assert self._grant_id is not None
+            scope = await self._authority.resume(self._grant_id, front=FRONT)
+            return scope.with_caller(FRONT, wait_s=self._wait_s)
+        access = standing.access if self.most is None else standing.access & self.most
+        return await self._authority.request_root(
+            self._subject, root, access, _REASON, path=str(standing.path), front=FRONT,
+            wait_s=self._wait_s,
+        )  # fmt: skip
+
+    async def _granted(self, root: str) -> Scope:
+        """The scope of a token that is for one grant."""
+        scope = self._open.get((root, None))
+        if scope is None:
+            scope = await self._request(root, None)
+            if str(scope.root) != root:
+                del self._open[root, None]
+                raise RootNotFound(f"there is no root {root!r} for this token")
+        return scope
+
+    async def _fork(
+        self, root: str, needs: frozenset[Access], path: str | None, fork: str
+    ) -> Scope:
+        # A fork is seen through the grant that reaches the path, as the root itself is.
+        base = await self.scope(root, needs, path)
+        key = root, fork, base.grant.id
+        scope = self._forks.get(key)
+        if scope is None:
+            scope = await base.open_fork(fork)
+            scope = scope.with_caller(FRONT, wait_s=self._wait_s)
+            while len(self._forks) >= _FORKS_KEPT:
+                self._part(self._forks.pop(next(iter(self._forks))))
+            self._part(self._forks.pop(key, None))
+            self._forks[key] = scope
+        return scope
+
+    async def close_forks(self, root: str, fork: str) -> None:
+        """Let go of a fork that is about to go."""
+        for key in [key for key in self._forks if key[:2] == (root, fork)]:
+            await self._forks.pop(key).aclose()
+
+    def _part(self, scope: Scope | None) -> None:
+        """Close a scope once its work under way is done; nobody waits for that."""
+        if scope is not None:
+            task = asyncio.ensure_future(scope.aclose())
+            self._parting.add(task)
+            task.add_done_callback(self._parting.discard)
+
+    def held(self, grant_id: str) -> Scope | None:
+        """The scope that is held here under a grant."""
+        for scope in (*self._open.values(), *self.temps.values()):
+            if scope.grant.id == grant_id:
+                return scope
+        return None
+
+    def forget(self, scope: Scope, error: BailiwickError) -> None:
+        """Let go of a scope whose grant has ended, where another may be had; and of a fork that is
+        gone, since there may be another of its name.
+
+        One that was revoked is not requested again behind the back of whoever revoked it, unless
+        no grant was needed for it: people are who hands them out.
+        """
+        if not isinstance(error, (Closed, GrantExpired, GrantRevoked)):
+            return
+        for name, fork in list(self._forks.items()):
+            if fork is scope:
+                self._part(self._forks.pop(name))
+        for key, held in list(self._open.items()):
+            if held.grant.id != scope.grant.id:
+                continue
+            hosts = key[1] is not None and not key[1].id
+            if isinstance(error, GrantExpired) or (isinstance(error, GrantRevoked) and hosts):
+                del self._open[key]
+
+    async def make_temp(self, scope: Scope, seconds: float | None, workers: int) -> Scope:
+        """A private root, which this caller alone knows."""
+        if workers > 1:
+            raise Unsupported(
+                "a temporary root lives in one process, and this server has several",
+                hint="serve with one worker",
+            )
+        temp = await scope.create_temp(seconds=seconds)
+        self.temps[str(temp.root)] = temp
+        return temp
+
+    async def aclose(self) -> None:
+        for fork in list(self._forks.values()):
+            await fork.aclose()
+        if self._parting:
+            await asyncio.wait(self._parting)
+        for temp in list(self.temps.values()):
+            await temp.aclose()
+        for scope in list(self._open.values()):
+            await scope.aclose()
+
+
+def _reaching(choices: list[StandingGrant], path: str | None) -> StandingGrant:
+    """The first grant that reaches a path; the first of all where none does, to refuse it."""
+    if path is not None:
+        place = _place(path)
+        for each in choices:
+            if place is not None and place.lies_in(each.path):
+                return each
+    return choices[0]
+
+
+def _place(path: str) -> ScopedPath | None:
+    """Where a path leads as far as its text says; the verb itself says what is wrong with it."""
+    try:
+        return parse(path).path
+    except BailiwickError:
+        return None

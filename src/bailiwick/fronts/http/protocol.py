@@ -1,0 +1,267 @@
+"""The wire beneath the application: what a client may send, and how long it may take.
+
+uvicorn with httptools bounds neither the size of headers nor the time of anything. Both are bounded
+here: sizes as bytes come in, times by one look a second at all connections, so that a request that
+behaves costs nothing for it.
+
+    head      from the first byte (or the opening) to the end of the headers
+    body      while the application waits for more of it
+    answer    while the client does not take what is there for it
+    parting   after an answer that came before the whole request: what still comes is thrown away
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from typing import Any, Literal
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from bailiwick.errors import BailiwickError, Busy, IoError, ParseError
+from bailiwick.fronts.http import errors
+from bailiwick.fronts.http.settings import (
+    BODY_BYTES_PER_SECOND_MIN,
+    CONNECTIONS_MAX,
+    HEADER_BYTES_MAX,
+    HEADER_SECONDS_MAX,
+    IDLE_SECONDS_MAX,
+    LINGER_BYTES_MAX,
+    LINGER_SECONDS_MAX,
+    WHOLE,
+)
+
+_RESULT_HEADERS = (
+    b"content-type: application/json\r\ncache-control: no-store\r\n"
+    b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n"
+    b"content-length: "
+)
+
+Phase = Literal["head", "idle", "body", "answer", "parting"]
+
+
+class _TooLarge(Exception):
+    """The headers are larger than they may be."""
+
+
+class Door:
+    """The transport as the rest of uvicorn sees it, which parts from a client politely.
+
+    To close a connection on which the client is still sending resets it, and the answer may be lost
+    on the way. So the sending side is closed first, and what still comes is thrown away for a
+    while.
+    """
+
+    __slots__ = ("_part", "_transport", "is_closing", "write")
+
+    def __init__(self, transport: asyncio.Transport, part: Callable[[], None]) -> None:
+        self._transport = transport
+        self._part = part
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+
+    def close(self) -> None:
+        self._part()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 for clients that may be slow, greedy or hostile."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.real = transport
+        self.transport = Door(transport, self._part)  # type: ignore[assignment]
+        self.phase: Phase = "head"
+        self.since = self.loop.time()
+        self._quiet_bytes = 0
+        self._parted_bytes = 0
+        self._body_bytes = 0
+        self._whole = True
+        self._deaf = False
+        self._head = b""
+        self._dated: object = None
+        self.stuck_since: float | None = None
+        if len(self.connections) > CONNECTIONS_MAX:
+            self._refuse(Busy("the server has as many connections as it may", hint="try again"))
+
+    # --- what comes ----------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self.phase == "parting" or self._deaf:
+            self._parted_bytes += len(data)
+            if self._parted_bytes > LINGER_BYTES_MAX:
+                self.real.abort()
+            return
+        self._unset_keepalive_if_required()
+        if self.phase == "idle":
+            self.phase = "head"
+            self.since = self.loop.time()
+        self._quiet_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Nobody here speaks anything else: the request is answered as it is, and that is all.
+            self.cycle.keep_alive = False
+            self._whole = self._deaf = True
+            self.phase = "answer"
+            return
+        except httptools.HttpParserError as error:
+            if isinstance(error.__context__, _TooLarge):
+                self._refuse(_headers_too_large())
+            else:
+                self._refuse(ParseError("this is not HTTP"))
+            return
+        if self._quiet_bytes > HEADER_BYTES_MAX and self.phase in ("head", "body"):
+            # Headers, or what stands between the parts of a body, without end.
+            self._refuse(_headers_too_large())
+
+    def on_headers_complete(self) -> None:
+        if self._quiet_bytes > HEADER_BYTES_MAX:
+            # So much has come since the request before; how much of it is headers is looked at
+            # only now, so that a request that behaves does not pay for counting.
+            given = sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if given + len(self.url) > HEADER_BYTES_MAX:
+                raise _TooLarge
+        self.phase = "body"
+        self.since = self.loop.time()
+        self._whole = False
+        self._quiet_bytes = 0
+        self._body_bytes = 0
+        self.scope[WHOLE] = self._answer_whole  # type: ignore[literal-required]
+        super().on_headers_complete()
+        # What follows the body is no header: nobody had seen it when the request was judged.
+        self.headers = []
+
+    def on_body(self, body: bytes) -> None:
+        self._quiet_bytes = 0
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._whole = True
+        self._quiet_bytes = 0
+        self.phase = "answer"
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.phase == "answer" and self.cycle.response_complete:
+            self.phase = "idle"
+
+    def eof_received(self) -> None:
+        """A client that has closed its side while its request is not whole has gone."""
+        if self.phase in ("head", "body"):
+            self.real.close()
+
+    # --- what goes -----------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        self.stuck_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self.stuck_since = None
+        super().resume_writing()
+
+    def _answer_whole(self, body: bytes) -> bool:
+        """Send a result with status 200 in one piece: the same bytes as by the usual way, which
+        looks at every header of every answer anew. False where there is more to consider."""
+        cycle = self.cycle
+        if (
+            self.pipeline
+            or not cycle.keep_alive
+            or cycle.response_started
+            or cycle.disconnected
+            or self.flow.write_paused
+        ):
+            return False
+        dated = self.server_state.default_headers
+        if dated is not self._dated:
+            self._dated = dated
+            lines = b"".join(b"%b: %b\r\n" % each for each in dated)
+            self._head = STATUS_LINE[200] + lines + _RESULT_HEADERS
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        self.real.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+        cycle.response_complete = True
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(ParseError("this is not HTTP"))
+
+    def _refuse(self, error: BailiwickError) -> None:
+        """Answer what never reached the application, and part. An answer that is on its way
+        already is cut off."""
+        begun = self.cycle is not None and self.cycle.response_started
+        if self.real.is_closing() or self.phase == "parting":
+            return
+        if begun and not self.cycle.response_complete:
+            self.real.abort()
+            return
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._whole = False
+        self.real.write(refusal(error))
+        self._part()
+
+    def _part(self) -> None:
+        if self.real.is_closing():
+            return
+        if self._whole or not self.real.can_write_eof():
+            self.phase = "parting"
+            self.since = self.loop.time()
+            self.real.close()
+            return
+        self.phase = "parting"
+        self.since = self.loop.time()
+        self.flow.resume_reading()
+        self.real.write_eof()
+
+    # --- how long ------------------------------------------------------------------------------
+
+    def look_at(self, now: float) -> None:
+        """End what takes too long. Called once a second for every connection."""
+        waited = now - self.since
+        if self.stuck_since is not None and now - self.stuck_since > IDLE_SECONDS_MAX:
+            self.real.abort()
+        elif self.phase == "head" and waited > HEADER_SECONDS_MAX:
+            self._refuse(_too_slow("the headers"))
+        elif self.phase == "body" and not self.flow.read_paused:
+            if waited > IDLE_SECONDS_MAX + self._body_bytes / BODY_BYTES_PER_SECOND_MIN:
+                self._refuse(_too_slow("the body"))
+        elif self.phase == "parting" and waited > LINGER_SECONDS_MAX:
+            if self._whole and waited < IDLE_SECONDS_MAX and self.real.get_write_buffer_size():
+                return  # the answer is still on its way
+            self.real.abort()
+
+
+def refusal(error: BailiwickError) -> bytes:
+    """A whole answer, for where there is no application to make one."""
+    status = errors.status_of(error)
+    body = errors.encode(error, status)
+    head = (
+        b"content-type: application/json\r\ncontent-length: %d\r\ncache-control: no-store\r\n"
+        b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n"
+        b"connection: close\r\n\r\n"
+    )
+    return STATUS_LINE[status] + head % len(body) + body
+
+
+def _headers_too_large() -> ParseError:
+    return ParseError(
+        f"the headers are larger than {HEADER_BYTES_MAX} bytes",
+        status=431,
+        details={"limit": HEADER_BYTES_MAX},
+    )
+
+
+def _too_slow(what: str) -> IoError:
+    return IoError(f"{what} did not come in time", status=408, errno=errno.ETIMEDOUT)

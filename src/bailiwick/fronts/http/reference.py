@@ -1,0 +1,180 @@
+"""`docs/http.md`: the reference of all routes, made from the table that routes.
+
+`python -m bailiwick.fronts.http.reference` prints it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from bailiwick.fronts.http import settings
+from bailiwick.fronts.http.errors import OTHER_STATUSES, STATUS
+from bailiwick.fronts.http.openapi import error_statuses
+from bailiwick.fronts.http.routes import ROUTES
+from bailiwick.fronts.http.table import Parameter, Route, Who
+
+INTRODUCTION = f"""\
+# HTTP
+
+`bailiwick serve [ROOT…]` serves directories, volumes (`sqlite:FILE?volume=NAME`) or memory
+(`memory:`) on `127.0.0.1:4180`, and a console for the person who watches at `/`. Without a root it
+is a workspace of its own in the user's data directory. It prints the address, a token, and a link
+that logs a person in once.
+
+```console
+$ bailiwick serve ./project
+bailiwick serves workspace:project at http://127.0.0.1:4180
+  token    bwk_…
+  console  http://127.0.0.1:4180/login?link=… (once, within ten minutes)
+$ curl -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:4180/file?path=README.md"
+```
+
+Options: `--host`, `--port`, `--token`, `--token-file` (or `$BAILIWICK_TOKEN`), `--config`,
+`--state`, `--read-only`, `--workers`, `--certfile`, `--keyfile`, `--json`. It refuses to listen
+where others can reach it without a token. On SIGTERM it finishes what it has begun, ends streams,
+and is gone within five seconds.
+
+In a program: `bailiwick.fronts.http.create_app(authority)` is an ASGI application.
+
+## Who calls
+
+A token belongs to a subject: `Authorization: Bearer TOKEN`. What its bearer may do is what that
+subject was granted, under the rules. The token that the server prints is a person's
+(`user:local`) and ends with it; one given by `--token` or `--token-file` holds until a start
+without it. Agents get theirs by `bailiwick grant token NAME --subject agent_run:…` or by
+`[[token]]` in `bailiwick.toml`. An application without any token lets callers from the same
+machine read as `user:anonymous`; once a token exists, a call without one is 401, also after the
+last one has ended. A token that came by passing on a grant is for that grant alone, whatever
+subject it names: it sees the records, questions, grants and locks of that grant and of what was
+passed on from it.
+
+The console's session has two halves: a cookie named after the port, and a key that the page gets
+in the fragment of its address and shows as `X-Bailiwick-Session`. Only `GET /events` and
+`/file/raw` take it as `session` in the query.
+
+A token is looked at before the body is read. The `Host` must be a name of this server, an `Origin`
+must be its own. JSON bodies hold at most {settings.JSON_BYTES_MAX // 2**20} MiB, headers
+{settings.HEADER_BYTES_MAX // 1024} KiB; headers take at most {settings.HEADER_SECONDS_MAX:g} s,
+and a client that stops sending or reading is let go after {settings.IDLE_SECONDS_MAX:g} s. There
+are at most {settings.CONNECTIONS_MAX:,} connections, and
+{settings.EVENT_STREAMS_PER_CALLER_MAX} streams of events for one caller; a stream ends with the
+token or session it began with. Where others can reach the server, an agent's
+token may read {settings.READS_PER_MINUTE:,} times and change {settings.CHANGES_PER_MINUTE:,} times
+a minute; `[server] rates` sets that. A batch counts as many changes as it holds.
+
+## What is the same for all routes
+
+- Routes marked *rooted* are also found under `/roots/{{kind}}/{{id}}/…`; the short form means the
+  first root. They take `fork`, the name of a fork to act in, in the query.
+- Parameters are strict: integers are digits, booleans `true`, `false`, `1` or `0`; what is
+  repeated or unknown is `parse_error`. A body that nobody asked for is refused.
+- `X-Request-Id` (1 to 128 printable characters) names the request in results, errors, events,
+  records and versions.
+- A call that needs a person's approval waits {settings.ASK_WAIT_SECONDS:g} s, then answers 202
+  with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request
+  with `approval` set to that id goes through once it was granted.
+- Every error has one shape: `{{"errorKind", "error", "status", "requestId", "category",
+  "retryable"}}`, and where there is something to say `hint`, `path`, `decidedBy` and `details`.
+- Every answer has `Cache-Control: no-store` and `X-Content-Type-Options: nosniff`. Bytes of files
+  are an attachment, or, asked for with `inline`, a picture or plain text in a sandbox: never a
+  page.
+"""
+
+_WHO: dict[Who, str] = {
+    "anyone": "anyone",
+    "reader": "anyone with a token; the anonymous reader",
+    "caller": "anyone with a token",
+    "person": "a person or the host",
+}
+
+_FAMILIES = {
+    "files": "Files",
+    "tree": "The tree",
+    "search": "Searching",
+    "archives": "Archives and temporary roots",
+    "versions": "Versions",
+    "events": "Events",
+    "audit": "The ledger",
+    "approvals": "Approvals",
+    "governing": "Roots and grants",
+    "system": "The server",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for family, title in _FAMILIES.items():
+        parts.append(f"## {title}\n")
+        parts += [_route(route) for route in ROUTES if route.family == family]
+    parts.append(_errors())
+    return "\n".join(parts)
+
+
+def _route(route: Route) -> str:
+    lines = [f"### {route.method} {route.path}\n", f"{route.about}\n"]
+    who: Who = "caller" if route.who == "reader" and route.changes else route.who
+    facts = [f"For {_WHO[who]}."]
+    if route.rooted:
+        facts.append("Rooted.")
+    if route.needs:
+        facts.append(f"Needs {', '.join(sorted(route.needs))}.")
+    lines.append(" ".join(facts) + f" Example: `{route.example}`\n")
+    if route.parameters:
+        lines += ["| parameter | is | |", "|---|---|---|"]
+        lines += [_parameter(each) for each in route.parameters]
+        lines.append("")
+    if route.body is not None:
+        lines.append(f"Body: {_fields(route.body)}\n")
+    if route.raw_body:
+        lines.append("Body: the bytes themselves.\n")
+    answers = ", ".join(map(str, route.statuses)) + (", 202" if route.asks else "")
+    if route.result is not None:
+        lines.append(f"Answers {answers}: {_fields(route.result)}\n")
+    else:
+        lines.append(f"Answers {answers}.\n")
+    lines.append(f"Errors: {', '.join(map(str, error_statuses(route)))}.\n")
+    return "\n".join(lines)
+
+
+def _parameter(parameter: Parameter) -> str:
+    kind = parameter.type
+    if parameter.choices:
+        kind = " · ".join(parameter.choices)  # type: ignore[assignment]
+    needed = ", required" if parameter.required else ""
+    return f"| `{parameter.name}` | {kind}{needed} | {parameter.about} |"
+
+
+def _fields(shape: type[msgspec.Struct]) -> str:
+    """The names of a document's fields; what may be left out is marked."""
+    config = shape.__struct_config__
+    named = [f'`kind: "{config.tag}"`'] if config.tag else []
+    for field in msgspec.structs.fields(shape):
+        mark = "" if field.required else "?"
+        named.append(f"`{field.encode_name}{mark}`{_inner(shape, field.name)}")
+    return ", ".join(named)
+
+
+def _inner(shape: type[msgspec.Struct], name: str) -> str:
+    """The fields of what a list holds, where that is a document of its own."""
+    hint: Any = get_type_hints(shape)[name]
+    for inner in get_args(hint):
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            names = (f"`{field.encode_name}`" for field in msgspec.structs.fields(inner))
+            return f" ({', '.join(names)})"
+    return ""
+
+
+def _errors() -> str:
+    lines = ["## Errors\n", "| kind | status |", "|---|---|"]
+    for kind, status in STATUS.items():
+        other = "".join(f", {each}" for each in sorted(OTHER_STATUSES.get(kind, ())))
+        lines.append(f"| `{kind}` | {status}{other} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

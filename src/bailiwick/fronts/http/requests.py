@@ -1,0 +1,108 @@
+"""One request, as a handler sees it: checked values in, results out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bailiwick.errors import ParseError
+from bailiwick.fronts.http.bodies import Receive
+from bailiwick.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from bailiwick.build.governed import Authority
+    from bailiwick.fronts.http.answering import Application
+    from bailiwick.fronts.http.callers import Caller
+    from bailiwick.fronts.http.holding import Holding
+    from bailiwick.fronts.http.table import Route
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer that is not simply a result with status 200."""
+
+    result: msgspec.Struct | None = None
+    status: int = 200
+    headers: Headers = []
+    body: bytes | None = None
+    chunks: AsyncGenerator[bytes, None] | None = None
+    length: int | None = None
+
+
+class Request:
+    """What a handler may know of a request.
+
+    ``body`` is the decoded JSON of a route that takes some. ``scope`` was chosen by the access that
+    the route needs, and is kept here for whoever must know whose grant has ended.
+    """
+
+    __slots__ = (
+        "app", "body", "caller", "headers", "names", "query", "receive", "root", "route", "scope",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        app: Application,
+        route: Route,
+        names: dict[str, str],
+        headers: dict[bytes, bytes],
+        receive: Receive,
+    ) -> None:
+        self.app = app
+        self.route = route
+        self.names = names
+        self.headers = headers
+        self.receive = receive
+        self.query: dict[str, Any] = {}
+        self.body: Any = None
+        self.caller: Caller = None  # type: ignore[assignment]  # set before any handler runs
+        self.root: str | None = None
+        self.scope: Scope | None = None
+
+    @property
+    def authority(self) -> Authority:
+        return self.app.authority
+
+    @property
+    def holding(self) -> Holding:
+        return self.app.holding_of(self.caller)
+
+    async def scoped(self, path: str | None = None) -> Scope:
+        """The scope in which this request is done: under its request id, with its approval."""
+        root = self.root or self.app.default_root()
+        query = self.query
+        scope = await self.holding.scope(root, self.route.needs, path, query.get("fork"))
+        self.scope = scope
+        request_id = self.headers.get(b"x-request-id")
+        if request_id is not None:
+            scope = scope.with_request(request_id.decode("latin-1"))
+        approval = query.get("approval") or getattr(self.body, "approval", None)
+        if approval is not None:
+            scope = scope.with_approval(approval)
+        return scope
+
+    def header(self, name: bytes) -> str | None:
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+
+def hash_of(sha256: str | None) -> str | None:
+    """A hash as the wire writes it."""
+    return None if sha256 is None else f"sha256:{sha256}"
+
+
+def sha256_of(text: str | None) -> str | None:
+    """The hex digits of a hash as a client wrote it: with ``sha256:`` before them, or alone."""
+    if text is None:
+        return None
+    digits = text.removeprefix("sha256:")
+    if len(digits) != 64 or not set(digits) <= _HEX:
+        raise ParseError("a hash is written sha256: and 64 lowercase hex digits")
+    return digits
+
+
+_HEX = frozenset("0123456789abcdef")

@@ -1,0 +1,38 @@
+"""The table of all routes, family by family."""
+
+from __future__ import annotations
+
+from bailiwick.fronts.http.routes import (
+    approvals,
+    archives,
+    audit,
+    batch,
+    events,
+    files,
+    forks,
+    governing,
+    locks,
+    raw,
+    search,
+    system,
+    tree,
+    versions,
+)
+from bailiwick.fronts.http.table import Route
+
+ROUTES: tuple[Route, ...] = (
+    *files.ROUTES,
+    *raw.ROUTES,
+    *tree.ROUTES,
+    *search.ROUTES,
+    *archives.ROUTES,
+    *versions.ROUTES,
+    *forks.ROUTES,
+    *locks.ROUTES,
+    *batch.ROUTES,
+    *events.ROUTES,
+    *audit.ROUTES,
+    *approvals.ROUTES,
+    *governing.ROUTES,
+    *system.ROUTES,
+)

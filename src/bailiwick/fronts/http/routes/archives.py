@@ -1,0 +1,156 @@
+"""Archives and temporary roots."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from bailiwick.errors import PathNotFound
+from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.table import Route, access
+from bailiwick.fronts.http.wire import Body, Change, FileMode, PathField, Result, locked
+from bailiwick.model import WriteMode
+
+
+class Extracted(Result, frozen=True, kw_only=True, tag="archive_extract"):
+    """What came out of an archive."""
+
+    path: str
+    destination: str
+    files: int
+    directories: int
+    links: int
+    bytes: int
+    skipped: list[str]
+    request_id: str
+
+
+class Archived(Result, frozen=True, kw_only=True, tag="archive_create"):
+    """An archive that was made."""
+
+    path: str
+    format: str
+    files: int
+    directories: int
+    links: int
+    bytes: int
+    size_bytes: int
+    hash: str
+    version: str
+    created: bool
+    file_mode: int
+    request_id: str
+
+
+class TempRoot(Result, frozen=True, kw_only=True, tag="temp"):
+    """A private root, to be used as ``/roots/temp/{id}/…`` by whoever made it."""
+
+    root: str
+    id: str
+    expires_at_ms: int | None
+
+
+class TempClosed(Result, frozen=True, kw_only=True, tag="temp_closed"):
+    """A private root that is gone."""
+
+    id: str
+
+
+class ExtractBody(Change, frozen=True, kw_only=True):
+    path: PathField
+    destination: PathField
+    overwrite: bool = False
+
+
+class CreateBody(Change, frozen=True, kw_only=True):
+    paths: Annotated[list[PathField], msgspec.Meta(min_length=1, max_length=10_000)]
+    to: PathField
+    format: str | None = None
+    include_ignored: bool = True
+    mode: WriteMode = "create"
+    file_mode: FileMode | None = None
+
+
+class TempBody(Body, frozen=True, kw_only=True):
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=365 * 24 * 3600)] | None = None
+
+
+async def extract(request: Request) -> Extracted:
+    body: ExtractBody = request.body
+    scope = await request.scoped(body.path)
+    result = await scope.extract_archive(
+        body.path, body.destination, overwrite=body.overwrite, **locked(body.lock_token)
+    )
+    return Extracted(
+        path=str(result.path), destination=str(result.destination), files=result.files,
+        directories=result.directories, links=result.links, bytes=result.bytes,
+        skipped=result.skipped, request_id=result.request_id,
+    )  # fmt: skip
+
+
+async def create(request: Request) -> Reply:
+    body: CreateBody = request.body
+    scope = await request.scoped(body.to)
+    result = await scope.create_archive(
+        body.paths, body.to, format=body.format, include_ignored=body.include_ignored,
+        mode=body.mode, file_mode=body.file_mode, **locked(body.lock_token),
+    )  # fmt: skip
+    document = Archived(
+        path=str(result.path), format=result.format, files=result.files,
+        directories=result.directories, links=result.links, bytes=result.bytes,
+        size_bytes=result.size, hash=f"sha256:{result.sha256}", version=result.version,
+        created=result.created, file_mode=result.file_mode, request_id=result.request_id,
+    )  # fmt: skip
+    return Reply(document, 201 if result.created else 200)
+
+
+async def make_temp(request: Request) -> Reply:
+    body: TempBody = request.body
+    scope = await request.scoped()
+    temp = await request.holding.make_temp(scope, body.seconds, request.app.settings.workers)
+    ends = temp.grant.expires_at
+    document = TempRoot(
+        root=str(temp.root), id=temp.root.id,
+        expires_at_ms=None if ends is None else int(ends * 1_000),
+    )  # fmt: skip
+    return Reply(document, 201)
+
+
+async def close_temp(request: Request) -> TempClosed:
+    name = request.names["id"]
+    temp = request.holding.temps.pop(f"temp:{name}", None)
+    if temp is None:
+        raise PathNotFound("there is no such temporary root")
+    await temp.aclose()
+    return TempClosed(id=name)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST", path="/archive/extract", name="extractArchive", family="archives",
+        handler=extract, about="Unpack a tar or zip archive into a directory.", body=ExtractBody,
+        result=Extracted, needs=access("archive", "write"), verb="extract_archive",
+        changes=True, asks=True, raises=(422,),
+        example='POST /archive/extract {"path": "a.tar.gz", "destination": "unpacked"}',
+    ),
+    Route(
+        method="POST", path="/archive/create", name="createArchive", family="archives",
+        handler=create, about="Pack files and directories into an archive.", body=CreateBody,
+        result=Archived, statuses=(200, 201), needs=access("archive", "read"),
+        verb="create_archive", changes=True, asks=True, raises=(422,),
+        example='POST /archive/create {"paths": ["src"], "to": "src.tar.gz"}',
+    ),
+    Route(
+        method="POST", path="/temp", name="makeTemp", family="archives", handler=make_temp,
+        about="A private root of its own, gone when it is closed or its time is up.",
+        body=TempBody, result=TempRoot, statuses=(201,), needs=access("write"),
+        verb="create_temp", changes=True, who="caller", example='POST /temp {"seconds": 600}',
+    ),
+    Route(
+        method="DELETE", path="/temp/{id}", name="closeTemp", family="archives",
+        handler=close_temp, about="Remove a private root and all that is in it.",
+        result=TempClosed, changes=True, rooted=False, who="caller",
+        example="DELETE /temp/4f1c",
+    ),
+)  # fmt: skip

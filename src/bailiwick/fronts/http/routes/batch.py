@@ -1,0 +1,184 @@
+"""Several changes in one request: all or nothing, where the store has transactions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from bailiwick.errors import ApprovalTimeout, BailiwickError, Unsupported
+from bailiwick.fronts.http import errors
+from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.routes import files, tree
+from bailiwick.fronts.http.settings import BATCH_OPERATIONS_MAX
+from bailiwick.fronts.http.table import Route, access
+from bailiwick.fronts.http.wire import Change, Result, locked
+from bailiwick.scope import Scope
+
+
+class WriteOp(files.WriteBody, frozen=True, kw_only=True, tag_field="op", tag="write"):
+    """As POST /file/write."""
+
+
+class EditOp(files.EditBody, frozen=True, kw_only=True, tag_field="op", tag="edit"):
+    """As POST /file/edit."""
+
+
+class AppendOp(files.AppendBody, frozen=True, kw_only=True, tag_field="op", tag="append"):
+    """As POST /file/append."""
+
+
+class TruncateOp(files.TruncateBody, frozen=True, kw_only=True, tag_field="op", tag="truncate"):
+    """As POST /file/truncate."""
+
+
+class DirOp(tree.DirBody, frozen=True, kw_only=True, tag_field="op", tag="dir"):
+    """As POST /dir."""
+
+
+class RemoveOp(tree.RemoveBody, frozen=True, kw_only=True, tag_field="op", tag="remove"):
+    """As POST /remove."""
+
+
+class MoveOp(tree.MoveBody, frozen=True, kw_only=True, tag_field="op", tag="move"):
+    """As POST /move."""
+
+
+class CopyOp(tree.CopyBody, frozen=True, kw_only=True, tag_field="op", tag="copy"):
+    """As POST /copy."""
+
+
+class SymlinkOp(tree.SymlinkBody, frozen=True, kw_only=True, tag_field="op", tag="symlink"):
+    """As POST /symlink."""
+
+
+class ModeOp(tree.ModeBody, frozen=True, kw_only=True, tag_field="op", tag="mode"):
+    """As POST /mode."""
+
+
+class TimesOp(tree.TimesBody, frozen=True, kw_only=True, tag_field="op", tag="times"):
+    """As POST /times."""
+
+
+Operation = (
+    WriteOp | EditOp | AppendOp | TruncateOp | DirOp | RemoveOp | MoveOp | CopyOp | SymlinkOp
+    | ModeOp | TimesOp
+)  # fmt: skip
+
+_HANDLERS: dict[type, Any] = {
+    WriteOp: files.write_file,
+    EditOp: files.edit_file,
+    AppendOp: files.append_file,
+    TruncateOp: files.truncate_file,
+    DirOp: tree.make_dir,
+    RemoveOp: tree.remove,
+    MoveOp: tree.move,
+    CopyOp: tree.copy,
+    SymlinkOp: tree.symlink,
+    ModeOp: tree.set_mode,
+    TimesOp: tree.set_times,
+}
+
+
+class BatchBody(Change, frozen=True, kw_only=True):
+    operations: Annotated[
+        list[Operation], msgspec.Meta(min_length=1, max_length=BATCH_OPERATIONS_MAX)
+    ]
+    atomic: bool = True
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What became of one operation: its result as its own route gives it, or its error."""
+
+    ok: bool
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
+class BatchResult(Result, frozen=True, kw_only=True, tag="batch"):
+    """What became of each operation, in order."""
+
+    atomic: bool
+    results: list[Outcome]
+
+
+class _Within:
+    """A request that is part of another: one operation, in the scope of the whole."""
+
+    def __init__(self, request: Request, body: Any, scope: Scope) -> None:
+        self.body = body
+        self.query: dict[str, Any] = {}
+        self.holding = request.holding
+        self._scope = scope
+
+    async def scoped(self, path: str | None = None) -> Scope:
+        approval = self.body.approval
+        return self._scope if approval is None else self._scope.with_approval(approval)
+
+
+async def batch(request: Request) -> BatchResult:
+    body: BatchBody = request.body
+    pace = request.caller.changes
+    if pace is not None and len(body.operations) > 1:
+        pace.take(len(body.operations) - 1)  # the request itself was counted as one
+    scope = await request.scoped()
+    if not body.atomic:
+        return BatchResult(atomic=False, results=await _one_by_one(request, scope, body))
+    if "Branches" not in scope.powers:
+        raise Unsupported(
+            "this root has no transactions", hint='send "atomic": false to do one after the other'
+        )
+    results: list[Outcome] = []
+    async with scope.transaction(**locked(body.lock_token)) as inside:
+        for number, operation in enumerate(body.operations):
+            try:
+                results.append(await _done(request, operation, inside))
+            except BailiwickError as error:
+                error.details = {**error.details, "operation": number}
+                _refuse_second_question(body, number, error)
+                raise
+    return BatchResult(atomic=True, results=results)
+
+
+def _refuse_second_question(body: BatchBody, number: int, error: BailiwickError) -> None:
+    """Say that a batch cannot pass in which a person must be asked about this operation too.
+
+    A yes that was given once is used up by the operation it was for, also where the batch then
+    comes to nothing; so that each answer would be spent on waiting for the next.
+    """
+    used = body.approval or any(each.approval for each in body.operations[:number])
+    if used and isinstance(error, ApprovalTimeout) and error.details.get("pending"):
+        raise Unsupported(
+            "a person must be asked about more than one operation of this batch",
+            hint='send "atomic": false, or the operations one by one; or have what is asked'
+            " answered for the whole grant instead of once",
+            details=error.details,
+        ) from error
+
+
+async def _one_by_one(request: Request, scope: Scope, body: BatchBody) -> list[Outcome]:
+    results: list[Outcome] = []
+    for operation in body.operations:
+        try:
+            results.append(await _done(request, operation, scope))
+        except BailiwickError as error:
+            failure = msgspec.to_builtins(errors.document(error), enc_hook=str)
+            results.append(Outcome(ok=False, result=None, error=failure))
+    return results
+
+
+async def _done(request: Request, operation: Any, scope: Scope) -> Outcome:
+    answer = await _HANDLERS[type(operation)](_Within(request, operation, scope))
+    result = answer.result if isinstance(answer, Reply) else answer
+    return Outcome(ok=True, result=msgspec.to_builtins(result, enc_hook=str), error=None)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST", path="/batch", name="batch", family="versions", handler=batch,
+        about="Several changes in one request: all or nothing, where there are transactions.",
+        body=BatchBody, result=BatchResult, needs=access("write"), verb="transaction",
+        changes=True, asks=True, raises=(422,),
+        example='POST /batch {"operations": [{"op": "write", "path": "a", "content": "1"}]}',
+    ),
+)  # fmt: skip

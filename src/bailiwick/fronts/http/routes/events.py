@@ -1,0 +1,162 @@
+"""The change feed as server-sent events, resumable by the id of the last one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from bailiwick.errors import BailiwickError, Closed, RateLimited, Unauthenticated
+from bailiwick.events import parse_cursor
+from bailiwick.fronts.http import errors
+from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.settings import (
+    EVENT_BEAT_SECONDS,
+    EVENT_LOOK_SECONDS,
+    EVENT_STREAMS_MAX,
+    EVENT_STREAMS_PER_CALLER_MAX,
+)
+from bailiwick.fronts.http.table import SESSION, Parameter, Route, access
+from bailiwick.model import Change
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One change."""
+
+    kind: str
+    path: str
+    type: str
+    subject: str
+    request_id: str
+    version: str | None
+    origin: str | None
+    subtree: bool
+    time_ms: int
+    cursor: str
+    beneath: tuple[str, ...]
+    beneath_truncated: bool
+
+
+async def follow(request: Request) -> Reply:
+    stream = _counted(request)
+    # What is wrong with the request is told before the stream begins.
+    await anext(stream)
+    return Reply(
+        headers=[(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no")],
+        chunks=stream,
+    )
+
+
+async def _counted(request: Request) -> AsyncGenerator[bytes, None]:
+    """The stream, counted from before it begins until it ends. First comes an empty chunk, which
+    says that it could begin."""
+    caller, app = request.caller, request.app
+    if caller.streams >= EVENT_STREAMS_PER_CALLER_MAX:
+        raise RateLimited("this caller follows as many streams as it may", hint="end one of them")
+    if app.streams >= EVENT_STREAMS_MAX:
+        raise RateLimited("the server has as many streams as it may", hint="try again later")
+    caller.streams += 1
+    app.streams += 1
+    try:
+        async with aclosing(await _begun(request)) as events:
+            yield b""
+            async for event in events:
+                yield event
+    finally:
+        caller.streams -= 1
+        app.streams -= 1
+
+
+async def _begun(request: Request) -> AsyncGenerator[bytes, None]:
+    query = request.query
+    path = query.get("path", ".")
+    since = request.header(b"last-event-id") or query.get("since")
+    scope = await request.scoped(path)
+    if since is not None:
+        parse_cursor(since)
+    # What changes between the answer and its first event is told too.
+    now = await scope.change_cursor(path)
+    changes = scope.watch(path, since=since or now, expand=query.get("expand", False))
+    return _events(changes, since or now, request)
+
+
+async def _events(
+    changes: AsyncGenerator[Change, None], since: str, request: Request
+) -> AsyncGenerator[bytes, None]:
+    """The stream: changes as they come, and a comment now and then so that it stays open. It ends
+    with the token or session that it was begun with."""
+    waiting = asyncio.ensure_future(anext(changes))
+    closed = asyncio.ensure_future(request.app.closing.wait())
+    clock = asyncio.get_running_loop().time
+    spoke = clock()
+    try:
+        # Who is cut off before the first change knows where to go on, too.
+        yield b"retry: 1000\nid: " + since.encode() + b"\n\n"
+        while True:
+            await asyncio.wait(
+                (waiting, closed),
+                timeout=EVENT_LOOK_SECONDS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if closed.done() and not waiting.done():
+                return
+            if not request.app.still_knows(request.caller):
+                raise Unauthenticated("the token or session of this stream has ended")
+            if waiting.done():
+                yield _event(waiting.result())
+                waiting = asyncio.ensure_future(anext(changes))
+            elif clock() - spoke >= EVENT_BEAT_SECONDS:
+                yield b": still here\n\n"
+            else:
+                continue
+            spoke = clock()
+    except StopAsyncIteration:
+        return
+    except Closed:
+        return  # the server stops: the client comes back to the next one
+    except BailiwickError as error:
+        yield b"event: error\ndata: " + errors.encode(error) + b"\n\n"
+    finally:
+        for task in (waiting, closed):
+            task.cancel()
+        await asyncio.wait((waiting, closed))
+        if not waiting.cancelled():
+            waiting.exception()
+        await changes.aclose()
+
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+def _event(change: Change) -> bytes:
+    document = Event(
+        kind=change.kind, path=str(change.path), type=change.type, subject=change.subject,
+        request_id=change.request_id, version=change.version,
+        origin=None if change.origin is None else str(change.origin), subtree=change.subtree,
+        time_ms=change.time_ns // 1_000_000, cursor=change.cursor, beneath=change.beneath,
+        beneath_truncated=change.beneath_truncated,
+    )  # fmt: skip
+    name = b"id: " + change.cursor.encode() + b"\n" if change.cursor else b""
+    return name + b"event: change\ndata: " + _encoder.encode(document) + b"\n\n"
+
+
+_PARAMETERS: tuple[Any, ...] = (
+    Parameter(name="path", about="Where; the whole root unless told."),
+    Parameter(name="since", about="A cursor to go on from; Last-Event-ID says the same."),
+    Parameter(
+        name="expand", about="Name each path of a directory that changed whole.", type="boolean"
+    ),
+    SESSION,
+)
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET", path="/events", name="events", family="events", handler=follow,
+        about="Every change as a server-sent event, as it is made. Takes Last-Event-ID.",
+        result=Event, answers="events", parameters=_PARAMETERS, needs=access("watch"),
+        verb="watch", who="caller", example="GET /events?path=src",
+    ),
+)  # fmt: skip

@@ -1,0 +1,306 @@
+"""Roots and grants: what there is, and who may do what with it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Annotated
+
+import msgspec
+
+from bailiwick.errors import MissingAccess, ParseError, PathNotFound, QuotaExceeded
+from bailiwick.fronts.http.lineage import descends, is_own
+from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.table import Parameter, Route
+from bailiwick.fronts.http.wire import Body, Result
+from bailiwick.grant import Root
+from bailiwick.operations import Access
+from bailiwick.state.grant_rows import GrantEntry
+from bailiwick.state.tokens import parse_plain_subject
+
+
+class WireRoot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A root, as callers know it: never where it lies on the host."""
+
+    name: str
+    kind: str
+    id: str
+    display_name: str | None
+    trusted: bool
+    default: bool
+    labels: dict[str, str]
+    names: str
+
+
+class RootList(Result, frozen=True, kw_only=True, tag="roots"):
+    """The roots that the caller may ask for."""
+
+    roots: list[WireRoot]
+
+
+class WireGrant(Result, frozen=True, kw_only=True, tag="grant"):
+    """A grant, standing or handed out."""
+
+    id: str
+    holds: bool
+    standing: bool
+    configured: bool
+    subject: str
+    root: str
+    access: list[str]
+    path: str
+    allowed: list[str]
+    denied: list[str]
+    reason: str
+    source: str
+    parent: str | None
+    created_ms: int
+    expires_ms: int | None
+    ended_ms: int | None
+
+
+class GrantList(Result, frozen=True, kw_only=True, tag="grants"):
+    """Grants that hold now, oldest first."""
+
+    grants: list[WireGrant]
+    truncated: bool
+
+
+class Revoked(Result, frozen=True, kw_only=True, tag="revoked"):
+    """How many grants have ended: the one that was named, and all that came from it."""
+
+    id: str
+    ended: int
+
+
+class Delegated(Result, frozen=True, kw_only=True, tag="delegated"):
+    """A narrower grant for another subject, and the token by which that subject uses it. The token
+    is shown this once."""
+
+    grant: WireGrant
+    token: str
+
+
+Accesses = Annotated[list[Access], msgspec.Meta(min_length=1, max_length=16)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=100 * 365 * 24 * 3600)]
+Globs = Annotated[list[str], msgspec.Meta(max_length=1_000)]
+
+
+class GrantBody(Body, frozen=True, kw_only=True):
+    subject: str
+    root: str
+    access: Accesses
+    path: str = "."
+    allowed: Globs = []
+    denied: Globs = []
+    expires_in: Seconds | None = None
+    reason: str = ""
+
+
+class DelegateBody(Body, frozen=True, kw_only=True):
+    subject: str
+    access: Accesses | None = None
+    path: str = "."
+    rebase: bool = False
+    allowed: Globs = []
+    denied: Globs = []
+    expires_in: Seconds | None = None
+    reason: str = ""
+
+
+class RevokeBody(Body, frozen=True, kw_only=True):
+    reason: str = ""
+
+
+GRANTS_MAX = 1_000
+"""Grants that one answer lists."""
+
+DELEGATED_TOKENS_MAX = 100
+"""Tokens by which one grant is passed on at a time: more helpers than an agent leads at once."""
+
+
+async def list_roots(request: Request) -> RootList:
+    authority, caller = request.authority, request.caller
+    default = request.app.settings.root or authority.first_root
+    if caller.grant_id is None:
+        seen = [root for root in authority.roots() if authority.holdings(caller.subject, str(root))]
+    else:
+        held = _entry(request, caller.grant_id)
+        seen = [root for root in authority.roots() if str(root) == str(held.grant.root)]
+    return RootList(roots=[_root(root, default) for root in seen])
+
+
+def _root(root: Root, default: str | None) -> WireRoot:
+    return WireRoot(
+        name=str(root), kind=root.kind, id=root.id, display_name=root.display_name,
+        trusted=root.trusted, default=str(root) == default, labels=root.labels, names=root.names,
+    )  # fmt: skip
+
+
+async def list_grants(request: Request) -> GrantList:
+    entries, caller = request.authority.grants(), request.caller
+    if caller.grant_id is not None:
+        entries = [
+            each for each in entries if descends(request.authority, each.id, caller.grant_id)
+        ]
+    elif not caller.is_person:
+        own = str(caller.subject)
+        entries = [each for each in entries if str(each.grant.subject) == own]
+    root = request.query.get("root")
+    if root is not None:
+        entries = [each for each in entries if str(each.grant.root) == root]
+    return GrantList(
+        grants=[_grant(each) for each in entries[:GRANTS_MAX]], truncated=len(entries) > GRANTS_MAX
+    )
+
+
+def _grant(entry: GrantEntry) -> WireGrant:
+    grant, until = entry.grant, entry.grant.expires_at
+    ended = entry.ended_ns
+    allowed = [each if isinstance(each, str) else " ".join(each) for each in grant.allowed]
+    return WireGrant(
+        id=grant.id, holds=entry.holds(time.time_ns()), standing=entry.kind == "standing",
+        configured=entry.configured, subject=str(grant.subject), root=str(grant.root),
+        access=sorted(grant.access), path=str(grant.path), allowed=allowed,
+        denied=list(grant.denied), reason=grant.reason, source=grant.source, parent=entry.parent,
+        created_ms=entry.created_ns // 1_000_000,
+        expires_ms=None if until is None else int(until * 1_000),
+        ended_ms=None if ended is None else ended // 1_000_000,
+    )  # fmt: skip
+
+
+async def add_grant(request: Request) -> Reply:
+    body: GrantBody = request.body
+    if body.subject.strip() != body.subject:
+        raise ParseError("there is space around the subject")
+    grant = await request.authority.add_grant(
+        subject=body.subject, root=body.root, access=body.access, path=body.path,
+        allowed=body.allowed, denied=body.denied, expires_in=body.expires_in, reason=body.reason,
+        by=request.caller.subject, front="http",
+    )  # fmt: skip
+    return Reply(_grant(_entry(request, grant.id)), 201)
+
+
+async def revoke(request: Request) -> Revoked:
+    """A person revokes any grant, others what they hold themselves, or have passed on."""
+    grant_id = request.names["id"]
+    entry = _entry(request, grant_id)
+    if not request.caller.is_person and not is_own(request.authority, request.caller, entry):
+        raise PathNotFound("there is no such grant")
+    ended = await request.authority.revoke(
+        grant_id, by=request.caller.subject, front="http", reason=request.body.reason
+    )
+    return Revoked(id=grant_id, ended=ended)
+
+
+async def delegate(request: Request) -> Reply:
+    body: DelegateBody = request.body
+    scope = request.holding.held(request.names["id"])
+    if scope is None:
+        raise PathNotFound(
+            "no such grant is held through this server", hint="GET /capabilities names yours"
+        )
+    subject = parse_plain_subject(body.subject)
+    await _make_room(request, scope.grant.id)
+    heir = await scope.delegate(
+        subject, access=body.access, path=body.path, rebase=body.rebase, allowed=body.allowed,
+        denied=body.denied, expires_in=body.expires_in, reason=body.reason,
+    )  # fmt: skip
+    token = await request.authority.tokens.issue(
+        f"{_delegated_from(scope.grant.id)}{secrets.token_hex(6)}", str(subject),
+        by=request.caller.subject, front="http", grant_id=heir.grant.id, expires_in=body.expires_in,
+    )  # fmt: skip
+    return Reply(Delegated(grant=_grant(_entry(request, heir.grant.id)), token=token), 201)
+
+
+def _delegated_from(grant_id: str) -> str:
+    """What the names of the tokens begin with by which a grant was passed on."""
+    return f"delegated:{grant_id}:"
+
+
+async def _make_room(request: Request, grant_id: str) -> None:
+    """Bound the tokens of one grant: each is kept for as long as what it is for. Those whose grant
+    has ended are let go of first."""
+    book, front = request.authority.tokens, _delegated_from(grant_id)
+    made = [each for each in book.tokens() if each.name.startswith(front)]
+    left = len(made)
+    for each in made if left >= DELEGATED_TOKENS_MAX else ():
+        entry = None if each.grant_id is None else request.authority.grant(each.grant_id)
+        if entry is None or not entry.holds(time.time_ns()):
+            await book.revoke(each.name, by=request.caller.subject, front="http")
+            left -= 1
+    if left >= DELEGATED_TOKENS_MAX:
+        raise QuotaExceeded(
+            f"a grant is passed on to {DELEGATED_TOKENS_MAX} others at once, and not to more",
+            hint="revoke one that is no longer used",
+            details={"limit": DELEGATED_TOKENS_MAX},
+        )
+
+
+def _entry(request: Request, grant_id: str) -> GrantEntry:
+    entry = request.authority.grant(grant_id)
+    if entry is None:
+        raise PathNotFound("there is no such grant")
+    return entry
+
+
+class TrustBody(Body, frozen=True, kw_only=True):
+    trusted: bool
+
+
+class Trusted(Result, frozen=True, kw_only=True, tag="trust"):
+    """Whether a root may be changed."""
+
+    root: str
+    trusted: bool
+
+
+async def set_trust(request: Request) -> Trusted:
+    if not request.caller.is_person:
+        raise MissingAccess("only a person or the host may trust a root")
+    root = request.root or request.app.default_root()
+    await request.authority.set_trust(
+        root, request.body.trusted, by=request.caller.subject, front="http"
+    )
+    return Trusted(root=root, trusted=request.body.trusted)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET", path="/roots", name="roots", family="governing", handler=list_roots,
+        about="The roots that the caller may ask for.", result=RootList, rooted=False,
+        example="GET /roots",
+    ),
+    Route(
+        method="POST", path="/trust", name="trust", family="governing", handler=set_trust,
+        about="Trust a root, so that it may be changed, or no more.", body=TrustBody,
+        result=Trusted, changes=True, who="person", example='POST /trust {"trusted": true}',
+    ),
+    Route(
+        method="GET", path="/grants", name="grants", family="governing", handler=list_grants,
+        about="The grants that hold now; an agent sees its own.", result=GrantList, rooted=False,
+        who="caller", parameters=(Parameter(name="root", about="Only on this root: kind:id."),),
+        example="GET /grants",
+    ),
+    Route(
+        method="POST", path="/grants", name="addGrant", family="governing", handler=add_grant,
+        about="Let a subject, or a pattern of them, ask for a root.", body=GrantBody,
+        result=WireGrant, statuses=(201,), rooted=False, who="person", changes=True,
+        raises=(409,),
+        example='POST /grants {"subject": "agent_run:*", "root": "workspace:demo",'
+        ' "access": ["read", "list"]}',
+    ),
+    Route(
+        method="POST", path="/grants/{id}/revoke", name="revokeGrant", family="governing",
+        handler=revoke, about="End a grant and all that came from it, at once.", body=RevokeBody,
+        result=Revoked, rooted=False, who="caller", changes=True,
+        example='POST /grants/4f1c/revoke {"reason": "done"}',
+    ),
+    Route(
+        method="POST", path="/grants/{id}/delegate", name="delegateGrant", family="governing",
+        handler=delegate, about="Pass on a part of a grant that the caller holds, with a token.",
+        body=DelegateBody, result=Delegated, statuses=(201,), rooted=False, who="caller",
+        changes=True,
+        example='POST /grants/4f1c/delegate {"subject": "agent_run:c1/r8", "access": ["read"]}',
+    ),
+)  # fmt: skip

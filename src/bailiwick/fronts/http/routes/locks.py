@@ -1,0 +1,126 @@
+"""Locks: leases that end by themselves."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Annotated
+
+import msgspec
+
+from bailiwick.errors import Unsupported
+from bailiwick.fronts.http.leases import Held
+from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.table import Route, access
+from bailiwick.fronts.http.wire import Body, PathField, Result
+from bailiwick.scope.versioning import Lease
+from bailiwick.versions import Leased
+
+Ttl = Annotated[float, msgspec.Meta(gt=0, le=600, description="Seconds, up to ten minutes.")]
+
+
+class Lock(Result, frozen=True, kw_only=True, tag="lock"):
+    """A lock that is held: give its ``token`` as ``lockToken`` with every change under it."""
+
+    id: str
+    path: str
+    token: int
+    expires_at_ms: int
+
+
+class Released(Result, frozen=True, kw_only=True, tag="lock_released"):
+    """A lock that was given back; ``held`` says whether it had not run out already."""
+
+    id: str
+    held: bool
+
+
+class LockBody(Body, frozen=True, kw_only=True):
+    path: PathField
+    ttl: Ttl = 60.0
+    approval: str | None = None
+
+
+class RenewBody(Body, frozen=True, kw_only=True):
+    ttl: Ttl = 60.0
+
+
+async def lock(request: Request) -> Reply:
+    body: LockBody = request.body
+    if request.app.settings.workers > 1:
+        raise Unsupported(
+            "a lock is renewed by the process that gave it, and this server has several",
+            hint="serve with one worker",
+        )
+    scope = await request.scoped(body.path)
+    lease = await scope.lock(body.path, ttl=body.ttl)
+    root = request.root or request.app.default_root()
+    caller, fork = request.caller, request.query.get("fork")
+    name = request.app.leases.keep(Held(caller.holder, caller.subject, lease, root, fork))
+    return Reply(_lock(name, lease), 201)
+
+
+async def renew(request: Request) -> Lock:
+    name = request.names["id"]
+    lease = request.app.leases.find(name, request.caller.holder).lease
+    await lease.renew(request.body.ttl)
+    return _lock(name, lease)
+
+
+async def release(request: Request) -> Released:
+    """Whoever holds a lock gives it back; and a person may give back any."""
+    name, caller = request.names["id"], request.caller
+    found = request.app.leases.find(name, None if caller.is_person else caller.holder)
+    if found.holder == caller.holder:
+        held = await found.lease.release()
+    else:
+        held = await _release_for_another(request, found)
+    request.app.leases.drop(name)
+    return Released(id=name, held=held)
+
+
+async def _release_for_another(request: Request, found: Held) -> bool:
+    """Give back a lock of somebody whose grant may have ended, and the lock not. A lock knows its
+    holder by name: so the person passes on, for this moment, a part of what they hold."""
+    own = await request.holding.scope(found.root, _WRITE, None)
+    heir = await own.delegate(
+        found.subject, access={"read", "write"}, expires_in=_HANDING_SECONDS,
+        reason=f"{request.caller.subject} gives back a lock",
+    )  # fmt: skip
+    async with aclosing(heir):
+        given = found.lease
+        leased = Leased(path=given.path, token=given.token, expires_ns=given.expires_ns)
+        if found.fork is None:
+            return await Lease(heir, str(given.path), leased).release()
+        async with aclosing(await heir.open_fork(found.fork)) as fork:
+            return await Lease(fork, str(given.path), leased).release()
+
+
+def _lock(name: str, lease: Lease) -> Lock:
+    return Lock(
+        id=name, path=str(lease.path), token=lease.token,
+        expires_at_ms=lease.expires_ns // 1_000_000,
+    )  # fmt: skip
+
+
+_WRITE = access("write")
+_HANDING_SECONDS = 60.0
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST", path="/lock", name="lock", family="versions", handler=lock,
+        about="Keep others from changing a place, for a while.", body=LockBody, result=Lock,
+        statuses=(201,), needs=_WRITE, verb="lock", changes=True, asks=True, who="caller",
+        example='POST /lock {"path": "a.txt", "ttl": 60}',
+    ),
+    Route(
+        method="POST", path="/lock/{id}/renew", name="renewLock", family="versions",
+        handler=renew, about="Hold a lock longer.", body=RenewBody, result=Lock, changes=True,
+        who="caller", rooted=False, raises=(423,),
+        example='POST /lock/o5n9/renew {"ttl": 60}',
+    ),
+    Route(
+        method="POST", path="/lock/{id}/release", name="releaseLock", family="versions",
+        handler=release, about="Give a lock back.", result=Released, changes=True, who="caller",
+        rooted=False, raises=(423,), example="POST /lock/o5n9/release",
+    ),
+)  # fmt: skip

@@ -1,0 +1,301 @@
+"""The bytes of files of any size, in and out, as streams."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+from urllib.parse import quote
+
+from bailiwick.errors import (
+    FileAlreadyExists,
+    HashMismatch,
+    IsADirectory,
+    ParseError,
+    RangeNotSatisfiable,
+)
+from bailiwick.fronts.http import bodies, ranges
+from bailiwick.fronts.http.requests import Headers, Reply, Request, sha256_of
+from bailiwick.fronts.http.routes.files import FileUpload, FileWrite, written
+from bailiwick.fronts.http.settings import RAW_READ_BYTES, UPLOAD_BYTES_MAX
+from bailiwick.fronts.http.table import (
+    APPROVAL,
+    AS_OF,
+    LOCK_TOKEN,
+    PATH,
+    SESSION,
+    Parameter,
+    Route,
+    access,
+)
+from bailiwick.fronts.http.wire import as_of, locked
+from bailiwick.model import BytesRead
+from bailiwick.paths import parse
+from bailiwick.scope import Scope
+
+_NAMES_MAX = 1_000
+"""How many numbered names an upload tries."""
+
+_SANDBOX = (b"content-security-policy", b"default-src 'none'; sandbox")
+"""Whatever a browser is shown of a file's bytes can run nothing and load nothing."""
+
+_SHOWN = {
+    "png": b"image/png",
+    "jpg": b"image/jpeg",
+    "jpeg": b"image/jpeg",
+    "gif": b"image/gif",
+    "webp": b"image/webp",
+    "avif": b"image/avif",
+    "bmp": b"image/bmp",
+}
+"""Pictures that hold no script. All else that is shown is shown as plain text."""
+
+
+async def download(request: Request) -> Reply:
+    query = request.query
+    path = query["path"]
+    scope = await request.scoped(path)
+    at = as_of(query.get("as_of"))
+    asked = ranges.parse_range(request.header(b"range"))
+    if asked is not None and asked[0] is None:
+        size = (await scope.read_bytes(path, 0, 0, **at)).size
+        asked = (max(0, size - (asked[1] or 0)), None) if asked[1] else (size, None)
+    first = asked[0] or 0 if asked is not None else 0
+    read = await _begin(scope, path, first, asked, at)
+    version = read.version
+    known = request.header(b"if-match")
+    if known is not None and not ranges.names_strongly(known, version):
+        raise HashMismatch("the file is not the one that If-Match names", status=412, path=path)
+    headers = _headers(request, path, version)
+    if ranges.names(request.header(b"if-none-match"), version):
+        return Reply(status=304, headers=headers)
+    if_range = request.header(b"if-range")
+    if asked is not None and if_range is not None and not ranges.names_strongly(if_range, version):
+        asked = None
+        read = await _begin(scope, path, 0, None, at)
+    return await _answer(request, scope, read, asked, headers, at)
+
+
+async def _begin(
+    scope: Scope,
+    path: str,
+    first: int,
+    asked: tuple[int | None, int | None] | None,
+    at: dict[str, Any],
+) -> BytesRead:
+    """The first bytes that are asked for, and what they are of. A small file ends with it."""
+    length = RAW_READ_BYTES
+    if asked is not None and asked[1] is not None:
+        length = min(length, asked[1] - first + 1)
+    return await scope.read_bytes(path, first, length, **at)
+
+
+async def _answer(
+    request: Request,
+    scope: Scope,
+    read: BytesRead,
+    asked: tuple[int | None, int | None] | None,
+    headers: Headers,
+    at: dict[str, Any],
+) -> Reply:
+    size, path = read.size, request.query["path"]
+    status = 200
+    part = ranges.Range(0, size)
+    if asked is not None:
+        try:
+            part = ranges.within(asked, size)
+        except RangeNotSatisfiable as error:
+            error.path = str(read.path)
+            raise
+        status = 206
+        end = part.first + (part.length or 0) - 1
+        headers.append((b"content-range", b"bytes %d-%d/%d" % (part.first, end, size)))
+    length = part.length or 0
+    if request.route.method == "HEAD":
+        return Reply(status=status, headers=headers, body=b"", length=length)
+    if len(read.data) >= length:
+        return Reply(status=status, headers=headers, body=read.data[:length])
+    chunks, first = await _opened(scope, path, part, read.version, at)
+    stream = _all(first, chunks)
+    return Reply(status=status, headers=headers, chunks=stream, length=length)
+
+
+async def _opened(
+    scope: Scope, path: str, part: ranges.Range, version: str, at: dict[str, Any]
+) -> tuple[AsyncGenerator[bytes, None], bytes]:
+    """A stream of the very version that the headers name, and its first chunk.
+
+    The stream holds what it opened. If the name leads to the same version before and after, then
+    that is what was opened.
+    """
+    chunks = scope.stream(path, part.first, part.length, **at)
+    try:
+        first = await anext(chunks, b"")
+        if (await scope.read_bytes(path, 0, 0, **at)).version != version:
+            raise HashMismatch(
+                "the file was replaced while it was being opened", path=path, hint="ask again"
+            )
+    except BaseException:
+        await chunks.aclose()
+        raise
+    return chunks, first
+
+
+async def _all(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    try:
+        yield first
+        async for chunk in chunks:
+            yield chunk
+    finally:
+        await chunks.aclose()
+
+
+def _headers(request: Request, path: str, version: str) -> Headers:
+    name = parse(path).path.name if "\0" not in path else "file"
+    kind, how = b"application/octet-stream", b"attachment"
+    if request.query.get("inline", False):
+        kind = _SHOWN.get(name.rpartition(".")[2].lower(), b"text/plain; charset=utf-8")
+        how = b"inline"
+    filename = b"; filename*=UTF-8''" + quote(name, safe="").encode("ascii")
+    return [
+        (b"content-type", kind),
+        (b"content-disposition", how + filename),
+        (b"etag", ranges.tag_of(version)),
+        (b"accept-ranges", b"bytes"),
+        _SANDBOX,
+    ]
+
+
+async def put(request: Request) -> Reply:
+    query = request.query
+    path = query["path"]
+    scope = await request.scoped(path)
+    sha256, version = sha256_of(query.get("expected_hash")), query.get("expected_version")
+    mode = query.get("mode", "overwrite")
+    if_match, if_none_match = request.header(b"if-match"), request.header(b"if-none-match")
+    if if_match is not None:
+        if sha256 is not None or version is not None:
+            raise ParseError("expect something by If-Match or by a parameter, not by both")
+        if if_match.strip() == "*":
+            version = (await scope.stat(path)).version
+        else:
+            sha256, version = ranges.condition(if_match)
+    if if_none_match is not None:
+        if if_none_match.strip() != "*":
+            raise ParseError("If-None-Match is * here: write only where nothing stands")
+        mode = "create"
+    source = bodies.chunks_of(request.receive, request.headers, scope.limits.max_file_bytes)
+    try:
+        result = await scope.write_stream(
+            path, source, mode=mode, expected_sha256=sha256, expected_version=version,
+            parents=query.get("parents", False), file_mode=query.get("file_mode"),
+            **locked(query.get("lock_token")),
+        )  # fmt: skip
+    except (HashMismatch, FileAlreadyExists) as error:
+        if if_match is not None or if_none_match is not None:
+            error.status = 412
+        raise
+    finally:
+        await source.aclose()
+    return written(result)
+
+
+async def upload(request: Request) -> Reply:
+    """Write an upload under its name, or under the first numbered name that is free."""
+    path = request.query["path"]
+    scope = await request.scoped(path)
+    limit = min(UPLOAD_BYTES_MAX, scope.limits.max_file_bytes)
+    if (bodies.announced(request.headers) or 0) > limit:
+        raise bodies.too_large(limit)
+    begun = False
+
+    async def source() -> AsyncGenerator[bytes, None]:
+        nonlocal begun
+        async for chunk in bodies.chunks_of(request.receive, request.headers, limit):
+            begun = True
+            yield chunk
+
+    for name in _names(path):
+        if "metadata" in scope.access and await scope.exists(name):
+            continue
+        chunks = source()
+        try:
+            result = await scope.write_stream(
+                name, chunks, mode="create", parents=request.query.get("parents", False)
+            )
+        except FileAlreadyExists:
+            if begun:  # someone was faster, and the bytes are gone
+                raise
+            continue
+        finally:
+            await chunks.aclose()
+        return written(result, FileUpload)
+    raise FileAlreadyExists("there is no free name like this one", path=path)
+
+
+def _names(path: str) -> list[str]:
+    """The name itself, then ``name (1).ext``, ``name (2).ext`` …"""
+    if path.endswith("/"):
+        raise IsADirectory("an upload is a file", path=path)
+    folder, slash, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    if not stem:
+        stem, dot, ending = name, "", ""
+    numbered = (f"{stem} ({n}){dot}{ending}" for n in range(1, _NAMES_MAX + 1))
+    return [path, *(f"{folder}{slash}{each}" for each in numbered)]
+
+
+_READ = access("read")
+_WRITE = access("write")
+_PARENTS = Parameter(name="parents", about="Also make the directories above it.", type="boolean")
+_DOWNLOAD: dict[str, Any] = {
+    "path": "/file/raw", "family": "files", "handler": download, "answers": "bytes",
+    "statuses": (200, 206, 304),
+    "parameters": (
+        PATH,
+        Parameter(
+            name="inline", type="boolean",
+            about="Show it: a picture as what it is, all else as plain text.",
+        ),
+        AS_OF, APPROVAL, SESSION,
+    ),
+    "needs": _READ, "verb": "stream", "asks": True, "raises": (409, 412, 413, 416),
+}  # fmt: skip
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET", name="download", example="GET /file/raw?path=video.mp4",
+        about="The bytes of a file, streamed. Takes Range, If-Range, If-Match, If-None-Match.",
+        **_DOWNLOAD,
+    ),
+    Route(
+        method="HEAD", name="downloadHead", example="HEAD /file/raw?path=video.mp4",
+        about="What GET /file/raw would answer, without the bytes.", **_DOWNLOAD,
+    ),
+    Route(
+        method="PUT", path="/file/raw", name="putFile", family="files", handler=put,
+        about="Write a file of any size from the body, atomically. Takes If-Match, If-None-Match.",
+        raw_body=True, result=FileWrite, statuses=(200, 201),
+        parameters=(
+            PATH,
+            Parameter(
+                name="mode", about="What may stand there.",
+                choices=("create", "overwrite", "replace"),
+            ),
+            Parameter(name="expectedHash", about="The hash of what is replaced."),
+            Parameter(name="expectedVersion", about="The version of what is replaced."),
+            _PARENTS,
+            Parameter(
+                name="fileMode", about="Permission bits, as a number.", type="integer", most=0o7777
+            ),
+            LOCK_TOKEN, APPROVAL,
+        ),
+        needs=_WRITE, verb="write_stream", changes=True, asks=True, raises=(412, 422),
+        example="PUT /file/raw?path=video.mp4",
+    ),
+    Route(
+        method="POST", path="/file/upload", name="uploadFile", family="files", handler=upload,
+        about="Write an upload, never over anything: a taken name is numbered.", raw_body=True,
+        result=FileUpload, statuses=(201,), parameters=(PATH, _PARENTS, APPROVAL), needs=_WRITE,
+        verb="write_stream", changes=True, asks=True, example="POST /file/upload?path=photo.jpg",
+    ),
+)  # fmt: skip

@@ -1,0 +1,287 @@
+"""Finding files by name, lines by pattern, and what differs."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from bailiwick.errors import ParseError
+from bailiwick.fronts.http.requests import Request
+from bailiwick.fronts.http.table import (
+    APPROVAL,
+    AS_OF,
+    INCLUDE_IGNORED,
+    PATH,
+    Parameter,
+    Route,
+    access,
+    limit,
+)
+from bailiwick.fronts.http.wire import Result, WireEntry, as_of, entry_of
+from bailiwick.model import Found, GrepMatch
+
+
+class GlobResult(Result, frozen=True, kw_only=True, tag="glob"):
+    """The paths that match, sorted."""
+
+    pattern: str
+    cwd: str
+    matches: list[str]
+    count: int
+    truncated: bool
+    omitted: int
+    reason: str | None
+    unreadable: list[str]
+    entries: list[WireEntry] | None
+    duration_ms: float
+    request_id: str
+
+
+class FindResult(Result, frozen=True, kw_only=True, tag="find"):
+    """The entries that fit, sorted by path."""
+
+    path: str
+    entries: list[WireEntry]
+    truncated: bool
+    omitted: int
+    reason: str | None
+    unreadable: list[str]
+    request_id: str
+
+
+class FilesResult(FindResult, frozen=True, kw_only=True, tag="files"):
+    """All files beneath a directory, flat."""
+
+
+class WireMatch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One matching line."""
+
+    path: str
+    line: int
+    column: int
+    text: str
+    before: list[str]
+    after: list[str]
+    line_truncated: bool
+    undecodable: bool
+
+
+class GrepResult(Result, frozen=True, kw_only=True, tag="grep"):
+    """The lines that match, sorted by path and line, and all that was not looked into."""
+
+    pattern: str
+    path: str
+    matches: list[WireMatch]
+    skipped_paths: list[str]
+    skipped_binary_paths: list[str]
+    unreadable: list[str]
+    withheld: list[str]
+    truncated: bool
+    files_searched: int
+    skips_reported: bool
+    reason: str | None
+    duration_ms: float
+    request_id: str
+
+
+class DiffResult(Result, frozen=True, kw_only=True, tag="diff"):
+    """A unified diff, or a summary where that is too large."""
+
+    a: str
+    b: str
+    equal: bool
+    text: str
+    added_lines: int
+    removed_lines: int
+    truncated: bool
+    binary: bool
+    request_id: str
+
+
+async def glob(request: Request) -> GlobResult:
+    query, began = request.query, time.perf_counter()
+    base = query.get("path", ".")
+    scope = await request.scoped(base)
+    found = await scope.glob(
+        query["pattern"], base, limit=query.get("limit"),
+        include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
+    )  # fmt: skip
+    return GlobResult(
+        pattern=query["pattern"], cwd=str(found.base), matches=[str(each) for each in found.paths],
+        count=len(found.matches), truncated=found.truncated, omitted=found.omitted,
+        reason=found.reason, unreadable=[str(each) for each in found.unreadable],
+        entries=[entry_of(each) for each in found.matches] if query.get("entries") else None,
+        duration_ms=_since(began), request_id=found.request_id,
+    )  # fmt: skip
+
+
+async def find(request: Request) -> FindResult:
+    query = request.query
+    path = query.get("path", ".")
+    scope = await request.scoped(path)
+    found = await scope.find(
+        path, query.get("pattern"), type=query.get("type"), depth=query.get("depth"),
+        empty=query.get("empty"), size_min=query.get("size_min"), size_max=query.get("size_max"),
+        modified_after_ns=query.get("modified_after_ns"), limit=query.get("limit"),
+        include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
+    )  # fmt: skip
+    return _found(found, FindResult)
+
+
+async def files(request: Request) -> FindResult:
+    query = request.query
+    path = query.get("path", ".")
+    scope = await request.scoped(path)
+    found = await scope.files(
+        path, limit=query.get("limit"), include_ignored=query.get("include_ignored", False),
+        **as_of(query.get("as_of")),
+    )  # fmt: skip
+    return _found(found, FilesResult)
+
+
+def _found(found: Found, kind: type[FindResult]) -> FindResult:
+    return kind(
+        path=str(found.base), entries=[entry_of(entry) for entry in found.matches],
+        truncated=found.truncated, omitted=found.omitted, reason=found.reason,
+        unreadable=[str(each) for each in found.unreadable], request_id=found.request_id,
+    )  # fmt: skip
+
+
+async def grep(request: Request) -> GrepResult:
+    query, began = request.query, time.perf_counter()
+    path = query.get("path", ".")
+    scope = await request.scoped(path)
+    most = query.get("max_file_bytes", -1)
+    result = await scope.grep(
+        query["pattern"], path, literal=query.get("literal", False),
+        ignore_case=query.get("ignore_case", False), word=query.get("word", False),
+        include=query.get("include"), exclude=query.get("exclude"),
+        max_results=query.get("max_results"), max_file_bytes=None if most == 0 else most,
+        context=query.get("context", 0), include_ignored=query.get("include_ignored", False),
+        report_skipped=query.get("report_skipped", True),
+    )  # fmt: skip
+    return GrepResult(
+        pattern=query["pattern"], path=path, matches=[_match(each) for each in result.matches],
+        skipped_paths=[str(each) for each in result.skipped_paths],
+        skipped_binary_paths=[str(each) for each in result.skipped_binary_paths],
+        unreadable=[str(each) for each in result.unreadable],
+        withheld=[str(each) for each in result.withheld], truncated=result.truncated,
+        files_searched=result.files_searched, skips_reported=result.skips_reported,
+        reason=result.reason, duration_ms=_since(began), request_id=result.request_id,
+    )  # fmt: skip
+
+
+def _match(match: GrepMatch) -> WireMatch:
+    return WireMatch(
+        path=str(match.path), line=match.line, column=match.column, text=match.text,
+        before=match.before, after=match.after, line_truncated=match.line_truncated,
+        undecodable=match.undecodable,
+    )  # fmt: skip
+
+
+async def diff(request: Request) -> DiffResult:
+    query = request.query
+    path = query["path"]
+    if "other" not in query and "as_of" not in query and "other_as_of" not in query:
+        raise ParseError("a diff compares with other, or with an earlier version")
+    scope = await request.scoped(path)
+    more = as_of(query.get("as_of"))
+    if "other_as_of" in query:
+        more["other_as_of"] = query["other_as_of"]
+    result = await scope.diff(path, query.get("other"), **more)
+    return DiffResult(
+        a=str(result.a), b=str(result.b), equal=result.equal, text=result.text,
+        added_lines=result.added_lines, removed_lines=result.removed_lines,
+        truncated=result.truncated, binary=result.binary, request_id=result.request_id,
+    )  # fmt: skip
+
+
+def _since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1_000, 3)
+
+
+_LIST = access("list")
+_READ = access("read")
+_BENEATH = Parameter(name="path", about="Where to look; the whole root unless told.")
+_PATTERN = Parameter(name="pattern", about="What to look for.", required=True)
+
+
+def _flag(name: str, about: str) -> Parameter:
+    return Parameter(name=name, about=about, type="boolean")
+
+
+def _number(name: str, about: str, most: int = 2**63 - 1) -> Parameter:
+    return Parameter(name=name, about=about, type="integer", most=most)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET", path="/glob", name="glob", family="search", handler=glob,
+        about="Files and directories whose path matches: * ** ? [ab] [!ab] {a,b}.",
+        result=GlobResult,
+        parameters=(
+            _PATTERN, _BENEATH, limit(50_000), INCLUDE_IGNORED,
+            _flag("entries", "Also what each match is, as entries like those of /find."),
+            AS_OF, APPROVAL,
+        ),
+        needs=_LIST, verb="glob", asks=True, example="GET /glob?pattern=**/*.py",
+    ),
+    Route(
+        method="GET", path="/find", name="find", family="search", handler=find,
+        about="Everything beneath a directory that fits all conditions.", result=FindResult,
+        parameters=(
+            _BENEATH,
+            Parameter(name="pattern", about="For the name, or with a slash for the path."),
+            Parameter(
+                name="type", about="What it is.", choices=("file", "directory", "symlink", "other")
+            ),
+            _number("depth", "How deep to look.", 100_000),
+            _flag("empty", "Only what is empty, or only what is not."),
+            _number("sizeMin", "At least so many bytes."),
+            _number("sizeMax", "At most so many bytes."),
+            _number("modifiedAfterNs", "Changed after this time."),
+            limit(50_000), INCLUDE_IGNORED, AS_OF, APPROVAL,
+        ),
+        needs=_LIST, verb="find", asks=True, example="GET /find?path=src&type=file&sizeMin=1000",
+    ),
+    Route(
+        method="GET", path="/files", name="files", family="search", handler=files,
+        about="All files beneath a directory, flat.", result=FilesResult,
+        parameters=(_BENEATH, limit(50_000), INCLUDE_IGNORED, AS_OF, APPROVAL),
+        needs=_LIST, verb="files", asks=True, example="GET /files?path=src",
+    ),
+    Route(
+        method="GET", path="/grep", name="grep", family="search", handler=grep,
+        about="Lines that match an RE2 pattern.", result=GrepResult,
+        parameters=(
+            _PATTERN, _BENEATH,
+            _flag("literal", "The pattern is plain text."),
+            _flag("ignoreCase", "Upper and lower case are the same."),
+            _flag("word", "Whole words only."),
+            Parameter(name="include", about="Only files that match this glob: {*.py,*.md}."),
+            Parameter(name="exclude", about="No files that match this glob."),
+            Parameter(
+                name="maxResults", about="How many at most.", type="integer", least=1, most=50_000
+            ),
+            _number("maxFileBytes", "Larger files are skipped; 0 skips none."),
+            _number("context", "Lines on either side of a match.", 10),
+            INCLUDE_IGNORED,
+            _flag("reportSkipped", "Whether skipped files are listed (true unless told)."),
+            APPROVAL,
+        ),
+        needs=access("read", "list"), verb="grep", asks=True,
+        example="GET /grep?pattern=def&include=*.py",
+    ),
+    Route(
+        method="GET", path="/diff", name="diff", family="search", handler=diff,
+        about="What differs between two files, or two versions of one.", result=DiffResult,
+        parameters=(
+            PATH, Parameter(name="other", about="The file to compare with."), AS_OF,
+            Parameter(name="otherAsOf", about="The version of the other to compare with."),
+            APPROVAL,
+        ),
+        needs=_READ, verb="diff", asks=True, raises=(409, 413, 422),
+        example="GET /diff?path=a.txt&other=b.txt",
+    ),
+)  # fmt: skip

@@ -1,0 +1,319 @@
+"""Looking at the tree, and making, moving, copying and removing what is in it."""
+
+from __future__ import annotations
+
+import mimetypes
+from typing import Annotated
+
+import msgspec
+
+from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.table import (
+    APPROVAL,
+    AS_OF,
+    CURSOR,
+    INCLUDE_IGNORED,
+    PATH,
+    Parameter,
+    Route,
+    access,
+    limit,
+)
+from bailiwick.fronts.http.wire import (
+    Change,
+    FileMode,
+    Natural,
+    PathField,
+    Result,
+    WireEntry,
+    as_of,
+    entry_of,
+    locked,
+)
+from bailiwick.model import ChangeResult, Stat
+
+_types = mimetypes.MimeTypes()
+"""By the tables of Python alone: what this machine has installed must not change an answer."""
+
+
+class Listing(Result, frozen=True, kw_only=True, tag="list"):
+    """One page of a directory, sorted by name."""
+
+    path: str
+    entries: list[WireEntry]
+    truncated: bool
+    next_cursor: str | None
+    request_id: str
+
+
+class StatResult(Result, frozen=True, kw_only=True, tag="stat"):
+    """What is known of one object."""
+
+    path: str
+    name: str
+    type: str
+    size_bytes: int
+    modified_ms: int
+    modified_ns: int
+    mode: int
+    version: str
+    links: int
+    target: str | None
+    mime: str | None
+
+
+class LinkResult(Result, frozen=True, kw_only=True, tag="link"):
+    """The text of a link."""
+
+    path: str
+    target: str
+
+
+class Changed(Result, frozen=True, kw_only=True, tag="change"):
+    """A change that has no content of its own."""
+
+    path: str
+    changed: bool
+    destination: str | None
+    count: int
+    version: str | None
+    request_id: str
+
+
+class DirBody(Change, frozen=True, kw_only=True):
+    path: PathField
+    parents: bool = False
+    file_mode: FileMode | None = None
+
+
+class RemoveBody(Change, frozen=True, kw_only=True):
+    path: PathField
+    recursive: bool = False
+    missing_ok: bool = False
+
+
+class MoveBody(Change, frozen=True, kw_only=True):
+    path: PathField
+    to: PathField
+    replace: bool = False
+
+
+class CopyBody(Change, frozen=True, kw_only=True):
+    path: PathField
+    to: PathField
+    recursive: bool = False
+    from_root: Annotated[
+        str | None, msgspec.Meta(description="Another root to copy from: kind:id.")
+    ] = None
+    parents: bool = False
+
+
+class SymlinkBody(Change, frozen=True, kw_only=True):
+    path: PathField
+    target: str
+
+
+class ModeBody(Change, frozen=True, kw_only=True):
+    path: PathField
+    file_mode: FileMode
+
+
+class TimesBody(Change, frozen=True, kw_only=True):
+    path: PathField
+    modified_ns: Natural
+    accessed_ns: Natural | None = None
+
+
+async def list_directory(request: Request) -> Listing:
+    query = request.query
+    path = query.get("path", ".")
+    scope = await request.scoped(path)
+    page = await scope.list(
+        path, cursor=query.get("cursor"), limit=query.get("limit"),
+        include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
+    )  # fmt: skip
+    return Listing(
+        path=str(page.path), entries=[entry_of(entry) for entry in page.entries],
+        truncated=page.truncated, next_cursor=page.next_cursor, request_id=page.request_id,
+    )  # fmt: skip
+
+
+async def stat(request: Request) -> StatResult:
+    query = request.query
+    path, more = query["path"], as_of(query.get("as_of"))
+    scope = await request.scoped(path)
+    if query.get("follow", True):
+        return stat_of(await scope.stat(path, **more))
+    return stat_of(await scope.lstat(path, **more))
+
+
+def stat_of(stat: Stat) -> StatResult:
+    is_file = stat.type == "file"
+    return StatResult(
+        path=str(stat.path), name=stat.name, type=stat.type, size_bytes=stat.size,
+        modified_ms=stat.mtime_ns // 1_000_000, modified_ns=stat.mtime_ns, mode=stat.mode,
+        version=stat.version, links=stat.links, target=stat.target,
+        mime=_types.guess_type(stat.name)[0] if is_file else None,
+    )  # fmt: skip
+
+
+async def readlink(request: Request) -> LinkResult:
+    path = request.query["path"]
+    scope = await request.scoped(path)
+    target = await scope.readlink(path, **as_of(request.query.get("as_of")))
+    return LinkResult(path=path, target=target)
+
+
+async def make_dir(request: Request) -> Reply:
+    body: DirBody = request.body
+    scope = await request.scoped(body.path)
+    result = await scope.make_dir(
+        body.path, parents=body.parents, file_mode=body.file_mode, **locked(body.lock_token)
+    )
+    return Reply(changed(result), 201 if result.changed else 200)
+
+
+async def remove(request: Request) -> Changed:
+    body: RemoveBody = request.body
+    scope = await request.scoped(body.path)
+    return changed(
+        await scope.remove(
+            body.path, recursive=body.recursive, missing_ok=body.missing_ok,
+            **locked(body.lock_token),
+        )
+    )  # fmt: skip
+
+
+async def move(request: Request) -> Changed:
+    body: MoveBody = request.body
+    scope = await request.scoped(body.path)
+    return changed(
+        await scope.move(body.path, body.to, replace=body.replace, **locked(body.lock_token))
+    )
+
+
+async def copy(request: Request) -> Changed:
+    body: CopyBody = request.body
+    scope = await request.scoped(body.to)
+    if body.from_root is None:
+        return changed(
+            await scope.copy(
+                body.path, body.to, recursive=body.recursive, **locked(body.lock_token)
+            )
+        )
+    other = await request.holding.scope(body.from_root, access("read"), body.path)
+    return changed(
+        await scope.copy_from(
+            other, body.path, body.to, recursive=body.recursive, parents=body.parents,
+            **locked(body.lock_token),
+        )
+    )  # fmt: skip
+
+
+async def symlink(request: Request) -> Reply:
+    body: SymlinkBody = request.body
+    scope = await request.scoped(body.path)
+    return Reply(
+        changed(await scope.symlink(body.path, body.target, **locked(body.lock_token))), 201
+    )
+
+
+async def set_mode(request: Request) -> Changed:
+    body: ModeBody = request.body
+    scope = await request.scoped(body.path)
+    return changed(await scope.set_mode(body.path, body.file_mode, **locked(body.lock_token)))
+
+
+async def set_times(request: Request) -> Changed:
+    body: TimesBody = request.body
+    scope = await request.scoped(body.path)
+    return changed(
+        await scope.set_times(
+            body.path, body.modified_ns, atime_ns=body.accessed_ns, **locked(body.lock_token)
+        )
+    )
+
+
+def changed(result: ChangeResult) -> Changed:
+    return Changed(
+        path=str(result.path), changed=result.changed,
+        destination=None if result.destination is None else str(result.destination),
+        count=result.count, version=result.version, request_id=result.request_id,
+    )  # fmt: skip
+
+
+_LIST = access("list")
+_METADATA = access("metadata")
+_WRITE = access("write")
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET", path="/list", name="list", family="tree", handler=list_directory,
+        about="One page of a directory, sorted by name.", result=Listing,
+        parameters=(
+            Parameter(name="path", about="The directory; the root unless told."),
+            limit(2_000), CURSOR, INCLUDE_IGNORED, AS_OF, APPROVAL,
+        ),
+        needs=_LIST, verb="list", asks=True, example="GET /list?path=src&limit=100",
+    ),
+    Route(
+        method="GET", path="/stat", name="stat", family="tree", handler=stat,
+        about="What is known of a file, directory or link.", result=StatResult,
+        parameters=(
+            PATH,
+            Parameter(
+                name="follow", about="Whether a link is followed (true unless told).",
+                type="boolean",
+            ),
+            AS_OF, APPROVAL,
+        ),
+        needs=_METADATA, verb="stat", asks=True, example="GET /stat?path=README.md",
+    ),
+    Route(
+        method="GET", path="/readlink", name="readLink", family="tree", handler=readlink,
+        about="The text of a link.", result=LinkResult, parameters=(PATH, AS_OF, APPROVAL),
+        needs=_METADATA, verb="readlink", asks=True, example="GET /readlink?path=latest",
+    ),
+    Route(
+        method="POST", path="/dir", name="makeDirectory", family="tree", handler=make_dir,
+        about="Make a directory; with parents also those above it.", body=DirBody, result=Changed,
+        statuses=(200, 201), needs=_WRITE, verb="make_dir", changes=True, asks=True,
+        example='POST /dir {"path": "notes/2026", "parents": true}',
+    ),
+    Route(
+        method="POST", path="/move", name="move", family="tree", handler=move,
+        about="Give a file, link or directory another name, atomically.", body=MoveBody,
+        result=Changed, needs=access("move", "write"), verb="move", changes=True, asks=True,
+        example='POST /move {"path": "a.txt", "to": "b.txt"}',
+    ),
+    Route(
+        method="POST", path="/copy", name="copy", family="tree", handler=copy,
+        about="Copy a file or directory to a new name, also from another root.", body=CopyBody,
+        result=Changed, needs=access("read", "write"), verb="copy", changes=True, asks=True,
+        raises=(422,), example='POST /copy {"path": "a.txt", "to": "b.txt"}',
+    ),
+    Route(
+        method="POST", path="/remove", name="remove", family="tree", handler=remove,
+        about="Remove a file, a link, or a directory (a full one only with recursive).",
+        body=RemoveBody, result=Changed, needs=access("delete"), verb="remove",
+        changes=True, asks=True, example='POST /remove {"path": "a.txt"}',
+    ),
+    Route(
+        method="POST", path="/symlink", name="symlink", family="tree", handler=symlink,
+        about="Make a link.", body=SymlinkBody, result=Changed, statuses=(201,), needs=_WRITE,
+        verb="symlink", changes=True, asks=True,
+        example='POST /symlink {"path": "latest", "target": "v2.txt"}',
+    ),
+    Route(
+        method="POST", path="/mode", name="setMode", family="tree", handler=set_mode,
+        about="Set permission bits.", body=ModeBody, result=Changed, needs=_WRITE,
+        verb="set_mode", changes=True, asks=True,
+        example='POST /mode {"path": "run.sh", "fileMode": 448}',
+    ),
+    Route(
+        method="POST", path="/times", name="setTimes", family="tree", handler=set_times,
+        about="Set the times of a file or directory.", body=TimesBody, result=Changed,
+        needs=_WRITE, verb="set_times", changes=True, asks=True,
+        example='POST /times {"path": "a.txt", "modifiedNs": 1700000000000000000}',
+    ),
+)  # fmt: skip

@@ -1,0 +1,111 @@
+"""A uvicorn server that looks after its connections, and closes in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from bailiwick.fronts.http.protocol import BoundedProtocol
+from bailiwick.fronts.http.settings import KEEP_ALIVE_SECONDS, SHUTDOWN_SECONDS_MAX
+
+if TYPE_CHECKING:
+    from bailiwick.fronts.http.answering import Application
+
+_log = logging.getLogger("bailiwick.http")
+
+_LOOK_SECONDS = 1.0
+
+_LATE_SECONDS_MAX = 0.8
+"""How long what was cancelled may take to let go."""
+
+
+def configure(app: Any, certfile: str | None = None, keyfile: str | None = None) -> uvicorn.Config:
+    """The settings of uvicorn under which the bounds of this front hold."""
+    # Quiet unless the program that serves says where its log goes.
+    logging.getLogger("uvicorn").addHandler(logging.NullHandler())
+    return uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS_MAX,
+        ssl_certfile=certfile,
+        ssl_keyfile=keyfile,
+    )
+
+
+class Server(uvicorn.Server):
+    """Serves one application until it is told to stop.
+
+    On SIGTERM or SIGINT it takes no more connections, ends streams and whatever waits for a person,
+    and finishes the work it has begun, for a few seconds at most.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+        super().__init__(config)
+        self._served = app
+        self._looking: asyncio.Task[None] | None = None
+        self._started: list[Callable[[], None]] = []
+
+    def on_start(self, act: Callable[[], None]) -> None:
+        """Have something done once connections are taken."""
+        self._started.append(act)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._looking = asyncio.create_task(self._look_after())
+        for act in self._started:
+            act()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Streams end by this, and calls that wait for a person: nothing else would end them.
+        closing = asyncio.create_task(self._served.aclose())
+        await super().shutdown(sockets)
+        # uvicorn has cancelled whoever was late, and does not wait for them.
+        await asyncio.wait((closing, *self.server_state.tasks), timeout=_LATE_SECONDS_MAX)
+        for task in (closing, self._looking):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait((task,))
+
+    async def _look_after(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = loop.time()
+            for connection in list(self.server_state.connections):
+                try:
+                    connection.look_at(now)  # type: ignore[union-attr]
+                except Exception as error:
+                    _log.warning("a connection could not be looked at", exc_info=error)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Stop when told to. Unlike uvicorn's own, it does not die of the signal afterwards."""
+        loop, taken = asyncio.get_running_loop(), []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self.stop)
+                taken.append(number)
+        try:
+            yield
+        finally:
+            for number in taken:
+                loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """Begin to stop; told twice, stop at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True

@@ -1,0 +1,93 @@
+"""What bounds a server and everyone who calls it, with the reason for each number."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bailiwick.model import KiB, MiB
+
+JSON_BYTES_MAX = 10 * MiB
+"""A JSON body: twice what a text write takes, for the escapes in it. More goes by PUT."""
+
+UPLOAD_BYTES_MAX = 50 * MiB
+"""What `POST /file/upload` takes, as its clients expect."""
+
+HEADER_BYTES_MAX = 32 * KiB
+"""All headers of a request: four times what browsers send at most."""
+
+HEADER_SECONDS_MAX = 10.0
+"""From the first byte of a request, or the opening of the connection, to the end of its headers."""
+
+IDLE_SECONDS_MAX = 30.0
+"""How long a client may keep a request or an answer waiting without a byte."""
+
+BODY_BYTES_PER_SECOND_MIN = 1 * KiB
+"""How fast a body must come on average, after `IDLE_SECONDS_MAX`: slower is a client that only
+holds a connection."""
+
+KEEP_ALIVE_SECONDS = 30
+"""How long a connection without a request stays open."""
+
+CONNECTIONS_MAX = 1_024
+"""Open connections: each costs a descriptor and some buffers."""
+
+LINGER_SECONDS_MAX = 2.0
+LINGER_BYTES_MAX = 4 * MiB
+"""What is read and thrown away of a body nobody wants, so that the answer reaches the client
+before the connection ends."""
+
+SHUTDOWN_SECONDS_MAX = 4
+"""How long work under way is waited for after SIGTERM; closing what is left takes up to a second
+more."""
+
+ASK_WAIT_SECONDS = 30.0
+"""How long a call waits for a person before it is told to come back (202)."""
+
+EVENT_BEAT_SECONDS = 15.0
+"""How often a stream of events says something where nothing happens: proxies end silent ones after
+a minute or less."""
+
+EVENT_LOOK_SECONDS = 2.0
+"""How often a stream of events looks whether its caller still holds, where nothing happens."""
+
+EVENT_STREAMS_PER_CALLER_MAX = 32
+"""Streams of events of one token or session: a page has one in every tab, an agent a few."""
+
+EVENT_STREAMS_MAX = 768
+"""All streams together: a quarter of the connections is left for what ends by itself, however many
+tokens somebody has."""
+
+LINES_MAX = 2_000
+TEXT_BYTES_MAX = 256 * KiB
+BYTES_DEFAULT = 64 * KiB
+"""Windows of `GET /file` and `GET /file/bytes`."""
+
+RAW_READ_BYTES = 256 * KiB
+"""Up to this much is read at once and answered whole; more is streamed."""
+
+BATCH_OPERATIONS_MAX = 1_000
+"""Operations of one batch: they are one transaction."""
+
+READS_PER_MINUTE = 60_000
+CHANGES_PER_MINUTE = 6_000
+"""What an agent's token may do over a network unless told otherwise."""
+
+
+WHOLE = "bailiwick.whole"
+"""Where an application finds, in the scope of a request, the quick way to answer with a result that
+is whole: a function of its bytes that says whether it has sent them."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one application is served."""
+
+    root: str | None = None
+    allowed_hosts: frozenset[str] | None = None
+    read_only: bool = False
+    loopback: bool = True
+    workers: int = 1
+    reads_per_minute: int | None = None
+    changes_per_minute: int | None = None
+    ask_wait_s: float = ASK_WAIT_SECONDS
+    secure: bool = False
+    """Whether cookies are for TLS only."""

@@ -1,0 +1,70 @@
+"""What results and bodies have in common on the wire: camelCase, hashes with their name, times in
+milliseconds, and a ``kind`` that says what a document is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from bailiwick.errors import ParseError
+from bailiwick.fronts.http.requests import sha256_of
+from bailiwick.model import Entry
+
+PathField = Annotated[str, msgspec.Meta(min_length=1, description="Where, relative to the root.")]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+FileMode = Annotated[int, msgspec.Meta(ge=0, le=0o7777, description="Permission bits.")]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind"):
+    """A result. ``kind`` names it."""
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The body of a request: what is not known in it is refused."""
+
+
+class Change(Body, frozen=True, kw_only=True):
+    """The body of a request that changes something."""
+
+    approval: str | None = None
+    lock_token: Natural | None = None
+
+
+class WireEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One entry of a listing."""
+
+    name: str
+    path: str
+    kind: str
+    ignored: bool
+    size_bytes: int
+    modified_ms: int
+    modified_ns: int
+    addressable: bool
+
+
+def entry_of(entry: Entry) -> WireEntry:
+    return WireEntry(
+        name=entry.name, path=str(entry.path), kind=entry.type, ignored=entry.ignored,
+        size_bytes=entry.size, modified_ms=entry.mtime_ns // 1_000_000, modified_ns=entry.mtime_ns,
+        addressable=entry.addressable,
+    )  # fmt: skip
+
+
+def expected(given: str | None, alias: str | None) -> str | None:
+    """The hash that a client expects, under either of its names."""
+    first, second = sha256_of(given), sha256_of(alias)
+    if first is not None and second is not None and first != second:
+        raise ParseError("expectedHash and expectedSha256 say two different things")
+    return first or second
+
+
+def locked(token: int | None) -> dict[str, Any]:
+    """The argument of a verb that acts under a lock; nothing where there is none."""
+    return {} if token is None else {"lock_token": token}
+
+
+def as_of(version: str | None) -> dict[str, Any]:
+    """The argument of a verb that looks at an earlier version; nothing where there is none."""
+    return {} if version is None else {"as_of": version}

@@ -1,0 +1,119 @@
+"""`/mcp` on the HTTP server: the service of whoever calls, by the tokens of that server.
+
+Loaded by name, and only when it is first asked for: the SDK takes longer to load than the server
+does to start. The server has checked host, origin and token; it says in the request who calls, and
+what they may do at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from bailiwick.errors import BailiwickError
+from bailiwick.fronts.mcp.opening import Wanted, new_session, open_service
+from bailiwick.fronts.mcp.sdk_server import SERVICE_KEY, create_server
+from bailiwick.fronts.mcp.service import Service
+from bailiwick.model import MiB
+from bailiwick.operations import ALL_ACCESS, Access
+
+if TYPE_CHECKING:
+    from bailiwick.build.governed import Authority
+
+_log = logging.getLogger("bailiwick.mcp")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+BODY_BYTES_MAX: Final = 32 * MiB
+"""One message: what a text write takes at most, every character of it escaped."""
+
+_SERVICES_MAX = 1_000
+"""Callers whose workspaces are held open at once; the one that came first goes first."""
+
+Key = tuple[str, str | None, frozenset[Access]]
+
+
+class Mount:
+    """An ASGI application for one authority; `aclose` ends its streams and lets go of scopes."""
+
+    def __init__(self, authority: Authority, *, workers: int) -> None:
+        self._authority = authority
+        self._closing = asyncio.Event()
+        self._services: dict[Key, asyncio.Task[tuple[Service, AsyncExitStack]]] = {}
+        # A session lives in one process; where there are several, every request stands alone.
+        self._manager = StreamableHTTPSessionManager(
+            create_server(self._closing), stateless=workers > 1,
+            max_request_body_size=BODY_BYTES_MAX,
+        )  # fmt: skip
+        self._ready = asyncio.Event()
+        self._running = asyncio.create_task(self._run(), name="bailiwick-mcp")
+
+    async def _run(self) -> None:
+        async with self._manager.run():
+            self._ready.set()
+            await self._closing.wait()
+            await asyncio.sleep(0)  # streams that end by themselves say so
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Raises what the caller is refused: the server tells it."""
+        await self._ready.wait()
+        service = await self._service_of(scope)
+        subject = str(scope["bailiwick.subject"])
+        # By this the SDK keeps the sessions of different callers apart.
+        token = AccessToken(
+            token="", client_id=f"{subject} {scope.get('bailiwick.grant') or ''}", scopes=[]
+        )
+        request = {**scope, SERVICE_KEY: service, "user": AuthenticatedUser(token)}
+        await self._manager.handle_request(request, receive, send)
+
+    async def aclose(self) -> None:
+        self._closing.set()
+        await self._running
+        for opening in list(self._services.values()):
+            await self._close(opening)
+        self._services.clear()
+
+    async def _service_of(self, scope: Scope) -> Service:
+        """The service of a caller, opened when they first come. Raises what they are refused."""
+        subject, grant_id = scope["bailiwick.subject"], scope.get("bailiwick.grant")
+        most: frozenset[Access] = scope.get("bailiwick.most") or ALL_ACCESS
+        key = (str(subject), grant_id, most)
+        opening = self._services.get(key)
+        if opening is None or _has_failed(opening):
+            wanted = Wanted(subject, new_session(), most, grant_id=grant_id)
+            opening = asyncio.create_task(self._open(wanted))
+            self._services[key] = opening
+            if len(self._services) > _SERVICES_MAX:
+                await self._close(self._services.pop(next(iter(self._services))))
+        service, _ = await asyncio.shield(opening)
+        return service
+
+    async def _open(self, wanted: Wanted) -> tuple[Service, AsyncExitStack]:
+        stack = AsyncExitStack()
+        service = await stack.enter_async_context(open_service(self._authority, wanted))
+        return service, stack
+
+    async def _close(self, opening: asyncio.Task[tuple[Service, AsyncExitStack]]) -> None:
+        try:
+            _, stack = await opening
+        except BailiwickError:
+            return
+        await stack.aclose()
+
+
+def _has_failed(opening: asyncio.Task[Any]) -> bool:
+    return opening.done() and (opening.cancelled() or opening.exception() is not None)
+
+
+def create(authority: Authority, *, workers: int = 1) -> Mount:
+    """The application that answers ``/mcp``."""
+    return Mount(authority, workers=workers)

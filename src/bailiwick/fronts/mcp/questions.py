@@ -1,0 +1,147 @@
+"""Putting a question to the person behind a client: a form with the four answers.
+
+In the handshake's dialect the client is asked while the call waits. In the other one nobody is
+asked back: the call ends with what is to be asked, and the client makes it again with the answer.
+Nothing has been done by then. The question lies at the desk under an id meanwhile, and the same
+call finds it there again; so the id is all that needs to be remembered, and only the very same call
+can be answered with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from bailiwick.approvals import Answer, Approval, Asker, Question, always_for
+from bailiwick.errors import escape_for_display
+from bailiwick.toolbox import Pending
+from bailiwick.toolbox.approving import binding_of
+
+Result = TypeVar("Result")
+
+_KEY = "approval"
+_MESSAGE_CHARACTERS_MAX = 8_000
+_ANSWERS: tuple[Answer, ...] = ("once", "grant", "always", "no")
+
+
+class Peer(Protocol):
+    """The client, as far as questions go."""
+
+    @property
+    def modern(self) -> bool:
+        """Whether it speaks the envelope's dialect."""
+        ...
+
+    @property
+    def can_elicit(self) -> bool: ...
+
+    async def elicit(self, form: dict[str, Any]) -> Any:
+        """Put a form to the person; what the client answered."""
+        ...
+
+
+class Again(Protocol):
+    """A request that may have come before."""
+
+    input_responses: dict[str, Any] | None
+    request_state: str | None
+
+
+async def settled(
+    peer: Peer,
+    again: Again,
+    run: Callable[[Asker | None], Awaitable[Result]],
+    attempt: Callable[[], Awaitable[Result | Pending]],
+) -> Result | Pending | dict[str, Any]:
+    """Make a call, with the questions that rules put on the way.
+
+    The answer is that of the call, or what the client is to ask its person first. A client that
+    cannot ask leaves it to whoever looks at the console.
+    """
+    if not peer.can_elicit:
+        return await run(None)
+    if not peer.modern:
+        return await run(_by_form(peer))
+    outcome = await attempt()
+    if not isinstance(outcome, Pending):
+        return outcome
+    if again.request_state is None or again.request_state != outcome.approval_id:
+        return input_required(outcome)
+    answer = answer_in((again.input_responses or {}).get(_KEY))
+    if answer is None:
+        return outcome
+    return await run(_by_answer(answer, outcome.binding))
+
+
+def input_required(pending: Pending) -> dict[str, Any]:
+    """What the client is to ask, in place of a result."""
+    asked = {"method": "elicitation/create", "params": form_of(pending)}
+    return {
+        "resultType": "input_required",
+        "inputRequests": {_KEY: asked},
+        "requestState": pending.approval_id or "",
+    }
+
+
+def _by_form(peer: Peer) -> Asker:
+    async def ask(approval: Approval) -> Answer | None:
+        pending = Pending(tool="", question=approval.question, approval_id=approval.id)
+        return answer_in(await peer.elicit(form_of(pending)))
+
+    return ask
+
+
+def _by_answer(answer: Answer, binding: str) -> Asker:
+    async def ask(approval: Approval) -> Answer | None:
+        # They saw one question; if it is another by now, nobody has agreed to that.
+        return answer if binding_of(approval.question) == binding else "no"
+
+    return ask
+
+
+def answer_in(response: Any) -> Answer | None:
+    """What a person said. None where they said nothing: the question stays open elsewhere."""
+    if not isinstance(response, dict):
+        return None
+    if response.get("action") == "decline":
+        return "no"
+    content = response.get("content")
+    if response.get("action") != "accept" or not isinstance(content, dict):
+        return None
+    answer = content.get("answer")
+    return answer if answer in _ANSWERS else None
+
+
+def form_of(pending: Pending) -> dict[str, Any]:
+    """The question as a form. What stands in it comes from callers and files, so it is escaped."""
+    asked = pending.question
+    whom = escape_for_display(always_for(asked.subject))
+    names = ("Once", "For this grant", f"Always for {whom}", "No")
+    answer = {
+        "type": "string", "title": "Allow it?", "enum": list(_ANSWERS), "enumNames": list(names),
+    }  # fmt: skip
+    return {
+        "message": _message(pending, asked),
+        "requestedSchema": {
+            "type": "object", "properties": {"answer": answer}, "required": ["answer"],
+        },
+    }  # fmt: skip
+
+
+def _message(pending: Pending, asked: Question) -> str:
+    lines = [
+        f"{asked.subject} asks to {asked.operation} in {asked.root}:",
+        pending.prompt,
+        f"asked by {', '.join(asked.sources)}",
+    ]
+    if asked.paths_total > 1:
+        shown = ", ".join(asked.paths[:20])
+        lines.append(f"{asked.paths_total} paths are concerned: {shown}")
+    # By newlines alone: other marks that end a line for some readers are part of it here.
+    lines += (asked.preview.diff or "").removesuffix("\n").split("\n")
+    text = "\n".join(escape_for_display(line.expandtabs(4)) for line in lines)
+    if len(text) > _MESSAGE_CHARACTERS_MAX:
+        text = text[:_MESSAGE_CHARACTERS_MAX] + "\n… the rest is not shown"
+    elif asked.preview.diff_truncated:
+        text += "\n… the rest is not shown"
+    return text

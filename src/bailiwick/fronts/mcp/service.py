@@ -1,0 +1,196 @@
+"""What is served, whoever speaks the protocol: tools, resources, and the questions in between.
+
+Values in and out are those of the protocol, as plain dictionaries. Which dialect they are wrapped
+in, and how they travel, is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from bailiwick.approvals import Asker
+from bailiwick.errors import BailiwickError, ParseError
+from bailiwick.fronts.mcp import resources
+from bailiwick.fronts.mcp.addresses import Address, parse_address
+from bailiwick.fronts.mcp.answers import tool_result
+from bailiwick.fronts.mcp.questions import Again, Peer, settled
+from bailiwick.fronts.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, Refusal, refused
+from bailiwick.model import Page
+from bailiwick.scope import Scope
+from bailiwick.toolbox import Pending, Tool, Toolbox, failure
+
+_ROOT = "root"
+
+
+class Service:
+    """The workspaces of one agent, by the names of their roots.
+
+    With several of them each tool takes a ``root``. Resources are there where files may be read
+    and listed by tools.
+    """
+
+    def __init__(self, boxes: Mapping[str, Toolbox]) -> None:
+        self.boxes = dict(boxes)
+        self._alone = next(iter(self.boxes.values())) if len(self.boxes) == 1 else None
+        self._tools = {tool.name: tool for box in self.boxes.values() for tool in box.tools}
+        self.tools = [_listed(tool, list(self.boxes)) for tool in self._tools.values()]
+        self.has_resources = {"read_file", "ls"} <= self._tools.keys()
+
+    @property
+    def instructions(self) -> str:
+        """What the client may tell its model before it uses the tools."""
+        if not self.boxes:
+            return "There is no workspace here."
+        text = next(iter(self.boxes.values())).system_prompt
+        if self._alone is None:
+            text += f"\nThere are several workspaces: root is one of {', '.join(self.boxes)}."
+        return text
+
+    async def aclose(self) -> None:
+        """Let go of the agent's scopes. Those that were given are closed by who opened them."""
+        for box in self.boxes.values():
+            await box.aclose()
+
+    # --- tools -----------------------------------------------------------------------------
+
+    def list_tools(self) -> dict[str, Any]:
+        return {"tools": self.tools}
+
+    async def call_tool(
+        self, peer: Peer, name: str, arguments: dict[str, Any] | None, again: Again
+    ) -> dict[str, Any]:
+        """Raises `Refusal` for a tool that is not there; whatever else fails is an answer."""
+        if name not in self._tools:
+            raise Refusal(INVALID_PARAMS, "Unknown tool", {"tools": list(self._tools)})
+        box = self._alone
+        if box is None:
+            try:
+                box, arguments = self._chosen(arguments)
+            except ParseError as error:
+                return tool_result(name, failure(error))
+        chosen = box
+
+        def run(asker: Asker | None) -> Any:
+            return chosen.call(name, arguments, asker=asker)
+
+        outcome = await settled(peer, again, run, lambda: chosen.attempt(name, arguments))
+        if isinstance(outcome, Pending):
+            outcome = outcome.answer()
+        if outcome.get("resultType") == "input_required":
+            return outcome
+        return tool_result(name, outcome)
+
+    def _chosen(self, arguments: dict[str, Any] | None) -> tuple[Toolbox, dict[str, Any]]:
+        """The workspace that a call is about, and what is left of its arguments."""
+        given = dict(arguments or {})
+        root = given.pop(_ROOT, None)
+        box = self.boxes.get(root) if isinstance(root, str) else None
+        if box is None:
+            raise ParseError("say which root", hint=f"root is one of {', '.join(self.boxes)}")
+        return box, given
+
+    # --- resources -------------------------------------------------------------------------
+
+    def list_templates(self) -> dict[str, Any]:
+        return resources.templates(list(self.boxes))
+
+    async def list_resources(self, cursor: str | None, *, modern: bool) -> dict[str, Any]:
+        """A page of what lies at the top of each root, one root after the other."""
+        names = list(self.boxes)
+        root, _, inner = (cursor or "").partition("/")
+        if cursor is None:
+            root = names[0] if names else ""
+        elif root not in self.boxes:
+            raise Refusal(INVALID_PARAMS, "this cursor is not known")
+        if not names:
+            return {"resources": []}
+        box = self.boxes[root]
+
+        async def page(scope: Scope) -> Page:
+            return await resources.page_of_top(scope, root, inner or None)
+
+        try:
+            found = await box.actor.run(page)
+        except BailiwickError as error:
+            raise refused(error, failure(error), modern=modern) from None
+        entries = [resources.described(entry, root) for entry in found.entries if entry.addressable]
+        listed: dict[str, Any] = {"resources": entries}
+        follows = names[names.index(root) + 1 :]
+        if found.next_cursor is not None:
+            listed["nextCursor"] = f"{root}/{found.next_cursor}"
+        elif follows:
+            listed["nextCursor"] = f"{follows[0]}/"
+        return listed
+
+    async def read_resource(self, peer: Peer, uri: str, again: Again) -> dict[str, Any]:
+        """Raises `Refusal`."""
+        try:
+            address, box = self.resource(uri)
+
+            async def work(scope: Scope) -> dict[str, Any]:
+                return await resources.read(scope, address)
+
+            def run(asker: Asker | None) -> Any:
+                return box.actor.run(work, asker=asker)
+
+            outcome = await settled(
+                peer, again, run, lambda: box.actor.attempt("resources/read", work)
+            )
+        except BailiwickError as error:
+            raise refused(error, failure(error), modern=peer.modern) from None
+        if isinstance(outcome, Pending):
+            told = outcome.answer()
+            raise Refusal(INTERNAL_ERROR, told["message"], {"errorKind": told["errorKind"]})
+        return outcome
+
+    def resource(self, uri: str) -> tuple[Address, Toolbox]:
+        """The place that an address means. Raises `ParseError`."""
+        address = parse_address(uri)
+        box = self.boxes.get(address.root)
+        if box is None:
+            raise ParseError("there is no such root", hint=f"one of {', '.join(self.boxes)}")
+        return address, box
+
+
+def _listed(tool: Tool, roots: list[str]) -> dict[str, Any]:
+    """A tool as it is listed. Every tool is told in full to a model, so it says little."""
+    schema = tool.input_schema
+    if len(roots) > 1:
+        root = {"type": "string", "enum": roots}
+        schema = {
+            **schema,
+            "properties": {_ROOT: root, **schema.get("properties", {})},
+            "required": [_ROOT, *schema.get("required", ())],
+        }
+    return {
+        "name": tool.name, "description": tool.description, "inputSchema": schema,
+        "outputSchema": tool.output_schema,
+        "annotations": {
+            "readOnlyHint": tool.read_only, "destructiveHint": tool.destructive,
+            "idempotentHint": tool.idempotent, "openWorldHint": False,
+        },
+    }  # fmt: skip
+
+
+def server_info() -> dict[str, Any]:
+    """Who this is. The package is loaded already: what is inside does not import it."""
+    version = getattr(sys.modules.get("bailiwick"), "__version__", "0")
+    return {"name": "bailiwick", "title": "Bailiwick", "version": version}
+
+
+def names_of(roots: list[str]) -> dict[str, str]:
+    """The names that clients use for roots such as ``workspace:demo``: without the kind where no
+    other root is called so."""
+    short = [root.partition(":")[2] for root in roots]
+    return {
+        root: name if short.count(name) == 1 else root
+        for root, name in zip(roots, short, strict=True)
+    }
+
+
+def box_name(root: str) -> str:
+    """The name of a root as it stands in the tags around content."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", root)[:40]

@@ -1,0 +1,67 @@
+"""Tools for models: the same ten for every provider and framework.
+
+`tools` makes them, provider-neutral; each module beside this one speaks to one framework, and is
+imported by whoever uses that framework only.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Unpack
+
+from bailiwick.errors import ParseError
+from bailiwick.portal import SyncScope
+from bailiwick.scope import Scope
+from bailiwick.toolbox import (
+    Pending,
+    Tool,
+    Toolbox,
+    ToolConfig,
+    ToolOptions,
+    read_config,
+)
+
+__all__ = ["Pending", "Tool", "ToolConfig", "ToolOptions", "Toolbox", "read_config", "tools"]
+
+_NONCE_BYTES = 8
+
+
+def new_nonce() -> str:
+    """What nobody can have known who wrote a file."""
+    return secrets.token_hex(_NONCE_BYTES)
+
+
+def new_session() -> str:
+    """A name for one run of an agent, where its framework has none."""
+    return secrets.token_hex(4)
+
+
+def tools(
+    scope: Scope | SyncScope,
+    name: str = "notes",
+    *,
+    session: str | None = None,
+    front: str = "tools",
+    config: ToolConfig | None = None,
+    **options: Unpack[ToolOptions],
+) -> Toolbox:
+    """The file tools of a workspace for a model: ``workspace__<name>__read_file`` and so on.
+
+    They act as the agent ``agent_run:<front>/<session>``, also on a scope that a person opened, so
+    that the rules for agents hold. Options, all enforced:
+
+    - ``operations``: which tools there are; ``fs=False`` means none.
+    - ``allowed_paths``: globs that bound what can be reached.
+    - ``max_file_size_mb``: how large a file may become.
+    - ``max_tool_result_bytes`` (256 KiB), ``max_dir_entries`` (1000), ``max_glob_matches`` (1000),
+      ``max_grep_matches`` (200): how much one answer gives.
+
+    A configuration as JSON spells it (``maxFileSizeMb``) is read by `read_config` and given as
+    ``config``.
+    """
+    if config is not None and options:
+        raise ParseError("give options or a config, not both")
+    return Toolbox(
+        scope, name, config or read_config(options), prefix=f"workspace__{name}__", front=front,
+        session=session or new_session(), new_nonce=new_nonce,
+    )  # fmt: skip

@@ -1,0 +1,217 @@
+"""Anthropic: tool definitions for an application that runs the loop, tools for the SDK's own tool
+runner, and the text editor and memory tools that its models are trained on.
+
+The SDK has no pause of its own. An application that runs the loop gets calls that wait for a person
+from `run_calls`; with the tool runner the person is asked while the call waits, by the ``asker`` of
+the tool or of the scope.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+from bailiwick.approvals import Asker
+from bailiwick.errors import ParseError
+from bailiwick.fronts.tools.editing import Editor
+from bailiwick.fronts.tools.extras import extra
+from bailiwick.fronts.tools.places import from_top
+from bailiwick.fronts.tools.rounds import Call, Round, as_text, field, run_round
+from bailiwick.toolbox import Tool, Toolbox
+
+with extra("anthropic"):
+    from anthropic.lib.tools import (
+        BetaAbstractMemoryTool,
+        BetaAsyncAbstractMemoryTool,
+        BetaAsyncBuiltinFunctionTool,
+        BetaBuiltinFunctionTool,
+        ToolError,
+    )
+
+EditorVersion = Literal["20241022", "20250124", "20250429", "20250728"]
+
+_COMMANDS = frozenset(("view", "create", "str_replace", "insert"))
+_MEMORY_COMMANDS = _COMMANDS | {"delete", "rename"}
+_OLD = ("20241022", "20250124")
+_MEMORIES = "/memories"
+
+
+def tool_params(tools: Toolbox) -> list[Any]:
+    """The tools as ``client.messages.create(tools=…)`` takes them."""
+    return [_param(tool) for tool in tools.tools]
+
+
+def _param(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name, "description": tool.description, "input_schema": tool.input_schema,
+    }  # fmt: skip
+
+
+async def run_calls(tools: Toolbox, message: Any) -> Round:
+    """Make the tool calls of a message; ``outputs`` are ``tool_result`` blocks for the next one."""
+    calls = [
+        Call(field(block, "id"), field(block, "name"), field(block, "input"))
+        for block in field(message, "content")
+        if field(block, "type") == "tool_use"
+    ]
+    return await run_round(tools, calls, _tool_result)
+
+
+def _tool_result(call: Call, answer: dict[str, Any]) -> dict[str, Any]:
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": as_text(answer)}
+    return {**result, "is_error": True} if answer.get("ok") is False else result
+
+
+# --- for the tool runner -----------------------------------------------------------------------
+
+
+class RunnableTool(BetaAsyncBuiltinFunctionTool):
+    """One of the tools, for ``client.beta.messages.tool_runner``."""
+
+    def __init__(self, tools: Toolbox, tool: Tool, asker: Asker | None) -> None:
+        self._tools = tools
+        self._tool = tool
+        self._asker = asker
+
+    def to_dict(self) -> Any:
+        return _param(self._tool)
+
+    async def call(self, input: object) -> str:
+        answer = await self._tools.call(self._tool.name, input, asker=self._asker)
+        if answer.get("ok") is False:
+            raise ToolError(as_text(answer))
+        return as_text(answer)
+
+
+class TextEditor(BetaAsyncBuiltinFunctionTool):
+    """The text editor tool of a version, for the tool runner; `Blocking` makes it one for the
+    blocking runner.
+
+    `create` does not replace a file unless ``overwrite`` is set. `undo_edit` is there for the
+    versions that have it, and works where the workspace keeps versions. ``max_characters`` bounds
+    a view, also for older versions, whose definition has no such field.
+    """
+
+    def __init__(
+        self,
+        tools: Toolbox,
+        version: EditorVersion = "20250728",
+        *,
+        asker: Asker | None = None,
+        overwrite: bool = False,
+        max_characters: int | None = None,
+    ) -> None:
+        self.tools = tools
+        self._version = version
+        self._asker = asker
+        self._max_characters = max_characters
+        commands = _COMMANDS | {"undo_edit"} if version in _OLD else _COMMANDS
+        mount_point = tools.actor.owner.root.mount_point
+        self.editor = Editor(
+            tools, commands, place=partial(from_top, mount_point=mount_point),
+            overwrite=overwrite, characters_max=max_characters,
+        )  # fmt: skip
+
+    def to_dict(self) -> Any:
+        old = self._version in _OLD
+        name = "str_replace_editor" if old else "str_replace_based_edit_tool"
+        param: dict[str, Any] = {"type": f"text_editor_{self._version}", "name": name}
+        if self._max_characters is not None and self._version == "20250728":
+            param["max_characters"] = self._max_characters
+        return param
+
+    async def call(self, input: object) -> str:
+        return _told(await self.editor.answer(input, asker=self._asker))
+
+
+class MemoryTool(BetaAsyncAbstractMemoryTool):
+    """The memory tool, for the tool runner: what the model calls ``/memories`` is the workspace."""
+
+    def __init__(self, tools: Toolbox, *, asker: Asker | None = None) -> None:
+        super().__init__()
+        self.tools = tools
+        self._asker = asker
+        self._editor = Editor(tools, _MEMORY_COMMANDS, place=_in_memories)
+
+    async def call(self, input: object) -> str:
+        return _told(await self._editor.answer(input, asker=self._asker))
+
+    async def execute(self, command: Any) -> str:
+        """A command as the SDK's own objects say it."""
+        return await self.call(command.to_dict())
+
+    view = create = str_replace = insert = delete = rename = execute
+
+    async def clear_all_memory(self) -> str:
+        """Remove everything in the workspace that the agent may remove."""
+
+        async def clear(scope: Any) -> str:
+            self.tools.require("rm")
+            cursor: str | None = None
+            while True:
+                page = await scope.list(".", cursor=cursor, include_ignored=True)
+                for entry in page.entries:
+                    await scope.remove(entry.path, recursive=True)
+                cursor = page.next_cursor
+                if cursor is None:
+                    return "All memory cleared"
+
+        return await self.tools.actor.run(clear, asker=self._asker)
+
+
+class Blocking(BetaBuiltinFunctionTool):
+    """A tool for the blocking runner, from one for the other."""
+
+    def __init__(self, tool: RunnableTool | TextEditor, tools: Toolbox) -> None:
+        self._tool = tool
+        self._tools = tools
+
+    def to_dict(self) -> Any:
+        return self._tool.to_dict()
+
+    def call(self, input: object) -> str:
+        return self._tools.actor.bridge.run_blocking(lambda: self._tool.call(input))
+
+
+class BlockingMemoryTool(BetaAbstractMemoryTool):
+    """The memory tool for the blocking runner."""
+
+    def __init__(self, tools: Toolbox, *, asker: Asker | None = None) -> None:
+        super().__init__()
+        self._tool = MemoryTool(tools, asker=asker)
+        self._run = tools.actor.bridge.run_blocking
+
+    def call(self, input: object) -> str:
+        return self._run(lambda: self._tool.call(input))
+
+    def execute(self, command: Any) -> str:
+        return self._run(lambda: self._tool.execute(command))
+
+    view = create = str_replace = insert = delete = rename = execute
+
+    def clear_all_memory(self) -> str:
+        return self._run(self._tool.clear_all_memory)
+
+
+def runnable_tools(tools: Toolbox, *, asker: Asker | None = None) -> list[RunnableTool]:
+    """The tools for ``client.beta.messages.tool_runner`` of the async client."""
+    return [RunnableTool(tools, tool, asker) for tool in tools.tools]
+
+
+def blocking_tools(tools: Toolbox, *, asker: Asker | None = None) -> list[Blocking]:
+    """The same for the blocking client."""
+    return [Blocking(tool, tools) for tool in runnable_tools(tools, asker=asker)]
+
+
+def _told(answer: dict[str, Any]) -> str:
+    if answer["ok"]:
+        text: str = answer["text"]
+        return text
+    raise ToolError(as_text(answer))
+
+
+def _in_memories(path: str) -> str:
+    if path != _MEMORIES and not path.startswith(f"{_MEMORIES}/"):
+        raise ParseError(f"paths begin with {_MEMORIES}")
+    below = path[len(_MEMORIES) :].strip("/")
+    return below or "."

@@ -1,0 +1,56 @@
+"""LangChain tools. In a LangGraph agent a rule that asks interrupts the graph; elsewhere the model
+is told that a person has to agree first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bailiwick.fronts.tools.extras import extra
+from bailiwick.fronts.tools.interrupting import ask_graph
+from bailiwick.fronts.tools.rounds import as_text
+from bailiwick.toolbox import Pending, Tool, Toolbox
+
+with extra("langchain"):
+    from langchain_core.tools import BaseTool, StructuredTool
+
+
+def langchain_tools(tools: Toolbox) -> list[BaseTool]:
+    """The tools of a workspace, for ``create_agent(tools=…)`` or ``model.bind_tools``.
+
+    They work with ``invoke`` and ``ainvoke``; a blocking call needs a scope of
+    `bailiwick.open_sync`, or a thread that is not the scope's own loop.
+    """
+    return [_langchain_tool(tools, tool) for tool in tools.tools]
+
+
+def _langchain_tool(tools: Toolbox, tool: Tool) -> BaseTool:
+    async def run(**arguments: Any) -> str:
+        answer = await tools.attempt(tool.name, arguments)
+        if isinstance(answer, Pending):
+            word = ask_graph(answer)
+            if word is None:
+                return as_text(answer.answer())
+            answer = await tools.resume(
+                tool.name, arguments, allowed=word.allowed, binding=word.binding
+            )
+        return as_text(answer)
+
+    def run_blocking(**arguments: Any) -> str:
+        answer = tools.attempt_blocking(tool.name, arguments)
+        if isinstance(answer, Pending):
+            word = ask_graph(answer)
+            if word is None:
+                return as_text(answer.answer())
+            answer = tools.resume_blocking(
+                tool.name, arguments, allowed=word.allowed, binding=word.binding
+            )
+        return as_text(answer)
+
+    return StructuredTool(
+        name=tool.name, description=tool.description, args_schema=tool.input_schema,
+        func=run_blocking, coroutine=run,
+        metadata={
+            "readOnly": tool.read_only, "destructive": tool.destructive,
+            "idempotent": tool.idempotent, "parallelSafe": tool.parallel_safe,
+        },
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""A pydantic-ai toolset. A rule that asks raises the framework's own `ApprovalRequired`, so that
+the run ends with `DeferredToolRequests` and goes on with the person's answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bailiwick.fronts.tools.extras import extra
+from bailiwick.toolbox import Pending, Toolbox
+
+with extra("pydantic-ai"):
+    from pydantic_ai import ApprovalRequired, RunContext
+    from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.toolsets import AbstractToolset
+    from pydantic_ai.toolsets.abstract import ToolsetTool
+    from pydantic_core import SchemaValidator, core_schema
+
+_ANYTHING = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+"""Arguments are checked where they are used, and what is wrong with them is an answer."""
+
+
+class BailiwickToolset(AbstractToolset[Any]):
+    """The tools of a workspace: ``Agent(model, toolsets=[BailiwickToolset(tools)])``.
+
+    The metadata of a deferred call is the question to show; handed back in
+    ``DeferredToolResults.metadata`` it binds the answer to what was shown.
+    """
+
+    def __init__(self, tools: Toolbox, *, id: str | None = None) -> None:
+        self._tools = tools
+        self._id = id or f"bailiwick-{tools.name}"
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    async def get_instructions(self, ctx: RunContext[Any]) -> str:
+        return self._tools.system_prompt
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        return {
+            tool.name: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=tool.name, description=tool.description,
+                    parameters_json_schema=tool.input_schema, sequential=not tool.parallel_safe,
+                    metadata={
+                        "readOnly": tool.read_only, "destructive": tool.destructive,
+                        "idempotent": tool.idempotent,
+                    },
+                ),
+                max_retries=1,
+                args_validator=_ANYTHING,
+            )
+            for tool in self._tools.tools
+        }  # fmt: skip
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> dict[str, Any]:
+        if ctx.tool_call_approved:
+            shown = ctx.tool_call_metadata
+            binding = shown.get("binding") if isinstance(shown, dict) else None
+            return await self._tools.resume(name, tool_args, allowed=True, binding=binding)
+        answer = await self._tools.attempt(name, tool_args)
+        if isinstance(answer, Pending):
+            raise ApprovalRequired(metadata=answer.shown())
+        return answer

@@ -1,0 +1,114 @@
+"""What the views of one directory with a history share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+from bailiwick.errors import Closed
+from bailiwick.finishing import to_the_end
+from bailiwick.model import Limits
+from bailiwick.paths import ScopedPath
+from bailiwick.store import Store
+from bailiwick.stores.history.contents import Contents
+from bailiwick.stores.history.ledger import Ledger
+from bailiwick.stores.history.lineage import Lineage
+from bailiwick.stores.history.looking import Looker
+from bailiwick.stores.history.recording import Recorder
+from bailiwick.stores.history.turns import Turns
+
+Collect = Callable[[], Awaitable[Any]]
+"""Takes away what the volume that keeps large content does not need any more."""
+
+
+class Core:
+    """The wrapped store, its history, and the volume that keeps large content."""
+
+    def __init__(
+        self,
+        inner: Store,
+        ledger: Ledger,
+        keeper: Store,
+        *,
+        limits: Limits,
+        collect: Collect | None = None,
+        whole: Core | None = None,
+    ) -> None:
+        self.inner: Final = inner
+        self.ledger: Final = ledger
+        self.keeper: Final = keeper
+        self.limits: Final = limits
+        self.collect: Final = collect
+        self.lineage: Final = Lineage(ledger)
+        self.contents: Final = Contents(ledger, keeper)
+        self.looker: Final = Looker(inner, self.contents, self.lineage, limits)
+        self.recorder: Final = Recorder(ledger, self.looker)
+        self._whole: Final = whole
+        self._turns: Final[Turns] = Turns() if whole is None else whole._turns
+        self._closed = False
+        self._is_settled = False
+        self._under_way = 0
+        self._idle: asyncio.Future[None] | None = None
+
+    def view(self, inner: Store) -> Core:
+        """The same history for a stricter view of the same tree."""
+        return Core(
+            inner, self.ledger, self.keeper, limits=self.limits, collect=self.collect,
+            whole=self._whole or self,
+        )  # fmt: skip
+
+    def check_open(self) -> None:
+        if self._closed or (self._whole is not None and self._whole._closed):
+            raise Closed("the store is closed")
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Be waited for by whoever closes the store. Raises `Closed`."""
+        self.check_open()
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if self._idle is not None and not self._under_way and not self._idle.done():
+                self._idle.set_result(None)
+
+    @asynccontextmanager
+    async def changing(self, *places: ScopedPath) -> AsyncIterator[None]:
+        """Have a turn at some places, and all beneath them. Raises `Closed`."""
+        with self.working():
+            whole = self._whole or self
+            if not whole._is_settled:
+                whole._is_settled = True
+                await whole.recorder.settle_dead()
+            async with self._turns.at(*places):
+                self.check_open()
+                yield
+
+    async def settle(self, entry: int) -> None:
+        """Find out what became of a change that failed, whoever is cancelled meanwhile."""
+        await to_the_end(self.recorder.settle(entry))
+
+    async def aclose(self) -> None:
+        """Wait for changes under way, then let go. A view lets go of the wrapped view only."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._whole is None:
+            await self._turns.close()
+        try:
+            await self.inner.aclose()
+        finally:
+            if self._under_way:
+                self._idle = asyncio.get_running_loop().create_future()
+                await self._idle
+            if self._whole is None:
+                await self._let_go()
+
+    async def _let_go(self) -> None:
+        try:
+            await self.ledger.aclose()
+        finally:
+            await self.keeper.aclose()

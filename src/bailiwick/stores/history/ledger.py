@@ -1,0 +1,352 @@
+"""The rows of a history: entries, what each did to which place, and small content.
+
+One SQLite file for each directory whose history is kept. An entry is written down, durably, before
+the change is made, together with what stood there; that it was made is added afterwards, and need
+not be waited for: an entry whose maker died is settled by looking at what stands there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib.resources import files
+from typing import Any, Final, NamedTuple, TypeVar
+
+import apsw
+
+from bailiwick.errors import Unsupported
+from bailiwick.paths import ScopedPath
+from bailiwick.sqlite.failures import from_sqlite
+from bailiwick.sqlite.writer import Frame, Task, Writer
+from bailiwick.stores.history.owners import Owner
+from bailiwick.stores.history.states import Effect, State, content_of, packed, unpacked
+
+Result = TypeVar("Result")
+
+WHOSE: Final = "history"
+
+_APPLICATION_ID: Final = 0x62776B68
+"""``bwkh``: says in the file's header whose it is."""
+
+_BUSY_MS_MAX: Final = 10_000
+"""How long a writer waits for one in another process, which holds the lock for one commit."""
+
+_WAL_BYTES_KEPT: Final = 16 * 1024 * 1024
+"""What the log beside the database is cut back to after a burst."""
+
+_AT_ONCE_S: Final = 0.000_25
+"""A commit that takes less is done where it is asked for: a thread hop costs about as much."""
+
+_NEXT: Final = "UPDATE counter SET last = last + 2 RETURNING last"
+_PUT_ENTRY: Final = """
+INSERT INTO entry (id, time_ns, verb, subject, request, owner, missed)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+_PUT_EFFECT: Final = """
+INSERT INTO effect (entry, seq, path, kind, other, before, after, before_sha, after_sha)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_SET_AFTER: Final = "UPDATE effect SET after = ?, after_sha = ? WHERE entry = ? AND seq = ?"
+_SET_BEFORE: Final = "UPDATE effect SET before = ?, before_sha = ? WHERE entry = ? AND seq = ?"
+_DROP_EFFECT: Final = "DELETE FROM effect WHERE entry = ? AND seq = ?"
+_LAST_SEQ: Final = "SELECT coalesce(max(seq), -1) FROM effect WHERE entry = ?"
+_OVER: Final = "UPDATE entry SET owner = '' WHERE id = ?"
+_DROP_ENTRY: Final = "DELETE FROM entry WHERE id = ?"
+_DROP_EFFECTS: Final = "DELETE FROM effect WHERE entry = ?"
+_PUT_CONTENT: Final = """
+INSERT INTO content (sha256, size, kept_ns, data) VALUES (?, ?, ?, ?)
+ON CONFLICT (sha256) DO UPDATE SET kept_ns = excluded.kept_ns
+"""
+_ENTRY: Final = "id, time_ns, verb, subject, request, owner, missed"
+_EFFECT: Final = "path, before, after, kind, other"
+
+
+class Entry(NamedTuple):
+    """One change, as its row has it."""
+
+    id: int
+    time_ns: int
+    verb: str
+    subject: str
+    request: str
+    owner: str
+    missed: int
+
+
+class Fresh(NamedTuple):
+    """A change about to be made."""
+
+    verb: str
+    subject: str
+    request: str
+    effects: Sequence[Effect]
+    contents: Mapping[bytes, bytes]
+    missed: int = 0
+
+
+class Outcome(NamedTuple):
+    """What became of a change: of each effect what was left, by its number; which of them were not
+    made after all; what was found, where that was not known; and what nobody could foretell."""
+
+    after: Mapping[int, State | None] = {}
+    dropped: Sequence[int] = ()
+    added: Sequence[Effect] = ()
+    before: Mapping[int, State] = {}
+
+
+class _Frame(Frame):
+    """Waits for other processes, unless the task is tried on the event loop."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def wait(self, patiently: bool) -> None:
+        self._connection.set_busy_timeout(_BUSY_MS_MAX if patiently else 0)
+
+
+class Ledger:
+    """The rows of one directory's history. Made by `open`."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        finisher: apsw.Connection,
+        reader: apsw.Connection,
+        owner: Owner,
+    ) -> None:
+        self.owner: Final = owner
+        self._connection: Final = connection
+        self._finisher: Final = finisher
+        self._reader: Final = reader
+        self._writer: Final = Writer(
+            connection, whose=WHOSE, frame=_Frame(connection), at_once_s=_AT_ONCE_S
+        )
+        self._queued: set[asyncio.Future[None]] = set()
+
+    @classmethod
+    def open(cls, directory: str, *, durable: bool) -> Ledger:
+        """Open the rows in a directory that exists. Blocks.
+
+        With ``durable`` what is written survives a power cut, else a crash of the process. Raises
+        `Unsupported` for rows of a newer Bailiwick, `IoError`, `Busy`.
+        """
+        path = os.path.join(directory, "history.db")
+        # A file that SQLite has open here may not be opened beside it: closing that descriptor
+        # would let go of all locks that the process has on it.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        opened: list[apsw.Connection] = []
+        try:
+            for _ in range(3):
+                connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+                opened.append(connection)
+                connection.set_busy_timeout(_BUSY_MS_MAX)
+            connection, finisher, reader = opened
+            connection.pragma("journal_mode", "wal")
+            connection.pragma("synchronous", "full" if durable else "normal")
+            connection.pragma("journal_size_limit", _WAL_BYTES_KEPT)
+            _migrate(connection)
+            # What became of a change need not reach the disk by itself: it can be found out. So it
+            # is written down at once, without a sync, and others are left to cut the log.
+            finisher.pragma("synchronous", "normal")
+            finisher.pragma("wal_autocheckpoint", 0)
+            finisher.set_busy_timeout(0)
+            reader.pragma("query_only", True)
+            return cls(connection, finisher, reader, Owner(directory))
+        except BaseException as error:
+            for each in opened:
+                each.close()
+            if isinstance(error, apsw.Error):
+                raise from_sqlite(error, WHOSE) from error
+            raise
+
+    # --- writing -----------------------------------------------------------------------------
+
+    async def begin(self, fresh: Fresh) -> int:
+        """Write down a change that is about to be made, with what it will replace."""
+        now_ns, owner = time.time_ns(), self.owner.name
+
+        def job(connection: apsw.Connection) -> int:
+            _put_contents(connection, fresh.contents, now_ns)
+            (entry,) = connection.execute(_NEXT).fetchone()  # type: ignore[misc]
+            connection.execute(
+                _PUT_ENTRY,
+                (entry, now_ns, fresh.verb, fresh.subject, fresh.request, owner, fresh.missed),
+            )
+            _put_effects(connection, entry, 0, fresh.effects)
+            return int(entry)
+
+        return await self._writer.run(job)
+
+    def finish(self, entry: int, outcome: Outcome) -> None:
+        """Add what became of a change: at once, or when others have had their turn. Where that
+        fails, or the process dies, the entry stays open, and is settled by whoever looks next."""
+        try:
+            with self._finisher:
+                _close(self._finisher, entry, outcome)
+        except apsw.Error:
+            self._finish_later(entry, outcome)
+
+    def _finish_later(self, entry: int, outcome: Outcome) -> None:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        self._queued.add(ended)
+
+        def done(_: object, __: BaseException | None) -> None:
+            self._queued.discard(ended)
+            if not ended.done():
+                ended.set_result(None)
+
+        self._writer.put(Task(lambda connection: _close(connection, entry, outcome), done, loop))
+
+    async def settle(self, entry: int, outcome: Outcome) -> None:
+        """The same, waited for."""
+        await self._writer.run(lambda connection: _close(connection, entry, outcome))
+
+    async def withdraw(self, entry: int) -> None:
+        """The change was not made."""
+
+        def job(connection: apsw.Connection) -> None:
+            connection.execute(_DROP_EFFECTS, (entry,))
+            connection.execute(_DROP_ENTRY, (entry,))
+
+        await self._writer.run(job)
+
+    async def keep(self, contents: Mapping[bytes, bytes]) -> None:
+        """Keep small content."""
+        now_ns = time.time_ns()
+        await self._writer.run(lambda connection: _put_contents(connection, contents, now_ns))
+
+    async def note_kept(self, sha256: bytes, size: int) -> None:
+        """Content is in the volume."""
+        row = (sha256, size, time.time_ns(), None)
+        await self._writer.run(lambda connection: connection.execute(_PUT_CONTENT, row).fetchall())
+
+    async def run(self, job: Callable[[apsw.Connection], Result]) -> Result:
+        """Run a job of whoever clears up."""
+        return await self._writer.run(job)
+
+    async def quiet(self) -> None:
+        """Wait until all that was finished is written down."""
+        while self._queued:
+            await asyncio.wait(list(self._queued))
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        """What a query finds. Runs where it is called: a lookup takes a few microseconds."""
+        try:
+            return self._reader.execute(sql, values).fetchall()
+        except apsw.Error as error:
+            raise from_sqlite(error, WHOSE) from error
+
+    def entries(self, where: str, *values: Any) -> list[Entry]:
+        return [Entry(*row) for row in self.rows(f"SELECT {_ENTRY} FROM entry {where}", *values)]
+
+    def effects(self, entry: int) -> list[Effect]:
+        """What an entry did, in order; gaps are closed."""
+        rows = self.rows(f"SELECT {_EFFECT} FROM effect WHERE entry = ? ORDER BY seq", entry)
+        return [effect_of(row) for row in rows]
+
+    def numbered_effects(self, entry: int) -> list[tuple[int, Effect]]:
+        rows = self.rows(f"SELECT seq, {_EFFECT} FROM effect WHERE entry = ? ORDER BY seq", entry)
+        return [(row[0], effect_of(row[1:])) for row in rows]
+
+    def horizon(self) -> int:
+        """Entries up to this are no longer kept."""
+        return int(self.rows("SELECT horizon FROM counter")[0][0])
+
+    def last(self) -> int:
+        return int(self.rows("SELECT last FROM counter")[0][0])
+
+    async def aclose(self) -> None:
+        """Do what is queued, then let go."""
+        await self.quiet()
+        self._reader.close()
+        self._finisher.close()
+        await asyncio.to_thread(self.close_blocking)
+
+    def close_blocking(self) -> None:
+        """The same where there is no event loop."""
+        self._writer.close()
+        self._reader.close()
+        self._finisher.close()
+        self._connection.close()
+        self.owner.close()
+
+
+def effect_of(row: Sequence[Any]) -> Effect:
+    path, before, after, kind, other = row
+    return Effect(ScopedPath(path), unpacked(before), unpacked(after), kind, ScopedPath(other))
+
+
+def _put_contents(
+    connection: apsw.Connection, contents: Mapping[bytes, bytes], now_ns: int
+) -> None:
+    for sha256, data in contents.items():
+        connection.execute(_PUT_CONTENT, (sha256, len(data), now_ns, data))
+
+
+def _put_effects(
+    connection: apsw.Connection, entry: int, first: int, effects: Iterable[Effect]
+) -> None:
+    connection.executemany(
+        _PUT_EFFECT,
+        (
+            (
+                entry, number, str(each.path), each.kind, str(each.other), packed(each.before),
+                packed(each.after), content_of(each.before), content_of(each.after),
+            )
+            for number, each in enumerate(effects, first)
+        ),
+    )  # fmt: skip
+
+
+def _close(connection: apsw.Connection, entry: int, outcome: Outcome) -> None:
+    for number, state in outcome.after.items():
+        connection.execute(_SET_AFTER, (packed(state), content_of(state), entry, number))
+    for number, state in outcome.before.items():
+        connection.execute(_SET_BEFORE, (packed(state), content_of(state), entry, number))
+    for number in outcome.dropped:
+        connection.execute(_DROP_EFFECT, (entry, number))
+    (last,) = connection.execute(_LAST_SEQ, (entry,)).fetchone()  # type: ignore[misc]
+    _put_effects(connection, entry, last + 1, outcome.added)
+    if last < 0 and not outcome.added:
+        connection.execute(_DROP_ENTRY, (entry,))
+    else:
+        connection.execute(_OVER, (entry,))
+
+
+def _migrate(connection: apsw.Connection) -> None:
+    """Make the tables where there are none. Raises `Unsupported` for what is not ours."""
+    if _is_ready(connection):
+        return
+    script = files(__package__).joinpath("schema.sql").read_text(encoding="utf-8")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _is_ready(connection):
+            connection.execute(script)
+            connection.pragma("application_id", _APPLICATION_ID)
+            connection.pragma("user_version", 1)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _is_ready(connection: apsw.Connection) -> bool:
+    whose = connection.pragma("application_id")
+    if whose == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
+        return False
+    if whose != _APPLICATION_ID:
+        raise Unsupported("the file is no history of Bailiwick: another program made it")
+    if connection.pragma("user_version") > 1:
+        raise Unsupported(
+            "the history was written by a newer Bailiwick",
+            hint="use the newer version of Bailiwick",
+        )
+    return True

@@ -1,0 +1,253 @@
+"""What a place was, by the entries of the history: its versions, and its state at one of them.
+
+A thing that was moved is followed to where it came from; so is what lies in a directory that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from bailiwick.errors import PathNotFound
+from bailiwick.paths import ScopedPath
+from bailiwick.stores.history.ledger import Entry, Ledger, effect_of
+from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, State, is_same
+from bailiwick.versions import ChangeKind, Version, Versions
+
+_ALL: Final = 2**62
+"""More entries than there can be."""
+
+_EFFECT: Final = "e.path, e.before, e.after, e.kind, e.other"
+_NEWEST: Final = f"""
+SELECT e.entry, {_EFFECT} FROM effect e
+WHERE e.path = ? AND e.entry < ? ORDER BY e.entry DESC, e.seq DESC LIMIT 1
+"""
+_BENEATH: Final = """
+SELECT DISTINCT path FROM effect WHERE path > ? AND path < ? ORDER BY path LIMIT ?
+"""
+
+
+class Happened(NamedTuple):
+    """One entry, as it touched a place: in one change that may be by several effects."""
+
+    entry: int
+    path: ScopedPath
+    before: State | None
+    after: State | None
+    kind: int
+    other: ScopedPath
+
+
+class Lineage:
+    """Looks back along the entries of one history."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger: Final = ledger
+
+    def newest(self, path: ScopedPath) -> State | None:
+        """What the newest entry left at a path."""
+        for happened in self.of(path):
+            return happened.after
+        return None
+
+    def of(self, path: ScopedPath) -> Iterator[Happened]:
+        """What happened to what stands at a path, and stood there, newest first."""
+        bound = _ALL
+        while True:
+            own = self.own_before(path, bound)
+            above = self.moved_above(path, bound, -1 if own is None else own[0])
+            if above is not None:
+                entry, effect = above
+                bound = entry
+                aside = path.relative_to(effect.path).beneath(effect.other)
+                if effect.kind == WENT:  # what stood there went with its directory
+                    yield Happened(entry, path, UNKNOWN, None, WENT, aside)
+                else:
+                    path = aside
+                continue
+            if own is None:
+                return
+            entry, effect = own
+            yield self.whole(entry, effect)
+            bound = entry
+            if effect.kind == CAME:
+                path = effect.other
+
+    def own_before(self, path: ScopedPath, bound: int) -> tuple[int, Effect] | None:
+        """The newest entry before another that touched this very path."""
+        rows = self.ledger.rows(_NEWEST, str(path), bound)
+        return (rows[0][0], effect_of(rows[0][1:])) if rows else None
+
+    def moved_above(self, path: ScopedPath, bound: int, after: int) -> tuple[int, Effect] | None:
+        """The newest move of a directory that the path lies in, between two entries."""
+        above = [str(each) for each in _above(path)]
+        if not above:
+            return None
+        marks = ",".join("?" * len(above))
+        rows = self.ledger.rows(
+            f"SELECT e.entry, {_EFFECT} FROM effect e WHERE e.path IN ({marks})"
+            f" AND e.kind IN ({WENT}, {CAME}) AND e.entry < ? AND e.entry > ?"
+            " ORDER BY e.entry DESC, e.seq DESC LIMIT 1",
+            *above, bound, after,
+        )  # fmt: skip
+        return (rows[0][0], effect_of(rows[0][1:])) if rows else None
+
+    def whole(self, entry: int, last: Effect) -> Happened:
+        """All that an entry did to one path: the first of its effects knows what stood before."""
+        rows = self.ledger.rows(
+            f"SELECT {_EFFECT} FROM effect e"
+            " WHERE e.entry = ? AND e.path = ? ORDER BY e.seq LIMIT 1",
+            entry, str(last.path),
+        )  # fmt: skip
+        first = effect_of(rows[0]) if rows else last
+        return Happened(entry, last.path, first.before, last.after, last.kind, last.other)
+
+    def known_beneath(self, path: ScopedPath, limit: int) -> list[ScopedPath]:
+        """Paths beneath a directory that some entry has touched."""
+        first, last = ("", "\U0010ffff") if path.is_root else (f"{path}/", f"{path}0")
+        return [ScopedPath(row[0]) for row in self.ledger.rows(_BENEATH, first, last, limit)]
+
+    # --- versions ----------------------------------------------------------------------------
+
+    def number(self, version: str) -> int:
+        """The number that a version stands for. Raises `PathNotFound` for what is none, or is no
+        longer kept."""
+        horizon = self.ledger.horizon()
+        if not version.isascii() or not version.isdigit() or int(version) > self.ledger.last():
+            raise PathNotFound(f"there is no version {version!r}")
+        number = int(version)
+        if number < horizon:
+            raise PathNotFound(
+                f"version {version} is no longer kept",
+                details={"oldest": str(horizon)},
+                hint=f"the oldest version that is kept is {horizon}",
+            )
+        return number
+
+    def at(self, path: ScopedPath, number: int) -> tuple[bool, State | None]:
+        """Whether anything is known of a path, and if so what stood there at a version.
+
+        Before the first entry of a path it was what that one found.
+        """
+        known, state = False, None
+        for happened in self.of(path):
+            if happened.entry <= number:
+                return True, happened.after
+            known, state = True, happened.before
+            if happened.entry == number + 1:
+                break
+        return known, state
+
+    def content(self, path: ScopedPath, state: State) -> str | None:
+        """The hash of a state's content. A file that was only moved, or whose mode or time was set,
+        was not read for that: its content is told by what was read before or after."""
+        if state.sha256 is not None or state.type != "file":
+            return state.sha256
+        alike, pairs = {state.version}, list[tuple[State, State]]()
+        known: dict[str, str] = {}
+        for happened in self.of(path):
+            before, after = happened.before, happened.after
+            if happened.kind == CAME:
+                before = self._went(happened)
+            for each in (before, after):
+                if each is not None and each.sha256 is not None:
+                    known.setdefault(each.version, each.sha256)
+            if before is None or after is None or before.size != after.size:
+                continue
+            if happened.kind == CAME or (before.sha256 is None and after.sha256 is None):
+                pairs.append((before, after))
+        for before, after in [*pairs, *reversed(pairs)]:
+            if before.version in alike or after.version in alike:
+                alike |= {before.version, after.version}
+        return next((known[each] for each in alike if each in known), None)
+
+    def _went(self, came: Happened) -> State | None:
+        """What was moved, as it was where it came from."""
+        for effect in self.ledger.effects(came.entry):
+            if effect.kind == WENT and (effect.path, effect.other) == (came.other, came.path):
+                return effect.before
+        return None
+
+    def history(self, path: ScopedPath, before: int | None, limit: int) -> Versions:
+        """The versions of a place, newest first; those older than the version ``before``."""
+        found: list[Version] = []
+        newer: Happened | None = None
+        bound = _ALL if before is None else before
+        # From the newest on, since only from there it is known what was moved from where.
+        for happened in self.of(path):
+            if newer is not None and newer.entry <= bound:
+                found += self._found_before(newer, happened)
+            if len(found) > limit:
+                break
+            if happened.entry < bound:
+                found.append(self._told(happened))
+            newer = happened
+        else:
+            if newer is not None and newer.entry <= bound:
+                found += self._found_before(newer, None)
+        return Versions(found[:limit], more=len(found) > limit)
+
+    def _told(self, happened: Happened) -> Version:
+        entry = self._entry(happened.entry)
+        state = happened.after or happened.before
+        return Version(
+            version=str(happened.entry),
+            kind=_kind(happened),
+            path=happened.path,
+            type="other" if state is None else state.type,
+            size=0 if happened.after is None else happened.after.size,
+            sha256=None if happened.after is None else happened.after.sha256,
+            time_ns=entry.time_ns,
+            verb=entry.verb,
+            subject=entry.subject,
+            request_id=entry.request,
+        )
+
+    def _found_before(self, newer: Happened, older: Happened | None) -> list[Version]:
+        """What a change found that none before it had left: it was made by others."""
+        state = newer.before
+        if newer.kind == CAME or state is UNKNOWN:
+            return []
+        if older is not None and is_same(older.after, state):
+            return []
+        left = None if older is None else older.after
+        if state is None and left is None:
+            return []
+        kind: ChangeKind = "updated"
+        if left is None:
+            kind = "created"
+        elif state is None:
+            kind = "deleted"
+        known = state or left
+        assert known is not None
+        return [
+            Version(
+                version=str(newer.entry - 1),
+                kind=kind,
+                path=newer.path,
+                type=known.type,
+                size=0 if state is None else state.size,
+                sha256=None if state is None else state.sha256,
+                time_ns=None if state is None else state.mtime_ns,
+            )
+        ]
+
+    def _entry(self, entry: int) -> Entry:
+        return self.ledger.entries("WHERE id = ?", entry)[0]
+
+
+def _above(path: ScopedPath) -> list[ScopedPath]:
+    """The directories that a path lies in."""
+    found = []
+    while not path.parent.is_root and not path.is_root:
+        path = path.parent
+        found.append(path)
+    return found
+
+
+def _kind(happened: Happened) -> ChangeKind:
+    if happened.kind in (WENT, CAME):
+        return "moved"
+    if happened.before is None:
+        return "created"
+    return "deleted" if happened.after is None else "updated"

@@ -1,0 +1,286 @@
+"""Looking at what stands at a place, and keeping it before it is changed.
+
+By handles that the wrapped store gave: nothing here is looked up by a name that was not checked to
+be the place itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import aclosing, closing
+from typing import Final
+
+from bailiwick.errors import (
+    BailiwickError,
+    Busy,
+    Closed,
+    FileTooLarge,
+    HashMismatch,
+    NotADirectory,
+    PathNotFound,
+    SymlinkEscape,
+    TooManyLinks,
+)
+from bailiwick.model import Limits, MiB, Stat
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.store import Handle, Store
+from bailiwick.stores.history.contents import SMALL_BYTES_MAX, Contents
+from bailiwick.stores.history.lineage import Lineage
+from bailiwick.stores.history.states import State, seen
+
+_LOOKS_MAX: Final = 8
+"""Times a file is read anew that others rewrite meanwhile; then it is said not to be kept."""
+
+_HELD_BYTES_MAX: Final = 8 * MiB
+"""Small content of one change that is held in memory before it is written down."""
+
+_PAGE: Final = 1_000
+
+
+class Elsewhere(Exception):
+    """The way to a place is not made of directories any more: a link stands in it."""
+
+
+class Keeping:
+    """What one change may keep, and what it has kept so far.
+
+    ``missed`` counts places that are not even listed, since they were too many.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.bytes_left = limits.history_bytes_max
+        self.entries_left = limits.history_entries_max
+        self.small: dict[bytes, bytes] = {}
+        self.small_bytes = 0
+        self.missed = 0
+
+
+class Looker:
+    """Looks at one store, for one history."""
+
+    def __init__(self, inner: Store, contents: Contents, lineage: Lineage, limits: Limits) -> None:
+        self.inner: Final = inner
+        self.contents: Final = contents
+        self.lineage: Final = lineage
+        self.limits: Final = limits
+
+    # --- at one place ------------------------------------------------------------------------
+
+    async def stat(self, handle: Handle) -> Stat | None:
+        """What stands under a held name now."""
+        try:
+            return await self.inner.stat(handle)
+        except PathNotFound:
+            return None
+
+    async def place(self, path: ScopedPath) -> Handle | None:
+        """The entry at exactly this path; None where a directory on the way is missing.
+
+        Raises `Elsewhere` where the way leads over a link: it was put there since.
+        """
+        try:
+            handle = await self.inner.resolve(path, "object" if path == ROOT else "entry")
+        except PathNotFound:
+            return None
+        except (NotADirectory, SymlinkEscape, TooManyLinks):
+            raise Elsewhere from None
+        if handle.path != path:
+            handle.close()
+            raise Elsewhere
+        return handle
+
+    async def now(self, path: ScopedPath, known: State | None = None) -> State | None:
+        """What stands at a path, with its hash, read only where it is not ``known`` already."""
+        handle = await self.place(path)
+        if handle is None:
+            return None
+        with closing(handle):
+            return await self.look(handle, known)
+
+    async def look(self, handle: Handle, known: State | None = None) -> State | None:
+        """The same for a held name. Nothing is kept."""
+        stat = await self.stat(handle)
+        if stat is None or stat.type != "file":
+            return None if stat is None else seen(stat)
+        if known is not None and known.version == stat.version:
+            return seen(stat, known.sha256, known.lost)
+        if stat.size > self.limits.history_bytes_max:
+            return seen(stat)
+        digest = hashlib.sha256()
+        try:
+            async with aclosing(self.inner.stream(handle, 0, None)) as chunks:
+                async for chunk in chunks:
+                    digest.update(chunk)
+        except Closed:
+            raise
+        except BailiwickError:
+            return seen(stat)
+        return seen(stat, digest.hexdigest())
+
+    # --- before a change ---------------------------------------------------------------------
+
+    async def keep(self, handle: Handle, keeping: Keeping, *, content: bool = True) -> State | None:
+        """What stands under a held name, its content kept. Without ``content`` only small content
+        is: nothing of it is about to be lost. Raises `IoError` where it cannot be kept."""
+        stat: Stat | None = None
+        for _ in range(_LOOKS_MAX):
+            stat = await self.stat(handle)
+            if stat is None:
+                return None
+            if stat.type != "file":
+                return seen(stat, lost=_why_lost(stat))
+            try:
+                if stat.size <= SMALL_BYTES_MAX:
+                    state = await self._keep_small(handle, stat, keeping)
+                elif content:
+                    state = await self._keep_large(handle, stat, keeping)
+                else:
+                    return seen(stat)
+            except (HashMismatch, PathNotFound, Busy):
+                continue
+            if state is not None:
+                return state
+        return None if stat is None else seen(stat, lost="others kept changing it")
+
+    async def _keep_small(self, handle: Handle, stat: Stat, keeping: Keeping) -> State | None:
+        """None where it is another file by now."""
+        try:
+            content = await self.inner.read(handle, 0, SMALL_BYTES_MAX + 1)
+        except (Closed, HashMismatch, PathNotFound, Busy):
+            raise
+        except BailiwickError as error:
+            return seen(stat, lost=f"it could not be read ({error.kind})")
+        if content.version != stat.version:
+            return None
+        digest = hashlib.sha256(content.data)
+        keeping.small[digest.digest()] = content.data
+        keeping.small_bytes += len(content.data)
+        return seen(stat, digest.hexdigest())
+
+    async def _keep_large(self, handle: Handle, stat: Stat, keeping: Keeping) -> State | None:
+        known = self.lineage.newest(stat.path)
+        sha256 = known.sha256 if known is not None and known.version == stat.version else None
+        if sha256 is not None and self.contents.has(sha256):
+            return seen(stat, sha256)
+        if stat.size > keeping.bytes_left:
+            return seen(stat, lost="it was larger than history_bytes_max")
+        source = _Source(self.inner, handle)
+        try:
+            sha256, size = await self.contents.keep_stream(source.chunks(), keeping.bytes_left)
+        except FileTooLarge:
+            return None
+        except BailiwickError as error:
+            if source.refused is None:
+                raise  # it is the history that cannot be written
+            if isinstance(error, (Closed, HashMismatch, PathNotFound, Busy)):
+                raise
+            return seen(stat, lost=f"it could not be read ({error.kind})")
+        keeping.bytes_left -= size
+        after = await self.stat(handle)
+        if after is None or after.version != stat.version:
+            return None
+        return seen(stat, sha256)
+
+    # --- trees -------------------------------------------------------------------------------
+
+    async def keep_tree(
+        self, handle: Handle, keeping: Keeping, *, content: bool = True
+    ) -> list[tuple[ScopedPath, State]]:
+        """What stands under a held name and all beneath it, a directory before what lies in it.
+        Links are not followed. Beyond the limits it is counted only."""
+        found: list[tuple[ScopedPath, State]] = []
+        state = await self.keep(handle, keeping, content=content)
+        if state is None:
+            return found
+        found.append((handle.path, state))
+        if state.type == "directory":
+            await self._keep_beneath(handle, keeping, found, content)
+        return found
+
+    async def _keep_beneath(
+        self, directory: Handle, keeping: Keeping, found: list[tuple[ScopedPath, State]],
+        content: bool,
+    ) -> None:  # fmt: skip
+        after: str | None = None
+        more = True
+        while more:
+            entries, more = await self.inner.children(directory, after=after, limit=_PAGE)
+            for child in entries:
+                after = child.name
+                if keeping.entries_left <= 0 or not child.addressable:
+                    keeping.missed += 1
+                    continue
+                try:
+                    handle = await self.inner.descend(directory, child.name)
+                except PathNotFound:
+                    continue
+                with closing(handle):
+                    state = await self.keep(handle, keeping, content=content)
+                    if state is None:
+                        continue
+                    keeping.entries_left -= 1
+                    found.append((handle.path, state))
+                    if state.type == "directory":
+                        await self._keep_beneath(handle, keeping, found, content)
+                if keeping.small_bytes > _HELD_BYTES_MAX:
+                    await self.lineage.ledger.keep(keeping.small)
+                    keeping.small, keeping.small_bytes = {}, 0
+
+    async def states_beneath(self, path: ScopedPath) -> list[tuple[ScopedPath, State]]:
+        """What stands at a path and beneath it, by name and version only."""
+        handle = await self.place(path)
+        if handle is None:
+            return []
+        with closing(handle):
+            stat = await self.stat(handle)
+            if stat is None:
+                return []
+            found = [(path, seen(stat))]
+            if stat.type == "directory":
+                await self._states_beneath(handle, found)
+        return found
+
+    async def _states_beneath(
+        self, directory: Handle, found: list[tuple[ScopedPath, State]]
+    ) -> None:
+        for child in (await self.inner.children(directory)).entries:
+            if not child.addressable or len(found) > self.limits.history_entries_max:
+                continue
+            try:
+                handle = await self.inner.descend(directory, child.name)
+            except PathNotFound:
+                continue
+            with closing(handle):
+                stat = await self.stat(handle)
+                if stat is None:
+                    continue
+                found.append((handle.path, seen(stat)))
+                if stat.type == "directory":
+                    await self._states_beneath(handle, found)
+
+
+class _Source:
+    """The content of a file, and whether it was the file that failed while it was copied."""
+
+    def __init__(self, inner: Store, handle: Handle) -> None:
+        self._inner = inner
+        self._handle = handle
+        self.refused: BailiwickError | None = None
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async with aclosing(self._inner.stream(self._handle, 0, None)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except BailiwickError as error:
+            self.refused = error
+            raise
+
+
+def _why_lost(stat: Stat) -> str:
+    if stat.type == "other":
+        return "it was neither file, directory nor link"
+    if stat.type == "symlink" and stat.target is None:
+        return "it was a link that leads outside"
+    return ""

@@ -1,0 +1,409 @@
+"""`HistoryStore`: the verbs of the wrapped store, those that change something written down.
+
+What only looks is the wrapped store's own method: it costs nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, aclosing, closing
+from typing import Any, Final
+
+import msgspec
+
+from bailiwick.errors import (
+    Busy,
+    FileAlreadyExists,
+    HashMismatch,
+    PathNotFound,
+    Unsupported,
+)
+from bailiwick.finishing import to_the_end
+from bailiwick.model import Hardlinks, Stat, Symlinks
+from bailiwick.paths import ScopedPath
+from bailiwick.store import (
+    Children,
+    Content,
+    Handle,
+    Narrows,
+    Stage,
+    Stages,
+    Store,
+    WritePlan,
+    Written,
+)
+from bailiwick.stores.history.contents import SMALL_BYTES_MAX
+from bailiwick.stores.history.core import Core
+from bailiwick.stores.history.ledger import Outcome
+from bailiwick.stores.history.looking import Keeping
+from bailiwick.stores.history.recording import NOBODY
+from bailiwick.stores.history.remembering import Remembering
+from bailiwick.stores.history.staging import HistoryStage
+from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, State, is_text, seen
+from bailiwick.versions import Mark
+
+_LOOKS: Final = ("resolve", "descend", "stat", "children", "names_beside", "read", "stream",
+                 "readlink")  # fmt: skip
+_POWERS: Final = {
+    "Nominates": ("nominate",),
+    "Prompt": ("resolve_now", "read_now"),
+    "Watches": ("sight", "watch_tree"),
+}
+"""What is handed on as it is: a power whose methods change nothing."""
+
+
+class HistoryStore:
+    """A store, and what was changed through it. Made by `open_history`."""
+
+    # The wrapped store's own methods.
+    resolve: Callable[..., Coroutine[Any, Any, Handle]]
+    descend: Callable[..., Coroutine[Any, Any, Handle]]
+    stat: Callable[..., Coroutine[Any, Any, Stat]]
+    children: Callable[..., Coroutine[Any, Any, Children]]
+    names_beside: Callable[..., Coroutine[Any, Any, list[str]]]
+    read: Callable[..., Coroutine[Any, Any, Content]]
+    stream: Callable[..., AsyncGenerator[bytes, None]]
+    readlink: Callable[..., Coroutine[Any, Any, str]]
+
+    def __init__(self, core: Core, mark: Mark = NOBODY) -> None:
+        self._core: Final = core
+        self._inner: Final = core.inner
+        self._mark: Final = mark
+        for name in _handed_on(core.inner):
+            setattr(self, name, getattr(core.inner, name))
+
+    @property
+    def powers(self) -> frozenset[str]:
+        return self._inner.powers | {"Marks", "Remembers"}
+
+    @property
+    def description(self) -> dict[str, str]:
+        return {**self._inner.description, "history": "on"}
+
+    @property
+    def versions(self) -> Remembering:
+        """What was: history, restore, undo. What is changed by it carries the mark."""
+        return Remembering(self._core, self._mark)
+
+    def marked(self, mark: Mark) -> HistoryStore:
+        return HistoryStore(self._core, mark)
+
+    # --- content -----------------------------------------------------------------------------
+
+    async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
+        def act(plan: WritePlan) -> Awaitable[Written]:
+            return self._inner.write(entry, data, sha256, plan)
+
+        return await self._swap("write", entry, plan, act, (sha256, bytes(data)))
+
+    async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
+        def act(plan: WritePlan) -> Awaitable[Written]:
+            return self._inner.append(entry, data, plan)
+
+        return await self._swap("append", entry, plan, act)
+
+    async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
+        def act(plan: WritePlan) -> Awaitable[Written]:
+            return self._inner.truncate(entry, size, plan)
+
+        return await self._swap("truncate", entry, plan, act)
+
+    async def _swap(
+        self, verb: str, entry: Handle, plan: WritePlan,
+        act: Callable[[WritePlan], Awaitable[Written]], content: tuple[str, bytes] | None = None,
+    ) -> Written:  # fmt: skip
+        """Change the content of a file, on the condition that it is what was kept: where others
+        changed it in between, what they left is kept and all is done again."""
+        core, looker = self._core, self._core.looker
+        async with core.changing(*await self._places(entry, plan)):
+            for _ in range(core.limits.busy_retries_max):
+                keeping = Keeping(core.limits)
+                before = await looker.keep(entry, keeping)
+                if _is_refused(plan, before):
+                    written = await act(plan)
+                    await self._note_unforeseen(verb, entry, plan, written)
+                    return written
+                after = UNKNOWN
+                if content is not None:
+                    sha256, data = content
+                    after = State("file", _mode(plan, before), len(data), 0, "", sha256)
+                    if len(data) <= SMALL_BYTES_MAX:
+                        keeping.small[bytes.fromhex(sha256)] = data
+                above = await self._missing_above(entry, plan.parents)
+                bound = _bound_to(plan, before)
+                try:
+                    return await core.recorder.record(
+                        verb, self._mark, [*above, Effect(entry.path, before, after)], keeping,
+                        lambda: act(bound),  # noqa: B023 - run before the next round
+                        lambda written: self._published(entry, above, written),  # noqa: B023
+                    )  # fmt: skip
+                except (HashMismatch, FileAlreadyExists, PathNotFound):
+                    now = await looker.stat(entry)
+                    if (now and now.version) == (before and before.version):
+                        raise
+        raise Busy("others keep changing this file", path=entry.path)
+
+    async def _note_unforeseen(
+        self, verb: str, entry: Handle, plan: WritePlan, written: Written
+    ) -> None:
+        """Others changed the place in the very instant in which it was looked at, so that what
+        should have been refused was not. What stood there is gone."""
+        gone = State("file", 0, 0, 0, lost="others changed it in the instant before")
+        before = None if plan.mode == "create" else gone
+        effects = [Effect(entry.path, before, UNKNOWN)]
+        begun = await to_the_end(
+            self._core.recorder.begin(verb, self._mark, effects, Keeping(self._core.limits))
+        )
+        self._core.ledger.finish(begun, await self._published(entry, [], written))
+
+    async def write_stream(
+        self, entry: Handle, chunks: AsyncIterator[bytes], plan: WritePlan
+    ) -> Written:
+        """What stands there is kept when the last chunk has come: the instant before it goes. Only
+        then is a turn taken, since a stream may last as long as its source likes."""
+        core = self._core
+        begun: list[int] = []
+        above: list[Effect] = []
+        async with AsyncExitStack() as turn:
+
+            async def then_keep() -> AsyncGenerator[bytes, None]:
+                async for chunk in chunks:
+                    yield chunk
+                places = await self._places(entry, plan)
+                await turn.enter_async_context(core.changing(*places))
+                keeping = Keeping(core.limits)
+                before = await core.looker.keep(entry, keeping)
+                if not _is_refused(plan, before):
+                    above.extend(await self._missing_above(entry, plan.parents))
+                    effects = [*above, Effect(entry.path, before, UNKNOWN)]
+                    begun.append(await core.recorder.begin("write", self._mark, effects, keeping))
+
+            turn.enter_context(core.working())
+            try:
+                async with aclosing(then_keep()) as source:
+                    written = await self._inner.write_stream(entry, source, plan)
+            except BaseException as error:
+                for each in begun:
+                    await to_the_end(core.recorder.give_up(each, error))
+                raise
+            if begun:
+                core.ledger.finish(begun[0], await self._published(entry, above, written))
+            else:
+                await self._note_unforeseen("write", entry, plan, written)
+            return written
+
+    async def _published(self, entry: Handle, above: list[Effect], written: Written) -> Outcome:
+        after = await self._made(above)
+        after[len(above)] = State(
+            "file", written.file_mode & 0o777, written.size, 0, written.version, written.sha256
+        )
+        return Outcome(after)
+
+    async def _places(self, entry: Handle, plan: WritePlan) -> list[ScopedPath]:
+        """The place to have a turn at: where directories are to be made, the first of them."""
+        missing = await self._missing_above(entry, plan.parents)
+        return [missing[0].path if missing else entry.path]
+
+    async def _missing_above(self, entry: Handle, parents: bool) -> list[Effect]:
+        """The directories that have to be made above an entry, outermost first."""
+        missing: list[Effect] = []
+        above = entry.path.parent
+        while parents and entry.type is None and not above.is_root:
+            with closing(await self._inner.resolve(above, "entry", parents=True)) as held:
+                if held.type is not None:
+                    break
+            missing.insert(0, Effect(above, None, UNKNOWN))
+            above = above.parent
+        return missing
+
+    async def _made(self, effects: list[Effect]) -> dict[int, State | None]:
+        """What stands now at places that were made."""
+        return {
+            number: await self._core.looker.now(each.path) for number, each in enumerate(effects)
+        }
+
+    # --- names -------------------------------------------------------------------------------
+
+    async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
+        inner, core = self._inner, self._core
+        if entry.type is not None:
+            return await inner.make_dir(entry, file_mode=file_mode, parents=parents)
+        above = await self._missing_above(entry, parents)
+        async with core.changing(above[0].path if above else entry.path):
+            effects = [
+                *await self._missing_above(entry, parents),
+                Effect(entry.path, None, UNKNOWN),
+            ]
+
+            async def outcome(made: bool) -> Outcome | None:
+                return Outcome(await self._made(effects)) if made else None
+
+            return await core.recorder.record(
+                "make_dir", self._mark, effects, Keeping(core.limits),
+                lambda: inner.make_dir(entry, file_mode=file_mode, parents=parents), outcome,
+            )  # fmt: skip
+
+    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+        inner, core = self._inner, self._core
+        async with core.changing(entry.path):
+            keeping = Keeping(core.limits)
+            if recursive:
+                found = await core.looker.keep_tree(entry, keeping)
+            else:
+                state = await core.looker.keep(entry, keeping)
+                found = [] if state is None else [(entry.path, state)]
+            if not found or entry.path.is_root:
+                return await inner.remove(entry, recursive=recursive)
+            # What lies in a directory goes before it does.
+            effects = [Effect(path, state, None) for path, state in reversed(found)]
+
+            async def outcome(_: int) -> Outcome:
+                return Outcome()
+
+            return await core.recorder.record(
+                "remove", self._mark, effects, keeping,
+                lambda: inner.remove(entry, recursive=recursive), outcome, in_parts=recursive,
+            )  # fmt: skip
+
+    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+        inner, core, looker = self._inner, self._core, self._core.looker
+        here, there = source.path, destination.path
+        async with core.changing(here, there):
+            keeping = Keeping(core.limits)
+            moved = await looker.keep(source, keeping, content=False)
+            replaced = await looker.keep(destination, keeping)
+            if (
+                moved is None
+                or here == there
+                or here.is_root
+                or there.is_root
+                or (replaced is not None and not replace)
+            ):
+                return await inner.move(source, destination, replace=replace)
+            effects = [] if replaced is None else [Effect(there, replaced, None)]
+            effects += [
+                Effect(here, moved, None, WENT, there), Effect(there, None, UNKNOWN, CAME, here),
+            ]  # fmt: skip
+
+            async def outcome(changed: bool) -> Outcome | None:
+                stat = await looker.stat(destination) if changed else None
+                if not changed:
+                    return None
+                now = UNKNOWN if stat is None else seen(stat, moved.sha256)
+                return Outcome({len(effects) - 1: now})
+
+            return await core.recorder.record(
+                "move", self._mark, effects, keeping,
+                lambda: inner.move(source, destination, replace=replace), outcome,
+            )  # fmt: skip
+
+    async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
+        inner, core = self._inner, self._core
+        top = destination.path
+        if destination.type is not None:
+            return await inner.copy(source, destination, recursive=recursive)
+
+        async def outcome(_: int) -> Outcome:
+            made = await core.looker.states_beneath(top)
+            after = made[0][1] if made else UNKNOWN
+            return Outcome({0: after}, added=[Effect(path, None, it) for path, it in made[1:]])
+
+        async with core.changing(top):
+            return await core.recorder.record(
+                "copy", self._mark, [Effect(top, None, UNKNOWN)], Keeping(core.limits),
+                lambda: inner.copy(source, destination, recursive=recursive), outcome,
+            )  # fmt: skip
+
+    async def symlink(self, entry: Handle, target: str) -> None:
+        after = State("symlink", 0o777, 0, 0, "", None, target)
+        if entry.type is not None or not is_text(target):
+            return await self._inner.symlink(entry, target)
+        return await self._dress(
+            "symlink",
+            entry,
+            lambda: self._inner.symlink(entry, target),
+            Effect(entry.path, None, after),
+        )
+
+    async def set_mode(self, entry: Handle, file_mode: int) -> None:
+        await self._dress("set_mode", entry, lambda: self._inner.set_mode(entry, file_mode))
+
+    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+        await self._dress(
+            "set_times", entry, lambda: self._inner.set_times(entry, mtime_ns, atime_ns)
+        )
+
+    async def _dress(
+        self, verb: str, entry: Handle, act: Callable[[], Awaitable[None]],
+        effect: Effect | None = None,
+    ) -> None:  # fmt: skip
+        """A change of what is not content."""
+        core = self._core
+        async with core.changing(entry.path):
+            keeping = Keeping(core.limits)
+            if effect is None:
+                before = await core.looker.keep(entry, keeping, content=False)
+                if before is None:
+                    await act()
+                    return
+                effect = Effect(entry.path, before, UNKNOWN)
+
+            async def outcome(_: None) -> Outcome:
+                stat = await core.looker.stat(entry)
+                sha256 = None if effect.before is None else effect.before.sha256
+                return Outcome({0: UNKNOWN if stat is None else seen(stat, sha256)})
+
+            await core.recorder.record(verb, self._mark, [effect], keeping, act, outcome)
+
+    # --- powers ------------------------------------------------------------------------------
+
+    async def stage(self, place: Handle, *, size_max: int) -> Stage:
+        if not isinstance(self._inner, Stages):
+            raise Unsupported("the wrapped store stages nothing")
+        stage = await self._inner.stage(place, size_max=size_max)
+        return HistoryStage(self._core, self._mark, place, stage)
+
+    def narrowed(
+        self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None
+    ) -> HistoryStore:
+        if not isinstance(self._inner, Narrows):
+            raise Unsupported("the wrapped store has no stricter view")
+        view = self._inner.narrowed(symlinks=symlinks, hardlinks=hardlinks)
+        return HistoryStore(self._core.view(view), self._mark)
+
+    def shares_tree(self, other: Store) -> bool:
+        inner = other._inner if isinstance(other, HistoryStore) else other
+        return isinstance(self._inner, Narrows) and self._inner.shares_tree(inner)
+
+    async def aclose(self) -> None:
+        await self._core.aclose()
+
+
+def _handed_on(inner: Store) -> list[str]:
+    powers = (name for power, names in _POWERS.items() if power in inner.powers for name in names)
+    return [*_LOOKS, *powers]
+
+
+def _is_refused(plan: WritePlan, before: State | None) -> bool:
+    """Whether the wrapped store will refuse the plan for what stands there: nothing is changed."""
+    if before is None:
+        return plan.mode == "replace" or plan.conditional
+    if plan.mode == "create" or before.type != "file":
+        return True
+    if plan.expected_version is not None and plan.expected_version != before.version:
+        return True
+    expected = plan.expected_sha256
+    return expected is not None and before.sha256 is not None and expected != before.sha256
+
+
+def _bound_to(plan: WritePlan, before: State | None) -> WritePlan:
+    """The same plan, for exactly what was kept."""
+    if before is None:
+        return msgspec.structs.replace(plan, mode="create")
+    return msgspec.structs.replace(plan, expected_version=before.version)
+
+
+def _mode(plan: WritePlan, before: State | None) -> int:
+    if plan.file_mode is not None:
+        return plan.file_mode & 0o777
+    return 0 if before is None else before.mode

@@ -1,0 +1,34 @@
+"""The file tools of models, apart from any provider: what they take, do, answer and refuse.
+
+Fronts stand on this: the tools for model providers and agent frameworks, and the MCP server. They
+name the tools, translate pauses, and own nothing else.
+"""
+
+from __future__ import annotations
+
+from bailiwick.toolbox.acting import Actor
+from bailiwick.toolbox.approving import Pending, by_word
+from bailiwick.toolbox.box import Toolbox
+from bailiwick.toolbox.configuring import (
+    BASE_OPERATIONS,
+    HISTORY_OPERATIONS,
+    ToolConfig,
+    ToolOptions,
+    read_config,
+)
+from bailiwick.toolbox.failing import failure
+from bailiwick.toolbox.tool import Tool
+
+__all__ = [
+    "BASE_OPERATIONS",
+    "HISTORY_OPERATIONS",
+    "Actor",
+    "Pending",
+    "Tool",
+    "ToolConfig",
+    "ToolOptions",
+    "Toolbox",
+    "by_word",
+    "failure",
+    "read_config",
+]

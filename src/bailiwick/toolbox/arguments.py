@@ -1,0 +1,136 @@
+"""What each tool takes: one struct a tool, from which its JSON Schema is made.
+
+Names are those a model sees (`oldText`); what is not named here is refused, and so is a value of
+another type. A null stands for a field that was left out: some providers send every field.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from bailiwick.errors import ParseError
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+
+
+class Arguments(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The base of what tools take."""
+
+
+def described(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class ReadFile(Arguments, frozen=True, kw_only=True):
+    path: str
+    line: Annotated[Count | None, described("first line, from 1")] = None
+    limit: Annotated[Count | None, described("lines")] = None
+    cursor: Annotated[str | None, described("nextCursor of the answer before")] = None
+
+
+class WriteFile(Arguments, frozen=True, kw_only=True):
+    path: str
+    content: str
+    expected_sha256: Annotated[str | None, described("refuse if the file is not this any more")] = (
+        None
+    )
+
+
+class Replacement(Arguments, frozen=True, kw_only=True):
+    old_text: str
+    new_text: str
+    replace_all: bool = False
+
+
+class EditFile(Arguments, frozen=True, kw_only=True):
+    path: str
+    old_text: str | None = None
+    new_text: str | None = None
+    replace_all: bool = False
+    edits: Annotated[
+        list[Replacement] | None, described("several at once, instead of oldText and newText")
+    ] = None
+
+
+class Ls(Arguments, frozen=True, kw_only=True):
+    path: str = "."
+
+
+class Glob(Arguments, frozen=True, kw_only=True):
+    pattern: str
+    path: str = "."
+
+
+class Grep(Arguments, frozen=True, kw_only=True):
+    pattern: Annotated[str, described("RE2 regular expression")]
+    path: str = "."
+    literal: bool = False
+    ignore_case: bool = False
+    include_glob: str | None = None
+    context: Annotated[int, msgspec.Meta(ge=0, le=10)] = 0
+    max_results: Count | None = None
+    max_grep_file_size_mb: Annotated[float, msgspec.Meta(gt=0, le=1e9)] | None = None
+
+
+class Stat(Arguments, frozen=True, kw_only=True):
+    path: str
+
+
+class Mkdir(Arguments, frozen=True, kw_only=True):
+    path: str
+    recursive: bool = False
+
+
+class Rm(Arguments, frozen=True, kw_only=True):
+    path: str
+    recursive: bool = False
+
+
+class Move(Arguments, frozen=True, kw_only=True):
+    source: str = msgspec.field(name="from")
+    to: str
+
+
+class History(Arguments, frozen=True, kw_only=True):
+    path: str = "."
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
+    cursor: Annotated[str | None, described("nextCursor of the answer before")] = None
+
+
+class Undo(Arguments, frozen=True, kw_only=True):
+    request: Annotated[str | None, described("requestId of a change")] = None
+    version: str | None = None
+    preview: Annotated[bool, described("only say what would be undone")] = False
+
+
+class Diff(Arguments, frozen=True, kw_only=True):
+    path: str
+    version: Annotated[str | None, described("from this version to now")] = None
+
+
+def read(kind: type[Arguments], given: Any) -> Arguments:
+    """What a model gave, checked. `ParseError` says in a line what is wrong with it.
+
+    ``given`` is an object, or the JSON text of one; no text at all stands for no arguments.
+    """
+    if isinstance(given, (str, bytes, bytearray)):
+        try:
+            given = msgspec.json.decode(given) if given.strip() else {}
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            raise ParseError("the arguments are not JSON") from None
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        raise ParseError("the arguments must be a JSON object")
+    try:
+        return msgspec.convert({k: v for k, v in given.items() if v is not None}, kind)
+    except (msgspec.ValidationError, TypeError, RecursionError) as error:
+        raise ParseError(_short(str(error))) from None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:197] + "..."

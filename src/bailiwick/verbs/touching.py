@@ -1,0 +1,292 @@
+"""Carrying out what touches many paths at once: a restore, an undo, a merge, a transaction.
+
+Each path is held to grant and policy as the operation that it stands for: what comes back is
+written, what goes is deleted. All of it is decided before anything is done, and what is done is
+what was decided: a store that would touch something else by then does nothing, and it is decided
+anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import closing, suppress
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bailiwick.approvals import Preview
+from bailiwick.call import Asked, Call
+from bailiwick.errors import (
+    Busy,
+    MissingAccess,
+    NotADirectory,
+    PathNotFound,
+    PolicyDenied,
+    escape_for_display,
+)
+from bailiwick.metering import NOTHING, Amount
+from bailiwick.operations import DELETE, EDIT, MOVE, WRITE, Access, Operation
+from bailiwick.paths import ROOT, ScopedPath, folded
+from bailiwick.policy import Ask, Decision, Hide
+from bailiwick.resolving import twin_exists
+from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.meanwhile import changed_meanwhile
+from bailiwick.versions import Conflict, Done, Plan, Stale, Touch
+
+_TRIES_MAX: Final = 5
+"""Times that something is decided on anew because others changed what it would touch."""
+
+_WORDS_LINES_MAX: Final = 200
+"""Paths that a person is shown who is asked about many; all are counted and bound."""
+
+
+class Work(NamedTuple):
+    """Something in two steps: what it would touch, and doing exactly that.
+
+    ``reads`` is whether what it brings back counts as read. ``decided`` is for what was changed in
+    a draft, by calls that were decided on one by one: the places that people let them change, about
+    which nobody is asked again. ``counts`` is whether it makes the branch grow by what is not
+    counted elsewhere.
+    """
+
+    plan: Callable[[], Awaitable[Plan]]
+    carry_out: Callable[[Plan], Awaitable[Done]]
+    reads: bool = False
+    decided: AbstractSet[ScopedPath] | None = None
+    counts: bool = True
+
+
+class _Use(NamedTuple):
+    """One place that would be touched: what a grant must hold for that, and what rules see."""
+
+    path: ScopedPath
+    operation: Operation
+    needed: frozenset[Access]
+    ruled: frozenset[Access]
+    is_directory: bool
+    destination: ScopedPath | None = None
+
+
+async def look(call: Call, work: Work) -> Plan:
+    """What would be touched, for a caller who may know; nobody is asked, for nothing is done."""
+    plan = await work.plan()
+    _judge_all(call, work, plan)
+    call.questions = None
+    return plan
+
+
+async def carry_out(call: Call, ignores: Ignores, work: Work) -> Done:
+    """Do it, once everything it touches is decided on."""
+    for _ in range(_TRIES_MAX):
+        plan = await work.plan()
+        _judge_all(call, work, plan)
+        if not plan.touches:
+            if work.reads:  # that nothing would change tells what is there
+                await _clear(call, work, plan)
+            call.questions = None
+            return Done(None, plan)
+        asked = call.questions
+        await _clear(call, work, plan)
+        if call.grant.root.names == "portable":
+            await _refuse_twins(call, plan)
+        _say_what_is_touched(call, plan)
+        counts = call.metered and work.counts
+        if counts:
+            await _charge(call, plan)
+        try:
+            done = await work.carry_out(plan)
+        except Stale:
+            if asked is not None:
+                raise changed_meanwhile(call.handle.path) from None
+            continue
+        if counts:
+            call.added = _added(done.plan)
+        ignores.forget_all()
+        _tell(call, done.plan)
+        return done
+    raise Busy("others kept changing what this would touch", hint="try again")
+
+
+# --- deciding -----------------------------------------------------------------------------------
+
+
+def _judge_all(call: Call, work: Work, plan: Plan) -> None:
+    """Hold everything to grant and policy; what is to be asked becomes questions of the call."""
+    judged = {
+        operation.name: msgspec.structs.replace(call, operation=operation)
+        for operation in (WRITE, EDIT, DELETE, MOVE)
+    }
+    for use in _uses(work, plan):
+        if work.decided is None:
+            call.pipeline.check_access(call.grant, use.needed)
+        decision = _decide(judged[use.operation.name], use)
+        if isinstance(decision, Hide):
+            raise _kept(decision)
+        if isinstance(decision, Ask) and work.decided is not None and use.path in work.decided:
+            continue
+        call.pipeline.obey(call, decision, call.target, use.path)
+    for conflict in plan.conflicts:
+        use = _Use(conflict.path, WRITE, WRITE.access, WRITE.ruled, False)
+        decision = _decide(judged[WRITE.name], use)
+        if isinstance(decision, Hide):
+            raise _kept(decision)
+
+
+def _decide(call: Call, use: _Use) -> Decision:
+    grant = call.grant
+    if not grant.whole and not grant.reaches(use.path, use.is_directory):
+        raise MissingAccess(
+            "this touches what the grant does not reach",
+            hint="ask somebody who may change all of it",
+        )
+    return call.pipeline.judge(call, use.path, use.ruled, use.destination)
+
+
+def _kept(decision: Decision) -> PolicyDenied:
+    """A refusal that does not tell which path is hidden."""
+    return PolicyDenied("this touches what a rule keeps", decided_by=decision.source)
+
+
+def _uses(work: Work, plan: Plan) -> Iterator[_Use]:
+    writing = EDIT if work.reads else WRITE
+    for touch in plan.touches:
+        is_directory = touch.type == "directory"
+        if touch.kind == "deleted":
+            yield _Use(touch.path, DELETE, DELETE.access, DELETE.ruled, is_directory)
+        elif touch.kind == "moved" and touch.origin is not None:
+            there = MOVE.destination_access
+            yield _Use(touch.origin, MOVE, MOVE.access, MOVE.ruled, is_directory, touch.path)
+            yield _Use(touch.path, MOVE, there, there, is_directory, touch.path)
+        else:
+            yield _Use(touch.path, writing, writing.access, writing.ruled, is_directory)
+
+
+async def _clear(call: Call, work: Work, plan: Plan) -> None:
+    """Ask the person, if a rule wants one asked, and have the intent on record."""
+    if not call.must_clear:
+        return
+    asks = call.questions is not None
+    words = "\n".join(_words(plan))
+    digest = hashlib.sha256(repr([each.effect for each in plan.touches]).encode()).hexdigest()
+    shown = words.split("\n", _WORDS_LINES_MAX)
+    await call.clear(
+        Preview(
+            sha256=digest, diff="\n".join(shown[:_WORDS_LINES_MAX]) + "\n",
+            diff_truncated=len(shown) > _WORDS_LINES_MAX,
+        )
+        if asks
+        else Preview()
+    )  # fmt: skip
+    if asks:
+        _refuse_by_now(call, work, plan)
+
+
+def _refuse_by_now(call: Call, work: Work, plan: Plan) -> None:
+    """A person takes their time: what they were asked about may be refused by now, and what they
+    allowed is not asked again."""
+    questions: list[Asked] | None = call.questions
+    _judge_all(call, work, plan)
+    call.questions = questions
+
+
+def _words(plan: Plan) -> Iterator[str]:
+    for touch in plan.touches:
+        path = escape_for_display(touch.path)
+        came = "" if touch.origin is None else f" (from {escape_for_display(touch.origin)})"
+        yield f"{touch.kind} {path}{came}{_manner(touch)}"
+
+
+def _manner(touch: Touch) -> str:
+    """Where a link leads, and the mode of what comes or gets another."""
+    if touch.target is not None:
+        return f", a link to {escape_for_display(touch.target)}"
+    if touch.mode is None or touch.mode == touch.mode_before:
+        return ""
+    return f", mode {touch.mode:04o}"
+
+
+async def _refuse_twins(call: Call, plan: Plan) -> None:
+    """No name may come that differs only in case or accents from one that stays, or comes too."""
+    gone = {each.path for each in plan.touches if each.kind == "deleted"}
+    gone |= {each.origin for each in plan.touches if each.origin is not None}
+    coming: set[tuple[ScopedPath, str]] = set()
+    for touch in plan.touches:
+        if touch.kind not in ("created", "moved") or touch.beneath:
+            continue
+        path = touch.path
+        key = path.parent, folded(path.name)
+        with suppress(PathNotFound, NotADirectory):
+            with closing(await call.store.resolve(path, "entry", parents=True)) as entry:
+                beside = await call.store.names_beside(entry)
+            for other in beside:
+                twin = path.parent.child(other)
+                if other != path.name and folded(other) == key[1] and twin not in gone:
+                    raise twin_exists(call, call.target, path, other)
+        if key in coming:
+            raise twin_exists(call, call.target, path, path.name)
+        coming.add(key)
+
+
+# --- counting and telling -------------------------------------------------------------------------
+
+
+async def _charge(call: Call, plan: Plan) -> None:
+    """Charge what it adds; on a second try only what is more than before."""
+    if call.turn is None:
+        await call.take_turn(ROOT)
+    charged, added = call.charged or NOTHING, _added(plan)
+    await call.account(added.size - charged.size, added.files - charged.files)
+
+
+def _say_what_is_touched(call: Call, plan: Plan) -> None:
+    """Whoever watches for foreign changes need not tell of these."""
+    for touch in plan.touches:
+        if not touch.beneath:
+            call.pipeline.touching(call, touch.path)
+            if touch.origin is not None:
+                call.pipeline.touching(call, touch.origin)
+
+
+def _added(plan: Plan) -> Amount:
+    size = files = 0
+    for touch in plan.touches:
+        if touch.type == "file":
+            size += touch.size - touch.size_before
+            files += {"created": 1, "deleted": -1}.get(touch.kind, 0)
+    return Amount(size, files)
+
+
+def _tell(call: Call, plan: Plan) -> None:
+    """Note every change for the feed; what lies in a directory that came, went or moved whole is
+    told with the directory."""
+    if not call.pipeline.tells_changes:
+        return
+    most = call.limits.feed_subtree_paths_max
+    for touch in plan.touches:
+        if touch.beneath:
+            continue
+        names = list(_names_beneath(plan, touch)) if touch.type == "directory" else []
+        call.changed(
+            touch.kind, touch.path, touch.type, version=touch.version, origin=touch.origin,
+            subtree=bool(names) or (touch.type == "directory" and touch.kind != "updated"),
+            beneath=tuple(names[:most]), beneath_truncated=len(names) > most,
+        )  # fmt: skip
+
+
+def _names_beneath(plan: Plan, top: Touch) -> Iterator[str]:
+    for each in plan.touches:
+        if each.beneath and each.kind == top.kind and each.path.lies_in(top.path):
+            yield each.path.relative_to(top.path) + ("/" if each.type == "directory" else "")
+
+
+def touched_paths(plan: Plan) -> list[ScopedPath]:
+    """The places that were touched by themselves, for a result."""
+    found = {each.path for each in plan.touches if not each.beneath}
+    found |= {each.origin for each in plan.touches if each.origin is not None and not each.beneath}
+    return sorted(found, key=lambda path: path.parts)
+
+
+def sorted_conflicts(plan: Plan) -> list[Conflict]:
+    return sorted(plan.conflicts, key=lambda each: (each.path.parts, each.reason))

@@ -1,0 +1,377 @@
+"""What was, and what is tried apart: the values of histories, forks and leases, and the powers of
+stores that keep them.
+
+A store that remembers says so in `Store.powers` and has what the protocols here list under its
+attribute ``versions``. Nobody has to have all of it: a real directory has a past and no branches.
+
+What changes many paths at once comes in two steps. A *plan* says which paths it would touch and
+what would become of each; whoever decides about paths looks at that. It is then carried out with
+the plan that was cleared, and where it would touch anything else by now it is `Stale`, and nothing
+is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, cast, runtime_checkable
+
+import msgspec
+
+from bailiwick.errors import Unsupported
+from bailiwick.model import EntryType, Value
+from bailiwick.paths import ScopedPath
+from bailiwick.store import Handle, Store
+
+ChangeKind = Literal["created", "updated", "deleted", "moved"]
+
+
+# --- what callers are told --------------------------------------------------------------------
+
+
+class Version(Value, frozen=True, kw_only=True):
+    """One version of what stands, or stood, at a place.
+
+    ``path`` is where it stood then. ``time_ns`` and ``verb`` are None where that is no longer
+    known; ``subject`` and ``request_id`` are empty where nobody was named.
+    """
+
+    version: str
+    kind: ChangeKind
+    path: ScopedPath
+    type: EntryType
+    size: int
+    sha256: str | None = None
+    time_ns: int | None = None
+    verb: str | None = None
+    subject: str = ""
+    request_id: str = ""
+
+
+class History(Value, frozen=True, kw_only=True):
+    """Versions of a place, newest first; ``next_cursor`` goes on to older ones."""
+
+    path: ScopedPath
+    versions: list[Version]
+    next_cursor: str | None
+    truncated: bool
+    request_id: str = ""
+
+
+class RestoreResult(Value, frozen=True, kw_only=True):
+    """What a restore changed. ``version`` is None where all was as it should be already."""
+
+    path: ScopedPath
+    version: str | None
+    changed: int
+    request_id: str
+
+
+class Conflict(Value, frozen=True):
+    """A place that was left as it is, and why."""
+
+    path: ScopedPath
+    reason: str
+
+
+class UndoResult(Value, frozen=True, kw_only=True):
+    """What an undo put back, and what it left because it was changed since."""
+
+    version: str | None
+    undone: list[ScopedPath]
+    conflicts: list[Conflict]
+    preview: bool
+    request_id: str
+
+
+class Snapshot(Value, frozen=True, kw_only=True):
+    """A version with a name, which is kept for as long as it has it."""
+
+    name: str
+    branch: str
+    version: str
+    created_ns: int
+
+
+class Fork(Value, frozen=True, kw_only=True):
+    """A branch, and the version of its parent that it began with; the first one has no parent."""
+
+    name: str
+    parent: str
+    version: str
+    created_ns: int
+
+
+class Difference(Value, frozen=True, kw_only=True):
+    """One thing that is not the same in two branches. A directory that was moved or removed is one
+    thing, whatever lies in it."""
+
+    kind: Literal["added", "removed", "modified", "moved"]
+    path: ScopedPath
+    type: EntryType
+    origin: ScopedPath | None = None
+    sha256_before: str | None = None
+    sha256: str | None = None
+
+
+class Comparison(Value, frozen=True, kw_only=True):
+    """What another branch has that this one has not, and the other way round, sorted by path."""
+
+    differences: list[Difference]
+    truncated: bool
+    request_id: str = ""
+
+
+class MergeResult(Value, frozen=True, kw_only=True):
+    """What a merge took over, or the conflicts for which it took over nothing."""
+
+    version: str | None
+    changed: list[ScopedPath]
+    conflicts: list[Conflict]
+    preview: bool
+    request_id: str
+
+
+class Leased(Value, frozen=True, kw_only=True):
+    """A lock that was given, until it expires. ``token`` grows with every lease of the store."""
+
+    path: ScopedPath
+    token: int
+    expires_ns: int
+
+
+# --- what is said with a change -----------------------------------------------------------------
+
+
+class Mark(msgspec.Struct, eq=False, gc=False):
+    """What a change is stamped with, opaque to the store. Read at the instant of the change, so
+    that whoever gave it may still add to it until then.
+
+    ``note`` is kept with the change for whoever wrote it there; ``lock_token`` is of a lease that
+    the caller holds.
+    """
+
+    subject: str = ""
+    request_id: str = ""
+    note: bytes | None = None
+    lock_token: int | None = None
+
+
+@runtime_checkable
+class Marks(Protocol):
+    """A power: to keep with every change on whose behalf it was made."""
+
+    def marked(self, mark: Mark) -> Store:
+        """The same store, all of whose changes carry the mark: cheap, made for every change, not to
+        be closed. Handles of one are good for the other."""
+        ...
+
+
+# --- what would be touched ----------------------------------------------------------------------
+
+
+class Touch(NamedTuple):
+    """One thing that would be, or was, changed.
+
+    A file that takes the place of another one is ``updated``. ``beneath`` is True for what only
+    comes, goes or moves because the directory does that it lies in. Hashes and sizes are those of
+    files, ``target`` is the text of a link. Mode and target are those of what stands there
+    afterwards, or else of what goes. ``version`` is that of what stands there afterwards.
+    """
+
+    path: ScopedPath
+    kind: ChangeKind
+    type: EntryType
+    origin: ScopedPath | None = None
+    size: int = 0
+    size_before: int = 0
+    sha256: str | None = None
+    sha256_before: str | None = None
+    beneath: bool = False
+    mode: int | None = None
+    mode_before: int | None = None
+    target: str | None = None
+    version: str | None = None
+
+    @property
+    def effect(self) -> tuple[object, ...]:
+        """All of it but the version, which is another one each time it is carried out."""
+        return self[:-1]
+
+
+class Plan(NamedTuple):
+    """All that something would touch, in order, what goes before what comes; and what stands
+    against it. For an undo, ``subjects`` is whose changes it takes back."""
+
+    touches: Sequence[Touch] = ()
+    conflicts: Sequence[Conflict] = ()
+    subjects: frozenset[str] = frozenset()
+
+    def covers(self, other: Plan) -> bool:
+        """Whether ``other`` does exactly the same, and leaves the same for the same reasons."""
+        return [each.effect for each in self.touches] == [
+            each.effect for each in other.touches
+        ] and set(self.conflicts) == set(other.conflicts)
+
+
+class Done(NamedTuple):
+    """What was carried out; ``version`` is None where there was nothing to do."""
+
+    version: str | None
+    plan: Plan
+
+    @property
+    def conflicts(self) -> list[Conflict]:
+        """What stood against it."""
+        return list(self.plan.conflicts)
+
+
+class Stale(Exception):
+    """What was to be carried out is not what was cleared any more. Nothing was done."""
+
+
+# --- powers -------------------------------------------------------------------------------------
+
+
+class Undoing(NamedTuple):
+    """What to undo: a request, or the versions from ``first`` to ``last``; with a ``subject`` only
+    what that one did."""
+
+    request_id: str | None = None
+    subject: str | None = None
+    first: str | None = None
+    last: str | None = None
+
+
+class Versions(NamedTuple):
+    """Some versions, newest first; ``more`` says that there are older ones."""
+
+    versions: list[Version]
+    more: bool
+
+
+class Remembers(Protocol):
+    """A power: versions of what was. What lies below the retention is `PathNotFound`, and so is a
+    version that never was."""
+
+    async def history(
+        self, path: ScopedPath, *, before: str | None = None, limit: int = 100
+    ) -> Versions:
+        """The versions of what stands at a canonical path, and of what stood there, newest first;
+        those older than the version ``before``. What was moved here brings its versions along.
+        Raises `PathNotFound` where nothing ever was."""
+        ...
+
+    async def as_of(self, version: str) -> Store:
+        """The tree as it was at a version or a snapshot: a store that only reads, to be closed."""
+        ...
+
+    async def plan_restore(self, path: ScopedPath, version: str) -> Plan: ...
+
+    async def restore(self, path: ScopedPath, version: str, *, cleared: Plan | None = None) -> Done:
+        """Make a place what it was, with all that lies beneath it. Raises `Stale`."""
+        ...
+
+    async def plan_undo(self, what: Undoing) -> Plan: ...
+
+    async def undo(self, what: Undoing, *, cleared: Plan | None = None) -> Done:
+        """Put back what was changed and not changed again by others since; the rest is reported as
+        conflicts. Raises `Stale`, and `PathNotFound` where there is nothing to undo."""
+        ...
+
+
+class Draft(Protocol):
+    """A transaction: changes that nobody sees yet."""
+
+    @property
+    def store(self) -> Store:
+        """The tree as it was when the draft began, and with what was changed in it since."""
+        ...
+
+    async def plan(self, mark: Mark) -> Plan: ...
+
+    async def commit(self, mark: Mark, *, cleared: Plan | None = None) -> Done:
+        """Have all of it appear at once. Where others changed the same things meanwhile nothing
+        does, and the conflicts are told. Raises `Stale`."""
+        ...
+
+    async def discard(self) -> None:
+        """Let go of it, committed or not. To be called at the end; twice does nothing."""
+        ...
+
+
+class Branches(Protocol):
+    """A power: lines of versions beside each other."""
+
+    async def branch(self) -> str:
+        """The name of this one."""
+        ...
+
+    async def snapshot(self, name: str) -> Snapshot:
+        """Keep the newest version under a name. Raises `FileAlreadyExists`, `ParseError`."""
+        ...
+
+    async def snapshots(self) -> list[Snapshot]: ...
+    async def delete_snapshot(self, name: str) -> None: ...
+
+    async def fork(self, name: str, *, version: str | None = None) -> Store:
+        """A branch from the newest version, or an earlier one; to be closed by itself. Raises
+        `FileAlreadyExists`, `ParseError`, `PathNotFound`."""
+        ...
+
+    async def forks(self) -> list[Fork]: ...
+
+    async def open_fork(self, name: str) -> Store:
+        """Another branch, to be closed by itself. Raises `PathNotFound`."""
+        ...
+
+    async def delete_fork(self, name: str) -> None:
+        """Raises `PathNotFound`, `ParseError` for the first branch and for this one."""
+        ...
+
+    async def compare(self, name: str) -> list[Difference]:
+        """How the branch ``name`` differs from this one."""
+        ...
+
+    async def plan_merge(self, name: str) -> Plan: ...
+
+    async def merge(self, name: str, *, cleared: Plan | None = None) -> Done:
+        """Take over what the branch ``name`` changed; with conflicts, nothing. Raises `Stale`."""
+        ...
+
+    async def begin(self) -> Draft: ...
+
+
+class Leases(Protocol):
+    """A power: locks that end by themselves, binding for all who change the store."""
+
+    async def lock(self, entry: Handle, ttl_s: float) -> Leased:
+        """A lease on a place and all beneath it, for the subject of the mark. Changes without its
+        token are `LockHeld` until it is released or expires. Raises `LockHeld`."""
+        ...
+
+    async def renew(self, lease: Leased, ttl_s: float) -> Leased:
+        """Keep it longer. Raises `LockHeld` where it has expired."""
+        ...
+
+    async def release(self, lease: Leased) -> bool:
+        """Give it back. Returns whether it was still there."""
+        ...
+
+
+def remembers(store: Store) -> Remembers:
+    """The past of a store. Raises `Unsupported` where it has none."""
+    return cast(Remembers, _power(store, "Remembers", "keeps no history"))
+
+
+def branches(store: Store) -> Branches:
+    return cast(Branches, _power(store, "Branches", "has no branches"))
+
+
+def leases(store: Store) -> Leases:
+    return cast(Leases, _power(store, "Leases", "has no locks"))
+
+
+def _power(store: Store, name: str, without: str) -> object:
+    if name not in store.powers:
+        raise Unsupported(f"this root {without}", details={"power": name})
+    return store.versions  # type: ignore[attr-defined]

@@ -1,0 +1,126 @@
+"""The newest changes of a store's log: read once for a crowd, and the same as the log for all."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bailiwick.build import log_feed
+from bailiwick.build.log_feed import Recent
+from bailiwick.model import Change
+from bailiwick.paths import ScopedPath
+from bailiwick.store import Logged
+
+PLACES = 100
+
+
+class Log:
+    """Versions, each of so many changes; counts what is read of it."""
+
+    def __init__(self):
+        self.versions = []
+        self.read_changes = 0
+
+    def add(self, count, beneath=0):
+        version = len(self.versions) + 1
+        places = [*range(version * PLACES, version * PLACES + count - 1)] if count else []
+        places += [self.place_of(version)] if count else []
+        names = tuple(f"n{number}" for number in range(beneath))
+        self.versions.append([
+            (place, Change(kind="updated", path=ScopedPath(f"f{place}"), type="file",
+                           subject="user:me", request_id="r", beneath=names))
+            for place in places
+        ])  # fmt: skip
+
+    def place_of(self, version):
+        return version * PLACES + PLACES - 1
+
+    def read(self, after, limit):
+        found, through = [], (after + 1) // PLACES - 1
+        for number, version in enumerate(self.versions, start=1):
+            if number <= through:
+                continue
+            found += [each for each in version if each[0] > after]
+            through = number
+            if len(found) >= limit:
+                break
+        self.read_changes += len(found)
+        return Logged(found, through)
+
+
+def follow(recent, after):
+    """All that is given from a place on."""
+    told = []
+    while batch := recent.read(after, 256):
+        told += batch
+        after = batch[-1][0]
+    return told
+
+
+@pytest.mark.spec("EVENT-1")
+def test_a_crowd_that_keeps_up_reads_the_log_once():
+    log = Log()
+    recent = Recent(log)
+    at = dict.fromkeys(range(16), 0)
+    for _ in range(50):
+        for _ in range(5):
+            log.add(2)
+        for each in at:
+            told = follow(recent, at[each])
+            assert len(told) == 10
+            at[each] = told[-1][0]
+    assert log.read_changes == 500
+
+
+@pytest.mark.spec("EVENT-1")
+def test_what_is_kept_is_bounded_and_who_fell_behind_misses_nothing(monkeypatch):
+    monkeypatch.setattr(log_feed, "_NAMES_KEPT", 40)
+    log = Log()
+    recent = Recent(log)
+    everything = []
+    for _ in range(30):
+        log.add(3, beneath=2)
+        everything += follow(recent, everything[-1][0] if everything else 0)
+        assert len(recent._kept) <= 40
+    assert len(everything) == 90
+    assert follow(recent, 0) == everything
+    # One that comes back later than everybody else went.
+    log.add(1)
+    late = log.place_of(len(log.versions))
+    log.add(1)
+    assert [place for place, _ in follow(recent, late)] == [late + PLACES]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 4)),
+        st.tuples(st.just("read"), st.integers(0, 3)),
+        st.tuples(st.just("jump"), st.integers(0, 3)),
+    ),
+    max_size=60,
+)
+
+
+@pytest.mark.spec("EVENT-1")
+@given(STEPS)
+def test_whoever_reads_gets_what_the_log_says(steps):
+    log = Log()
+    recent = Recent(log)
+    readers = dict.fromkeys(range(4), log.place_of(0))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(log_feed, "_NAMES_KEPT", 6)
+        patched.setattr(log_feed, "_AT_ONCE", 3)
+        for what, number in steps:
+            if what == "add":
+                log.add(number)
+            elif what == "jump":
+                readers[number] = log.place_of(len(log.versions))
+            else:
+                after = readers[number]
+                told = recent.read(after, 256)
+                expected = log.read(after, 10_000).changes
+                assert told == expected[: len(told)]
+                assert bool(told) == bool(expected)
+                if told:
+                    readers[number] = told[-1][0]
+                else:
+                    assert recent.through == len(log.versions)

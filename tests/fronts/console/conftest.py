@@ -1,0 +1,25 @@
+import os
+
+import pytest
+
+from tests.fronts.console import browsing
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    house = browsing.Served(tmp_path_factory.mktemp("console"))
+    yield house
+    house.close()
+
+
+@pytest.fixture(scope="module")
+def browser(served):
+    if browsing.CHROMIUM is None or browsing.DRIVER is None:
+        if os.environ.get("CI"):
+            pytest.fail(browsing.MISSING)
+        pytest.skip(browsing.MISSING)
+    window = browsing.Browser()
+    window.driver.get(served.link)
+    window.find("nav.side")
+    yield window
+    window.close()

@@ -1,0 +1,141 @@
+"""A real server for a test: uvicorn on a free port of loopback, in the loop of the test."""
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from bailiwick.build.governed import Authority
+from bailiwick.fronts.http.answering import Application
+from bailiwick.fronts.http.listening import bind
+from bailiwick.fronts.http.server import Server, configure
+from bailiwick.fronts.http.settings import Settings
+from bailiwick.grant import User
+
+PERSON = User("local")
+AGENT = "agent_run:c1/r1"
+
+
+class House:
+    """A server and all that a test may want of it."""
+
+    def __init__(self, authority, app, port, token, place):
+        self.authority = authority
+        self.app = app
+        self.port = port
+        self.token = token
+        self.place = place
+        self.url = f"http://127.0.0.1:{port}"
+        self._clients = []
+
+    def client(self, token=None, **headers):
+        """A client with a token; the person's unless told, none with an empty one."""
+        shown = self.token if token is None else token
+        if shown:
+            headers["authorization"] = f"Bearer {shown}"
+        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=20)
+        self._clients.append(client)
+        return client
+
+    async def agent(self, *access, subject=AGENT, root="workspace:demo", path=".", **more):
+        """A client for an agent that was granted something."""
+        if access:
+            await self.authority.add_grant(
+                subject=subject, root=root, access=access, path=path, by=PERSON, **more
+            )
+        name = subject.replace("/", ".")
+        secret = await self.authority.tokens.issue(name, subject, by=PERSON, front="test")
+        return self.client(secret)
+
+    def app_connections(self):
+        """How many connections the server has open."""
+        return len(self.server.server_state.connections)
+
+    async def aclose(self):
+        for client in self._clients:
+            await client.aclose()
+
+    async def connect(self):
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def send(self, *pieces, token=None, until_end=True):
+        """Send bytes as they are; the whole answer, up to where the server ends it."""
+        reader, writer = await self.connect()
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            return await asyncio.wait_for(reader.read() if until_end else reader.read(65536), 15)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def head(self, line, *headers, token=None):
+        """A request's head as bytes."""
+        shown = self.token if token is None else token
+        lines = [line, f"Host: 127.0.0.1:{self.port}", *headers]
+        if shown:
+            lines.append(f"Authorization: Bearer {shown}")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    tmp_path, *, config=None, tokens=True, place=None, root="workspace:demo", lasting=True, **how
+):
+    """Serve a directory (or another place, or a whole configuration) and give the house. What
+    is not ``lasting`` keeps its state in memory, which is quicker."""
+    tree = Path(tmp_path) / "tree"
+    state = str(Path(tmp_path) / "state") if lasting else None
+    if config is None:
+        tree.mkdir(exist_ok=True)
+        opening = Authority.open(state_dir=state, surface="console")
+    else:
+        file = Path(tmp_path) / "bailiwick.toml"
+        file.write_text(config)
+        opening = Authority.from_config(file, state, surface="console")
+    async with opening as authority:
+        if config is None:
+            await authority.add_root(root, str(place or tree), trusted=True)
+        token = ""
+        if tokens:
+            token = await authority.tokens.issue("person", str(PERSON), by=PERSON, front="test")
+        app = Application(authority, msgspec.structs.replace(Settings(), **how))
+        listener = bind("127.0.0.1", 0)
+        server = Server(configure(app), app)
+        ready = asyncio.Event()
+        server.on_start(ready.set)
+        running = asyncio.create_task(server.serve([listener]))
+        await ready.wait()
+        house = House(authority, app, listener.getsockname()[1], token, tree)
+        house.server = server
+        try:
+            yield house
+        finally:
+            await house.aclose()
+            server.stop()
+            await running
+            await app.aclose()
+            listener.close()
+
+
+def parsed(answer):
+    """Status, headers and JSON of an answer as it came over a socket."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return int(first.split(" ")[1]), headers, json.loads(body)
+
+
+def check_error(status, document, kind):
+    """The one shape of every error."""
+    required = {"errorKind", "error", "status", "requestId", "category", "retryable"}
+    optional = {"hint", "path", "decidedBy", "details"}
+    assert required <= document.keys() <= required | optional, document
+    assert document["status"] == status
+    assert document["errorKind"] == kind, document
+    assert document["category"] in ("policy", "operational")

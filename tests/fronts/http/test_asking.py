@@ -1,0 +1,124 @@
+"""A person in between: 202, the approval, and the same request again."""
+
+import asyncio
+
+import pytest
+
+from tests.fronts.http.serving import AGENT, check_error, serving
+
+ASKS = """
+[[root]]
+id = "demo"
+kind = "workspace"
+path = "{place}"
+trusted = true
+
+[[grant]]
+subject = "agent_run:*"
+root = "workspace:demo"
+access = ["read", "list", "metadata", "write", "delete", "move"]
+
+[[rule]]
+id = "migrations"
+subject = "agent_run:*"
+operation = ["write"]
+path = ["migrations/**"]
+effect = "ask"
+reason = "migrations are reviewed"
+"""
+
+
+def config(tmp_path):
+    (tmp_path / "tree").mkdir()
+    return ASKS.format(place=tmp_path / "tree")
+
+
+BODY = {"path": "migrations/1.sql", "content": "create table t (x);\n", "parents": True}
+
+
+async def waiting(person):
+    for _ in range(200):
+        found = (await person.get("/approvals")).json()["approvals"]
+        if found:
+            return found[0]
+        await asyncio.sleep(0.02)
+    raise AssertionError("nobody is asked")
+
+
+@pytest.mark.spec("ASK-2", "HTTP-4")
+async def test_a_call_that_must_wait_is_told_to_come_back(tmp_path):
+    async with serving(tmp_path, config=config(tmp_path), ask_wait_s=0.05) as house:
+        person, agent = house.client(), await house.agent()
+        got = await agent.post("/file/write", json=BODY)
+        pending = got.json()
+        assert got.status_code == 202
+        assert pending.keys() == {"kind", "approvalId", "expiresAt", "requestId"}
+        assert (pending["kind"], pending["expiresAt"][-1]) == ("approval_pending", "Z")
+        assert not (house.place / "migrations").exists()
+        shown = (await person.get(f"/approvals/{pending['approvalId']}")).json()
+        assert shown["subject"] == AGENT
+        assert "+create table" in shown["diff"]
+        assert shown["decidedBy"] == ["migrations"]
+        # Not yet: the same request, with the approval, is still pending.
+        again = await agent.post("/file/write", json={**BODY, "approval": pending["approvalId"]})
+        assert again.status_code == 202
+        # An agent answers no question, not even its own, but may look at it.
+        path = f"/approvals/{pending['approvalId']}"
+        assert (await agent.get(path)).status_code == 200
+        own = await agent.post(path, json={"answer": "once"})
+        check_error(own.status_code, own.json(), "missing_access")
+        answered = await person.post(path, json={"answer": "once"})
+        assert answered.json()["state"] == "granted"
+        # Other bytes are another question: the approval is bound to what was seen.
+        other = {**BODY, "content": "drop table t;\n", "approval": pending["approvalId"]}
+        refused = await agent.post("/file/write", json=other)
+        check_error(refused.status_code, refused.json(), "approval_denied")
+        done = await agent.post("/file/write", json={**BODY, "approval": pending["approvalId"]})
+        assert done.status_code == 201
+        assert (house.place / "migrations/1.sql").read_text() == BODY["content"]
+        used = await agent.post(
+            "/file/write", json={**BODY, "mode": "overwrite", "approval": pending["approvalId"]}
+        )
+        check_error(used.status_code, used.json(), "approval_denied")
+
+
+@pytest.mark.spec("ASK-2")
+async def test_a_call_goes_on_when_it_is_answered_in_time(tmp_path):
+    async with serving(tmp_path, config=config(tmp_path)) as house:
+        person, agent = house.client(), await house.agent()
+        call = asyncio.create_task(agent.post("/file/write", json=BODY))
+        question = await waiting(person)
+        await person.post(f"/approvals/{question['id']}", json={"answer": "once"})
+        assert (await call).status_code == 201
+        call = asyncio.create_task(agent.post("/file/write", json=BODY | {"content": "x"}))
+        question = await waiting(person)
+        await person.post(f"/approvals/{question['id']}", json={"answer": "no"})
+        refused = await call
+        check_error(refused.status_code, refused.json(), "approval_denied")
+        assert refused.json()["decidedBy"] == "migrations (user:local)"
+
+
+@pytest.mark.spec("ASK-2", "POL-3")
+async def test_reading_asks_too_and_raw_routes_take_the_approval_in_the_query(tmp_path):
+    async with serving(tmp_path, config=config(tmp_path), ask_wait_s=0.05) as house:
+        (house.place / ".env").write_text("SECRET=1")
+        person, agent = house.client(), await house.agent()
+        for route, method in (("/file", "GET"), ("/file/raw", "GET")):
+            got = await agent.request(method, f"{route}?path=.env")
+            assert got.status_code == 202
+            approval = got.json()["approvalId"]
+            await person.post(f"/approvals/{approval}", json={"answer": "once"})
+            again = await agent.request(method, f"{route}?path=.env&approval={approval}")
+            assert again.status_code == 200
+            assert "SECRET" in again.text
+
+
+@pytest.mark.spec("ASK-1", "HTTP-7")
+async def test_who_waits_for_a_person_does_not_hold_up_a_server_that_stops(tmp_path):
+    async with serving(tmp_path, config=config(tmp_path)) as house:
+        agent = await house.agent()
+        call = asyncio.create_task(agent.post("/file/write", json=BODY))
+        await waiting(house.client())
+        house.server.stop()
+        answer = await asyncio.wait_for(call, 5)
+        check_error(answer.status_code, answer.json(), "closed")

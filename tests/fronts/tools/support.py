@@ -1,0 +1,44 @@
+"""What the tests of all integrations share: the names of tools, and reading their answers."""
+
+import json
+import re
+from contextlib import asynccontextmanager, contextmanager
+
+import bailiwick
+from bailiwick.fronts.tools import tools
+
+PREFIX = "workspace__notes__"
+
+TAGGED = re.compile(
+    r'<workspace_tool_result untrusted="true" workspace="([^"<>]*)" op="([a-z_]+)"'
+    r' ref="([^"<>]*)" nonce="([0-9a-f]+)">\n?(.*?)\n?</workspace_tool_result nonce="\4">',
+    re.DOTALL,
+)
+
+
+def name(operation):
+    return PREFIX + operation
+
+
+def inner(text):
+    """What stands between the tags of an answer."""
+    found = TAGGED.match(text)
+    assert found, text
+    return found[5]
+
+
+def answer(text):
+    return json.loads(text)
+
+
+@asynccontextmanager
+async def workspace(place="memory:", **options):
+    """A person's scope and the tools on it."""
+    async with bailiwick.open(place) as fs:
+        yield fs, tools(fs, "notes", **options)
+
+
+@contextmanager
+def blocking_workspace(place="memory:", **options):
+    with bailiwick.open_sync(place) as fs:
+        yield fs, tools(fs, "notes", **options)

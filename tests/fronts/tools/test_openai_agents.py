@@ -1,0 +1,218 @@
+"""The Agents SDK's own loop, with a model that follows a script."""
+
+import json
+
+import pytest
+from agents import Agent, ApplyPatchTool, RunConfig, Runner
+from agents.editor import ApplyPatchEditor, ApplyPatchOperation
+from agents.items import ModelResponse
+from agents.models.interface import Model
+from agents.usage import Usage
+from openai.types.responses import (
+    ResponseApplyPatchToolCall,
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
+
+from bailiwick.fronts.tools.openai_agents import AgentTools, PatchEditor, function_tools
+from tests.fronts.tools.support import answer, inner, name, workspace
+
+QUIET = RunConfig(tracing_disabled=True)
+
+
+class Scripted(Model):
+    """A model that says what it was told to, turn by turn, and keeps what it was sent."""
+
+    def __init__(self, *turns):
+        self.turns = list(turns)
+        self.sent = []
+
+    async def get_response(self, system_instructions, input, model_settings, tools, *_, **__):
+        self.sent.append((system_instructions, input, tools))
+        output = self.turns.pop(0)
+        return ModelResponse(
+            output=output if isinstance(output, list) else [output], usage=Usage(), response_id=None
+        )
+
+    def stream_response(self, *args, **kwargs):
+        raise NotImplementedError
+
+    def outputs(self):
+        """The tool outputs of the last turn, by call."""
+        return {
+            item["call_id"]: item["output"]
+            for item in self.sent[-1][1]
+            if isinstance(item, dict) and item.get("type", "").endswith("_output")
+        }
+
+
+def call(operation, call_id="c1", **arguments):
+    return ResponseFunctionToolCall(
+        type="function_call", name=name(operation), call_id=call_id, id=f"id-{call_id}",
+        arguments=json.dumps(arguments),
+    )  # fmt: skip
+
+
+def say(text):
+    part = ResponseOutputText(type="output_text", text=text, annotations=[])
+    return ResponseOutputMessage(
+        id="m", type="message", role="assistant", status="completed", content=[part]
+    )
+
+
+def patch(kind, path, diff, call_id="p1"):
+    operation = {"type": kind, "path": path}
+    if diff is not None:
+        operation["diff"] = diff
+    return ResponseApplyPatchToolCall(
+        id=f"id-{call_id}", call_id=call_id, type="apply_patch_call", status="completed",
+        operation=operation,
+    )  # fmt: skip
+
+
+def agent(model, tools, **options):
+    return Agent(name="a", instructions="work", model=model, tools=tools, **options)
+
+
+@pytest.mark.spec("TOOL-1", "TOOL-5")
+async def test_an_agent_reads_and_writes():
+    async with workspace() as (fs, tools):
+        model = Scripted(
+            call("write_file", "c1", path="a.txt", content="one\n"),
+            [call("read_file", "c2", path="a.txt"), call("read_file", "c3", path="none")],
+            say("done"),
+        )
+        result = await Runner.run(agent(model, function_tools(tools)), "go", run_config=QUIET)
+        assert result.final_output == "done"
+        outputs = model.outputs()
+        assert inner(answer(outputs["c2"])["text"]) == "one\n"
+        assert answer(outputs["c3"])["errorKind"] == "path_not_found"
+        assert [tool.name for tool in model.sent[0][2]] == [tool.name for tool in tools.tools]
+        assert (await fs.read_text("a.txt")).text == "one\n"
+
+
+async def interrupted(model, kit):
+    runner = agent(model, [*kit.function_tools, kit.apply_patch_tool()])
+    result = await Runner.run(runner, "go", run_config=QUIET)
+    assert len(result.interruptions) == 1
+    return runner, result, result.interruptions[0]
+
+
+@pytest.mark.spec("TOOL-5", "POL-4")
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_a_rule_that_asks_interrupts_the_run_until_the_person_answers(agreed):
+    async with workspace() as (fs, tools):
+        await fs.write_text(".git/config", "old\n", parents=True)
+        kit = AgentTools(tools)
+        model = Scripted(call("write_file", path=".git/config", content="new\n"), say("done"))
+        runner, result, interruption = await interrupted(model, kit)
+        assert (await fs.read_text(".git/config")).text == "old\n"
+        question = kit.question(interruption)
+        assert ".git/config" in question.prompt
+        assert "+new" in question.shown()["diff"]
+
+        state = result.to_state()
+        state.approve(interruption) if agreed else state.reject(interruption)
+        result = await Runner.run(runner, state, run_config=QUIET)
+        assert result.final_output == "done"
+        assert (await fs.read_text(".git/config")).text == ("new\n" if agreed else "old\n")
+        if agreed:
+            assert answer(model.outputs()["c1"])["ok"] is True
+
+
+@pytest.mark.spec("TOOL-5", "POL-4")
+async def test_what_changed_after_the_person_looked_is_not_what_they_agreed_to():
+    async with workspace() as (fs, tools):
+        await fs.write_text(".git/config", "old\n", parents=True)
+        kit = AgentTools(tools)
+        model = Scripted(call("write_file", path=".git/config", content="new\n"), say("done"))
+        runner, result, interruption = await interrupted(model, kit)
+        state = result.to_state()
+        state.approve(interruption)
+        await fs.write_text(".git/config", "another\n")
+        await Runner.run(runner, state, run_config=QUIET)
+        assert answer(model.outputs()["c1"])["errorKind"] == "approval_denied"
+        assert (await fs.read_text(".git/config")).text == "another\n"
+
+
+@pytest.mark.spec("TOOL-5")
+async def test_a_call_that_nobody_need_be_asked_about_is_made_once():
+    """Finding out whether to ask must not do anything."""
+    async with workspace() as (fs, tools):
+        kit = AgentTools(tools)
+        tool = next(t for t in kit.function_tools if t.name == name("write_file"))
+        arguments = {"path": "a.txt", "content": "x"}
+        assert await tool.needs_approval(None, arguments, "c1") is False
+        assert not await fs.exists("a.txt")
+
+
+@pytest.mark.spec("TOOL-5")
+async def test_patches_create_update_move_and_delete():
+    async with workspace() as (fs, tools):
+        kit = AgentTools(tools)
+        tool = kit.apply_patch_tool()
+        assert isinstance(tool, ApplyPatchTool)
+        assert isinstance(tool.editor, ApplyPatchEditor)
+        model = Scripted(
+            patch("create_file", "src/a.py", "+x = 1\n+y = 2\n+", "p1"),
+            patch("update_file", "src/a.py", "@@\n-x = 1\n+x = 3\n y = 2\n", "p2"),
+            [
+                patch("update_file", "src/a.py", "@@\n-nothing\n+x\n", "p3"),
+                patch("delete_file", "gone.py", None, "p4"),
+                patch("create_file", "../out.py", "+x\n", "p5"),
+            ],
+            say("done"),
+        )
+        await Runner.run(agent(model, [tool]), "go", run_config=QUIET)
+        assert (await fs.read_text("src/a.py")).text == "x = 3\ny = 2\n"
+        outputs = model.outputs()
+        assert answer(outputs["p3"])["errorKind"] == "parse_error"
+        assert "nothing" not in outputs["p3"]
+        assert answer(outputs["p4"])["errorKind"] == "path_not_found"
+        assert answer(outputs["p5"])["errorKind"] == "path_outside_workspace"
+        editor = PatchEditor(tools)
+        moved = ApplyPatchOperation(
+            type="update_file", path="src/a.py", diff="@@\n-x = 3\n+x = 4\n", move_to="b.py"
+        )
+        assert (await editor.update_file(moved)).status == "completed"
+        assert (await fs.read_text("b.py")).text == "x = 4\ny = 2\n"
+        gone = ApplyPatchOperation(type="delete_file", path="b.py")
+        assert (await editor.delete_file(gone)).status == "completed"
+        assert not await fs.exists("b.py")
+
+
+@pytest.mark.spec("TOOL-5", "POL-4")
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_a_patch_that_a_rule_asks_about_interrupts_the_run(agreed):
+    async with workspace() as (fs, tools):
+        await fs.write_text(".git/hooks/x", "old\n", parents=True)
+        kit = AgentTools(tools)
+        model = Scripted(patch("update_file", ".git/hooks/x", "@@\n-old\n+new\n"), say("done"))
+        runner, result, interruption = await interrupted(model, kit)
+        assert "-old" in kit.question(interruption).shown()["diff"]
+        state = result.to_state()
+        state.approve(interruption) if agreed else state.reject(interruption)
+        await Runner.run(runner, state, run_config=QUIET)
+        assert (await fs.read_text(".git/hooks/x")).text == ("new\n" if agreed else "old\n")
+
+
+@pytest.mark.spec("TOOL-6")
+async def test_patches_keep_to_the_configuration():
+    async with workspace(operations=["read_file", "edit_file"], max_file_size_mb=1e-5) as (
+        fs,
+        tools,
+    ):
+        await fs.write_text("a", "x\n")
+        editor = PatchEditor(tools)
+        made = await editor.create_file(
+            ApplyPatchOperation(type="create_file", path="b", diff="+x\n")
+        )
+        assert answer(made.output)["errorKind"] == "missing_access"
+        grown = ApplyPatchOperation(
+            type="update_file", path="a", diff="@@\n-x\n+" + "y" * 100 + "\n"
+        )
+        assert answer((await editor.update_file(grown)).output)["errorKind"] == "file_too_large"
+        moved = ApplyPatchOperation(type="update_file", path="a", diff="@@\n-x\n+y\n", move_to="c")
+        assert answer((await editor.update_file(moved)).output)["errorKind"] == "missing_access"
+        assert (await fs.read_text("a")).text == "x\n"

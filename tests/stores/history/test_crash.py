@@ -1,0 +1,92 @@
+"""Whenever the process dies: the tree is never torn, and what history says is true."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bailiwick.errors import PathNotFound
+from bailiwick.paths import ScopedPath
+from bailiwick.versions import Undoing
+from tests.laws.citations import ROOT
+from tests.stores.history.crashes import is_whole
+from tests.stores.history.places import by, opened
+from tests.stores.history.test_undo import everything
+from tests.stores.trees import litter
+
+pytestmark = pytest.mark.spec("DISK-8", "DISK-4")
+
+KILLS = 20
+
+
+def run_until_killed(place, seed, seconds):
+    """What the process said before it was killed at some instant after it began to work."""
+    command = [sys.executable, "-m", "tests.stores.history.crashes", str(place), str(seed)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        said = [process.stdout.readline()]
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        said += process.stdout.read().splitlines()
+    return [line.decode().split() for line in said]
+
+
+@pytest.mark.slow
+async def test_a_killed_process_leaves_a_whole_tree_and_a_true_history(tmp_path):
+    tree = tmp_path / "tree"
+    dice = random.Random(20)
+    interrupted = 0
+    for seed in range(KILLS):
+        said = run_until_killed(tmp_path, seed, dice.uniform(0.0, 0.15))
+        done = {line[1] for line in said if line[0] == "done"}
+        under_way = [line[1] for line in said[-1:] if line and line[0] == "begin"]
+        interrupted += len(under_way)
+        async with opened(tmp_path) as fs:
+            for name, data in everything(tree).items():
+                assert data is None or is_whole(data), name
+            ledger = fs.store._core.ledger
+            await fs.store._core.recorder.settle_dead()
+            assert ledger.entries("WHERE owner <> ''") == []
+            told = {entry.request for entry in ledger.entries("")}
+            # Whatever was acknowledged and changed something is on record.
+            quiet = {request for request in done if request not in told}
+            assert len(quiet) < max(1, len(done)), "nothing was written down"
+            await check_last_effects(fs, tree)
+            # And what history says can be acted on: the last change is taken back and made again.
+            before = everything(tree)
+            newest = str(ledger.last())
+            try:
+                undone = await by(fs, "me", f"u{seed}").store.versions.undo(
+                    Undoing(first=newest, last=newest)
+                )
+            except PathNotFound:
+                continue
+            if undone.version is not None:
+                again = await by(fs, "me", f"v{seed}").store.versions.undo(
+                    Undoing(request_id=f"u{seed}")
+                )
+                assert again.plan.conflicts == ()
+            assert everything(tree) == before
+    assert interrupted > KILLS // 4, "the process was hardly ever killed in the midst of a change"
+    assert litter(tmp_path) == []
+
+
+async def check_last_effects(fs, tree):
+    """What the newest entry of a place says it left is what stands there."""
+    core = fs.store._core
+    rows = core.ledger.rows("SELECT path, max(entry) FROM effect GROUP BY path")
+    for path, _ in rows:
+        happened = next(iter(core.lineage.of(ScopedPath(path))), None)
+        if happened is None or (happened.after is not None and happened.after.lost):
+            continue  # said not to be known
+        stands = tree / path
+        if happened.after is None:
+            assert not stands.exists(), path
+        elif happened.after.type == "file":
+            assert stands.is_file(), path
+            now = await core.looker.now(ScopedPath(path))
+            assert now.sha256 == happened.after.sha256 or happened.after.sha256 is None, path
+        else:
+            assert stands.is_dir(), path

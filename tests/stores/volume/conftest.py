@@ -1,0 +1,43 @@
+"""One S3 server for all tests of a worker that want it."""
+
+import contextlib
+import gc
+import os
+import time
+
+import pytest
+
+from tests.s3 import KEY, SECRET, S3Server
+
+SETTLE_S_MAX = 5.0
+
+
+@pytest.fixture(scope="session")
+def running_s3(tmp_path_factory):
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def s3(running_s3, monkeypatch):
+    """The server, with its credentials where the service's own tools look for them."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    before = sockets()
+    yield running_s3
+    # Connections are closed by threads of the library's own, a moment after they were let go of.
+    gc.collect()
+    deadline = time.monotonic() + SETTLE_S_MAX
+    while sockets() - before and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def sockets():
+    found = set()
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            target = os.readlink(f"/proc/self/fd/{number}")
+            if target.startswith("socket:"):
+                found.add(target)
+    return found
