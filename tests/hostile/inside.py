@@ -24,6 +24,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from tests.fronts.mcp import npm
 from tests.hostile import kernel, messages
 
 ARENA_VARIABLE = "BAILIWICK_ARENA"
@@ -146,7 +147,7 @@ def _open_the_way(place: str) -> None:
     A directory on the way that is closed to others (often root's home) is covered by an empty
     one, in this namespace only, in which nothing but those trees stands at its old place.
     """
-    trees = {sys.base_prefix, sys.prefix, CHECKOUT, place}
+    trees = {sys.base_prefix, sys.prefix, CHECKOUT, place, str(npm.folder())}
     for ancestor in {_blocking_ancestor(tree) for tree in trees} - {None}:
         beneath = sorted(
             tree for tree in trees if tree == ancestor or f"{tree}/".startswith(f"{ancestor}/")

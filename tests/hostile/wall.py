@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from tests.fronts.mcp import npm
 from tests.hostile import inside, messages
 
 Identity = Literal["root", "user", "bare"]
@@ -71,7 +72,12 @@ class Wall:
         # The plain user must be able to reach what is mounted here.
         os.chmod(self._directory, 0o755)
         home = f"{self._directory}/home"
+        # Other people's servers, which stand for how it goes without the boundary. The folder is
+        # there before the wall is, so that what is installed into it later is seen behind it.
+        others = npm.folder()
+        others.mkdir(parents=True, exist_ok=True)
         environment = {
+            npm.FOLDER_VARIABLE: str(others),
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}",

@@ -63,7 +63,8 @@ class RawClient:
 
     def receive(self):
         line = self.process.stdout.readline()
-        assert line, "the server has ended"
+        if not line:
+            raise AssertionError(f"the server has ended: {self.process.stderr.read().decode()}")
         return json.loads(line)
 
     def request(self, method, params=None, *, request_id=None):
