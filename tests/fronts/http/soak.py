@@ -365,7 +365,7 @@ def check_flat(samples: Samples, figures: Figures) -> None:
     before, after = figures.memory_mib
     if after - before > GROWTH_BYTES_MAX / MiB:
         raise Unfit(f"the memory grew from {before} to {after} MiB")
-    # Connections come and go with what clients happen to do at the time: a leak would go on growing.
+    # Connections come and go with what clients happen to do: a leak would go on growing.
     for name, comes_and_goes in (("threads", 4), ("descriptors", 64)):
         before, after = getattr(figures, name)
         if after > before * 1.1 + comes_and_goes:
