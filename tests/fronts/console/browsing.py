@@ -52,6 +52,14 @@ path = ["migrations/**"]
 effect = "ask"
 reason = "migrations are reviewed"
 
+[[rule]]
+subject = "agent_run:*"
+root = "workspace:*"
+operation = ["write"]
+path = ["sealed/**"]
+effect = "deny"
+reason = "sealed"
+
 [[token]]
 name = "person"
 subject = "user:local"

@@ -231,9 +231,14 @@ def test_a_write_is_refused(served, browser):
 
 @pytest.mark.spec("WEB-1")
 def test_every_refusal_shows_who_decided_and_the_ledger_is_verified(served, browser):
+    status, told = served.agent(
+        "POST", "/file/write", {"path": "sealed/x", "content": "", "parents": True}
+    )
+    assert (status, told["errorKind"]) == (403, "policy_denied")
     browser.go("#/audit?outcome=denied")
-    browser.find("tbody tr", "approval_denied")
-    browser.find("tbody td", "migrations/2.sql")
+    browser.find("tbody tr", "policy_denied")
+    browser.find("tbody td", "sealed/x")
+    browser.find("tbody td", told["decidedBy"])
     browser.click("button", "Verify")
     browser.find(".notice.good", "verified")
 
@@ -268,6 +273,9 @@ def test_a_page_that_lies_in_a_workspace_does_not_run_on_the_console_s_origin(se
 @pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_view_fits_its_window_in_light_and_dark(served, dark, phone, tmp_path):
+    served.write("doc.md", "zero\n")
+    served.write("doc.md", "one\n")
+    served.write("src/deep.py", "\n" * 300 + "needle = True\n")
     window = Browser(dark=dark, phone=phone)
     try:
         window.driver.get(served.new_link())

@@ -29,6 +29,7 @@ export function view({ path, query }) {
 }
 
 async function open(page, editing = false) {
+  page.editing = editing;
   const extension = page.path.toLowerCase().split(".").pop();
   if (PICTURES.has(extension)) return picture(page);
   try {
@@ -190,5 +191,9 @@ function changed(page, change) {
     return;
   }
   if (change.kind === "deleted") fill(page.notice, h("div", { class: "notice bad" }, "This file was removed."));
-  else { clearTimeout(page.timer); page.timer = setTimeout(() => { page.list?.close(); open(page); }, 80); }
+  else {
+    clearTimeout(page.timer);
+    // Whoever has begun to write meanwhile keeps what they write.
+    page.timer = setTimeout(() => { if (!page.area?.isConnected) { page.list?.close(); open(page, page.editing); } }, 80);
+  }
 }
