@@ -51,7 +51,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "authority": {
         "root": ("roots", "the registered trees: list, show, trust, untrust"),
-        "grant": ("grants", "who may do what, where: list, show, add, revoke"),
+        "grant": ("grants", "who may do what, where: list, show, add, revoke, token"),
         "policy": ("rules", "the rules: show, explain a decision, check a file"),
         "approvals": ("approvals", "what waits for a person: list, show, answer"),
         "audit": ("audit", "the ledger: tail, query, export, verify, head"),
