@@ -77,6 +77,14 @@ def test_a_directory_of_many_pages_is_listed_whole(tmp_path, monkeypatch):
     assert len(Typed(tmp_path / "many").ok("ls").splitlines()) == 2_500
 
 
+@pytest.mark.spec("CLI-2")
+@pytest.mark.parametrize("typed", ["sqlite:agent.db", "http://127.0.0.1:8000", "memory:"])
+def test_a_place_that_is_typed_as_a_path_is_told_from_one(place, typed):
+    told = place("ls", typed)
+    assert told.returncode == 1
+    assert "name it with -p" in told.stderr
+
+
 @pytest.mark.spec("CLI-1")
 def test_tree(place):
     assert place.ok("tree").splitlines() == [

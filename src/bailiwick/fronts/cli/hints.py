@@ -5,6 +5,10 @@ An error that knows better says so itself (`BailiwickError.hint`); this is for t
 
 from __future__ import annotations
 
+import re
+
+_PLACE_LIKE = re.compile(r"(?:sqlite|memory|https?|file|postgres(?:ql)?):").match
+
 NEXT_STEPS: dict[str, str] = {
     "path_outside_workspace": "name a path inside the place, or another place with -p",
     "symlink_escape": "name the file itself instead of the link",
@@ -49,6 +53,8 @@ NEXT_STEPS: dict[str, str] = {
 }
 
 
-def next_step(kind: str, hint: str | None) -> str:
+def next_step(kind: str, hint: str | None, path: str | None = None) -> str:
     """What to do next: what the error itself says, or what helps with errors of its kind."""
+    if hint is None and kind == "path_not_found" and path is not None and _PLACE_LIKE(path):
+        return "that looks like a place, not like a path in one: name it with -p"
     return hint or NEXT_STEPS[kind]

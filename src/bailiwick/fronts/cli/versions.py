@@ -106,7 +106,9 @@ def undo(arguments: list[str]) -> int:
     takes_place(parser)
     options = parser.parse_args(arguments)
     if (options.request is None) == (options.version is None):
-        parser.error("name a REQUEST, or versions with --version")
+        parser.error(
+            "name a REQUEST (`bailiwick history PATH` shows them), or versions with --version"
+        )
     if options.through is not None and options.version is None:
         parser.error("--through needs --version")
     return with_scope(options, _undo, needs="versions")
