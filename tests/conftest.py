@@ -15,7 +15,7 @@ import time
 import hypothesis
 import pytest
 
-THREAD_GRACE_S = 1.0
+THREAD_GRACE_S = 5.0
 """How long a thread that was told to stop may take to be gone."""
 
 CALL_FAILED = pytest.StashKey[bool]()

@@ -24,7 +24,7 @@ from bailiwick.model import Change, EntryType, Limits
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.policy import Ask, Context, Decision
-from bailiwick.store import Content, Handle, Look, Store
+from bailiwick.store import Handle, Look, Store
 from bailiwick.versions import Mark, remembers
 
 Result = TypeVar("Result")
@@ -163,11 +163,9 @@ class Stages(Protocol):
 
     @property
     def resolve_now(self) -> Callable[[ScopedPath, Look, bool, bool], Handle | None] | None:
-        """The store's `Prompt` answers, where it has them."""
+        """The store's `Prompt` answer, where it has one."""
         ...
 
-    @property
-    def read_now(self) -> Callable[[Handle, int, int], Content | None] | None: ...
     @property
     def discreet(self) -> bool:
         """Whether anything can be hidden from one caller and not from another."""
@@ -266,6 +264,9 @@ class Call(msgspec.Struct, gc=False):
     """The earlier version that the call's path, or its destination, is looked up in."""
     store_there: Store | None = None
     """Where the destination was found, if that is another version than ``store``."""
+    hurried: bool = False
+    """Whether it went the short way in vain: its grant was asked and has counted it, and its place
+    takes more than a quick look. See `bailiwick.at_once`."""
 
     @property
     def handle(self) -> Handle:

@@ -1,9 +1,10 @@
 """The one chokepoint: grant → resolve → policy → hooks → store → audit → events.
 
-Every verb of every scope is one `Call` that passes through `Pipeline.run`. Nothing else turns a
-path into a handle, so nothing reaches a store unchecked or unrecorded. A verb's action acts on the
-handles of its call only; what it visits beyond them (a walk, a search) it must show to
-`Call.decide` first, and what it changes it must have cleared (`Call.clear`).
+Every verb of every scope is one `Call` that passes through `Pipeline.run`, or in the same order by
+a shorter way (`bailiwick.at_once`). Nothing else turns a path into a handle, so nothing reaches a
+store unchecked or unrecorded. A verb's action acts on the handles of its call only; what it visits
+beyond them (a walk, a search) it must show to `Call.decide` first, and what it changes it must have
+cleared (`Call.clear`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from msgspec import structs
 
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
 from bailiwick.asking import ask, refuse
+from bailiwick.at_once import AtOnce
 from bailiwick.audit import EnclosesNotes, Intent, Ledger, Outcome, Record
 from bailiwick.call import NOTHING_TO_SHOW, Asked, Call, Machine, Missing, Target
 from bailiwick.errors import (
@@ -86,7 +88,6 @@ class Pipeline:
         self.marks = store if "Marks" in store.powers and isinstance(store, Marks) else None
         prompt = store if isinstance(store, Prompt) else None
         self.resolve_now = None if prompt is None else prompt.resolve_now
-        self.read_now = None if prompt is None else prompt.read_now
         self.standing = standing
         self.policy = policy
         self.hooks = hooks
@@ -102,6 +103,9 @@ class Pipeline:
         self._always = policy.always
         self.discreet = policy.always is None
         self._glance = policy.glance if isinstance(policy, Glances) else None
+        self.at_once = None
+        if prompt is not None and (type(policy.always) is Allow or self._glance is not None):
+            self.at_once = AtOnce(self, prompt, policy)
         self.intends = ledger.takes_intents
         self._enclose = ledger.enclose if isinstance(ledger, EnclosesNotes) else None
         self.meters = meter is not None
@@ -219,11 +223,13 @@ class Pipeline:
         if not operation.needed <= grant.access:
             self.check_access(grant, operation.needed)
         standing = self.standing
-        if operation.changes or grant.expires_at is not None or not standing.constant:
+        if not call.hurried and (
+            operation.changes or grant.expires_at is not None or not standing.constant
+        ):
             standing.check(grant, operation)
         if call.past is not None or call.past_there is not None:
             await self._look_back(call)
-        handle = found_at_once(call, target)
+        handle = None if call.hurried else found_at_once(call, target)
         target.handle = handle = await resolve(call, target) if handle is None else handle
         if destination is not None:
             destination.handle = await resolve(call, destination)
@@ -527,7 +533,7 @@ class Pipeline:
         if call.charged is not None:
             await to_the_end(self._settle(call, NOTHING))
         if not isinstance(error, Exception):
-            self._record_failure(call, call.record("failed", "cancelled"))
+            self.interrupted(call)
             return error
         error = typed(error)
         error.request_id = call.request_id
@@ -540,6 +546,11 @@ class Pipeline:
         self._record_failure(call, record)
         await self.observed(call, record)
         return error
+
+    def interrupted(self, call: Call) -> None:
+        """Put on record a call that its caller, or whoever ends the process, gave up."""
+        call.close()
+        self._record_failure(call, call.record("failed", "cancelled"))
 
     async def let_go(self, call: Call, branch: str) -> None:
         if self.meters:

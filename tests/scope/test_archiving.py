@@ -24,7 +24,7 @@ from bailiwick.errors import (
     PolicyDenied,
     Unsupported,
 )
-from bailiwick.model import Limits, MiB
+from bailiwick.model import KiB, Limits
 from tests.archives.support import ALL_FORMATS
 from tests.archives.test_round_trip import NAMES
 from tests.scope.archives import litter, unchanged
@@ -204,7 +204,7 @@ async def test_without_zstd(opening, monkeypatch):
 
 async def test_cancelled_while_packing(opening):
     async with opening() as fs:
-        await fs.write_bytes("d", os.urandom(2 * MiB))
+        await fs.write_bytes("d", os.urandom(512 * KiB))
         before = await snapshot(fs)
         for turns in range(0, 60, 3):
             task = asyncio.ensure_future(fs.create_archive("d", "d.tar.xz"))

@@ -39,16 +39,15 @@ class ContentVerbs(ScopeCore):
 
         ``as_of`` a version, or the name of a snapshot, reads what stood there then.
         """
-        if as_of is not None:
-            return await self._run(
-                operations.READ, "read_bytes", Target(path, "object"),
-                lambda call: reading.read_bytes(call, offset, length), as_of=as_of,
-            )  # fmt: skip
         call = self._call(operations.READ, "read_bytes", Target(path, "object"))
-        read: BytesRead = await self._start(
-            call, lambda call: reading.read_bytes(call, offset, length)
+        at_once = self._pipeline.at_once
+        if at_once is not None and as_of is None:
+            read = at_once.run(call, reading.read_bytes_now, offset, length)
+            if read is not None:
+                return read
+        return await self._carry_out(
+            call, lambda call: reading.read_bytes(call, offset, length), as_of
         )
-        return read
 
     async def read_text(
         self,
@@ -67,11 +66,17 @@ class ContentVerbs(ScopeCore):
         ``limit`` (1-based), ``tail`` (the last so many lines), or the ``cursor`` that the page
         before gave. Decoding is strict: what is not text is `BinaryFile`.
         """
+        call = self._call(operations.READ, "read_text", Target(path, "object"))
         asked = reading.TextAsked(line, limit, tail, cursor, encoding)
-        return await self._run(
-            operations.READ, "read_text", Target(path, "object"),
-            lambda call: reading.read_text(call, self._ignores_at(as_of), asked), as_of=as_of,
-        )  # fmt: skip
+        at_once = self._pipeline.at_once
+        if at_once is not None and as_of is None and asked == reading.WHOLE:
+            read = at_once.run(call, reading.read_text_now, self._ignores)
+            if read is not None:
+                return read
+        ignores = self._ignores_at(as_of)
+        return await self._carry_out(
+            call, lambda call: reading.read_text(call, ignores, asked), as_of
+        )
 
     async def read_json(self, path: PathText, *, as_of: str | None = None) -> JsonRead:
         """A JSON document. Invalid JSON is `ParseError` with line and column."""

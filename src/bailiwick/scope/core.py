@@ -158,8 +158,18 @@ class ScopeCore:
         return type(self)(lent, self._request_id, self._life)
 
     def _as_called(self, **changes: Any) -> Self:
+        """For `fronting`, as is what follows it."""
         caller = msgspec.structs.replace(self._caller, **changes)
         lent = msgspec.structs.replace(self._lent, caller=caller)
+        return type(self)(lent, self._request_id, self._life)
+
+    def _with_file_max(self, file_bytes: int) -> Self:
+        limits = self.grant.limits
+        if file_bytes >= limits.max_file_bytes:
+            return self
+        limits = msgspec.structs.replace(limits, max_file_bytes=file_bytes)
+        grant = msgspec.structs.replace(self.grant, limits=limits)
+        lent = msgspec.structs.replace(self._lent, grant=grant)
         return type(self)(lent, self._request_id, self._life)
 
     async def aclose(self) -> None:
@@ -237,6 +247,12 @@ class ScopeCore:
         if given:
             call.given = given
             act = checking(given, act)
+        return self._carry_out(call, act, as_of)
+
+    def _carry_out(
+        self, call: Call, act: Callable[[Call], Awaitable[Result]], as_of: str | None
+    ) -> Coroutine[Any, Any, Result]:
+        """A call as it is, or by what was at an earlier version."""
         if as_of is None:
             return self._start(call, act)
         call.past = Past(as_of)

@@ -9,12 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, NamedTuple, NoReturn
 
+from bailiwick.at_once import ReadsNow
 from bailiwick.call import Call, Past
 from bailiwick.errors import BailiwickError, FileTooLarge, HashMismatch, IsADirectory, ParseError
 from bailiwick.finishing import cause_of, to_the_end
-from bailiwick.model import BytesRead, JsonRead, TextRead
+from bailiwick.model import BytesRead, JsonRead, MatchedIgnore, TextRead
 from bailiwick.store import Content, Handle
-from bailiwick.text.codec import decode, line_ending_of
+from bailiwick.text.codec import Decoded, decode, line_ending_of
 from bailiwick.text.cursor import decode_cursor, encode_cursor
 from bailiwick.text.lines import Reads, WindowResult, resume, tail, window
 from bailiwick.verbs.arguments import check_all
@@ -43,33 +44,42 @@ class TextAsked(NamedTuple):
     encoding: str | None
 
 
+WHOLE = TextAsked(None, None, None, None, None)
+
+
 async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
-    handle, limit = call.handle, call.limits.bytes_call_max
+    handle, wanted = call.handle, _wanted(call, offset, length)
+    return _bytes_read(call, handle, offset, await call.store.read(handle, offset, wanted))
+
+
+def read_bytes_now(
+    call: Call, handle: Handle, read_now: ReadsNow, offset: int, length: int | None
+) -> BytesRead | None:
+    """The same, where the store has the bytes at once."""
+    content = read_now(handle, offset, _wanted(call, offset, length))
+    return None if content is None else _bytes_read(call, handle, offset, content)
+
+
+def _wanted(call: Call, offset: int, length: int | None) -> int:
+    limit = call.limits.bytes_call_max
     if type(offset) is not int or offset or length is not None:
         _check_range(offset, length)
     if length is not None and length > limit:
         raise ParseError(f"length must be at most {limit}", details={"limit": limit})
-    wanted = limit + 1 if length is None else length
-    content = _read_now(call, handle, offset, wanted)
-    if content is None:
-        content = await call.store.read(handle, offset, wanted)
+    return limit + 1 if length is None else length
+
+
+def _bytes_read(call: Call, handle: Handle, offset: int, content: Content) -> BytesRead:
     data, size, version = content
+    path, limit = handle.path, call.limits.bytes_call_max
     call.bytes = count = len(data)
     if count > limit:
         raise FileTooLarge(
-            f"one call returns at most {limit} bytes", path=handle.path,
+            f"one call returns at most {limit} bytes", path=path,
             hint="give offset and length, or use stream", details={"limit": limit, "size": size},
         )  # fmt: skip
     # By position: names cost as much again, and this is the commonest of all results.
-    return BytesRead(
-        handle.path, data, offset, size, offset + count < size, version, call.request_id
-    )
-
-
-def _read_now(call: Call, handle: Handle, offset: int, length: int) -> Content | None:
-    """The content where the store has it at once: see `bailiwick.store.Prompt`."""
-    read_now = call.pipeline.read_now
-    return None if read_now is None or call.past is not None else read_now(handle, offset, length)
+    return BytesRead(path, data, offset, size, offset + count < size, version, call.request_id)
 
 
 async def read_text(call: Call, ignores: Ignores, asked: TextAsked) -> TextRead:
@@ -111,28 +121,47 @@ async def read_text(call: Call, ignores: Ignores, asked: TextAsked) -> TextRead:
 
 
 async def _whole_text(call: Call, ignores: Ignores, encoding: str | None) -> TextRead:
-    handle = call.handle
+    content = await call.store.read(call.handle, 0, call.limits.text_read_bytes_max + 1)
+    data, path = content.data, call.handle.path
+    decoded = _decoded(call, content, encoding)
+    sha256 = sha256_inline(data) if len(data) <= INLINE_BYTES_MAX else await sha256_of(data)
+    return _text_read(call, content, decoded, sha256, await ignores.mark(call, path))
+
+
+def read_text_now(
+    call: Call, handle: Handle, read_now: ReadsNow, ignores: Ignores
+) -> TextRead | None:
+    """A whole file, where the store has it at once, and how it is marked is known."""
+    content = read_now(handle, 0, call.limits.text_read_bytes_max + 1)
+    if content is None or len(content.data) > INLINE_BYTES_MAX:
+        return None
+    known = ignores.known_mark(call, handle.path)
+    if known is None:
+        return None
+    decoded = _decoded(call, content, None)
+    return _text_read(call, content, decoded, sha256_inline(content.data), known.mark)
+
+
+def _decoded(call: Call, content: Content, encoding: str | None) -> Decoded:
     limit = call.limits.text_read_bytes_max
-    content = _read_now(call, handle, 0, limit + 1)
-    if content is None:
-        content = await call.store.read(handle, 0, limit + 1)
-    data, size, version = content
-    if len(data) > limit:
+    if len(content.data) > limit:
         raise FileTooLarge(
-            f"the file is larger than one text read returns ({limit} bytes)", path=handle.path,
+            f"the file is larger than one text read returns ({limit} bytes)", path=call.handle.path,
             hint="ask for a window: line and limit, tail, or the cursor of the page before",
-            details={"limit": limit, "size": size},
+            details={"limit": limit, "size": content.size},
         )  # fmt: skip
-    decoded = decode(data, encoding)
-    text, path = decoded.text, handle.path
-    call.bytes = count = len(data)
-    sha256 = sha256_inline(data) if count <= INLINE_BYTES_MAX else await sha256_of(data)
-    known = ignores.known_mark(call, path)
-    mark = await ignores.mark(call, path) if known is None else known.mark
+    return decode(content.data, encoding)
+
+
+def _text_read(
+    call: Call, content: Content, decoded: Decoded, sha256: str, mark: MatchedIgnore | None
+) -> TextRead:
+    text = decoded.text
+    call.bytes = count = len(content.data)
     return TextRead(
-        path=path, text=text, encoding=decoded.encoding, bom=decoded.bom,
+        path=call.handle.path, text=text, encoding=decoded.encoding, bom=decoded.bom,
         line_ending=line_ending_of(text), size=count, returned_bytes=count,
-        sha256=sha256, version=version, truncated=False,
+        sha256=sha256, version=content.version, truncated=False,
         request_id=call.request_id, total_lines=text.count("\n") + 1, matched_ignore=mark,
     )  # fmt: skip
 
