@@ -193,3 +193,15 @@ async def test_a_closed_scope_reads_nothing(disk):
         await fs.read_bytes("a.txt")
     with pytest.raises(bailiwick.Closed):
         await fs.read_text("a.txt")
+
+
+@pytest.mark.spec("POL-1", "TREE-6")
+async def test_what_one_caller_knows_of_ignore_files_is_not_told_to_another(tmp_path):
+    rules = rule("hide", ".gitignore", subject="agent_run:c1/r2")
+    async with governed(tmp_path, rules, on_disk=True) as house:
+        await house.plant({".gitignore": "a.txt\n", "a.txt": "a"})
+        seeing = await house.scope({"read"})
+        blind = await house.scope({"read"}, subject=bailiwick.AgentRun("c1", "r2"))
+        for _ in range(3):
+            assert (await seeing.read_text("a.txt")).matched_ignore == "file"
+            assert (await blind.read_text("a.txt")).matched_ignore is None

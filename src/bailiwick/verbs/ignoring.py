@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bailiwick.call import Call
@@ -39,10 +39,11 @@ class _Known(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How a file was marked, and when that was looked up."""
+    """How a file is marked by the ignore files that it rests on, and when that was looked up."""
 
     checked_ns: int
     mark: MatchedIgnore | None
+    rests_on: tuple[ScopedPath, ...]
 
 
 class Ignores:
@@ -75,13 +76,9 @@ class Ignores:
     def known_mark(self, call: Call, path: ScopedPath) -> Mark | None:
         """What `mark` would answer, if that is known: most often it is, and nobody need wait."""
         known = self._marks.get(path)
-        if (
-            known is None
-            or self._monotonic_ns() - known.checked_ns >= _MARK_FRESH_NS
-            or call.pipeline.discreet
-        ):
+        if known is None or self._monotonic_ns() - known.checked_ns >= _MARK_FRESH_NS:
             return None
-        return known
+        return None if known.rests_on and _hides_any(call, known.rests_on) else known
 
     async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
         """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
@@ -89,17 +86,32 @@ class Ignores:
         if known is not None:
             return known.mark
         now, forgotten = self._monotonic_ns(), self._times_forgotten
-        kept = not call.pipeline.discreet  # else a mark may be another one for each caller
         level = await self.level_of(call.store, path.parent, fresh=False, call=call)
         mark: MatchedIgnore | None = None
         if level.ignored:
             mark = "directory"
         elif level.is_ignored(path.name, False):
             mark = "file"
-        if kept and forgotten == self._times_forgotten:
-            _bound(self._marks)
-            self._marks[path] = Mark(now, mark)
+        if forgotten == self._times_forgotten:
+            self._keep_mark(call, path, now, mark)
         return mark
+
+    def _keep_mark(
+        self, call: Call, path: ScopedPath, now: int, mark: MatchedIgnore | None
+    ) -> None:
+        """Keep how a file is marked for whoever may see all that this rests on. What is hidden
+        from this caller has no part in their mark, but in that of others."""
+        rests_on: list[ScopedPath] = []
+        here = path
+        while here != ROOT:
+            here = here.parent
+            known = self._levels.get(here)
+            if known is None:
+                return  # dropped meanwhile
+            rests_on += map(here.child, known.texts)
+        if not _hides_any(call, rests_on):
+            _bound(self._marks)
+            self._marks[path] = Mark(now, mark, tuple(rests_on))
 
     async def level_of(
         self,
@@ -183,17 +195,18 @@ def _seen(call: Call, directory: ScopedPath, texts: dict[str, str]) -> dict[str,
 
     The grant plays no part: rules from above the part that it reaches hold in it too.
     """
-    if not texts or not call.pipeline.discreet:
-        return texts
-    access = call.operation.access
-    hidden = [
-        name
-        for name in texts
-        if isinstance(call.pipeline.judge(call, directory.child(name), access), Hide)
-    ]
+    hidden = [name for name in texts if _hides_any(call, (directory.child(name),))]
     if not hidden:
         return texts
     return {name: text for name, text in texts.items() if name not in hidden}
+
+
+def _hides_any(call: Call, files: Sequence[ScopedPath]) -> bool:
+    """Whether policy hides one of these files from the caller."""
+    stages, access = call.pipeline, call.operation.access
+    return stages.discreet and any(
+        isinstance(stages.judge(call, file, access), Hide) for file in files
+    )
 
 
 async def _text_of(store: Store, handle: Handle, name: str) -> dict[str, str]:
