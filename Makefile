@@ -21,7 +21,7 @@ TYPED := $(wildcard src examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test browser unit lint format bench attack crash soak lock clean
+.PHONY: help venv run test browser unit lint format bench attack crash soak clouds lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -87,6 +87,11 @@ crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
 
 soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figure.
 	$(BIN)/python -m tests.fronts.http.soak --seconds $(SECONDS) --clients $(CLIENTS) $(if $(JSON),--json $(JSON))
+
+# Azurite is too large for every run of the tests, so it is fetched here.
+clouds: venv ## Blobs in what speaks like Azure and Google Cloud Storage.
+	BAILIWICK_AZURITE=$${XDG_CACHE_HOME:-$$HOME/.cache}/bailiwick/npm-azurite \
+	  $(BIN)/python -m pytest tests/stores/volume/test_clouds.py $(PYTEST_ARGS)
 
 # The lock names versions and hashes only: where they are fetched from is the business of the
 # machine that installs. That is why the header and the index address are left out.

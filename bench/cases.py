@@ -39,7 +39,12 @@ from bench.timing import Bar, Case, Contender
 SLOW_ROUNDS = 40
 """For cases whose calls take milliseconds and more."""
 
-_GREP_BARS = [Bar(GREP, RIPGREP, 1.5), Bar(GREP_SKIPPED, RIPGREP, 3)]
+_GREP_BARS = [
+    Bar(GREP, RIPGREP, 1.5),
+    Bar(GREP_SKIPPED, RIPGREP, 3),
+    Bar(VOLUME_GREP, RIPGREP, 3),
+    Bar(VOLUME_GREP_SKIPPED, RIPGREP, 3),
+]
 
 
 def all_cases(peers: list[Peer]) -> Iterator[Case]:
@@ -104,7 +109,7 @@ def _searching(peers: list[Peer]) -> Iterator[Case]:
         "grep",
         "Search 20,000 files, 227 MB, for a rare word",
         _contenders(peers, Peer.grep_literal),
-        [*_GREP_BARS, Bar(VOLUME_GREP, RIPGREP, 3), Bar(VOLUME_GREP_SKIPPED, RIPGREP, 3)],
+        _GREP_BARS,
         expected=NEEDLES,
         rounds=SLOW_ROUNDS,
         block_ms=0,

@@ -29,12 +29,12 @@ _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
 
-def _die_with_parent():
+def die_with_parent():
     """Whatever becomes of the tests, the server does not outlive them."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _free_ports(count):
+def free_ports(count):
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -47,14 +47,19 @@ class S3Server:
 
     def __init__(self, folder):
         self._folder = folder
-        self._ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+        self._ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._process = None
         identity = {
             "name": "tests",
             "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
             "actions": ["Admin", "Read", "Write", "List", "Tagging"],
         }
-        (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        # What is not signed at all may use this one bucket: see `tests.gcs`.
+        anybody = {
+            "name": "anonymous",
+            "actions": [f"{action}:google" for action in ("Read", "Write", "List")],
+        }
+        (folder / "s3.json").write_text(json.dumps({"identities": [identity, anybody]}))
         (folder / "data").mkdir()
         self.start()
         atexit.register(self.end)
@@ -98,7 +103,7 @@ class S3Server:
                 stdout=log,
                 stderr=log,
                 env={"HOME": str(self._folder)},  # it would take credentials from ours
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self._wait()
 

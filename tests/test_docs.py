@@ -15,8 +15,17 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+INTEGRATIONS = [
+    ROOT / "docs" / "tools.md", ROOT / "docs" / "acp.md", ROOT / "docs" / "fsspec.md",
+    *sorted((ROOT / "docs" / "integrations").glob("*.md")),
+]  # fmt: skip
+"""Pages whose code is pasted into an empty project, to see it work."""
+
+
 def blocks():
     for page in PAGES:
+        if page in INTEGRATIONS:
+            continue
         text = page.read_text()
         for block in BLOCK.finditer(text):
             line = text.count("\n", 0, block.start()) + 2
@@ -34,6 +43,24 @@ def test_a_code_block_runs(page, line, code, tmp_path, monkeypatch, capsys):
     exec(compiled, {"__name__": "__main__"})
     if "print(" in code:
         assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.spec("PY-6", "TOOL-5")
+@pytest.mark.parametrize("page", INTEGRATIONS, ids=lambda page: page.stem)
+def test_a_page_can_be_pasted_into_an_empty_project(page, tmp_path):
+    """Its blocks in their order, each as a program of its own, in a directory that was empty."""
+    codes = BLOCK.findall(page.read_text())
+    assert codes
+    (tmp_path / "project").mkdir()
+    for code in codes:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            cwd=tmp_path / "project",
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip()
 
 
 @pytest.mark.spec("PY-6")
@@ -69,7 +96,8 @@ def settings():
         text = page.read_text()
         for block in re.finditer(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             line = text.count("\n", 0, block.start()) + 2
-            if not block.group(1).startswith("[tool."):  # what belongs into a pyproject.toml
+            # What belongs into a pyproject.toml, or into the settings of an MCP client.
+            if not block.group(1).startswith(("[tool.", "[mcp_servers.")):
                 yield pytest.param(block.group(1), id=f"{page.relative_to(ROOT)}:{line}")
 
 

@@ -147,7 +147,8 @@ class Authority:
         return root if trusted == root.trusted else msgspec.structs.replace(root, trusted=trusted)
 
     def host_path(self, name: str) -> str | None:
-        """Where a root lies on the host: for its operator, never for a caller."""
+        """Where a root lies on the host, a directory or the file of a volume: for its operator,
+        never for a caller."""
         return self._plan(name).host_path
 
     async def add_root(self, name: str, place: str, **options: Any) -> Root:

@@ -206,6 +206,9 @@ class Stat(Value, frozen=True, kw_only=True):
     mtime_ns: int
     version: str
     links: int
+    created_ns: int | None = None
+    """When it was made, where the store keeps that. A directory of the host does not: there every
+    write puts a new file in the place of the old one."""
     target: str | None = None
     mime: str | None = None
     """What a file holds, by its name, else by its first bytes where the caller may read them."""

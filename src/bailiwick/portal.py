@@ -98,6 +98,12 @@ class Portal:
             raise
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop on which all of it is run: for whoever has to hand work to it without waiting
+        in a thread, such as a library that is told which loop to use."""
+        return self._loop
+
+    @property
     def is_here(self) -> bool:
         """Whether the calling thread is the portal's own."""
         return threading.current_thread() is self._thread
@@ -349,6 +355,12 @@ class SyncScope:
     def lock(self, path: PathText, *, ttl: float = 60.0) -> SyncLease:
         """A lease on a place and all that lies in it, to be entered or released."""
         return SyncLease(self._portal.run(_take(self._scope, path, ttl)), self._portal)
+
+
+def behind(scope: SyncScope) -> tuple[Scope, Portal]:
+    """The scope that a blocking one stands for, and the way to its loop: for fronts, which are
+    asynchronous themselves and take either."""
+    return scope._scope, scope._portal
 
 
 class SyncLease:

@@ -18,6 +18,7 @@ nothing here runs in the test process itself:
 - `exhaustion.py` space, inodes, descriptors, depth and patience that run out;
 - `upheaval.py`  roots replaced, openat2 denied, the same done twice at once, closing;
 - `archives.py`  archives that attack whoever unpacks them, and careless programs that show it;
+- `foreign_volume.py` another user of the machine, against the file of a volume and its blobs;
 - `words.py`     link texts, patterns, cursors, search words, numbers;
 - `attacker.*`   the one who swaps, in C and in Python;
 - `attack.py`    a live attacker for as long as you like: `make attack TRIES=1000000`;

@@ -22,9 +22,9 @@ from tests.hostile.tools_attack import run_control
 
 
 class TryAcp(Try):
-    """The file calls of the protocol, by absolute paths as agents give them."""
+    """The file calls of the protocol and those beyond it, by absolute paths as agents give them."""
 
-    calls = ("read_text_file", "read_lines", "write_text_file")
+    calls = ("read_text_file", "read_lines", "write_text_file", "listed", "edited", "removed")
     between: Wires
 
     @contextlib.asynccontextmanager
@@ -37,7 +37,7 @@ class TryAcp(Try):
         error = answer.get("error")
         if error is not None:
             raise KINDS[error["data"]["errorKind"]](error["message"])
-        return answer["result"].get("content", "")
+        return answer["result"].get("content", repr(answer["result"]))
 
     def absolute(self, name: str) -> str:
         return f"{self.fs.root.mount_point}/{self.at(name)}"
@@ -52,6 +52,21 @@ class TryAcp(Try):
         self.without_link("w")
         path = self.absolute("w")
         return await self.call("fs/write_text_file", path=path, content=INSIDE_TEXT)
+
+    async def listed(self) -> Any:
+        return await self.call("_bailiwick/list", path=f"{self.fs.root.mount_point}/{self.where}")
+
+    async def edited(self) -> Any:
+        self.without_link("e")
+        self.ensure("e")
+        old = "noodle" if "noodle" in self.content(self.at("e")[-1], self.real) else "needle"
+        new = "needle" if old == "noodle" else "noodle"
+        path = self.absolute("e")
+        return await self.call("_bailiwick/edit", path=path, oldText=old, newText=new)
+
+    async def removed(self) -> Any:
+        self.ensure("v")
+        return await self.call("_bailiwick/remove", path=self.absolute("v"))
 
 
 class TryFsspec(Try):

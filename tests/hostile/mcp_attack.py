@@ -14,7 +14,8 @@ import time
 from typing import Any, Self
 
 import bailiwick
-from bailiwick.errors import KINDS
+from bailiwick.errors import KINDS, PathNotFound
+from bailiwick.fronts.mcp.addresses import TEMPLATE
 from tests.fronts.mcp.clients import RawClient
 from tests.hostile.attack import FAMILIES, Family, Ground, attacked, run_cell
 from tests.hostile.corpus import CONTAINMENTS
@@ -23,7 +24,7 @@ from tests.hostile.tools_attack import CONTROL_SECONDS_MAX, TryTools, naive_read
 
 CALLS = (
     "read_file", "write_file", "edit_file", "ls", "glob", "grep", "stat", "mkdir", "rm", "move",
-    "read_resource", "read_directory",
+    "read_resource", "read_directory", "complete",
 )  # fmt: skip
 
 CONFIG = """\
@@ -73,6 +74,16 @@ class TryMcp(TryTools):
 
     async def read_directory(self) -> Any:
         return await self._read(self.where)
+
+    async def complete(self) -> Any:
+        asked = {
+            "ref": {"type": "ref/resource", "uri": TEMPLATE},
+            "argument": {"name": "path", "value": f"{self.where}/"},
+        }
+        found = self._client.request("completion/complete", asked)["result"]["completion"]
+        if not found["values"]:
+            raise PathNotFound("there is nothing to complete")
+        return json.dumps(found)
 
 
 def run(tries: int, reference: str | None) -> dict[str, Any]:

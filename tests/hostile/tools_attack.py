@@ -175,8 +175,10 @@ class TryPatch(TryTools):
         super().__init__(fs, family, ground)
         self.patches = PatchEditor(self.box)
 
-    async def apply(self, kind: str, path: str, diff: str | None = None) -> Any:
-        operation = ApplyPatchOperation(type=kind, path=path, diff=diff)
+    async def apply(
+        self, kind: str, path: str, diff: str | None = None, move_to: str | None = None
+    ) -> Any:
+        operation = ApplyPatchOperation(type=kind, path=path, diff=diff, move_to=move_to)
         done = await getattr(self.patches, kind)(operation)
         return done.output if done.status == "completed" else told(json.loads(done.output))
 
@@ -191,6 +193,14 @@ class TryPatch(TryTools):
         line = self.content(self.at("e")[-1], self.real).split("\n")[0]
         return await self.apply("update_file", self.at("e"), f"@@\n-{line}\n+{line}x\n")
 
+    async def moving_update(self) -> Any:
+        self.without_link("e")
+        self.ensure("e")
+        self.discard("n", self.real)
+        line = self.content(self.at("e")[-1], self.real).split("\n")[0]
+        diff = f"@@\n-{line}\n+{line}x\n"
+        return await self.apply("update_file", self.at("e"), diff, move_to=self.at("n"))
+
     async def delete_file(self) -> Any:
         self.ensure("v")
         return await self.apply("delete_file", self.at("v"))
@@ -203,7 +213,7 @@ FRONTS: dict[str, tuple[type[TryTools], tuple[str, ...]]] = {
          "move"),
     ),
     "text editor": (TryEditor, ("view", "view_directory", "create", "insert", "rename")),
-    "apply_patch": (TryPatch, ("create_file", "update_file", "delete_file")),
+    "apply_patch": (TryPatch, ("create_file", "update_file", "moving_update", "delete_file")),
     "deepagents": (
         TryBackend,
         ("read", "write", "backend_ls", "backend_glob", "backend_grep", "delete", "download"),

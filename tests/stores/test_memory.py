@@ -214,3 +214,18 @@ async def test_closing_ends_an_upload_that_has_no_end():
 
     with pytest.raises(Closed):
         await StoreDriver(store).write_stream("f", endless())
+
+
+@pytest.mark.spec("TREE-2")
+async def test_what_is_written_over_keeps_the_time_it_was_made():
+    times = itertools.count(1)
+    fs = StoreDriver(MemoryStore(clock_ns=lambda: next(times)))
+    await fs.write("f", b"1")
+    made = (await fs.stat("f")).created_ns
+    await fs.write("f", b"22")
+    await fs.move("f", "g")
+    stat = await fs.stat("g")
+    assert stat.created_ns == made < stat.mtime_ns
+    await fs.copy("g", "h")
+    assert (await fs.stat("h")).created_ns > made  # a copy is another file
+    await fs.aclose()

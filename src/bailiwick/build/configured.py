@@ -198,7 +198,7 @@ class Places:
         the same volume with other settings, or would reach the volume's file."""
         place = place._replace(file=os.path.realpath(place.file))
         days = "as usual" if keep_days is None else f"{keep_days:g}"
-        settings = f"blobs {place.blobs or 'beside the file'}, keep_versions_days {days}"
+        settings = f"blobs {place.shown_blobs}, keep_versions_days {days}"
         for other, (taken, others) in self._volumes.items():
             if other == name or (taken.file, taken.volume) != (place.file, place.volume):
                 continue
@@ -207,7 +207,7 @@ class Places:
                     f"the roots {name} and {other} are the same branch of one volume",
                     hint="give each a volume or a branch of its own",
                 )
-            if others != settings:
+            if others != settings or taken.blobs != place.blobs:
                 raise ParseError(
                     f"the roots {name} and {other} open one volume with different settings",
                     hint=f"{name}: {settings}; {other}: {others}",

@@ -11,7 +11,13 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from bailiwick.build.options import Options, host_directory, refuse_options
-from bailiwick.errors import IsADirectory, ParseError, RootNotFound, from_os_error
+from bailiwick.errors import (
+    BailiwickError,
+    IsADirectory,
+    ParseError,
+    RootNotFound,
+    from_os_error,
+)
 from bailiwick.store import Store
 
 if TYPE_CHECKING:
@@ -89,6 +95,19 @@ def embedded_volume() -> VolumePlace:
     if not os.path.isabs(home):  # a relative one is to be ignored, by its specification
         home = os.path.join(os.path.expanduser("~"), ".local/share")
     return VolumePlace(os.path.join(home, "bailiwick", "workspace.db"))
+
+
+def embedded_refusal() -> BailiwickError | None:
+    """Why the user's own volume would be refused as things are, be it there or not."""
+    from bailiwick.stores.volume.owning import refuse_foreign_folder, refuse_strangers
+
+    file = embedded_volume().file
+    try:
+        refuse_strangers(file)
+        refuse_foreign_folder(f"{file}-blobs")
+    except BailiwickError as error:
+        return error
+    return None
 
 
 def volume_store(place: VolumePlace, options: Options) -> Store:

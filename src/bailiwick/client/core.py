@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from bailiwick.approvals import Asker
+from bailiwick.call import Caller
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import Asked, Content, Query, Transport, encoded, segment
 from bailiwick.client.values import Rebuilt, rebuilt
@@ -180,6 +181,26 @@ class RemoteCore:
         await self._life.close()
         if self._session.closing is not None:
             await self._session.closing()
+
+    @property
+    def _caller(self) -> Caller:
+        """For `bailiwick.scope.fronting`, as are the two that follow: what a front may say of how a
+        scope is called, as far as it is not for the server to say."""
+        return Caller(wait_s=self._session.wait_s)
+
+    def _as_called(self, **changes: Any) -> Self:
+        if changes.get("rehearsal") is not None:
+            raise Unsupported("a server cannot rehearse a call", hint="make the call")
+        kept = {name: changes[name] for name in ("wait_s", "approval") if name in changes}
+        return self._with(**kept)
+
+    def _with_file_max(self, file_bytes: int) -> Self:
+        if file_bytes >= self.limits.max_file_bytes:
+            return self
+        raise Unsupported(
+            "how large a file may become is for the server to say",
+            hint="set the limit max_file_bytes of the root there",
+        )
 
     def _with(self, **changes: Any) -> Self:
         return type(self)(msgspec.structs.replace(self._session, **changes), self._life)

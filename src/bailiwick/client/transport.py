@@ -313,7 +313,10 @@ def checked_token(token: object) -> str:
 
 
 def segment(text: str) -> str:
-    """A text as one part of a route."""
+    """A text as one part of a route. Raises `ParseError` for those two that an address does not
+    keep: it would be another route that is asked for."""
+    if text in (".", ".."):
+        raise ParseError(f"nothing on a server is called {text}")
     return _escaped(text)
 
 

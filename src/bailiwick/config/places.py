@@ -45,6 +45,15 @@ class VolumePlace(NamedTuple):
         """The folder in ``blobs``, where it is one."""
         return None if self.blobs is None or self.blobs.startswith(_OBJECT_STORES) else self.blobs
 
+    @property
+    def shown_blobs(self) -> str:
+        """Where blobs are, for a person to read. What is refused when it is opened may hold a
+        secret: of an address only the place is told, not who asks there nor how."""
+        if self.blobs is None or self.blobs_folder is not None:
+            return self.blobs or "beside the file"
+        scheme, _, rest = self.blobs.partition("://")
+        return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+
 
 def names_volume(text: str) -> bool:
     """Whether a text is meant to name a volume, rightly or wrongly."""

@@ -20,6 +20,7 @@ from bailiwick.operations import Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.scope.branching import Branch, Drafted
 from bailiwick.scope.core import ScopeCore
+from bailiwick.scope.gathering import Gathered
 from bailiwick.store import Store
 from bailiwick.verbs import branching, locking, versioning
 from bailiwick.verbs.arguments import check_lock_token
@@ -198,20 +199,33 @@ class VersionVerbs(ScopeCore):
         return self._transaction(lock_token)
 
     @asynccontextmanager
-    async def _transaction(self, lock_token: int | None) -> AsyncGenerator[Self, None]:
+    async def _transaction(
+        self, lock_token: int | None, *, gathers: bool = False
+    ) -> AsyncGenerator[Self, None]:
         call, draft = await self._rebased(self._begin(lock_token))
         pipeline = self._pipeline
         drafted = Drafted(pipeline.meter, pipeline.machine.new_request_id())
-        branch = Branch(draft.store, f"transaction:{call.request_id}", self._lent, draft=drafted)
+        asked = Gathered(pipeline.approvals, self._caller.approval, call.limits.ask_paths_max)
+        branch = Branch(
+            draft.store, f"transaction:{call.request_id}", self._lent, draft=drafted,
+            approvals=asked if gathers else None,
+        )  # fmt: skip
+        failed: BailiwickError | None = None
         ended = False
         try:
-            yield type(self)(branch.lent(self._lent), call.request_id)
+            try:
+                yield type(self)(branch.lent(self._lent), call.request_id)
+            except BailiwickError as error:
+                if asked.question is None:
+                    raise
+                failed = error  # told after the answer
             await branch.aclose()
             if isinstance(pipeline.ledger, Flushes):
                 # What was done inside is on record as done before all of it comes to pass.
                 await pipeline.ledger.flush()
             ended = True
-            await self._commit(call.request_id, draft, drafted, lock_token)
+            asks = branching.Asking(asked.question, failed)
+            await self._commit(call.request_id, draft, drafted, lock_token, asks)
         finally:
             if not ended:
                 await to_the_end(self._abandon(call.request_id))
@@ -236,13 +250,18 @@ class VersionVerbs(ScopeCore):
         return call, draft
 
     async def _commit(
-        self, request_id: str, draft: Draft, drafted: Drafted, lock_token: int | None
+        self,
+        request_id: str,
+        draft: Draft,
+        drafted: Drafted,
+        lock_token: int | None,
+        asks: branching.Asking,
     ) -> None:
         scope = self.with_request(request_id)
         await scope._run(
             operations.VERSION, "transaction", self._top,
             lambda call: branching.commit(
-                call, self._ignores, draft, drafted.approved, drafted.name
+                call, self._ignores, draft, drafted.approved, drafted.name, asks
             ),
             lock_token=lock_token,
         )  # fmt: skip

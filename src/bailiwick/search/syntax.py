@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from string import punctuation
 
 _TOKEN = re.compile(
     r"""
@@ -48,3 +49,41 @@ def marks_switched_off(token: str) -> str:
 def marks_switched_on(token: str) -> str:
     """The marks that such a token switches on."""
     return token[2:-1].partition("-")[0] if token.startswith("(?") and "<" not in token else ""
+
+
+def required_text(pattern: str) -> str:
+    """Text that stands in everything the pattern matches: the longest that is plain to see in it,
+    and often none. Where it is missing nothing can match, which is quicker to find out.
+
+    What lies in groups is not looked into. Case must count.
+    """
+    runs, depth = [""], 0
+    for token in tokens(pattern):
+        if token == "|" and not depth:
+            return ""
+        if token.startswith("(?") and token.endswith(")"):
+            return ""  # marks for all that follows: case may not count any more
+        if token[0] == "(":
+            depth += 1
+        elif token == ")":
+            depth -= 1
+        elif not depth and is_repetition(token):
+            runs[-1] = runs[-1][:-1]  # what it repeats may be missing
+        elif not depth and (text := _text_of(token)) is not None:
+            runs[-1] += text
+            continue
+        runs.append("")
+    return max(runs, key=len)
+
+
+def is_repetition(token: str) -> bool:
+    return token[0] in "*+?" or (token[0] == "{" and len(token) > 1)
+
+
+def _text_of(token: str) -> str | None:
+    """The text that a token matches, and nothing else; None where it is not so simple."""
+    if is_quotation(token):
+        return quoted_text(token)
+    if token[0] == "\\":
+        return token[1] if token[1] in punctuation else None
+    return token if len(token) == 1 and token not in ".^$" else None

@@ -342,7 +342,13 @@ def _locked_directory(directory: str) -> Iterator[int]:
     """Hold the state's directory open and locked: one process opens it at a time."""
     held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if stat.S_IMODE(os.fstat(held).st_mode) & 0o022:
+        status = os.fstat(held)
+        if status.st_uid not in (os.geteuid(), 0):
+            raise PermissionDenied(
+                "the directory of the state belongs to another user",
+                hint=f"run as its owner (uid {status.st_uid}), or make it your own (chown)",
+            )
+        if stat.S_IMODE(status.st_mode) & 0o022:
             raise PermissionDenied(
                 "others may write the directory of the state",
                 hint="whoever can write it holds every grant: make it private (chmod 700)",

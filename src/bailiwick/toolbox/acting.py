@@ -11,13 +11,12 @@ import contextlib
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
-import msgspec
-
 from bailiwick.approvals import Asker, Question
 from bailiwick.errors import BailiwickError
 from bailiwick.grant import AgentRun, Core, User, check_subject
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
+from bailiwick.scope.fronting import as_called, caller_of, with_file_max
 from bailiwick.toolbox.approving import Pending, Recorder
 from bailiwick.toolbox.bridging import Bridge
 
@@ -57,8 +56,9 @@ class Actor:
         self._lending = asyncio.Lock()
         # Who opened the scope may have said how its person is asked, and how long they are waited
         # for.
-        self._asker = self.owner._caller.asker
-        self._wait_s = self.owner._caller.wait_s
+        caller = caller_of(self.owner)
+        self._asker = caller.asker
+        self._wait_s = caller.wait_s
 
     @property
     def keeps_versions(self) -> bool:
@@ -71,7 +71,7 @@ class Actor:
 
         async def run() -> Result:
             scope = await self._scope()
-            return await work(scope._as_called(asker=asker or self._asker, wait_s=self._wait_s))
+            return await work(as_called(scope, asker=asker or self._asker, wait_s=self._wait_s))
 
         return await self.bridge.run(run)
 
@@ -85,7 +85,7 @@ class Actor:
 
         async def run() -> Result | Pending:
             recorder = Recorder()
-            scope = (await self._scope())._as_called(asker=recorder)
+            scope = as_called(await self._scope(), asker=recorder)
             doing = asyncio.ensure_future(work(scope))
             try:
                 await asyncio.wait((doing, recorder.asked), return_when=asyncio.FIRST_COMPLETED)
@@ -110,9 +110,9 @@ class Actor:
 
         async def run() -> Pending | None:
             told: list[Question | None] = []
-            scope = (await self._scope())._as_called(rehearsal=told.append)
+            scope = await self._scope()
             with contextlib.suppress(BailiwickError):
-                await work(scope)
+                await work(as_called(scope, rehearsal=told.append))
             question = next((each for each in told if each is not None), None)
             return None if question is None else Pending(tool=label, question=question)
 
@@ -149,9 +149,4 @@ class Actor:
 
 def _bounded(scope: Scope, file_bytes_max: int | None) -> Scope:
     """The same scope, through which no file becomes larger than this."""
-    limits = scope.limits
-    if file_bytes_max is None or file_bytes_max >= limits.max_file_bytes:
-        return scope
-    limits = msgspec.structs.replace(limits, max_file_bytes=file_bytes_max)
-    grant = msgspec.structs.replace(scope.grant, limits=limits)
-    return type(scope)(msgspec.structs.replace(scope._lent, grant=grant), None, scope._life)
+    return scope if file_bytes_max is None else with_file_max(scope, file_bytes_max)

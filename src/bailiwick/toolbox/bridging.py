@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from bailiwick.portal import Portal, SyncScope
+from bailiwick.portal import Portal, SyncScope, behind
 from bailiwick.scope import Scope
 
 Result = TypeVar("Result")
@@ -21,20 +21,27 @@ Work = Callable[[], Coroutine[Any, Any, Result]]
 class Bridge:
     """Runs coroutines where a scope lives."""
 
-    def __init__(self, scope: Scope, portal: Portal | None) -> None:
+    def __init__(
+        self, scope: Scope, portal: Portal | None, home: asyncio.AbstractEventLoop | None = None
+    ) -> None:
         self.scope = scope
         self._portal = portal
-        self._home: asyncio.AbstractEventLoop | None = None
-        if portal is None:
+        self._home = home
+        if portal is None and home is None:
             self._home = _running_loop()
 
     @classmethod
-    def to(cls, scope: Scope | SyncScope) -> Bridge:
-        """The way to a scope. One without a portal lives on the loop that runs now, or on the
-        first one it is used on."""
+    def to(cls, scope: Scope | SyncScope, home: asyncio.AbstractEventLoop | None = None) -> Bridge:
+        """The way to a scope. One without a portal lives on the loop ``home``, else on the one that
+        runs now, or on the first one it is used on."""
         if isinstance(scope, SyncScope):
-            return cls(scope._scope, scope._portal)
-        return cls(scope, None)
+            return cls(*behind(scope))
+        return cls(scope, None, home)
+
+    @property
+    def home(self) -> asyncio.AbstractEventLoop | None:
+        """The loop on which the scope lives; None where it was not used on any yet."""
+        return self._home if self._portal is None else self._portal.loop
 
     async def run(self, work: Work[Result]) -> Result:
         """Run to the end, from any loop."""

@@ -10,11 +10,13 @@ from bailiwick.text.codec import decode
 
 
 class Document(NamedTuple):
-    """The text of a file, and the hash by which it is known to be unchanged."""
+    """The text of a file, the bytes it is made of, and the hash by which it is known to be
+    unchanged."""
 
     path: str
     text: str
     sha256: str | None
+    data: bytes
 
 
 async def whole_text(scope: Scope, path: str) -> Document:
@@ -26,4 +28,4 @@ async def whole_text(scope: Scope, path: str) -> Document:
             f"only files of at most {most} bytes can be edited", path=read.path,
             details={"limit": most},
         )  # fmt: skip
-    return Document(path, decode(read.data).text, read.sha256)
+    return Document(path, decode(read.data).text, read.sha256, read.data)

@@ -15,7 +15,11 @@ SCRIPTED_AGENT = (sys.executable, str(SCRIPT))
 
 
 class Editor(acp.Client):
-    """Answers every question as it was told, and notes all that reaches it."""
+    """Answers every question as it was told, and notes all that reaches it. One that knows nothing
+    of any extension."""
+
+    capabilities = None
+    ext_method = None
 
     def __init__(self, answer="allow_once"):
         self.answer = answer

@@ -54,8 +54,18 @@ class ScriptedAgent(acp.Agent):
         got = await self.client.read_text_file(path=path, session_id=session, **(window or {}))
         return got.content
 
-    async def _write(self, session, path, text):
-        await self.client.write_text_file(content=text, path=path, session_id=session)
+    async def _write(self, session, path, text, meta=None):
+        done = await self.client.write_text_file(
+            content=text, path=path, session_id=session, **(meta or {})
+        )
+        return None if meta is None else done.field_meta
+
+    async def _write_long(self, session, path, text, count, meta=None):
+        """A text that is too long to be written into a prompt."""
+        return await self._write(session, path, text * count, meta)
+
+    async def _extension(self, session, method, params):
+        return await self.client.ext_method(method, {"sessionId": session, **params})
 
     async def _write_many(self, session, path, count):
         """All at once: floods of calls."""

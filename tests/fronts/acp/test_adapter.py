@@ -8,25 +8,28 @@ import threading
 
 import acp
 import pytest
+from acp.schema import ClientCapabilities
 
 import bailiwick
 from bailiwick.errors import KINDS
 from bailiwick.fronts.acp.adapter import FileSystemAdapter
 from bailiwick.fronts.acp.errors import rpc_error
 from bailiwick.grant import User
-from bailiwick.testing import front_contract
-from bailiwick.testing.front_contract import ROOT, SUBJECT, Wrote, story_house
+from bailiwick.testing.front_contract import ROOT, story_house
 from tests.fronts.acp.editors import SCRIPTED_AGENT, Editor
 
 
 class ScopedEditor(Editor):
     """An editor whose files are a scope's."""
 
-    def __init__(self, scope, answer="allow_once"):
-        super().__init__(answer)
-        self.adapter = FileSystemAdapter(scope, request_permission=self.request_permission)
+    def __init__(self, scope, *, asks=True):
+        super().__init__()
+        ask = self.request_permission if asks else None
+        self.adapter = FileSystemAdapter(scope, request_permission=ask)
         self.read_text_file = self.adapter.read_text_file
         self.write_text_file = self.adapter.write_text_file
+        self.ext_method = self.adapter.ext_method
+        self.capabilities = ClientCapabilities(fs=self.adapter.capabilities)
 
 
 @contextlib.asynccontextmanager
@@ -38,7 +41,9 @@ async def agent_of(editor):
     )  # fmt: skip
     connection = acp.connect_to_agent(editor, process.stdin, process.stdout)
     try:
-        await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        await connection.initialize(
+            protocol_version=acp.PROTOCOL_VERSION, client_capabilities=editor.capabilities
+        )
         session = await connection.new_session(cwd="/", mcp_servers=[])
 
         async def run(*script):
@@ -121,7 +126,7 @@ async def test_other_exceptions_pass_untouched():
 
     async with bailiwick.open("memory:") as scope:
         adapter = FileSystemAdapter(scope)
-        adapter._calls._place_of = fail
+        adapter._calls.place_of = fail
         with pytest.raises(Broken):
             await adapter.read_text_file("s", "/a")
         with pytest.raises(Broken):
@@ -155,53 +160,3 @@ def test_without_the_sdk_it_says_what_to_install(monkeypatch):
     with bailiwick.open_sync("memory:") as scope, pytest.raises(bailiwick.Unsupported) as refused:
         FileSystemAdapter(scope)
     assert refused.value.hint == "pip install 'bailiwick[acp]'"
-
-
-# --- the story that every front tells ----------------------------------------------------------
-
-
-class AcpFront:
-    """The two file calls; an edit is what agents make of them."""
-
-    def __init__(self, adapter):
-        self._adapter = adapter
-
-    async def write(self, path, text, *, expected_sha256=None):
-        await self._told(self._adapter.write_text_file("s", path, text))
-        return Wrote(None, None)
-
-    async def read(self, path):
-        return (await self._told(self._adapter.read_text_file("s", path))).content
-
-    async def edit(self, path, old, new):
-        await self.write(path, (await self.read(path)).replace(old, new))
-
-    async def _told(self, call):
-        try:
-            return await call
-        except acp.RequestError as error:
-            data = error.data
-            raise KINDS[data["errorKind"]](
-                str(error), path=data.get("path"), decided_by=data.get("decidedBy")
-            ) from None
-
-
-CASES = (
-    front_contract.what_is_written_is_read,
-    front_contract.a_rule_refuses_and_says_so,
-    front_contract.a_limit_is_kept,
-    front_contract.a_person_is_asked,
-)
-"""The protocol has no listing, no conditions and no undo."""
-
-
-@pytest.mark.spec("ERR-4", "ACP-1", "ACP-2")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-async def test_a_front_tells_the_same_story(tmp_path, case):
-    async with story_house(str(tmp_path)) as house:
-        access = {"read", "write", "list", "metadata"}
-        scope = await house.authority.request_root(SUBJECT, ROOT, access, "the story")
-        adapter = FileSystemAdapter(scope)
-        await case(AcpFront(adapter), house)
-        await adapter.aclose()
-        await scope.aclose()

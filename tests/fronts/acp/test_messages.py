@@ -17,6 +17,7 @@ UPDATE = '{"jsonrpc":"2.0","method":"session/update","params":{"text":"fs/x","li
 PIECES = (
     *"{}[],:\"\\ \t\r\x0b\x0c\x1c\x85\u2028\ufeff/*'", "\\u", "\\u0066", "\\ud83d", "\\/", "NaN",
     "null", "-0", "1e5", '"method"', '"m\\u0065thod"', '"id":1,', '"method":"fs/read_text_file",',
+    '"method":"_bailiwick/remove",',
     '"method":"session/update",', '"fs\\/read_text_file"', "\r" + CALL + "\r", CALL, UPDATE,
 )  # fmt: skip
 
@@ -24,6 +25,7 @@ PIECES = (
 NAMES = ('"method"', '"m\\u0065thod"', '"\\u006dethod"', '"id"', '"params"', '"x"')
 SPACES = ("", " ", "\t", "\r", " " * 80)
 VALUES = (
+    '"_bailiwick/remove"', '"\\u005fbailiwick/undo"',
     '"fs/read_text_file"', '"fs\\/read_text_file"', '"session/update"', "7", "null", '"\\ud83d"',
     "[\r" + CALL + "\r]", "{}", '{"method":"fs/write_text_file"}', '"\u2028"', '"]}\\"{"',
 )  # fmt: skip
@@ -74,10 +76,10 @@ def test_no_reader_sees_a_file_call_where_we_see_none(line):
         seen = messages.read(line).method
     except messages.Malformed:
         return  # it goes nowhere
-    if isinstance(seen, str) and seen.startswith("fs/"):
+    if isinstance(seen, str) and seen.startswith(messages.FILE_METHODS):
         return  # it is answered here
     found = [method for method in lenient_methods(line) if isinstance(method, str)]
-    assert not any(method.startswith("fs/") for method in found)
+    assert not any(method.startswith(messages.FILE_METHODS) for method in found)
 
 
 @hypothesis.given(
@@ -96,7 +98,8 @@ def test_plain_messages_are_read(params, ascii_only):
     # A text that holds a file call on a line of its own is another matter.
     message = {"jsonrpc": "2.0", "id": "x", "method": "session/update", "params": params}
     line = json.dumps(message, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
-    hypothesis.assume(b"fs/" not in line and b"\xed" not in line)
+    hypothesis.assume(not any(each.encode() in line for each in messages.FILE_METHODS))
+    hypothesis.assume(b"\xed" not in line)
     envelope = messages.read(line)
     assert envelope.method == "session/update"
     assert messages.id_of(envelope) == "x"

@@ -10,6 +10,7 @@ import pytest
 import bailiwick
 from bailiwick.fronts.acp import files
 from bailiwick.fronts.acp import relay as relay_module
+from bailiwick.fronts.acp.extension import CALLS, Served
 from bailiwick.model import MiB
 from tests.fronts.acp.wires import wires
 
@@ -66,13 +67,14 @@ async def test_initialize_says_what_is_served_and_nothing_else_changes():
         b'"clientCapabilities":{"fs":{"readTextFile":false,"future":true,"_meta":{"k":1}},'
         b'"terminal":true,"number":1.50},"_meta":{"a":"\\/"}}}\n'
     )
-    async with wires(serves=(True, False)) as between:
+    async with wires(serves=Served(read=True, write=False, more=["_bailiwick/list"])) as between:
         await between.editor.say(asked)
         heard = await between.agent.hear()
     told = json.loads(heard)
     wanted = json.loads(asked)
     wanted["params"]["clientCapabilities"]["fs"] = {
-        "readTextFile": True, "writeTextFile": False, "_meta": {"k": 1},
+        "readTextFile": True, "writeTextFile": False,
+        "_meta": {"k": 1, "bailiwick": {"methods": ["_bailiwick/list"]}},
     }  # fmt: skip
     assert told == wanted
     assert b'"number":1.50' in heard
@@ -89,7 +91,8 @@ async def test_initialize_without_capabilities_gets_them(capabilities):
             json.dumps({"id": 0, "method": "initialize", "params": params}).encode() + b"\n"
         )
         told = await between.agent.hear_json()
-    served = {"readTextFile": True, "writeTextFile": True}
+    ours = {"bailiwick": {"methods": list(CALLS)}}
+    served = {"readTextFile": True, "writeTextFile": True, "_meta": ours}
     assert told["params"]["clientCapabilities"]["fs"] == served
 
 
@@ -144,7 +147,7 @@ async def test_a_file_call_is_known_however_it_is_spelled(method):
         await between.scope.write_text("a", "text")
         line = f'{{"id":1,"method":"{method}","params":{{"sessionId":"s","path":"/a"}}}}\n'
         await between.agent.say(line.encode())
-        assert (await between.agent.hear_json())["result"] == {"content": "text"}
+        assert (await between.agent.hear_json())["result"]["content"] == "text"
 
 
 async def test_file_calls_we_do_not_know_are_not_the_editors_to_serve():
@@ -209,9 +212,8 @@ async def test_the_same_id_on_both_sides_is_two_requests():
         await between.editor.say(
             json.dumps({"id": question["id"], "result": chosen}).encode() + b"\n"
         )
-        assert await between.agent.hear_json() == {
-            "jsonrpc": "2.0", "id": 1, "result": {"content": "KEY=1"},
-        }  # fmt: skip
+        answer = await between.agent.hear_json()
+        assert (answer["id"], answer["result"]["content"]) == (1, "KEY=1")
         # The same answer again is nobody's.
         await between.editor.say(json.dumps({"id": question["id"], "result": chosen}).encode())
         await between.editor.say(b'\n{"method":"next"}\n')

@@ -6,11 +6,13 @@ import json
 import socket
 
 import bailiwick
+from bailiwick.fronts.acp.extension import CALLS, Served
 from bailiwick.fronts.acp.files import FileCalls
 from bailiwick.fronts.acp.places import Places
 from bailiwick.fronts.acp.relay import Relay
 
 SECONDS_MAX = 20
+SERVES = Served(read=True, write=True, more=list(CALLS))
 
 
 class End:
@@ -73,14 +75,14 @@ class Wires:
 
 
 @contextlib.asynccontextmanager
-async def wires(scope=None, *, limit=80 * 1024 * 1024, serves=(True, True)):
+async def wires(scope=None, *, limit=80 * 1024 * 1024, serves=SERVES):
     """A relay over a scope, by default in memory."""
     async with contextlib.AsyncExitStack() as stack:
         scope = scope or await stack.enter_async_context(bailiwick.open("memory:"))
         editor, editors = await _pair(limit)
         agent, agents = await _pair(limit)
         places = Places(scope.root.mount_point, None)
-        files = FileCalls(scope, session="test", place_of=places.place_of)
+        files = FileCalls(scope, session="test", place_of=places.place_of, shown=places.shown)
         said = []
         relay = Relay(
             editor=editors, agent=agents, files=files, places=places, serves=serves, say=said.append

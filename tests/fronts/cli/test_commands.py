@@ -9,101 +9,12 @@ import subprocess
 
 import pytest
 
-from bailiwick.audit import AuthorityRecord
-from bailiwick.build.governed import Authority
 from bailiwick.errors import BailiwickError
 from bailiwick.grant import AgentRun
+from tests.fronts.cli import governed
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
 
-CONFIG = """
-[ask]
-surface = "cli"
-
-[[root]]
-id = "demo"
-kind = "workspace"
-path = "./project"
-mount_point = "/workspace"
-trusted = true
-display_name = "Demo"
-labels = {team = "blue"}
-
-[[root]]
-id = "scratch"
-kind = "workspace"
-memory = true
-trusted = true
-
-[[root]]
-id = "foreign"
-kind = "workspace"
-path = "./foreign"
-mount_point = "/foreign"
-
-[[grant]]
-subject = "agent_run:*"
-root = "workspace:demo"
-access = ["read", "list", "metadata", "write"]
-reason = "coding agent"
-
-[[rule]]
-subject = "agent_run:*"
-operation = ["write"]
-path = ["migrations/**"]
-effect = "ask"
-reason = "migrations are reviewed"
-"""
-
-
-class Place:
-    """A directory with a configuration, and the command run in it."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        for name in ("project/src", "project/migrations", "foreign"):
-            (directory / name).mkdir(parents=True)
-        (directory / "bailiwick.toml").write_text(CONFIG)
-
-    def __call__(self, *arguments):
-        return within(*arguments, "--state", "state")
-
-    def command(self, *arguments, **more):
-        """The real command, in a process of its own."""
-        return bailiwick(*arguments, "--state", "state", cwd=self.directory, **more)
-
-    def json(self, *arguments):
-        done = self(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def refused(self, *arguments):
-        """The error kind, which a refusal names on stderr after the configuration that is used and
-        what there is to note; nothing is on stdout."""
-        done = self(*arguments)
-        assert done.returncode == 1, done.stderr
-        assert done.stdout == ""
-        assert "Traceback" not in done.stderr
-        lines = done.stderr.splitlines()
-        assert lines[0] == f"using {self.directory}/bailiwick.toml"
-        said = [line for line in lines[1:] if not line.startswith("note: ")]
-        return said[0].partition(":")[0]
-
-    def add_grant(self, access="read,list,metadata", *more, subject="user:ann"):
-        command = ("grant", "add", "--subject", subject, "--root", "workspace:demo")
-        done = self(*command, "--access", access, *more)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def authority(self):
-        config = str(self.directory / "bailiwick.toml")
-        return Authority.from_config(config, state_dir=str(self.directory / "state"))
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("BAILIWICK_CONFIG", raising=False)
-    return Place(tmp_path)
+place = governed.place
 
 
 # --- roots -------------------------------------------------------------------------------------
@@ -217,6 +128,21 @@ def test_an_export_that_cannot_be_exact_is_refused(place):
     assert place.refused("grant", "show", out, "--format", "bwrap") == "symlink_escape"
 
 
+@pytest.mark.spec("EXEC-2")
+@pytest.mark.parametrize("known", ["bwrap", "docker", "landlock"])
+def test_the_file_of_a_volume_is_not_handed_to_a_sandbox(place, known):
+    within("volume", "create", "sqlite:agent.db")
+    with open(place.directory / "bailiwick.toml", "a") as config:
+        config.write(
+            '\n[[root]]\nid = "kept"\nkind = "workspace"\nvolume = "sqlite:agent.db"\n'
+            'mount_point = "/kept"\ntrusted = true\n'
+        )
+    command = ("grant", "add", "--subject", "user:ann", "--root", "workspace:kept")
+    grant = place(*command, "--access", "read,list,metadata").stdout.strip()
+    assert grant
+    assert place.refused("grant", "show", grant, "--format", known) == "unsupported"
+
+
 @pytest.mark.spec("EXEC-2", "AUTH-7")
 def test_an_untrusted_root_is_exported_for_looking_only(place):
     command = ("grant", "add", "--subject", "user:ann", "--root", "workspace:foreign")
@@ -271,12 +197,12 @@ def test_a_question_that_makes_no_sense(place, arguments, kind):
 @pytest.mark.spec("POL-2")
 def test_a_configuration_is_checked_without_being_used(tmp_path):
     good = tmp_path / "good.toml"
-    good.write_text(CONFIG)
+    good.write_text(governed.CONFIG)
     done = bailiwick("policy", "check", good)
     assert (done.returncode, done.stdout) == (0, "in order: 3 roots, 1 grants, 1 rules\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good.toml"]
     bad = tmp_path / "bad.toml"
-    bad.write_text(CONFIG.replace('effect = "ask"', 'effect = "aks"'))
+    bad.write_text(governed.CONFIG.replace('effect = "ask"', 'effect = "aks"'))
     done = within("policy", "check", bad)
     assert done.returncode == 1
     assert done.stderr.startswith(f"parse_error: {bad}:")
@@ -470,84 +396,6 @@ def test_the_ledger_is_followed_across_processes(place):
         child.wait()
         child.stdout.close()
         child.stderr.close()
-
-
-# --- doctor ------------------------------------------------------------------------------------
-
-POWERS = {
-    "openat2", "landlock", "ripgrep", "bubblewrap", "user namespaces", "inotify", "sqlite", "zstd",
-    "fuse",
-}  # fmt: skip
-
-
-@pytest.mark.spec("CLI-3")
-def test_the_doctor_examines_the_machine(tmp_path, monkeypatch):
-    done = bailiwick("doctor", "--json", cwd=tmp_path)
-    assert done.returncode == 0
-    document = json.loads(done.stdout)
-    facts = {fact["name"]: fact for fact in document["machine"]}
-    assert set(facts) == POWERS
-    assert all(fact["works"] or fact["cost"] for fact in facts.values())
-    assert all(fact["found"] for fact in facts.values())
-    assert document["state"] is None
-    monkeypatch.chdir(tmp_path)
-    text = within("doctor").stdout
-    assert all(name in text for name in POWERS)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.spec("CLI-3")
-def test_the_doctor_says_what_a_lack_costs(tmp_path):
-    """With nothing on the path, what is only found there is missing, and says so."""
-    done = bailiwick("doctor", "--json", cwd=tmp_path, env={"PATH": str(tmp_path)})
-    facts = {fact["name"]: fact for fact in json.loads(done.stdout)["machine"]}
-    assert facts["bubblewrap"]["works"] is False
-    assert "grant show" in facts["bubblewrap"]["cost"]
-
-
-@pytest.mark.spec("CLI-3")
-def test_the_doctor_examines_the_state(place):
-    place.add_grant()
-    state = place.json("doctor")["state"]
-    assert state["ok"] is True
-    assert state["roots"] == 3
-    assert state["ledger"]["dropped"] == 0
-    assert state["chain"]["ok"] is True
-    assert "roots 3" in place("doctor").stdout
-
-
-@pytest.mark.spec("CLI-3", "AUDIT-4")
-def test_the_doctor_tells_of_records_that_were_lost(place):
-    """What a process could not keep it says in the ledger: that is where the doctor looks."""
-
-    async def lose():
-        async with place.authority() as authority:
-            await authority.ledger.append_authority(
-                AuthorityRecord(
-                    time_ns=1, request_id="q", subject="core:bailiwick", act="ledger",
-                    outcome="failed", error_kind="io_error", details={"lost_records": "7"},
-                )
-            )  # fmt: skip
-
-    asyncio.run(lose())
-    assert place.json("doctor")["state"]["lost_records"] == 7
-    assert "records that earlier processes lost: 7" in place("doctor").stdout
-
-
-@pytest.mark.spec("CLI-3")
-def test_the_doctor_survives_a_broken_state(place):
-    place.add_grant()
-    (place.directory / "state" / "authority.db").write_bytes(b"this is no database" * 500)
-    for name in ("authority.db-wal", "authority.db-shm"):
-        (place.directory / "state" / name).unlink(missing_ok=True)
-    done = place.command("doctor")
-    assert done.returncode == 1
-    assert "the state cannot be used: " in done.stdout
-    assert "Traceback" not in done.stderr
-    (place.directory / "bailiwick.toml").write_text("[[root]\n")
-    done = place("doctor", "--json")
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["state"]["error"]["errorKind"] == "parse_error"
 
 
 # --- errors ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from bailiwick.approvals import Approval, Preview, Question
 from bailiwick.grant import AgentRun
 from tests.fronts.cli.command import within
-from tests.fronts.cli.test_commands import Place
+from tests.fronts.cli.governed import Place
 
 LOOKING = (
     ("audit", "head"), ("audit", "tail"), ("audit", "query"), ("audit", "verify"),

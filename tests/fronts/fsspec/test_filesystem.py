@@ -8,8 +8,6 @@ import pytest
 
 import bailiwick
 from bailiwick.fronts.fsspec import BailiwickFileSystem
-from bailiwick.testing import front_contract
-from bailiwick.testing.front_contract import ROOT, SUBJECT, Wrote, story_house
 
 pytestmark = pytest.mark.spec("FSSPEC-1")
 
@@ -231,53 +229,6 @@ async def test_a_scope_of_no_known_loop_is_refused():
         fs = await asyncio.to_thread(BailiwickFileSystem, scope, loop=asyncio.get_running_loop())
         await asyncio.to_thread(fs.pipe_file, "a", b"x")
         assert (await scope.read_bytes("a")).data == b"x"
-
-
-# --- the story that every front tells ----------------------------------------------------------
-
-
-class FsspecFront:
-    """What a filesystem can say: bytes, names, moves; an edit is a read and a write."""
-
-    def __init__(self, fs):
-        self._fs = fs
-
-    async def write(self, path, text, *, expected_sha256=None):
-        await self._fs._pipe_file(path, text.encode())
-        return Wrote(None, None)
-
-    async def read(self, path):
-        return (await self._fs._cat_file(path)).decode()
-
-    async def names(self, path):
-        return [name.rpartition("/")[2] for name in await self._fs._ls(path, detail=False)]
-
-    async def edit(self, path, old, new):
-        await self.write(path, (await self.read(path)).replace(old, new))
-
-    async def remove(self, path):
-        await self._fs._rm(path)
-
-
-CASES = (
-    front_contract.what_is_written_is_read,
-    front_contract.what_is_there_is_listed,
-    front_contract.a_rule_refuses_and_says_so,
-    front_contract.a_person_is_asked,
-)
-"""fsspec has no conditions and no undo, and what is written here is bytes, not text."""
-
-
-@pytest.mark.spec("ERR-4")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-async def test_a_front_tells_the_same_story(tmp_path, case):
-    async with story_house(str(tmp_path)) as house:
-        access = {"read", "list", "metadata", "write", "delete", "move"}
-        scope = await house.authority.request_root(SUBJECT, ROOT, access, "the story")
-        await case(FsspecFront(BailiwickFileSystem(scope, asynchronous=True)), house)
-        records = await house.authority.ledger.tail(5)
-        assert "fsspec" in {record.front for record in records}
-        await scope.aclose()
 
 
 def test_what_lies_at_the_top_keeps_its_name_in_a_directory(fs, tmp_path_factory):

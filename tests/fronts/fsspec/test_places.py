@@ -41,9 +41,11 @@ def top(request, tmp_path, monkeypatch):
         (tmp_path / "project").mkdir()
         return f"bailiwick+file://{tmp_path}/project!"
     if request.param == "volume":
-        return f"bailiwick+sqlite://{tmp_path}/agent.db?volume=main!"
+        with bailiwick.open_sync(f"sqlite:{tmp_path}/agent.db?volume=main"):
+            return f"bailiwick+sqlite://{tmp_path}/agent.db?volume=main!"
     host, token = request.getfixturevalue("server")
     monkeypatch.setenv("BAILIWICK_TOKEN", token)
+    monkeypatch.setenv("BAILIWICK_PLACE", f"http://{host}")
     url = f"bailiwick://{host}/workspace/demo"
     fs, _ = fsspec.core.url_to_fs(url)
     for name in fs.ls("/", detail=False):
@@ -116,8 +118,9 @@ def test_it_is_opened_again_after_it_was_closed(top):
 
 async def test_it_is_awaited_on_any_loop(tmp_path):
     fs = fsspec.filesystem(
-        "bailiwick+sqlite", place=f"{tmp_path}/a.db", asynchronous=True, skip_instance_cache=True
-    )
+        "bailiwick+sqlite", place=f"{tmp_path}/a.db", asynchronous=True, create=True,
+        skip_instance_cache=True,
+    )  # fmt: skip
     await asyncio.gather(*(fs._pipe_file(f"{number}", b"x") for number in range(10)))
     assert len(await fs._find("/")) == 10
     await fs._aclose()
@@ -148,9 +151,10 @@ def test_a_program_ends_though_nothing_was_closed(tmp_path):
         import fsspec
         from bailiwick.fronts.fsspec.places import VolumeFileSystem
         fsspec.register_implementation("bailiwick+sqlite", VolumeFileSystem, clobber=True)
-        with fsspec.open("bailiwick+sqlite://{tmp_path}/a.db!/x", "wb") as file:
+        place = "bailiwick+sqlite://{tmp_path}/a.db!"
+        with fsspec.open(place + "/x", "wb", create=True) as file:
             file.write(b"kept")
-        print(fsspec.open("bailiwick+sqlite://{tmp_path}/a.db!/x").open().read())
+        print(fsspec.open(place + "/x").open().read())
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, timeout=30

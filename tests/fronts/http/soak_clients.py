@@ -364,6 +364,7 @@ class Listener:
 
     def __init__(self, group: str, root: str, number: int) -> None:
         self.group = group
+        self.root = root
         self.events: list[Told] = []
         self.rescans: list[str] = []
         self.comebacks = 0

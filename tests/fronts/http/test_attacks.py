@@ -326,6 +326,49 @@ async def test_a_request_that_can_be_read_in_two_ways(tmp_path, lines):
         assert not any("stolen" in (record.path or "") for record in records)
 
 
+OTHER_READINGS = {
+    "chunks in 1.0": ("PUT /file/raw?path=f HTTP/1.0", "Transfer-Encoding: chunked"),
+    "a later version": ("PUT /file/raw?path=f HTTP/2.0", "Content-Length: 3"),
+    "a fragment": ("PUT /file/raw?path=f#1 HTTP/1.1", "Content-Length: 3"),
+    "another host": ("PUT http://elsewhere/file/raw?path=f HTTP/1.1", "Content-Length: 3"),
+    "a user": ("PUT http://me@{host}/file/raw?path=f HTTP/1.1", "Content-Length: 3"),
+    "another scheme": ("PUT ftp://{host}/file/raw?path=f HTTP/1.1", "Content-Length: 3"),
+    "packed chunks": ("PUT /file/raw?path=f HTTP/1.1", "Transfer-Encoding: gzip, chunked"),
+    "a part": ("PUT /file/raw?path=f HTTP/1.1", "Content-Length: 3\r\nContent-Range: bytes 0-2/9"),
+}
+
+
+@pytest.mark.spec("HTTP-2", "HTTP-3", "ERR-5")
+@pytest.mark.parametrize(("line", "header"), OTHER_READINGS.values(), ids=list(OTHER_READINGS))
+async def test_a_write_that_others_would_read_otherwise(tmp_path, line, header):
+    """Taken as it is, each of these would replace the file by something nobody meant."""
+    async with serving(tmp_path) as house:
+        (house.place / "f").write_text("as it was")
+        line = line.format(host=f"127.0.0.1:{house.port}")
+        body = b"3\r\nnew\r\n0\r\n\r\n" if "chunked" in header else b"new"
+        answer = await house.send(house.head(line, header, "Connection: close") + body)
+        assert answer.count(b"HTTP/1.1 ") == 1
+        status, _, document = parsed(answer)
+        check_error(status, document, "parse_error")
+        assert (house.place / "f").read_text() == "as it was"
+        assert [each.name for each in house.place.iterdir()] == ["f"]
+
+
+@pytest.mark.spec("ERR-5")
+async def test_a_body_that_would_have_to_be_unpacked(tmp_path):
+    async with serving(tmp_path) as house:
+        client = house.client()
+        for method, route in (("PUT", "/file/raw?path=f"), ("POST", "/file/write")):
+            for coding in ("gzip", "br, gzip", "x"):
+                headers = {"content-encoding": coding, "content-type": "application/json"}
+                got = await client.request(method, route, content=b"{}", headers=headers)
+                check_error(got.status_code, got.json(), "unsupported_media_type")
+        plain = {"content-encoding": "identity"}
+        assert (await client.put("/file/raw?path=f", content=b"", headers=plain)).status_code == 201
+        whole = house.head(f"GET http://127.0.0.1:{house.port}/list HTTP/1.1", "Connection: close")
+        assert (await house.send(whole)).startswith(b"HTTP/1.1 200")
+
+
 @pytest.mark.spec("HTTP-3")
 @pytest.mark.parametrize(
     "sent",

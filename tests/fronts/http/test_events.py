@@ -122,3 +122,31 @@ async def test_a_stream_ends_when_its_reader_has_gone(tmp_path, route):
                 break
             await asyncio.sleep(0.02)
         assert not house.server.server_state.tasks
+
+
+@pytest.mark.spec("EVENT-1", "HTTP-4")
+async def test_what_has_come_meanwhile_is_sent_together(tmp_path):
+    """One by one, each would take several turns of the loop: on a busy server a stream would never
+    catch up."""
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        client, count = house.client(), 100
+        async with client.stream("GET", "/events") as stream:
+            head = await anext(stream.aiter_text())
+        cursor = head.partition("id: ")[2].strip()
+        for number in range(count):
+            await client.put(f"/file/raw?path=f{number}", content=b"")
+        reader, writer = await house.connect()
+        try:
+            writer.write(house.head(f"GET /events?since={cursor} HTTP/1.1"))
+            await reader.readuntil(b"\r\n\r\n")
+            events, chunks = b"", 0
+            while events.count(b"event: change") < count:
+                size = int(await asyncio.wait_for(reader.readline(), 10), 16)
+                events += (await reader.readexactly(size + 2))[:-2]
+                chunks += 1
+        finally:
+            writer.close()
+        assert [f'"path":"f{number}"'.encode() in events for number in range(count)] == [
+            True
+        ] * count
+        assert chunks < count // 2

@@ -292,3 +292,20 @@ async def test_a_temporary_root_is_its_makers_alone(tmp_path):
         assert (await client.delete(f"/temp/{made['id']}")).status_code == 200
         gone = await client.get(f"{base}/file?path=t")
         check_error(gone.status_code, gone.json(), "root_not_found")
+
+
+@pytest.mark.spec("HTTP-4", "VOL-11")
+async def test_what_a_file_holds_is_told_by_its_name_or_its_first_bytes(tmp_path):
+    async with serving(tmp_path) as house:
+        client = house.client()
+        picture = b"\x89PNG\r\n\x1a\n" + bytes(16)
+        told = {}
+        for name, content in (("a.md", b"# a"), ("picture", picture), ("empty", b"")):
+            (house.place / name).write_bytes(content)
+            told[name] = (await client.get(f"/stat?path={name}")).json()["mime"]
+        (house.place / "d").mkdir()
+        told["d"] = (await client.get("/stat?path=d")).json()["mime"]
+        assert (told["a.md"], told["picture"], told["d"]) == ("text/markdown", "image/png", None)
+        # Who may not read a file is not told what its first bytes are.
+        agent = await house.agent("list", "metadata")
+        assert (await agent.get("/stat?path=picture")).json()["mime"] is None

@@ -493,23 +493,6 @@ async def test_a_fork_is_seen_through_the_grant_that_reaches(tmp_path):
         assert (await agent.get("/file?path=new&fork=f")).json()["content"] == "new"
 
 
-@pytest.mark.spec("HTTP-4", "ASK-2")
-async def test_a_batch_that_asks_twice_says_how_it_can_pass(tmp_path):
-    async with serving(tmp_path, place=VOLUME.format(tmp_path), ask_wait_s=0.05) as house:
-        person, agent = house.client(), await house.agent("read", "list", "write")
-        operations = [
-            {"op": "write", "path": f".git/{name}", "content": "", "parents": True} for name in "qr"
-        ]
-        pending = await agent.post("/batch", json={"operations": operations})
-        assert pending.status_code == 202
-        approval = pending.json()["approvalId"]
-        await person.post(f"/approvals/{approval}", json={"answer": "once"})
-        operations[0]["approval"] = approval
-        second = await agent.post("/batch", json={"operations": operations})
-        refused(second, "unsupported")
-        assert "atomic" in second.json()["hint"]
-
-
 # --- the tokens of a server ----------------------------------------------------------------------
 
 

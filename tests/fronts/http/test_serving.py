@@ -1,5 +1,6 @@
 """`bailiwick serve` as a process of its own: how it starts, what it says, how it ends."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -12,8 +13,9 @@ import time
 
 import httpx
 import pytest
+import uvloop
 
-from tests.fronts.http.serving import check_error
+from tests.fronts.http.serving import check_error, serving
 
 TOKEN = "a-token-of-the-test"
 
@@ -150,7 +152,11 @@ def test_what_is_wrong_is_one_line_and_a_next_step(tmp_path):
             (["--config", "tree"], "is_a_directory: the configuration tree cannot be read", {}),
             (["--config", "bad.toml"], "parse_error: bad.toml:1:7: this is not TOML", {}),
             (["tree", "--certfile", "nosuch", "--keyfile", "nosuch"], "path_not_found: the ce", {}),
-            (["tree", "--certfile", "file", "--keyfile", "file"], "parse_error: the certif", {}),
+            (
+                ["tree", "--certfile", "file", "--keyfile", "file"],
+                "parse_error: the certificate or its key",
+                {},
+            ),
             (["tree", "--state", "file/state"], "not_a_directory: there is no place for the", {}),
             ([], "not_a_directory: workspace:main: ", {"XDG_DATA_HOME": str(tmp_path / "file")}),
         ):
@@ -205,6 +211,14 @@ def test_tls(tmp_path):
             assert person.get("/list").status_code == 200
             link = person.get(told["console"])
             assert "Secure" in link.headers["set-cookie"]
+    # The key of another certificate is told from a file that is none.
+    subprocess.run(
+        ["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-out", tmp_path / "other.pem"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    failed = run(tmp_path, "tree", *files[:3], tmp_path / "other.pem", "--port", "0")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("parse_error: the key is not that of the certificate\nhint: ")
 
 
 class Writer(threading.Thread):
@@ -330,3 +344,53 @@ def test_without_the_extra_it_says_what_is_missing(tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith("unsupported: the server needs a package")
     assert "pip install 'bailiwick[server]'" in done.stderr
+
+
+@pytest.mark.spec("HTTP-1", "HTTP-2")
+@pytest.mark.leaks_ok("uvloop keeps a pipe for signals as long as the process lives")
+def test_newcomers_are_taken_in_a_few_turns_of_the_loop(tmp_path):
+    """uvloop takes one connection in a turn for each listening socket; a turn of a busy server is
+    long, and who gives up and comes back stands behind those who are gone already."""
+    count = 64
+
+    async def turns_until(taken):
+        turns = 0
+        while taken() < count and turns < 1_000:
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    async def with_one_socket():
+        met = []
+
+        class Met(asyncio.Protocol):
+            def connection_made(self, transport):
+                met.append(transport)
+                transport.close()
+
+        with socket.create_server(("127.0.0.1", 0), backlog=count) as listener:
+            port = listener.getsockname()[1]
+            plain = await asyncio.get_running_loop().create_server(Met, sock=listener)
+            with crowd(port, count):
+                turns = await turns_until(lambda: len(met))
+            plain.close()
+        return turns
+
+    async def measure():
+        async with serving(tmp_path) as house:
+            with crowd(house.port, count):
+                turns = await turns_until(house.app_connections)
+        return turns, await with_one_socket()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        ours, plain = runner.run(measure())
+    assert ours < count // 2
+    assert plain >= count
+
+
+@contextlib.contextmanager
+def crowd(port, count):
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        yield

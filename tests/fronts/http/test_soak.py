@@ -72,3 +72,7 @@ def test_only_a_kill_excuses_and_only_what_a_rescan_stands_for():
     check_events(heard, 1)
     with pytest.raises(Unfit):
         check_events(heard, 0)
+    # A volume keeps what was changed with the change: nothing stands for it.
+    heard.listeners[0].root = "workspace:volume"
+    with pytest.raises(Unfit):
+        check_events(heard, 1)

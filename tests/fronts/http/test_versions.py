@@ -2,6 +2,7 @@
 
 import pytest
 
+from bailiwick.fronts.http.leases import LeaseNames
 from tests.fronts.http.serving import check_error, serving
 
 
@@ -92,6 +93,46 @@ async def test_a_lock_keeps_others_out(tmp_path):
 
 
 @pytest.mark.spec("HTTP-4", "VOL-7")
+@pytest.mark.parametrize("where", ["", "?fork=f"])
+async def test_a_lock_is_known_to_every_process_of_a_server(tmp_path, where):
+    """Each process has an authority and an application of its own, on one state and one volume."""
+    key = {"lock_key": b"of one server" * 3, "workers": 2, "place": volume(tmp_path)}
+    async with serving(tmp_path, **key) as one, serving(tmp_path, **key) as two:
+        first, second = one.client(two.token), two.client()
+        agent = await two.agent("read", "write", "list")
+        assert (await first.post("/fork", json={"name": "f"})).status_code == 201
+        lock = (await first.post(f"/lock{where}", json={"path": "a", "ttl": 30})).json()
+        change = {"path": "a", "content": "two"}
+        held = await agent.post(f"/file/write{where}", json=change)
+        check_error(held.status_code, held.json(), "lock_held")
+        done = await second.post(f"/file/write{where}", json={**change, "lockToken": lock["token"]})
+        assert done.status_code == 201, done.text
+        renewed = (await second.post(f"/lock/{lock['id']}/renew", json={"ttl": 60})).json()
+        assert renewed["expiresAtMs"] > lock["expiresAtMs"]
+        assert (renewed["id"], renewed["token"]) == (lock["id"], lock["token"])
+        assert (await second.post(f"/lock/{lock['id']}/release")).json()["held"]
+        assert (await agent.post(f"/file/write{where}", json=change)).status_code == 200
+        # What was given back is given back, whoever is asked.
+        assert not (await first.post(f"/lock/{lock['id']}/release")).json()["held"]
+        late = await first.post(f"/lock/{lock['id']}/renew", json={})
+        check_error(late.status_code, late.json(), "lock_held")
+
+
+@pytest.mark.spec("HTTP-4", "VOL-7")
+async def test_nobody_makes_up_the_name_of_a_lock(tmp_path):
+    async with serving(tmp_path, place=volume(tmp_path)) as house:
+        client = house.client()
+        name = (await client.post("/lock", json={"path": "a"})).json()["id"]
+        other = LeaseNames(b"another server").name(house.app.leases.find(name, None))
+        flipped = name[:-2] + ("A" if name[-2] != "A" else "B") + name[-1]
+        for made_up in (other, flipped, name[:-4], name + "AAAA", "x", "%FF", "A" * 64, "%00"):
+            for what, body in (("renew", {"ttl": 60}), ("release", None)):
+                got = await client.post(f"/lock/{made_up}/{what}", json=body)
+                assert got.json()["errorKind"] in ("path_not_found", "parse_error"), made_up
+        assert (await client.post(f"/lock/{name}/release")).json()["held"]
+
+
+@pytest.mark.spec("HTTP-4", "VOL-7")
 async def test_a_batch_is_all_or_nothing(tmp_path):
     async with serving(tmp_path, place=volume(tmp_path)) as house:
         client = house.client()
@@ -138,3 +179,15 @@ async def test_a_root_without_a_power_says_so(tmp_path):
             got = await client.request(method, route, json=body)
             check_error(got.status_code, got.json(), "unsupported")
             assert got.status_code == 501
+
+
+@pytest.mark.spec("HTTP-4", "VOL-6")
+async def test_a_fork_is_not_removed_from_within_itself(tmp_path):
+    async with serving(tmp_path, place=volume(tmp_path)) as house:
+        client = house.client()
+        for name in "fg":
+            assert (await client.post("/fork", json={"name": name})).status_code == 201
+        refused = await client.delete("/forks/f?fork=f")
+        check_error(refused.status_code, refused.json(), "parse_error")
+        assert (await client.get("/list?fork=f")).status_code == 200
+        assert (await client.delete("/forks/f?fork=g")).status_code == 200

@@ -95,10 +95,11 @@ async def over_stdio(*arguments, state, mode="auto", **handlers):
 
 
 @contextlib.asynccontextmanager
-async def served(authority, **settings):
-    """A server with `/mcp` in this process; its address."""
+async def served(authority, *, mounts=None, **settings):
+    """A server with `/mcp` in this process, or with something else there; its address."""
     chosen = Settings(**settings)
-    app = Application(authority, chosen, mounts_of(authority, workers=chosen.workers))
+    mounts = mounts or mounts_of(authority, workers=chosen.workers)
+    app = Application(authority, chosen, mounts)
     listener, ready = bind("127.0.0.1", 0), asyncio.Event()
     server = Server(configure(app), app)
     server.on_start(ready.set)

@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGES = {
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
     "@modelcontextprotocol/sdk": "1.32.2",
-    "@modelcontextprotocol/conformance": "0.1.16",
+    "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
 }
 """What is installed, and which version of it: a test must not change by itself."""
 

@@ -11,6 +11,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from bailiwick.build.served import named_places, open_served
 from bailiwick.fronts.mcp import sdk_server
+from bailiwick.fronts.mcp.addresses import TEMPLATE
 from bailiwick.fronts.mcp.conversation import Conversation
 from bailiwick.fronts.mcp.opening import Wanted, open_service
 from bailiwick.fronts.mcp.service import server_info
@@ -20,6 +21,7 @@ from tests.fronts.mcp.clients import ENVELOPE, HANDSHAKE
 OTHER_VERSION = {**ENVELOPE, "io.modelcontextprotocol/protocolVersion": "2029-01-01"}
 HALF = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
 URI = "bailiwick:///project/a.txt"
+TEMPLATE_REF = {"type": "ref/resource", "uri": TEMPLATE}
 
 REQUESTS = [
     ("tools/list", {}),
@@ -40,13 +42,22 @@ REQUESTS = [
     ("resources/read", {"uri": "bailiwick:///project/none"}),
     ("resources/read", {"uri": "ftp://elsewhere/passwd"}),
     ("resources/read", {}),
+    ("completion/complete", {"ref": TEMPLATE_REF, "argument": {"name": "path", "value": "a"}}),
+    ("completion/complete", {"ref": TEMPLATE_REF, "argument": {"name": "root", "value": ""}}),
+    ("completion/complete", {"ref": TEMPLATE_REF, "argument": {"name": "path", "value": ""},
+                             "context": {"arguments": {"root": "none"}}}),
+    ("completion/complete", {"ref": {"type": "ref/prompt", "name": "x"},
+                             "argument": {"name": "path", "value": ""}}),
+    ("completion/complete", {"ref": {"type": "nonsense"}, "argument": {"name": "", "value": ""}}),
+    ("completion/complete", {"ref": TEMPLATE_REF, "argument": {"name": "path", "value": 5}}),
+    ("completion/complete", {"ref": TEMPLATE_REF}),
     ("ping", {}),
     ("server/discover", {}),
     ("nonsense", {}),
     ("prompts/list", {}),
     ("logging/setLevel", {"level": "info"}),
     ("initialize", {}),
-]
+]  # fmt: skip
 
 HANDSHAKES = [
     ("initialize", HANDSHAKE),

@@ -1,4 +1,4 @@
-"""The TypeScript SDK's client, and the conformance suite of the protocol, against this server."""
+"""The TypeScript SDK's client against this server."""
 
 import asyncio
 import json
@@ -7,19 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bailiwick.build.governed import Authority
 from bailiwick.testing.front_contract import SUBJECT, story_house
 from tests.fronts.mcp.clients import command, inner, served, token_for
 from tests.fronts.mcp.npm import installed
 
 HERE = Path(__file__).parent
-
-SCENARIOS = [
-    "server-initialize", "ping", "tools-list", "resources-list", "server-sse-multiple-streams",
-    "dns-rebinding-protection",
-]  # fmt: skip
-"""Those that a server of files can pass. The others call tools, resources and prompts by names that
-only a server made for the suite has, or use what this server does not offer."""
 
 
 @pytest.fixture
@@ -65,22 +57,3 @@ async def test_the_typescript_client_is_served(tmp_path, modules, way):
     assert "reviewed/x" in told["asked"][0]
     assert told["resources"] == ["bailiwick:///story/reviewed", "bailiwick:///story/ts"]
     assert told["content"][0]["text"] == "hello\n"
-
-
-@pytest.mark.slow
-@pytest.mark.spec("MCP-1")
-async def test_the_conformance_suite_passes_where_it_applies(tmp_path, modules):
-    package = modules / "@modelcontextprotocol/conformance/dist"
-    # It imports a function that only a newer Node has, for a command that is not used here.
-    text = (package / "index.js").read_text().replace("globSync as ", "statSync as ", 1)
-    suite = package / "for-older-node.mjs"
-    suite.write_text(text)
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "a.txt").write_text("hello\n")
-    async with Authority.open(state_dir=None) as authority:
-        await authority.add_root("workspace:project", str(tmp_path / "project"), trusted=True)
-        async with served(authority) as url:
-            for scenario in SCENARIOS:
-                given = ("server", "--url", f"{url}/mcp", "--scenario", scenario)
-                told = await run("node", suite, *given)
-                assert " 0 failed" in told, told

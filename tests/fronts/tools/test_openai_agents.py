@@ -16,6 +16,7 @@ from openai.types.responses import (
 )
 
 from bailiwick.fronts.tools.openai_agents import AgentTools, PatchEditor, function_tools
+from bailiwick.toolbox import by_word
 from tests.fronts.tools.support import answer, inner, name, workspace
 
 QUIET = RunConfig(tracing_disabled=True)
@@ -216,3 +217,63 @@ async def test_patches_keep_to_the_configuration():
         moved = ApplyPatchOperation(type="update_file", path="a", diff="@@\n-x\n+y\n", move_to="c")
         assert answer((await editor.update_file(moved)).output)["errorKind"] == "missing_access"
         assert (await fs.read_text("a")).text == "x\n"
+
+
+def several(last):
+    return [
+        ApplyPatchOperation(type="create_file", path="new/c.py", diff="+z = 1\n"),
+        ApplyPatchOperation(
+            type="update_file", path="b.py", diff="@@\n-y = 1\n+y = 2\n", move_to="lib/b.py"
+        ),
+        ApplyPatchOperation(type="delete_file", path="gone.py"),
+        ApplyPatchOperation(type="update_file", path="a.py", diff=last),
+    ]
+
+
+@pytest.mark.spec("TOOL-5")
+@pytest.mark.parametrize("place", ["memory:", "disk", "volume"])
+async def test_a_patch_of_several_files_is_applied_whole_or_not_at_all(tmp_path, place):
+    places = {"disk": tmp_path, "volume": f"sqlite:{tmp_path}/v.db"}
+    async with workspace(places.get(place, place)) as (fs, tools):
+        for path, text in {"a.py": "x = 1\n", "b.py": "y = 1\n", "gone.py": "old\n"}.items():
+            await fs.write_text(path, text)
+        editor = PatchEditor(tools)
+        failed = await editor.apply(several("@@\n-q = 1\n+q = 2\n"))
+        assert failed.status == "failed"
+        assert answer(failed.output)["errorKind"] == "parse_error"
+        names = [str(path) for path in (await fs.glob("**/*.py")).paths]
+        assert names == ["a.py", "b.py", "gone.py"]
+        assert (await fs.read_text("b.py")).text == "y = 1\n"
+        assert not await fs.exists("new")
+        done = await editor.apply(several("@@\n-x = 1\n+x = 2\n"))
+        assert (done.status, done.output.splitlines()) == (
+            "completed",
+            ["created new/c.py", "updated b.py, now lib/b.py", "deleted gone.py", "updated a.py"],
+        )
+        names = [str(path) for path in (await fs.glob("**/*.py")).paths]
+        assert sorted(names) == ["a.py", "lib/b.py", "new/c.py"]
+        assert (await fs.read_text("lib/b.py")).text == "y = 2\n"
+
+
+@pytest.mark.spec("TOOL-5", "POL-4")
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_a_patch_that_moves_is_asked_about_with_what_will_stand_there(agreed):
+    """The place it goes to is where the rule is: that was found out too late once."""
+    async with workspace() as (fs, tools):
+        await fs.write_text("a.sh", "one\n")
+        moved = ApplyPatchOperation(
+            type="update_file", path="a.sh", diff="@@\n-one\n+two\n", move_to=".git/hooks/a"
+        )
+        pending = await PatchEditor(tools).rehearse(moved)
+        assert pending.question.target == ".git/hooks/a"
+        assert "+two" in pending.shown()["diff"]
+        assert (await fs.read_text("a.sh")).text == "one\n"
+        editor = PatchEditor(tools, lambda operation: by_word(agreed, pending.binding))
+        done = await editor.update_file(moved)
+        assert done.status == ("completed" if agreed else "failed")
+        assert await fs.exists("a.sh") is not agreed
+        assert await fs.exists(".git/hooks/a") is agreed
+        if agreed:
+            assert (await fs.read_text(".git/hooks/a")).text == "two\n"
+        else:
+            assert (await fs.read_text("a.sh")).text == "one\n"

@@ -20,13 +20,19 @@ def running_s3(tmp_path_factory):
 
 
 @pytest.fixture
-def s3(running_s3, monkeypatch):
+def s3(running_s3, monkeypatch, settling):
     """The server, with its credentials where the service's own tools look for them."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    return running_s3
+
+
+@pytest.fixture
+def settling():
+    """Connections are closed by threads of the library's own, a moment after they were let go of:
+    that is waited for."""
     before = sockets()
-    yield running_s3
-    # Connections are closed by threads of the library's own, a moment after they were let go of.
+    yield
     gc.collect()
     deadline = time.monotonic() + SETTLE_S_MAX
     while sockets() - before and time.monotonic() < deadline:

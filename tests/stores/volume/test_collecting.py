@@ -10,7 +10,7 @@ from bailiwick.errors import PathNotFound
 from bailiwick.model import MiB
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume import collecting
-from bailiwick.stores.volume.blobs import FolderBlobs
+from bailiwick.stores.volume.blobs import FolderBlobs, new_key
 from bailiwick.testing.contract import chunks
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Undoing
@@ -127,7 +127,8 @@ async def test_blobs_that_no_row_ever_named_are_found_once_they_are_old(tmp_path
         await fs.write("f", chunks.pattern(2 * MiB))
         kept = blob_files(tmp_path)
         uid = fs.store.core.identity.uid
-        FolderBlobs(str(tmp_path / "v.db-blobs")).put(f"{uid}/ab/abcd-1", [b"left by the dead"])
+        blobs = FolderBlobs(str(tmp_path / "v.db-blobs"))
+        blobs.put(new_key(uid, bytes(32)), [b"left by the dead"])
         await fs.store.versions.collect(keep_days=0)
         assert len(blob_files(tmp_path)) == len(kept) + 1
         now[0] += 2 * DAY_NS

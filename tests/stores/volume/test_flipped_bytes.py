@@ -6,8 +6,9 @@ import shutil
 import pytest
 
 from bailiwick.errors import BailiwickError, IoError
+from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.trees import tree_of
-from tests.stores.volume.volumes import blob_files, in_database, opened
+from tests.stores.volume.volumes import blob_files, by, in_database, opened
 
 PAGE_FLIPS, BLOB_FLIPS = 120, 10
 
@@ -163,3 +164,42 @@ async def test_a_damaged_file_can_be_replaced_and_removed(tmp_path):
             await fs.copy("c", "d")
         with pytest.raises(IoError):
             await fs.append("c", b"more")
+
+
+@pytest.mark.spec("VOL-5", "VOL-9")
+async def test_an_undo_does_not_believe_a_log_that_was_altered(tmp_path):
+    async with opened(tmp_path / "v.db") as fs:
+        await by(fs, Mark(subject="user:ann", request_id="hers")).write("a", b"hers")
+        await by(fs, Mark(subject="user:bob", request_id="his")).write("b", b"his")
+        for column, was in (("request", "hers"), ("subject", "user:ann")):
+            now = {"request": "his", "subject": "user:bob"}[column]
+            sql = f"UPDATE change SET {column} = $1 WHERE {column} = $2 RETURNING 1"
+            assert await in_database(fs, sql, now, was)
+            asked = Undoing(first="1") if column == "subject" else Undoing(request_id="his")
+            with pytest.raises(IoError, match="the log says"):
+                await fs.store.versions.undo(asked)
+            assert (await fs.store.versions.check()).problems
+            await in_database(fs, f"UPDATE change SET {column} = $1 WHERE node = 5 AND seq = 0"
+                              " RETURNING 1", was)  # fmt: skip
+        assert await fs.read("a") == b"hers"
+
+
+@pytest.mark.spec("VOL-5", "VOL-9")
+async def test_a_snapshot_whose_row_was_altered_shows_no_other_version(tmp_path):
+    async with opened(tmp_path / "v.db") as fs:
+        await fs.write("a", b"one")
+        await fs.write("a", b"two")
+        await fs.store.versions.snapshot("kept")
+        await in_database(fs, "UPDATE snapshot SET version = version - 1 RETURNING 1")
+        with pytest.raises(IoError, match="snapshot"):
+            await fs.store.versions.as_of("kept")
+
+
+@pytest.mark.spec("VOL-1", "VOL-9")
+async def test_no_empty_volume_takes_the_place_of_one_whose_name_was_altered(tmp_path):
+    async with opened(tmp_path / "v.db") as fs:
+        await fs.write("a", b"one")
+        await in_database(fs, "UPDATE volume SET name = 'nain' RETURNING 1")
+    with pytest.raises(IoError, match="volume"):
+        async with opened(tmp_path / "v.db"):
+            pass

@@ -164,6 +164,7 @@ async def test_a_third_branch_that_is_gone_is_not_guessed_at(tmp_path):
             assert [str(each.path) for each in done.conflicts] == ["made"]
             await two.remove("made")
             assert await merged(one, "two") == {"of_two"}
+        await in_database(fs, f"DELETE FROM change WHERE branch = {given} RETURNING 1")
         await in_database(fs, f"DELETE FROM branch WHERE id = {given} RETURNING 1")
         assert (await versions.check()).problems == []
 

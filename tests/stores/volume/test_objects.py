@@ -14,6 +14,7 @@ import pytest
 from bailiwick.errors import IoError, ParseError, Unsupported
 from bailiwick.model import MiB
 from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.blobs import new_key
 from bailiwick.stores.volume.objects import open_blobs
 from bailiwick.testing.contract import chunks
 from tests.stores.volume.volumes import blob_files, in_database, opened
@@ -221,7 +222,7 @@ async def test_gc_removes_objects_that_no_row_names(place, tmp_path):
         await fs.write("f", BIG)
         uid = fs.store.core.identity.uid
         kept = keys(blobs, uid)
-        blobs.put(f"{uid}/ab/left-by-the-dead", [b"x"])
+        blobs.put(new_key(uid, bytes(32)), [b"left by the dead"])
         await fs.store.versions.collect(keep_days=0)
         assert len(keys(blobs, uid)) == 4, "an upload may be under way"
         now[0] += 2 * DAY_NS

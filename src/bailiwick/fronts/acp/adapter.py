@@ -7,6 +7,10 @@ A client hands its two file methods to a `FileSystemAdapter`, and its way of ask
             self._files = FileSystemAdapter(scope, request_permission=self.request_permission)
             self.read_text_file = self._files.read_text_file
             self.write_text_file = self._files.write_text_file
+            self.ext_method = self._files.ext_method
+
+The last is for what the protocol lacks: see `extension`. Whoever offers it says so in the
+capabilities that it sends, which are the adapter's ``capabilities``.
 """
 
 from __future__ import annotations
@@ -18,14 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 from bailiwick.approvals import Answer, Approval, Asker
 from bailiwick.errors import BailiwickError, Unsupported
+from bailiwick.fronts.acp import extension
 from bailiwick.fronts.acp.errors import rpc_error
-from bailiwick.fronts.acp.files import FileCalls
+from bailiwick.fronts.acp.files import FileCalls, check_text
 from bailiwick.fronts.acp.permissions import answer_of, permission_request
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
 
 if TYPE_CHECKING:
-    from acp.schema import ReadTextFileResponse, WriteTextFileResponse
+    from acp.schema import FileSystemCapabilities, ReadTextFileResponse, WriteTextFileResponse
 
 RequestPermission = Callable[..., Awaitable[Any]]
 """How the SDK's clients ask a person: ``request_permission(options, session_id, tool_call)``."""
@@ -48,9 +53,24 @@ class FileSystemAdapter:
         session: str | None = None,
     ) -> None:
         _require_sdk()
-        self._calls = FileCalls(scope, session=session or secrets.token_hex(4))
         self._mount_point = scope.root.mount_point.rstrip("/")
+        self._calls = FileCalls(scope, session=session or secrets.token_hex(4), shown=self._shown)
+        self._trusted = scope.root.trusted
+        self._access = scope.access
+        self._powers = scope.powers
         self._request_permission = request_permission
+
+    @property
+    def capabilities(self) -> FileSystemCapabilities:
+        """What a client says of its files when it begins: ``ClientCapabilities(fs=…)``."""
+        from acp.schema import FileSystemCapabilities
+
+        more = extension.served(self._access, self._powers, trusted=self._trusted)
+        return FileSystemCapabilities(
+            read_text_file="read" in self._access,
+            write_text_file="write" in self._access and self._trusted,
+            field_meta=extension.announcement(more),
+        )
 
     async def read_text_file(
         self,
@@ -64,22 +84,40 @@ class FileSystemAdapter:
         from acp.schema import ReadTextFileResponse
 
         try:
-            text = await self._calls.read(path, line, limit, asker=self._asker(session_id))
+            got = await self._calls.read(path, line, limit, asker=self._asker(session_id))
         except BailiwickError as error:
             raise _request_error(error) from error
-        return ReadTextFileResponse(content=text)
+        about = extension.about(sha256=got.sha256)
+        return ReadTextFileResponse(content=got.text, field_meta=about)
 
     async def write_text_file(
         self, session_id: str, path: str, content: str, **more: Any
     ) -> WriteTextFileResponse:
-        """Write the whole of a text file, atomically."""
+        """Write the whole of a text file, atomically. ``more`` is the call's ``_meta``."""
         from acp.schema import WriteTextFileResponse
 
         try:
-            await self._calls.write(path, content, asker=self._asker(session_id))
+            done = await self._calls.write(
+                path, content, expected_sha256=extension.expected_sha256(more),
+                asker=self._asker(session_id),
+            )  # fmt: skip
         except BailiwickError as error:
             raise _request_error(error) from error
-        return WriteTextFileResponse()
+        about = extension.about(sha256=done.sha256, requestId=done.request_id)
+        return WriteTextFileResponse(field_meta=about)
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """A method of `extension`, by its name without the underscore, as the SDK gives it. Any
+        other is not found: a client that has some of its own looks for them first."""
+        from acp import RequestError
+
+        if f"_{method}" not in extension.CALLS:
+            raise RequestError.method_not_found(f"_{method}")
+        try:
+            asker = self._asker(check_text("sessionId", params.get("sessionId")))
+            return await extension.answer(self._calls, f"_{method}", params, asker)
+        except BailiwickError as error:
+            raise _request_error(error) from error
 
     async def aclose(self) -> None:
         """Let go of the agent's grant. The scope is closed by whoever opened it."""

@@ -7,16 +7,20 @@ written whole, atomically. All of it is done as an agent: see `bailiwick.toolbox
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing
+from typing import Any, NamedTuple, TypeVar
 
 from bailiwick.approvals import Asker
 from bailiwick.errors import FileTooLarge, ParseError
-from bailiwick.model import MiB
+from bailiwick.model import MiB, WriteResult
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
 from bailiwick.text.codec import decode
 from bailiwick.toolbox import Actor
+
+Result = TypeVar("Result")
 
 READ_BYTES_MAX = 100 * MiB
 """What is held of one file at most; a window of lines is bounded by the same."""
@@ -34,10 +38,18 @@ def as_given(path: str) -> str:
     return path
 
 
+class FileText(NamedTuple):
+    """What was read, and the hash of the file's bytes, where all of them were seen."""
+
+    text: str
+    sha256: str | None
+
+
 class FileCalls:
     """What an agent may ask of files, on one scope.
 
-    ``place_of`` turns a path as the agent names it into one that the scope knows.
+    ``place_of`` turns a path as the agent names it into one that the scope knows, and ``shown``
+    turns it back.
     """
 
     def __init__(
@@ -46,9 +58,11 @@ class FileCalls:
         *,
         session: str,
         place_of: Callable[[str], str] = as_given,
+        shown: Callable[[str], str] = as_given,
     ) -> None:
         self._actor = Actor(scope, front="acp", session=session, reason="calls over ACP")
-        self._place_of = place_of
+        self.place_of = place_of
+        self.shown = shown
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def read(
@@ -59,15 +73,15 @@ class FileCalls:
         *,
         asker: Asker | None = None,
         held: AsyncExitStack | None = None,
-    ) -> str:
+    ) -> FileText:
         """The text of a file, or of ``limit`` lines from ``line`` on, which counts from 1.
 
         What is large is one of a few until ``held`` is closed, which a caller on the scope's own
         loop can do when the answer is on its way; without it, until it is read.
         """
-        place = self._place_of(path)
+        place = self.place_of(path)
 
-        async def read(scope: Scope) -> str:
+        async def read(scope: Scope) -> FileText:
             async with AsyncExitStack() as own:
                 holding = _Holding(self._large, own if held is None else held)
                 if line is None and limit is None:
@@ -77,15 +91,31 @@ class FileCalls:
 
         return await self._actor.run(read, asker=asker)
 
-    async def write(self, path: str, content: str, *, asker: Asker | None = None) -> None:
+    async def write(
+        self,
+        path: str,
+        content: str,
+        *,
+        expected_sha256: str | None = None,
+        asker: Asker | None = None,
+    ) -> WriteResult:
         """Write the whole of a text file, making it and its directories where they are missing.
-        Encoding, byte order mark and line ending are those of the file that is replaced."""
-        place = self._place_of(path)
+        Encoding, byte order mark and line ending are those of the file that is replaced. With an
+        expected hash, only onto what it names: else `HashMismatch`."""
+        place = self.place_of(path)
 
-        async def write(scope: Scope) -> None:
-            await scope.write_text(place, content, parents=True)
+        async def write(scope: Scope) -> WriteResult:
+            return await scope.write_text(
+                place, content, expected_sha256=expected_sha256, parents=True
+            )
 
-        await self._actor.run(write, asker=asker)
+        return await self._actor.run(write, asker=asker)
+
+    async def run(
+        self, work: Callable[[Scope], Coroutine[Any, Any, Result]], asker: Asker | None
+    ) -> Result:
+        """Do anything else with the agent's scope, under the same grant."""
+        return await self._actor.run(work, asker=asker)
 
     async def aclose(self) -> None:
         await self._actor.aclose()
@@ -109,7 +139,7 @@ class _Holding:
             await self._held.enter_async_context(self._large)
 
 
-async def _whole(scope: Scope, place: str, holding: _Holding) -> str:
+async def _whole(scope: Scope, place: str, holding: _Holding) -> FileText:
     data = bytearray()
     # A stream is one call, so one question and one record, however large the file is.
     async with aclosing(scope.stream(place)) as chunks:
@@ -117,14 +147,20 @@ async def _whole(scope: Scope, place: str, holding: _Holding) -> str:
             await holding.add(len(chunk))
             data += chunk
     if len(data) <= _DECODED_INLINE_MAX:
-        return decode(bytes(data)).text
-    return (await asyncio.to_thread(lambda: decode(bytes(data)))).text
+        return _decoded(data)
+    return await asyncio.to_thread(_decoded, data)
 
 
-async def _window(scope: Scope, place: str, line: int, limit: int | None, holding: _Holding) -> str:
+def _decoded(data: bytearray) -> FileText:
+    return FileText(decode(bytes(data)).text, hashlib.sha256(data).hexdigest())
+
+
+async def _window(
+    scope: Scope, place: str, line: int, limit: int | None, holding: _Holding
+) -> FileText:
     if limit == 0:
-        await scope.read_text(place, line=line, limit=1)
-        return ""
+        page = await scope.read_text(place, line=line, limit=1)
+        return FileText("", page.sha256)
     page = await scope.read_text(place, line=line, limit=limit)
     text, left = [page.text], limit
     # One answer of a scope is bounded; the window is as long as the agent asked for.
@@ -138,7 +174,8 @@ async def _window(scope: Scope, place: str, line: int, limit: int | None, holdin
             text.append("\n")
         page = await scope.read_text(place, cursor=page.next_cursor, limit=left)
         text.append(page.text)
-    return "".join(text)
+    # The hash of one page is that of the file as it was then, and pages may be of several.
+    return FileText("".join(text), page.sha256 if len(text) == 1 else None)
 
 
 def _too_large() -> FileTooLarge:

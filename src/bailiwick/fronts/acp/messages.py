@@ -9,14 +9,15 @@ a line. What is not plain JSON-RPC of one line is therefore not passed on at all
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-FILE_METHODS = "fs/"
-"""How the methods begin that are about files. Those we do not know are not for the editor either:
-it would serve them itself, beside the scope."""
+FILE_METHODS = ("fs/", "_bailiwick/")
+"""How the methods begin that are about files: the protocol's, and those of `extension`. Those we do
+not know are not for the editor either: it would serve them itself, beside the scope."""
 
 READ, WRITE = "fs/read_text_file", "fs/write_text_file"
 
@@ -100,7 +101,8 @@ def _hides_file_call(line: bytes) -> bool:
 
 
 def _is_file_call(piece: bytes) -> bool:
-    if FILE_METHODS.encode() not in piece and b"\\u" not in piece and b"\\/" not in piece:
+    plain = any(beginning.encode() in piece for beginning in FILE_METHODS)
+    if not plain and b"\\u" not in piece and b"\\/" not in piece:
         return False
     try:
         method = _decode(piece).method
@@ -126,18 +128,27 @@ def id_of(envelope: Envelope) -> Any:
     return None if envelope.id is UNSET else _decode_any(envelope.id)
 
 
-def with_files_served(line: bytes, *, read: bool, write: bool) -> bytes:
+def with_files_served(line: bytes, *, read: bool, write: bool, meta: dict[str, Any]) -> bytes:
     """``initialize`` as the agent gets it: the file capabilities are those that are served here,
-    everything else stands as the editor sent it."""
+    everything else stands as the editor sent it. ``meta`` is what is said of them beyond the
+    protocol, beside what the editor says there."""
     message = _members_of(line)
     params = _members_of(message.get("params"))
     capabilities = _members_of(params.get("clientCapabilities"))
     files = _members_of(capabilities.get("fs"))
-    served: dict[str, object] = {"readTextFile": read, "writeTextFile": write}
-    if "_meta" in files:
-        served["_meta"] = files["_meta"]
+    served: dict[str, object] = {
+        "readTextFile": read, "writeTextFile": write,
+        "_meta": {**_meta_of(files), **meta},
+    }  # fmt: skip
     told = {**capabilities, "fs": served}
     return encode({**message, "params": {**params, "clientCapabilities": told}}) + b"\n"
+
+
+def _meta_of(files: dict[str, Raw]) -> dict[str, Raw]:
+    """What the editor says beyond the protocol; nothing where that is no object."""
+    with suppress(msgspec.DecodeError):
+        return _members_of(files.get("_meta"))
+    return {}
 
 
 def _members_of(value: Any) -> dict[str, Raw]:

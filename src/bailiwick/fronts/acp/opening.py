@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bailiwick.errors import MissingAccess, RootNotFound
+from bailiwick.fronts.acp import extension
+from bailiwick.fronts.acp.extension import Served
 from bailiwick.fronts.acp.files import FileCalls
 from bailiwick.fronts.acp.places import Places
 from bailiwick.grant import AgentRun, StandingGrant
@@ -19,15 +21,15 @@ if TYPE_CHECKING:
     from bailiwick.scope import Scope
 
 _READING: frozenset[Access] = frozenset(("read", "list", "metadata"))
-_CHANGING: frozenset[Access] = _READING | {"write"}
+_CHANGING: frozenset[Access] = _READING | {"write", "delete"}
 
 
 class Opened(NamedTuple):
-    """What is served, and whether it is read and written."""
+    """What is served, and which calls of it."""
 
     files: FileCalls
     places: Places
-    serves: tuple[bool, bool]
+    serves: Served
 
 
 def opened(options: argparse.Namespace) -> AbstractAsyncContextManager[Opened]:
@@ -46,8 +48,12 @@ async def _opened(options: argparse.Namespace) -> AsyncIterator[Opened]:
     )
     async with opening as (scope, directory):
         places = Places(scope.root.mount_point, directory)
-        files = FileCalls(scope, session=session, place_of=places.place_of)
-        serves = "read" in scope.access, "write" in scope.access and scope.root.trusted
+        files = FileCalls(scope, session=session, place_of=places.place_of, shown=places.shown)
+        serves = Served(
+            read="read" in scope.access,
+            write="write" in scope.access and scope.root.trusted,
+            more=extension.served(scope.access, scope.powers, trusted=scope.root.trusted),
+        )
         try:
             yield Opened(files, places, serves)
         finally:
@@ -91,7 +97,9 @@ async def _configured_root(
             front="acp",
         )  # fmt: skip
         try:
-            yield scope, authority.host_path(root)
+            # A volume lies in a file of the host, which is no place that an editor works in.
+            is_directory = scope.description["kind"] == "disk"
+            yield scope, authority.host_path(root) if is_directory else None
         finally:
             await scope.aclose()
 

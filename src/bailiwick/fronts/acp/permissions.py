@@ -29,6 +29,9 @@ _NAMES = {
 
 OPTIONS = [{"optionId": kind, "name": name, "kind": kind} for kind, name in _NAMES.items()]
 
+_KINDS = {"read": "read", "list": "read", "metadata": "read", "delete": "delete"}
+"""What the protocol calls an operation, by which editors choose how they show it; else an edit."""
+
 _TITLE_CHARACTERS_MAX = 200
 _DIFF_CHARACTERS_MAX = 64 * 1024
 _PATHS_SHOWN_MAX = 20
@@ -49,7 +52,7 @@ def permission_request(
         "toolCall": {
             "toolCallId": f"bailiwick-{approval.id}",
             "title": title[:_TITLE_CHARACTERS_MAX],
-            "kind": "read" if question.operation == "read" else "edit",
+            "kind": _KINDS.get(question.operation, "edit"),
             "status": "pending",
             "locations": [{"path": shown(path)} for path in question.paths[:_PATHS_SHOWN_MAX]],
             "content": [

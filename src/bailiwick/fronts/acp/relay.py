@@ -20,7 +20,7 @@ from msgspec import UNSET, Raw
 
 from bailiwick.approvals import Answer, Approval
 from bailiwick.errors import BailiwickError, Busy, InternalError, escape_for_display
-from bailiwick.fronts.acp import messages
+from bailiwick.fronts.acp import extension, messages
 from bailiwick.fronts.acp.errors import (
     CANCELLED,
     INTERNAL_ERROR,
@@ -30,6 +30,7 @@ from bailiwick.fronts.acp.errors import (
     RpcError,
     rpc_error,
 )
+from bailiwick.fronts.acp.extension import Served
 from bailiwick.fronts.acp.files import FileCalls, check_number, check_text
 from bailiwick.fronts.acp.lines import LineReader, Piece
 from bailiwick.fronts.acp.permissions import answer_of, permission_request
@@ -87,18 +88,18 @@ class Relay:
         agent: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         files: FileCalls,
         places: Places,
-        serves: tuple[bool, bool],
+        serves: Served,
         say: Callable[[str], None],
     ) -> None:
-        """``serves`` is whether files are read and written here; ``say`` tells the person who
-        looks at the editor's log what went wrong."""
+        """``serves`` is what the agent is told of file calls; ``say`` tells the person who looks
+        at the editor's log what went wrong."""
         self._from_editor = LineReader(editor[0], LINE_BYTES_MAX)
         self._from_agent = LineReader(agent[0], LINE_BYTES_MAX)
         self._editor = Sender(editor[1])
         self._agent = Sender(agent[1])
         self._files = files
         self._places = places
-        self._reads, self._writes = serves
+        self._serves = serves
         self._say = say
         self._prefix = f"bailiwick-{secrets.token_hex(8)}-"
         self._asked = 0
@@ -139,7 +140,9 @@ class Relay:
             return None if self._answered(envelope) else line
         if method == "initialize":
             with suppress(msgspec.DecodeError):
-                return messages.with_files_served(line, read=self._reads, write=self._writes)
+                read, write, more = self._serves
+                told = extension.announcement(more)
+                return messages.with_files_served(line, read=read, write=write, meta=told)
         elif method in messages.OPENING:
             self._note_directory(envelope)
         elif method == "session/cancel":
@@ -215,7 +218,7 @@ class Relay:
     async def _begin_call(self, method: str, envelope: messages.Envelope) -> None:
         if envelope.id is UNSET:
             return  # nobody waits for what it would say, and a change nobody hears of is none
-        if method not in (messages.READ, messages.WRITE):
+        if method not in (messages.READ, messages.WRITE, *extension.CALLS):
             error = RpcError(METHOD_NOT_FOUND, "this file call is not served")
             await self._agent.send(_failure(envelope.id, error))
             return
@@ -256,17 +259,22 @@ class Relay:
         self, method: str, given: dict[str, Any], held: AsyncExitStack
     ) -> dict[str, Any]:
         session = check_text("sessionId", given.get("sessionId"))
-        path = check_text("path", given.get("path"))
 
         async def ask(approval: Approval) -> Answer | None:
             return await self._ask(approval, session)
 
+        if method in extension.CALLS:
+            return await extension.answer(self._files, method, given, ask)
+        path = check_text("path", given.get("path"))
         if method == messages.WRITE:
-            await self._files.write(path, check_text("content", given.get("content")), asker=ask)
-            return {}
+            content = check_text("content", given.get("content"))
+            expected = extension.expected_sha256(given.get("_meta"))
+            done = await self._files.write(path, content, expected_sha256=expected, asker=ask)
+            return {"_meta": extension.about(sha256=done.sha256, requestId=done.request_id)}
         line = check_number("line", given.get("line"))
         limit = check_number("limit", given.get("limit"))
-        return {"content": await self._files.read(path, line, limit, asker=ask, held=held)}
+        got = await self._files.read(path, line, limit, asker=ask, held=held)
+        return {"content": got.text, "_meta": extension.about(sha256=got.sha256)}
 
     async def _ask(self, approval: Approval, session: str) -> Answer | None:
         """Put a question to the editor's person and wait."""

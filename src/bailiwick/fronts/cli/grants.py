@@ -188,8 +188,10 @@ def _export(authority: Authority, entry: GrantEntry, options: Options) -> int:
         )
     root = authority.root(str(grant.root))
     directory = authority.host_path(str(root))
-    if directory is None:
-        raise Unsupported(f"{root} is no directory of this machine")
+    if directory is None or not os.path.isdir(directory):  # a volume lies in a file: no tree
+        raise Unsupported(
+            f"{root} is no directory of this machine", hint="export the volume to one first"
+        )
     trusted = root.trusted and not options.read_only
     reach = exports.reach_of(grant, directory, root.mount_point, trusted=trusted)
     notes = ["the rules of the policy are not part of an export"]

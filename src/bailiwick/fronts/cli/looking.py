@@ -229,6 +229,7 @@ async def _stat(scope: Scope, options: Options) -> int:
         ("size", f"{found.size} bytes" if found.type == "file" else None),
         ("mode", f"{found.mode:04o}"),
         ("modified", moment(found.mtime_ns / 1e9)),
+        ("created", moment(None if found.created_ns is None else found.created_ns / 1e9)),
         ("target", found.target),
         ("media type", getattr(found, "mime", None)),
         ("version", found.version),

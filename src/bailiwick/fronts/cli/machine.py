@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bailiwick.build import open as open_place
+from bailiwick.build.places import embedded_refusal
 from bailiwick.errors import BailiwickError
 from bailiwick.fronts.cli.exports import LANDLOCK_ABI
 
@@ -165,6 +166,11 @@ def _ripgrep() -> tuple[bool, str]:
     return ended, said.splitlines()[0] if said else "rg says nothing"
 
 
+def _data_directory() -> tuple[bool, str]:
+    refusal = embedded_refusal()
+    return refusal is None, str(refusal or "nobody else may write where the user's volume is kept")
+
+
 def _zstd() -> tuple[bool, str]:
     if importlib.util.find_spec("zstandard") is None:
         return False, "the package zstandard is not installed"
@@ -218,6 +224,12 @@ _POWERS = (
         "zstd",
         _zstd,
         "archives compressed with zstd are refused; install bailiwick[zstd]",
+    ),
+    _Power(
+        "data directory",
+        _data_directory,
+        "`bailiwick.open()` without a place is refused: whoever may write there could put another"
+        " volume in its place",
     ),
     _Power("fuse", _fuse, "nothing yet: this version mounts nothing"),
 )

@@ -103,7 +103,9 @@ def _refuse_missing(place: str, volume: VolumePlace) -> None:
     from bailiwick.build.care import has_volume
 
     if not has_volume(volume):
-        shown = shlex.quote(place)
+        # Somebody may have written a secret into the address of an object store.
+        is_plain = volume.blobs is None or volume.blobs_folder is not None
+        shown = shlex.quote(place if is_plain else place.partition("blobs=")[0] + "blobs=…")
         raise RootNotFound(
             "there is no such volume", hint=f"make it first: bailiwick volume create {shown}"
         )

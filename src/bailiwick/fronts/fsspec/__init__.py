@@ -1,6 +1,7 @@
 """A scope as an fsspec filesystem, for pandas, pyarrow, duckdb and all that speak fsspec.
 
-`BailiwickFileSystem(scope)` is the filesystem; `places` has those that fsspec makes from a URL.
+`BailiwickFileSystem(scope)` is the filesystem; `places` has those that fsspec makes from a URL, and
+`restrict` says which of them there are.
 """
 
 from __future__ import annotations
@@ -15,5 +16,6 @@ except ImportError:
     ) from None
 
 from bailiwick.fronts.fsspec.filesystem import BailiwickFileSystem
+from bailiwick.fronts.fsspec.places import restrict
 
-__all__ = ["BailiwickFileSystem"]
+__all__ = ["BailiwickFileSystem", "restrict"]

@@ -10,6 +10,7 @@ from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
 
 from bailiwick.errors import FileAlreadyExists, IsADirectory
 from bailiwick.fronts.fsspec.uploads import OpenMode, Upload
+from bailiwick.model import WriteResult
 
 if TYPE_CHECKING:
     from bailiwick.fronts.fsspec.filesystem import BailiwickFileSystem
@@ -29,7 +30,17 @@ class BailiwickFile(AbstractBufferedFile):  # type: ignore[misc]
     DEFAULT_BLOCK_SIZE = BLOCK_BYTES
     fs: BailiwickFileSystem
 
-    def __init__(self, fs: BailiwickFileSystem, path: str, mode: str = "rb", **more: Any) -> None:
+    def __init__(
+        self,
+        fs: BailiwickFileSystem,
+        path: str,
+        mode: str = "rb",
+        expected_sha256: str | None = None,
+        **more: Any,
+    ) -> None:
+        self.written: WriteResult | None = None
+        """What came of a write, once the file was made: its hash, version and request id."""
+        self._expected_sha256 = expected_sha256
         self._upload: Upload | None = None
         self.closed = True
         super().__init__(fs, path, mode, **more)
@@ -49,7 +60,7 @@ class BailiwickFile(AbstractBufferedFile):  # type: ignore[misc]
         """Make the file, at the end of a transaction."""
         if self._upload is not None:
             upload, self._upload = self._upload, None
-            self._run(lambda: upload.finish(b""))
+            self.written = self._run(lambda: upload.finish(b""))
 
     def discard(self) -> None:
         """Give up what was written."""
@@ -84,14 +95,16 @@ class BailiwickFile(AbstractBufferedFile):  # type: ignore[misc]
         return cast(bytes, sync(self.fs.loop, self.fs._range, self.path, start, end, version))
 
     def _initiate_upload(self) -> None:
-        self._upload = sync(self.fs.loop, self.fs._begin, self.path, self.mode)
+        self._upload = sync(
+            self.fs.loop, self.fs._begin, self.path, self.mode, self._expected_sha256
+        )
 
     def _upload_chunk(self, final: bool = False) -> bool:
         assert self._upload is not None
         upload, block = self._upload, self.buffer.getvalue()
         try:
             if final and self.autocommit:
-                self._run(lambda: upload.finish(block))
+                self.written = self._run(lambda: upload.finish(block))
                 self._upload = None
             else:
                 self._run(lambda: upload.add(block))
@@ -100,8 +113,8 @@ class BailiwickFile(AbstractBufferedFile):  # type: ignore[misc]
             raise
         return True
 
-    def _run(self, work: Any) -> None:
-        sync(self.fs.loop, self.fs._at_home, work)
+    def _run(self, work: Any) -> Any:
+        return sync(self.fs.loop, self.fs._at_home, work)
 
 
 class BailiwickAsyncFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
@@ -111,8 +124,15 @@ class BailiwickAsyncFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
     fs: BailiwickFileSystem
 
     def __init__(
-        self, fs: BailiwickFileSystem, path: str, mode: OpenMode | str, details: dict[str, Any]
+        self,
+        fs: BailiwickFileSystem,
+        path: str,
+        mode: OpenMode | str,
+        details: dict[str, Any],
+        expected_sha256: str | None = None,
     ) -> None:
+        self.written: WriteResult | None = None
+        self._expected_sha256 = expected_sha256
         self._upload: Upload | None = None
         self._details = details
         self._opened_as = mode
@@ -143,18 +163,22 @@ class BailiwickAsyncFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
         return await self.fs._range(self.path, start, end, str(self.details["version"]))
 
     async def _initiate_upload(self) -> None:
-        self._upload = await self.fs._begin(self.path, cast(OpenMode, self._opened_as))
+        self._upload = await self.fs._begin(
+            self.path, cast(OpenMode, self._opened_as), self._expected_sha256
+        )
 
     async def _upload_chunk(self, final: bool = False) -> bool:
         assert self._upload is not None
         upload, block = self._upload, self.buffer.getvalue()
         try:
-            await self.fs._at_home(lambda: upload.finish(block) if final else upload.add(block))
+            if final:
+                self.written = await self.fs._at_home(lambda: upload.finish(block))
+                self._upload = None
+            else:
+                await self.fs._at_home(lambda: upload.add(block))
         except BaseException:
             await self.discard()
             raise
-        if final:
-            self._upload = None
         return True
 
 

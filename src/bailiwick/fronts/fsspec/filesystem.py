@@ -29,16 +29,18 @@ from bailiwick.errors import (
     PathNotFound,
     Unsupported,
 )
+from bailiwick.fronts.fsspec.beyond import Beyond
+from bailiwick.fronts.fsspec.entries import Info, entry_info, info_of, place_of
 from bailiwick.fronts.fsspec.files import BailiwickAsyncFile, BailiwickFile, refuse_directory
 from bailiwick.fronts.fsspec.transfers import take_out
 from bailiwick.fronts.fsspec.uploads import OpenMode, Upload
-from bailiwick.model import Entry, MiB, Stat, WriteMode
-from bailiwick.portal import SyncScope
+from bailiwick.model import MiB, WriteMode, WriteResult
+from bailiwick.portal import SyncScope, behind
 from bailiwick.scope import Scope
+from bailiwick.scope.fronting import as_called
 from bailiwick.toolbox.bridging import Bridge
 
 Result = TypeVar("Result")
-Info = dict[str, Any]
 
 _RANGE_BYTES_MAX = 64 * MiB
 """What one call to a scope reads; more of a file is read in several, all of one version."""
@@ -49,7 +51,7 @@ _WHOLE_BYTES = 8 * MiB
 _MODES = ("rb", "wb", "xb", "ab")
 
 
-class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
+class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
     """A scope as fsspec sees a filesystem: ``BailiwickFileSystem(scope)``.
 
     Takes a blocking scope (`bailiwick.open_sync`), which works from any thread, or one of an event
@@ -71,7 +73,7 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
     ) -> None:
         home = loop
         if isinstance(scope, SyncScope):
-            home = scope._portal._loop
+            home = behind(scope)[1].loop
         elif home is None:
             with suppress(RuntimeError):
                 home = asyncio.get_running_loop()
@@ -126,7 +128,7 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def abandon(self, upload: Upload) -> None:
         """Give up a write that nobody waits for any more."""
         bridge = self._bridge
-        home = self._loop if bridge is None or bridge._home is None else bridge._home
+        home = self._loop if bridge is None or bridge.home is None else bridge.home
         if home is not None and not home.is_closed():
             with suppress(RuntimeError):
                 asyncio.run_coroutine_threadsafe(upload.abort(), home)
@@ -147,12 +149,12 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
     # --- looking -------------------------------------------------------------------------------
 
     async def _info(self, path: str, **more: Any) -> Info:
-        place = _place(self._strip_protocol(path))
+        place = place_of(self._strip_protocol(path))
         found = await self._with_scope(lambda scope: scope.stat(place))
-        return _info_of(found, place)
+        return info_of(found, place)
 
     async def _ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
-        place = _place(self._strip_protocol(path))
+        place = place_of(self._strip_protocol(path))
 
         async def listed(scope: Scope) -> list[Info]:
             infos: list[Info] = []
@@ -160,18 +162,18 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
             try:
                 while True:
                     page = await scope.list(place, cursor=cursor, include_ignored=True)
-                    infos += [await _entry_info(scope, entry) for entry in page.entries]
+                    infos += [await entry_info(scope, entry) for entry in page.entries]
                     cursor = page.next_cursor
                     if cursor is None:
                         return infos
             except NotADirectory:
-                return [_info_of(await scope.stat(place), place)]
+                return [info_of(await scope.stat(place), place)]
 
         infos = await self._with_scope(listed)
         return infos if detail else [info["name"] for info in infos]
 
     async def _exists(self, path: str, **more: Any) -> bool:
-        place = _place(self._strip_protocol(path))
+        place = place_of(self._strip_protocol(path))
         return await self._with_scope(lambda scope: scope.exists(place))
 
     def modified(self, path: str) -> dt.datetime:
@@ -184,7 +186,7 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **more: Any
     ) -> bytes:
-        place = _place(self._strip_protocol(path))
+        place = place_of(self._strip_protocol(path))
         if (start or 0) < 0 or (end or 0) < 0:
             size = (await self._info(path))["size"]
             start = max(size + start, 0) if start is not None and start < 0 else start
@@ -209,10 +211,10 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
             at, seen = start, version
             while at < end:
                 size = min(end - at, _RANGE_BYTES_MAX)
-                piece = await scope.read_bytes(_place(path), at, size)
+                piece = await scope.read_bytes(place_of(path), at, size)
                 if seen is not None and piece.version != seen:
                     raise HashMismatch(
-                        "the file was changed while it was read", path=_place(path),
+                        "the file was changed while it was read", path=place_of(path),
                         hint="open it again", details={"current_version": piece.version},
                     )  # fmt: skip
                 seen = piece.version
@@ -225,18 +227,29 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return await self._with_scope(read)
 
     async def _pipe_file(
-        self, path: str, value: bytes, mode: WriteMode = "overwrite", **more: Any
-    ) -> None:
-        place = _place(self._strip_protocol(path))
+        self,
+        path: str,
+        value: bytes,
+        mode: WriteMode = "overwrite",
+        *,
+        expected_sha256: str | None = None,
+        **more: Any,
+    ) -> WriteResult:
+        """Write a file, and what came of it: its hash, version and request id. With an expected
+        hash, only onto what it names; else `HashMismatch`."""
+        place = place_of(self._strip_protocol(path))
         data = bytes(value)
 
-        async def write(scope: Scope) -> None:
+        async def write(scope: Scope) -> WriteResult:
             if len(data) <= scope.limits.bytes_call_max:
-                await scope.write_bytes(place, data, mode=mode, parents=True)
-            else:
-                await scope.write_stream(place, _pieces(data), mode=mode, parents=True)
+                return await scope.write_bytes(
+                    place, data, mode=mode, expected_sha256=expected_sha256, parents=True
+                )
+            return await scope.write_stream(
+                place, _pieces(data), mode=mode, expected_sha256=expected_sha256, parents=True
+            )
 
-        await self._with_scope(write)
+        return await self._with_scope(write)
 
     async def _put_file(
         self, lpath: str, rpath: str, mode: WriteMode = "overwrite", **more: Any
@@ -245,7 +258,7 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if await asyncio.to_thread(os.path.isdir, lpath):
             await self._makedirs(rpath, exist_ok=True)
             return
-        place = _place(self._strip_protocol(rpath))
+        place = place_of(self._strip_protocol(rpath))
         file = await asyncio.to_thread(open, lpath, "rb")
         try:
             size = os.fstat(file.fileno()).st_size
@@ -266,7 +279,7 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 refuse_directory(info)
             await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
             return
-        place = _place(self._strip_protocol(rpath))
+        place = place_of(self._strip_protocol(rpath))
         callback = more.get("callback")
         if callback is not None:
             callback.set_size(info["size"])
@@ -280,19 +293,23 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
         block_size: int | None = None,
         autocommit: bool = True,
         cache_options: dict[str, Any] | None = None,
+        *,
+        expected_sha256: str | None = None,
         **more: Any,
     ) -> BailiwickFile:
-        _check_mode(mode)
+        _check_mode(mode, expected_sha256)
         return BailiwickFile(
-            self, path, mode, block_size=block_size, autocommit=autocommit,
+            self, path, mode, expected_sha256, block_size=block_size, autocommit=autocommit,
             cache_options=cache_options, **more,
         )  # fmt: skip
 
     async def open_async(self, path: str, mode: str = "rb", **more: Any) -> BailiwickAsyncFile:
-        """A file for the event loop this is called on; bytes only."""
+        """A file for the event loop this is called on; bytes only. One that is written takes
+        ``expected_sha256``, as `open` does."""
         if "b" not in mode or more.get("compression"):
             raise ValueError("only bytes are read and written here")
-        _check_mode(mode)
+        expected_sha256 = more.get("expected_sha256")
+        _check_mode(mode, expected_sha256)
         path = self._strip_protocol(path)
         details: Info = {}
         try:
@@ -304,12 +321,12 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if mode == "rb":
             refuse_directory(details)
         elif mode == "xb" and details:
-            raise FileAlreadyExists("already exists", path=_place(path))
-        return BailiwickAsyncFile(self, path, mode, details)
+            raise FileAlreadyExists("already exists", path=place_of(path))
+        return BailiwickAsyncFile(self, path, mode, details, expected_sha256)
 
-    async def _begin(self, path: str, mode: OpenMode) -> Upload:
+    async def _begin(self, path: str, mode: OpenMode, expected_sha256: str | None) -> Upload:
         async def begin(scope: Scope) -> Upload:
-            return Upload(scope, _place(path), mode)
+            return Upload(scope, place_of(path), mode, expected_sha256)
 
         return await self._with_scope(begin)
 
@@ -318,7 +335,7 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if truncate or not self.exists(path):
             self.pipe_file(path, b"")
         else:
-            place = _place(self._strip_protocol(path))
+            place = place_of(self._strip_protocol(path))
             now = time.time_ns()
             sync(self.loop, self._with_scope, lambda scope: scope.set_times(place, now))
 
@@ -349,7 +366,7 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
     # --- making, moving, removing --------------------------------------------------------------
 
     async def _mkdir(self, path: str, create_parents: bool = True, **more: Any) -> None:
-        place = _place(self._strip_protocol(path))
+        place = place_of(self._strip_protocol(path))
 
         async def make(scope: Scope) -> None:
             if create_parents:
@@ -359,14 +376,14 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
         await self._with_scope(make)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
-        place = _place(self._strip_protocol(path))
+        place = place_of(self._strip_protocol(path))
         if not exist_ok:
             await self._mkdir(path)
         elif place != ".":
             await self._with_scope(lambda scope: scope.make_dir(place, parents=True))
 
     async def _rmdir(self, path: str) -> None:
-        place = _place(self._strip_protocol(path))
+        place = place_of(self._strip_protocol(path))
 
         async def remove(scope: Scope) -> None:
             if (await scope.lstat(place)).type != "directory":
@@ -380,7 +397,7 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
         sync(self.loop, self._rmdir, path)
 
     async def _rm_file(self, path: str, **more: Any) -> None:
-        place = _place(self._strip_protocol(path))
+        place = place_of(self._strip_protocol(path))
 
         async def remove(scope: Scope) -> None:
             if (await scope.lstat(place)).type == "directory":
@@ -410,12 +427,12 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 await self._rm_file(each)
 
     async def _removed(self, path: str, *, recursive: bool) -> None:
-        place = _place(path)
+        place = place_of(path)
         await self._with_scope(lambda scope: scope.remove(place, recursive=recursive))
 
     async def _cp_file(self, path1: str, path2: str, **more: Any) -> None:
-        source = _place(self._strip_protocol(path1))
-        target = _place(self._strip_protocol(path2))
+        source = place_of(self._strip_protocol(path1))
+        target = place_of(self._strip_protocol(path2))
 
         async def copy(scope: Scope) -> None:
             kind = (await scope.stat(source)).type
@@ -435,8 +452,8 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
         await self._with_scope(copy)
 
     async def _mv_file(self, path1: str, path2: str) -> None:
-        source = _place(self._strip_protocol(path1))
-        target = _place(self._strip_protocol(path2))
+        source = place_of(self._strip_protocol(path1))
+        target = place_of(self._strip_protocol(path2))
 
         async def move(scope: Scope) -> None:
             await _make_parents(scope, target)
@@ -481,54 +498,19 @@ class BailiwickFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
 def bridge_to(scope: Scope | SyncScope, home: asyncio.AbstractEventLoop | None) -> Bridge:
     """The way to a scope, under the name of this front; who is asked stays as it is."""
-    bridge = Bridge.to(scope)
-    if isinstance(bridge.scope, Scope):
-        bridge.scope = bridge.scope._as_called(front="fsspec")
-    if not isinstance(scope, SyncScope):
-        bridge._home = home
+    bridge = Bridge.to(scope, home)
+    bridge.scope = as_called(bridge.scope, front="fsspec")
     return bridge
 
 
-def _place(path: str) -> str:
-    """A path of fsspec as the scope spells it. What begins with a slash begins at the top."""
-    return path.strip("/") or "."
-
-
-def _check_mode(mode: str) -> None:
+def _check_mode(mode: str, expected_sha256: str | None) -> None:
     if mode not in _MODES:
         raise Unsupported(
             f"files are not opened as {mode!r}",
             hint="read with rb, write with wb, make with xb, append with ab",
         )
-
-
-def _name(place: str) -> str:
-    """A place of the scope as fsspec spells it."""
-    return "" if place == "." else str(place)
-
-
-def _info_of(found: Stat, place: str) -> Info:
-    return {
-        "name": _name(place), "size": found.size, "type": found.type, "mtime": found.mtime_ns / 1e9,
-        "mode": found.mode, "version": found.version,
-    }  # fmt: skip
-
-
-async def _entry_info(scope: Scope, entry: Entry) -> Info:
-    """An entry of a listing. A link to a file is that file; one to a directory is a link, so that
-    whoever walks comes to an end."""
-    info: Info = {
-        "name": _name(entry.path), "size": entry.size, "type": entry.type,
-        "mtime": entry.mtime_ns / 1e9,
-    }  # fmt: skip
-    if entry.type == "symlink":
-        info["islink"] = True
-        info["type"] = "link"
-        with suppress(OSError):
-            found = await scope.stat(str(entry.path))
-            if found.type == "file":
-                return {**_info_of(found, str(entry.path)), "islink": True}
-    return info
+    if mode == "rb" and expected_sha256 is not None:
+        raise ParseError("a file that is read has no expected hash: only what is written has")
 
 
 async def _make_parents(scope: Scope, place: str) -> None:

@@ -7,6 +7,7 @@ The place and what lies in it stand in one URL::
     bailiwick+sqlite:///srv/agent.db?volume=main!/data/a.csv
 
 What stands before ``!/`` is the place, what stands after it a path in it, as in URLs of archives.
+Which places there are is for whoever runs the program to say: see `restrict`.
 """
 
 from __future__ import annotations
@@ -14,20 +15,28 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from fsspec.asyn import AsyncFileSystem, sync  # type: ignore[import-untyped]
 
-from bailiwick.errors import ParseError
+from bailiwick.errors import ParseError, RootNotFound, Unauthenticated, escape_for_display
 from bailiwick.fronts.fsspec.filesystem import BailiwickFileSystem, bridge_to
+from bailiwick.fronts.fsspec.reach import REACH, TOKEN_VARIABLE, Named, token_for, tokens_server
 from bailiwick.scope import Scope
 from bailiwick.toolbox.bridging import Bridge
 
-TOKEN_VARIABLE = "BAILIWICK_TOKEN"
+if TYPE_CHECKING:
+    from bailiwick.config.places import VolumePlace
 
 _SEPARATOR = "!/"
+
+_is_host = re.compile(
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+).fullmatch
+"""A name or number and a port, and nothing that some reader takes for a user, a path or a line."""
 
 _server = re.compile(
     r"(?P<host>[^/?#@]+)/(?P<kind>[^/?#]+)/(?P<id>[^/?#]+)(?:/(?P<path>.*))?"
@@ -57,15 +66,20 @@ class PlaceFileSystem(BailiwickFileSystem):
     __hash__ = AsyncFileSystem.__hash__
     __eq__ = AsyncFileSystem.__eq__
 
+    @classmethod
+    def named(cls, *given: Any, **more: Any) -> Named:
+        """The place that a URL means, as it really is."""
+        raise NotImplementedError
+
     def _place_to_open(self) -> AbstractAsyncContextManager[Any]:
-        """The scope about to be opened."""
+        """The scope about to be opened. May look whether it is there, so it blocks."""
         raise NotImplementedError
 
     async def _bridged(self) -> Bridge:
         if self._bridge is None:
             async with self._opening:
                 if self._bridge is None:
-                    opened = self._place_to_open()
+                    opened = await asyncio.to_thread(self._place_to_open)
                     scope: Scope = await opened.__aenter__()
                     self._opened = opened
                     self._bridge = bridge_to(scope, asyncio.get_running_loop())
@@ -95,12 +109,23 @@ class _LocalFileSystem(PlaceFileSystem):
 
         if not isinstance(place, str) or not place:
             raise ParseError("no place is named", hint=f"for example {self._example}")
-        options = {name: more.pop(name) for name in OpenOptions.__annotations__ if name in more}
+        known = (*OpenOptions.__annotations__, *self._own_options)
+        given = {name: more.pop(name) for name in known if name in more}
+        named = self.named(place)
+        options = REACH.options_for(named, given)
         super().__init__(**more)
         self._place = place
-        self._options = options
+        # What was judged is what is opened: a link in the text could lead elsewhere by then.
+        self._path = named.where
+        self._options = dict(options)
 
     _example = ""
+    _own_options: tuple[str, ...] = ()
+
+    @classmethod
+    def named(cls, place: str) -> Named:
+        """The place as it really is."""
+        raise NotImplementedError
 
     @classmethod
     def _path_in(cls, rest: str) -> str:
@@ -122,34 +147,67 @@ class DirectoryFileSystem(_LocalFileSystem):
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
         return _place_in(path, DirectoryFileSystem.protocol)
 
+    @classmethod
+    def named(cls, place: str) -> Named:
+        if "\0" in place:
+            raise ParseError("a path holds no zero byte")
+        return Named(cls.protocol, os.path.realpath(os.path.expanduser(place)))
+
     def _place_to_open(self) -> AbstractAsyncContextManager[Any]:
         from pathlib import Path
 
         from bailiwick.build import open as open_scope
 
-        return open_scope(Path(self._place), **self._options)
+        return open_scope(Path(self._path), **self._options)
 
 
 class VolumeFileSystem(_LocalFileSystem):
-    """``bailiwick+sqlite:///srv/agent.db?volume=main!/data/a.csv``: a volume in a file."""
+    """``bailiwick+sqlite:///srv/agent.db?volume=main!/data/a.csv``: a volume in a file.
+
+    One that is not there is not made unless ``create=True``: a URL that is only read must not leave
+    a file behind, and is mostly a name mistyped.
+    """
 
     protocol = "bailiwick+sqlite"
     _example = "bailiwick+sqlite:///srv/agent.db?volume=main!/data/a.csv"
+    _own_options = ("create",)
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
         return _place_in(path, VolumeFileSystem.protocol)
 
+    @classmethod
+    def named(cls, place: str) -> Named:
+        volume = _volume_at(place)
+        file = os.path.realpath(volume.file)
+        more = (volume.volume, volume.branch, volume.blobs, volume.compression)
+        return Named(cls.protocol, file, more)
+
     def _place_to_open(self) -> AbstractAsyncContextManager[Any]:
         from bailiwick.build import open as open_scope
+        from bailiwick.build.care import has_volume
 
-        return open_scope(f"sqlite:{self._place}", **self._options)
+        options = dict(self._options)
+        _, asks, query = self._place.partition("?")
+        place = f"{quote(self._path)}{asks}{query}"
+        if not options.pop("create", False) and not has_volume(_volume_at(place)):
+            raise RootNotFound("there is no such volume", hint="make it: create=True")
+        return open_scope(f"sqlite:{place}", **options)
+
+
+def _volume_at(place: str) -> VolumePlace:
+    from bailiwick.build.places import read_place
+
+    volume = read_place(f"sqlite:{place}").volume
+    assert volume is not None
+    return volume
 
 
 class ServerFileSystem(PlaceFileSystem):
     """``bailiwick://HOST:PORT/KIND/ID/path``: a root of a server.
 
-    ``token`` is that of the caller, $BAILIWICK_TOKEN unless told; ``tls`` speaks https.
+    ``token`` is that of the caller; unless told it is $BAILIWICK_TOKEN, but only for the server
+    that this is for: that of $BAILIWICK_PLACE, or 127.0.0.1:4180. ``tls`` speaks https.
     """
 
     protocol = "bailiwick"
@@ -163,15 +221,22 @@ class ServerFileSystem(PlaceFileSystem):
         tls: bool = False,
         **more: Any,
     ) -> None:
-        if not host or not root:
+        if not root or not isinstance(host, str) or not _is_host(host):
             raise ParseError(
                 "no server is named", hint="for example bailiwick://127.0.0.1:4180/workspace/demo/a"
             )
+        given = {"token": token} if token is not None else {}
+        options = REACH.options_for(self.named(host, root, tls=tls), given)
         super().__init__(**more)
         self._host = host
         self._root = root
-        self._token = token
-        self._tls = tls
+        self._token: str | None = options.get("token")
+        self._address = _address(host, tls=tls)
+
+    @classmethod
+    def named(cls, host: str, root: str, *, tls: bool) -> Named:
+        """The place as it really is."""
+        return Named(cls.protocol, _address(host, tls=tls).lower(), (root,))
 
     @classmethod
     def _path_in(cls, rest: str) -> str:
@@ -196,9 +261,52 @@ class ServerFileSystem(PlaceFileSystem):
     def _place_to_open(self) -> AbstractAsyncContextManager[Any]:
         from bailiwick.client import connect
 
-        token = self._token or os.environ.get(TOKEN_VARIABLE) or None
-        scheme = "https" if self._tls else "http"
-        return connect(f"{scheme}://{self._host}", token=token, root=self._root)
+        token = self._token or token_for(self._address)
+        return connect(self._address, token=token, root=self._root)
+
+    async def _bridged(self) -> Bridge:
+        try:
+            return await super()._bridged()
+        except Unauthenticated as error:
+            if self._token is None and token_for(self._address) is None:
+                error.hint = (
+                    f"give token=, or ${TOKEN_VARIABLE} with the server that it is for in"
+                    f" $BAILIWICK_PLACE (now {tokens_server()})"
+                )
+            raise
+
+
+def _address(host: str, *, tls: bool) -> str:
+    return f"{'https' if tls else 'http'}://{host}"
+
+
+def restrict(places: Mapping[str, Mapping[str, Any]]) -> None:
+    """Say which places URLs may name in this process, and how each is opened: ::
+
+        restrict({
+            "bailiwick+file://./data": {"trusted": False},
+            "bailiwick://127.0.0.1:4180/workspace/demo": {"token": token},
+        })
+
+    Any other place is `MissingAccess` from then on, whatever spells it, and so is a storage option
+    that is not the one given here: what a catalog says reaches nothing else. Say it before URLs are
+    used. A `BailiwickFileSystem(scope)` is not concerned: it has the scope that it was given.
+    """
+    kinds: tuple[type[PlaceFileSystem], ...] = (
+        DirectoryFileSystem, VolumeFileSystem, ServerFileSystem,
+    )  # fmt: skip
+    named: dict[Named, Mapping[str, Any]] = {}
+    for url, options in places.items():
+        kind = next((each for each in kinds if url.startswith(f"{each.protocol}://")), None)
+        given = {} if kind is None else kind._get_kwargs_from_urls(url)
+        if kind is None or not given or not all(given.values()):
+            raise ParseError(f"this names no place: {escape_for_display(url)}")
+        tls = {"tls": bool(options.get("tls"))} if kind is ServerFileSystem else {}
+        fixed = {name: value for name, value in options.items() if name != "tls"}
+        named[kind.named(**given, **tls)] = fixed
+    REACH.restrict(named)
+    for kind in kinds:
+        kind.clear_instance_cache()
 
 
 def _place_in(url: str, protocol: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from contextlib import aclosing, suppress
 from typing import Literal
 
 from bailiwick.errors import Closed, PathNotFound
-from bailiwick.model import WriteMode
+from bailiwick.model import WriteMode, WriteResult
 from bailiwick.scope import Scope
 
 OpenMode = Literal["wb", "xb", "ab"]
@@ -21,12 +21,16 @@ OpenMode = Literal["wb", "xb", "ab"]
 class Upload:
     """One write in the making."""
 
-    def __init__(self, scope: Scope, path: str, mode: OpenMode) -> None:
+    def __init__(
+        self, scope: Scope, path: str, mode: OpenMode, expected_sha256: str | None = None
+    ) -> None:
+        """``expected_sha256`` is the hash of what must stand there when the file is made."""
         self._scope = scope
         self._path = path
         self._mode = mode
+        self._expected_sha256 = expected_sha256
         self._blocks: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
-        self._writing: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[WriteResult] | None = None
 
     async def add(self, block: bytes) -> None:
         """Take a block; waits until the one before is on its way. Raises what went wrong."""
@@ -34,15 +38,14 @@ class Upload:
             self._writing = asyncio.create_task(self._write())
         await self._put(block)
 
-    async def finish(self, last: bytes) -> None:
+    async def finish(self, last: bytes) -> WriteResult:
         """All of it is there: make the file."""
         if self._writing is None:
-            await self._write_whole(last)
-            return
+            return await self._write_whole(last)
         if last:
             await self._put(last)
         await self._put(None)
-        await self._writing
+        return await self._writing
 
     async def abort(self) -> None:
         """Let go of it; nothing was written."""
@@ -65,13 +68,17 @@ class Upload:
         finally:
             putting.cancel()
 
-    async def _write_whole(self, data: bytes) -> None:
+    async def _write_whole(self, data: bytes) -> WriteResult:
         if self._mode == "ab":
-            await self._scope.append(self._path, data, parents=True)
-        else:
-            await self._scope.write_bytes(self._path, data, mode=self._write_mode, parents=True)
+            return await self._scope.append(
+                self._path, data, expected_sha256=self._expected_sha256, parents=True
+            )
+        return await self._scope.write_bytes(
+            self._path, data, mode=self._write_mode, expected_sha256=self._expected_sha256,
+            parents=True,
+        )  # fmt: skip
 
-    async def _write(self) -> None:
+    async def _write(self) -> WriteResult:
         before = None
         if self._mode == "ab":
             # Whoever appends meanwhile must not be overwritten: then this fails.
@@ -80,9 +87,9 @@ class Upload:
         mode: WriteMode = self._write_mode
         if self._mode == "ab" and before is None:
             mode = "create"
-        await self._scope.write_stream(
+        return await self._scope.write_stream(
             self._path, self._content(before is not None), mode=mode, expected_version=before,
-            parents=True,
+            expected_sha256=self._expected_sha256, parents=True,
         )  # fmt: skip
 
     @property

@@ -36,7 +36,7 @@ from bailiwick.fronts.http.callers import KEY, Caller, Callers, admit, admit_mou
 from bailiwick.fronts.http.console_files import ConsoleFiles
 from bailiwick.fronts.http.gates import HostGate
 from bailiwick.fronts.http.holding import Holding
-from bailiwick.fronts.http.leases import Leases
+from bailiwick.fronts.http.leases import LeaseNames
 from bailiwick.fronts.http.parameters import decoded, parse_query, require
 from bailiwick.fronts.http.refusals import Refusals
 from bailiwick.fronts.http.requests import Headers, Reply, Request
@@ -60,7 +60,7 @@ _CLOSE = (b"connection", b"close")
 
 _ONCE = (b"authorization", b"host", b"origin", b"content-length", b"content-type", b"x-request-id",
          b"cookie", KEY, b"sec-fetch-site", b"range", b"if-match", b"if-none-match",
-         b"transfer-encoding")  # fmt: skip
+         b"transfer-encoding", b"content-encoding")  # fmt: skip
 """Headers that mean something here: given twice, two readers could take two different ones."""
 
 _REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
@@ -126,7 +126,7 @@ class Application:
         self.closing = asyncio.Event()
         self._metrics: Metrics | None = None
         self.started = time.monotonic()
-        self.leases = Leases()
+        self.leases = LeaseNames(settings.lock_key)
         self.streams = 0
         self._refusals = Refusals(authority.ledger)
         self._console = ConsoleFiles(authority.tokens, secure=settings.secure)
@@ -249,6 +249,7 @@ class Application:
                 told = {
                     "bailiwick.subject": caller.subject, "bailiwick.grant": caller.grant_id,
                     "bailiwick.most": self.holding_of(caller).most,
+                    "bailiwick.holds": lambda caller=caller: self.still_knows(caller),
                 }  # fmt: skip
                 await app({**scope, **told}, receive, _with_house_headers(send))
                 return True

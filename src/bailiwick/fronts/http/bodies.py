@@ -16,6 +16,8 @@ Receive = Callable[[], Awaitable[Message]]
 
 Decoded = TypeVar("Decoded")
 
+_CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
+
 
 def too_large(limit: int) -> FileTooLarge:
     return FileTooLarge(
@@ -33,6 +35,22 @@ def announced(headers: dict[bytes, bytes]) -> int | None:
     if not length.isdigit() or len(length) > 18:
         raise ParseError("Content-Length is a number")
     return int(length)
+
+
+def refuse_coded(headers: dict[bytes, bytes]) -> None:
+    """Refuse a body that is not what is to be stored: one that must be unpacked first, and a part
+    of something larger. Taken as they are, they would be written in place of it."""
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise UnsupportedMediaType(
+            "a body is taken as it is sent, not unpacked", hint="send it without Content-Encoding"
+        )
+    if headers.get(b"transfer-encoding", b"chunked").strip().lower() != b"chunked":
+        raise ParseError("the only Transfer-Encoding here is chunked")
+    if b"content-range" in headers:
+        raise ParseError(
+            "a body is the whole content, not a part of it",
+            hint="send all of it, without Content-Range; or add to the end: POST /file/append",
+        )
 
 
 async def chunks_of(
@@ -60,9 +78,10 @@ async def read_json(
     receive: Receive, headers: dict[bytes, bytes], decoder: msgspec.json.Decoder[Decoded]
 ) -> Decoded:
     """A JSON body as the value it must be. Raises `ParseError`."""
+    refuse_coded(headers)
     kind, _, parameters = headers.get(b"content-type", b"").partition(b";")
     charset = parameters.strip().lower()
-    if kind.strip().lower() != b"application/json" or charset not in (b"", b"charset=utf-8"):
+    if kind.strip().lower() != b"application/json" or charset not in _CHARSETS:
         raise UnsupportedMediaType(
             "the body is JSON", hint="send the header: Content-Type: application/json"
         )

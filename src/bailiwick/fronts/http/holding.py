@@ -180,7 +180,7 @@ class Holding:
         if workers > 1:
             raise Unsupported(
                 "a temporary root lives in one process, and this server has several",
-                hint="serve with one worker",
+                hint="make a directory in a root, and remove it in the end",
             )
         temp = await scope.create_temp(seconds=seconds)
         self.temps[str(temp.root)] = temp

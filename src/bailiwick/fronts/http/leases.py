@@ -1,48 +1,69 @@
-"""The locks that callers hold, by an id: a lease is renewed and released by later requests."""
+"""What a lock is called, so that a later request can renew it or give it back.
+
+The lease itself is in the store. Its name here says all that it takes to find it again, sealed with
+a key that the processes of one server share: whichever of them is asked knows the lock, and nobody
+can make up a name. A name is good for as long as the server runs; a lease ends by itself.
+"""
 
 from __future__ import annotations
 
-import secrets
-from typing import NamedTuple
+import base64
+import binascii
+import hashlib
+import hmac
+
+import msgspec
 
 from bailiwick.errors import PathNotFound
-from bailiwick.grant import Subject
-from bailiwick.scope.versioning import Lease
 
-_LEASES_KEPT = 10_000
+_SEAL_BYTES = 16
 
 
-class Held(NamedTuple):
-    """A lease, who holds it, and on which root or fork."""
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A lease, who holds it, and on which root or fork.
+
+    ``holder`` is who may renew it and give it back, ``subject`` whom the store knows it by.
+    ``text`` is the path as the holder wrote it, ``path`` where that is in the root.
+    """
 
     holder: str
-    subject: Subject
-    lease: Lease
+    subject: str
     root: str
     fork: str | None
+    text: str
+    path: str
+    token: int
+    expires_ns: int
 
 
-class Leases:
-    """The leases that were taken through this process and not given back."""
+class LeaseNames:
+    """Gives leases their names, and finds them by these."""
 
-    def __init__(self) -> None:
-        self._held: dict[str, Held] = {}
+    def __init__(self, key: bytes) -> None:
+        self._key = key
 
-    def keep(self, held: Held) -> str:
-        if len(self._held) >= _LEASES_KEPT:
-            # The oldest has run out long ago: none lasts longer than ten minutes unrenewed.
-            self._held.pop(next(iter(self._held)))
-        name = secrets.token_urlsafe(16)
-        self._held[name] = held
-        return name
+    def name(self, held: Held) -> str:
+        body = msgspec.msgpack.encode(held)
+        return base64.urlsafe_b64encode(self._seal(body) + body).decode().rstrip("=")
 
     def find(self, name: str, holder: str | None) -> Held:
-        """The lease of an id, for its holder; for anybody where none is given. Raises
+        """The lease of a name, for its holder; for anybody where none is given. Raises
         `PathNotFound`."""
-        held = self._held.get(name)
-        if held is None or (holder is not None and held.holder != holder):
-            raise PathNotFound("there is no such lock")
+        try:
+            sealed = base64.b64decode(name + "=" * (-len(name) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raise _unknown() from None
+        body = sealed[_SEAL_BYTES:]
+        if not hmac.compare_digest(self._seal(body), sealed[:_SEAL_BYTES]):
+            raise _unknown()
+        held = msgspec.msgpack.decode(body, type=Held)
+        if holder is not None and held.holder != holder:
+            raise _unknown()
         return held
 
-    def drop(self, name: str) -> None:
-        self._held.pop(name, None)
+    def _seal(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, hashlib.sha256)[:_SEAL_BYTES]
+
+
+def _unknown() -> PathNotFound:
+    return PathNotFound("there is no such lock")

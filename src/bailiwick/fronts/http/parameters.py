@@ -19,7 +19,8 @@ _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _DIGITS_MAX = 19
 
-QUERY_BYTES_MAX = 16 * 1024
+QUERY_BYTES_MAX = 28 * 1024
+"""Two paths of the greatest length with every byte of them escaped, and what else a route takes."""
 
 
 def decoded(part: bytes) -> str:

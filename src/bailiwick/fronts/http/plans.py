@@ -90,17 +90,18 @@ def make_plan(options: Any) -> Plan:
 
 
 def _check_certificate(certfile: str, keyfile: str | None) -> None:
-    """Refuse what TLS cannot begin with."""
+    """Refuse what TLS cannot begin with, before anything else is begun."""
+    hint = "check --certfile and --keyfile, or [server.tls] of the configuration"
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, lambda: "")
-    except ssl.SSLError:
-        raise ParseError(
-            "the certificate and its key are not a pair, or are no PEM files without a password"
-        ) from None
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = "the key is not that of the certificate"
+        else:
+            why = "the certificate or its key is no PEM file, or the key has a password"
+        raise ParseError(why, hint=hint) from None
     except OSError:
-        raise PathNotFound(
-            "the certificate or its key cannot be read", hint="check --certfile and --keyfile"
-        ) from None
+        raise PathNotFound("the certificate or its key cannot be read", hint=hint) from None
 
 
 def _state(given: str | None, config: str | None, places: dict[str, str]) -> str | None:

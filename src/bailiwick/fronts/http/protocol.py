@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -44,6 +45,10 @@ Phase = Literal["head", "idle", "body", "answer", "parting"]
 
 class _TooLarge(Exception):
     """The headers are larger than they may be."""
+
+
+class _TwoReadings(Exception):
+    """Somebody on the way may have read the request otherwise than we would."""
 
 
 class Door:
@@ -113,6 +118,8 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, _TooLarge):
                 self._refuse(_headers_too_large())
+            elif isinstance(error.__context__, _TwoReadings):
+                self._refuse(ParseError(str(error.__context__)))
             else:
                 self._refuse(ParseError("this is not HTTP"))
             return
@@ -127,6 +134,7 @@ class BoundedProtocol(HttpToolsProtocol):
             given = sum(len(name) + len(value) + 4 for name, value in self.headers)
             if given + len(self.url) > HEADER_BYTES_MAX:
                 raise _TooLarge
+        _refuse_two_readings(self.url, self.parser.get_http_version(), self.headers)
         self.phase = "body"
         self.since = self.loop.time()
         self._whole = False
@@ -241,6 +249,24 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._whole and waited < IDLE_SECONDS_MAX and self.real.get_write_buffer_size():
                 return  # the answer is still on its way
             self.real.abort()
+
+
+def _refuse_two_readings(url: bytes, version: str, headers: list[tuple[bytes, bytes]]) -> None:
+    """Refuse what one reader takes for this request, and another for that one."""
+    if b"#" in url:
+        raise _TwoReadings("a fragment is not part of a request: a # in a name is written %23")
+    if version != "1.1":
+        if version != "1.0":
+            raise _TwoReadings("this server speaks HTTP/1.1")
+        if any(name == b"transfer-encoding" for name, _ in headers):
+            raise _TwoReadings("HTTP/1.0 has no Transfer-Encoding: where the body ends is unclear")
+    if url[:1] not in (b"/", b"*"):
+        # The address of a whole URL counts, and not that of the header, by which hosts are judged.
+        scheme, _, rest = url.partition(b"://")
+        named = re.split(rb"[/?]", rest, maxsplit=1)[0].lower()
+        hosts = [value.lower() for name, value in headers if name == b"host"]
+        if scheme.lower() not in (b"http", b"https") or [named] != hosts:
+            raise _TwoReadings("the request is for another host than its Host header says")
 
 
 def refusal(error: BailiwickError) -> bytes:

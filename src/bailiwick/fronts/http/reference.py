@@ -70,12 +70,14 @@ a minute; `[server] rates` sets that. A batch counts as many changes as it holds
 - Routes marked *rooted* are also found under `/roots/{{kind}}/{{id}}/…`; the short form means the
   first root. They take `fork`, the name of a fork to act in, in the query.
 - Parameters are strict: integers are digits, booleans `true`, `false`, `1` or `0`; what is
-  repeated or unknown is `parse_error`. A body that nobody asked for is refused.
+  repeated or unknown is `parse_error`. A body that nobody asked for is refused, and so is one that
+  would have to be unpacked (`Content-Encoding`) or is a part of something (`Content-Range`).
 - `X-Request-Id` (1 to 128 printable characters) names the request in results, errors, events,
   records and versions.
 - A call that needs a person's approval waits {settings.ASK_WAIT_SECONDS:g} s, then answers 202
   with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request
-  with `approval` set to that id goes through once it was granted.
+  with `approval` set to that id goes through once it was granted. All that an atomic batch must
+  ask is one question with one answer; what fails inside it is then told after the answer.
 - Every error has one shape: `{{"errorKind", "error", "status", "requestId", "category",
   "retryable"}}`, and where there is something to say `hint`, `path`, `decidedBy` and `details`.
 - Every answer has `Cache-Control: no-store` and `X-Content-Type-Options: nosniff`. Bytes of files

@@ -22,6 +22,11 @@ _log = logging.getLogger("bailiwick.http")
 
 _LOOK_SECONDS = 1.0
 
+_DOORS = 16
+"""How many new connections are taken in one turn of the event loop. uvloop takes one for each
+listening socket, and on a busy server a turn may last a tenth of a second: behind a single socket
+newcomers would wait for seconds, and those who give up and come back would wait for ever."""
+
 _LATE_SECONDS_MAX = 0.8
 """How long what was cancelled may take to let go."""
 
@@ -58,13 +63,15 @@ class Server(uvicorn.Server):
         self._served = app
         self._looking: asyncio.Task[None] | None = None
         self._started: list[Callable[[], None]] = []
+        self._doors: list[socket.socket] = []
 
     def on_start(self, act: Callable[[], None]) -> None:
         """Have something done once connections are taken."""
         self._started.append(act)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        self._doors = [each.dup() for each in sockets or () for _ in range(_DOORS - 1)]
+        await super().startup(None if sockets is None else [*sockets, *self._doors])
         self._looking = asyncio.create_task(self._look_after())
         for act in self._started:
             act()
@@ -72,7 +79,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Streams end by this, and calls that wait for a person: nothing else would end them.
         closing = asyncio.create_task(self._served.aclose())
-        await super().shutdown(sockets)
+        await super().shutdown([*(sockets or ()), *self._doors])
         # uvicorn has cancelled whoever was late, and does not wait for them.
         await asyncio.wait((closing, *self.server_state.tasks), timeout=_LATE_SECONDS_MAX)
         for task in (closing, self._looking):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import msgspec
 
 from bailiwick.model import KiB, MiB
@@ -50,6 +52,10 @@ a minute or less."""
 EVENT_LOOK_SECONDS = 2.0
 """How often a stream of events looks whether its caller still holds, where nothing happens."""
 
+EVENT_BYTES_TOGETHER = 64 * KiB
+"""Events that wait for their stream's turn, and are then sent at once. What is more waits in the
+feed."""
+
 EVENT_STREAMS_PER_CALLER_MAX = 32
 """Streams of events of one token or session: a page has one in every tab, an agent a few."""
 
@@ -91,3 +97,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ask_wait_s: float = ASK_WAIT_SECONDS
     secure: bool = False
     """Whether cookies are for TLS only."""
+    lock_key: bytes = msgspec.field(default_factory=lambda: secrets.token_bytes(32))
+    """What the names of locks are sealed with: the same for all processes of a server."""

@@ -24,6 +24,12 @@ JSON whose shape is not ours to say."""
 
 INTEGER_MAX = 2**63 - 1
 
+CHARACTERS_MAX = 4_096
+"""What a parameter may be long unless told: as long as a path."""
+
+NAME_CHARACTERS_MAX = 255
+"""For names of versions, snapshots, forks and encodings, and for ids."""
+
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter of a query. ``into`` is what the handler knows it by."""
@@ -35,7 +41,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     least: int = 0
     most: int = INTEGER_MAX
-    characters_max: int = 8_192
+    characters_max: int = CHARACTERS_MAX
     into: str = ""
 
     def __post_init__(self) -> None:
@@ -87,17 +93,25 @@ def snake(name: str) -> str:
 
 
 PATH = Parameter(name="path", about="Where, relative to the root.", required=True)
-AS_OF = Parameter(name="asOf", about="A version, or the name of a snapshot, to look at instead.")
+AS_OF = Parameter(
+    name="asOf", about="A version, or the name of a snapshot, to look at instead.",
+    characters_max=NAME_CHARACTERS_MAX,
+)  # fmt: skip
 LOCK_TOKEN = Parameter(
     name="lockToken", about="The token of a lock that is held on the path.", type="integer"
 )
 APPROVAL = Parameter(
-    name="approval", about="The id of an approval: the same request again, once it was granted."
-)
-FORK = Parameter(name="fork", about="The fork to act in, instead of the root itself.")
+    name="approval", about="The id of an approval: the same request again, once it was granted.",
+    characters_max=NAME_CHARACTERS_MAX,
+)  # fmt: skip
+FORK = Parameter(
+    name="fork", about="The fork to act in, instead of the root itself.",
+    characters_max=NAME_CHARACTERS_MAX,
+)  # fmt: skip
 SESSION = Parameter(
-    name="session", about="The key of a console's session, where no header can be sent."
-)
+    name="session", about="The key of a console's session, where no header can be sent.",
+    characters_max=NAME_CHARACTERS_MAX,
+)  # fmt: skip
 INCLUDE_IGNORED = Parameter(
     name="includeIgnored", about="Also what ignore files leave out.", type="boolean"
 )

@@ -3,6 +3,7 @@
     service       what is served: tools, resources, questions; plain values of the protocol
     answers       a tool's answer as the protocol has it
     resources     files and directories by address, in ranges of bytes
+    completing    how an address goes on that somebody types
     following     changes, for those who subscribed
     questions     a person is asked by the client, where it can
     opening       from an authority to the workspaces of one agent

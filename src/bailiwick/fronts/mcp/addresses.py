@@ -51,9 +51,9 @@ def parse_address(text: str) -> Address:
         name, equals, value = part.partition("=")
         if name not in ("offset", "length", "cursor") or not equals or name in given:
             raise ParseError("an address takes offset, length and cursor, each once")
-        given[name] = _decoded(value)
+        given[name] = decoded(value)
     return Address(
-        _decoded(root), _decoded(path).rstrip("/") or ".",
+        decoded(root), decoded(path).rstrip("/") or ".",
         _number(given, "offset"), _number(given, "length"), given.get("cursor"),
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ def _number(given: dict[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _decoded(text: str) -> str:
+def decoded(text: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:

@@ -259,6 +259,7 @@ class Conversation:
         told: dict[str, Any] = {"tools": {"listChanged": bool(self._modern)}}
         if self._service.has_resources:
             told["resources"] = {"subscribe": True, "listChanged": bool(self._modern)}
+            told["completions"] = {}
         return told
 
     def _initialize(self, params: Any) -> dict[str, Any]:
@@ -312,6 +313,14 @@ class Conversation:
     async def _read_resource(self, client: Client, given: wire.ReadParams) -> dict[str, Any]:
         return await self._service.read_resource(client, given.uri, given)
 
+    async def _complete(self, client: Client, given: wire.CompleteParams) -> dict[str, Any]:
+        template = given.ref.uri if isinstance(given.ref, wire.TemplateRef) else None
+        known = (given.context.arguments if given.context else None) or {}
+        asked = given.argument
+        return await self._service.complete(
+            template, asked.name, asked.value, known, modern=client.modern
+        )
+
     async def _subscribe(self, client: Client, given: wire.SubscribeParams) -> dict[str, Any]:
         await self._subscriptions.add(given.uri)
         return {}
@@ -345,6 +354,7 @@ _METHODS: dict[str, Method] = {
         wire.ListParams, Conversation._list_templates, of_resources=True
     ),
     "resources/read": Method(wire.ReadParams, Conversation._read_resource, of_resources=True),
+    "completion/complete": Method(wire.CompleteParams, Conversation._complete, of_resources=True),
     "resources/subscribe": Method(
         wire.SubscribeParams, Conversation._subscribe, envelope=False, of_resources=True
     ),

@@ -8,6 +8,7 @@ what they may do at most.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AsyncExitStack
@@ -18,7 +19,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from bailiwick.errors import BailiwickError
-from bailiwick.fronts.mcp.opening import Wanted, new_session, open_service
+from bailiwick.fronts.mcp.opening import Wanted, open_service
 from bailiwick.fronts.mcp.sdk_server import SERVICE_KEY, create_server
 from bailiwick.fronts.mcp.service import Service
 from bailiwick.model import MiB
@@ -38,6 +39,8 @@ BODY_BYTES_MAX: Final = 32 * MiB
 
 _SERVICES_MAX = 1_000
 """Callers whose workspaces are held open at once; the one that came first goes first."""
+
+_SESSION_CHARACTERS = 12
 
 Key = tuple[str, str | None, frozenset[Access]]
 
@@ -72,8 +75,13 @@ class Mount:
         token = AccessToken(
             token="", client_id=f"{subject} {scope.get('bailiwick.grant') or ''}", scopes=[]
         )
-        request = {**scope, SERVICE_KEY: service, "user": AuthenticatedUser(token)}
-        await self._manager.handle_request(request, receive, send)
+        request = {
+            **scope, SERVICE_KEY: service, "user": AuthenticatedUser(token),
+            # Blanks around a value are not part of it; the SDK compares values as they come.
+            "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]],
+        }  # fmt: skip
+        stream = _Stream(receive, send, scope.get("bailiwick.holds"))
+        await self._manager.handle_request(request, stream.receive, stream.send)
 
     async def aclose(self) -> None:
         self._closing.set()
@@ -89,7 +97,7 @@ class Mount:
         key = (str(subject), grant_id, most)
         opening = self._services.get(key)
         if opening is None or _has_failed(opening):
-            wanted = Wanted(subject, new_session(), most, grant_id=grant_id)
+            wanted = Wanted(subject, _session_of(key), most, grant_id=grant_id)
             opening = asyncio.create_task(self._open(wanted))
             self._services[key] = opening
             if len(self._services) > _SERVICES_MAX:
@@ -108,6 +116,45 @@ class Mount:
         except BailiwickError:
             return
         await stack.aclose()
+
+
+class _Stream:
+    """An answer that may last. It ends when who asked for it would not be let in any more."""
+
+    def __init__(self, receive: Receive, send: Send, holds: Callable[[], bool] | None) -> None:
+        self._receive = receive
+        self._send = send
+        self._holds = holds
+        self._ended = asyncio.Event()
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if self._ended.is_set():
+            return
+        lasts = message["type"] == "http.response.body" and message.get("more_body", False)
+        if lasts and self._holds is not None and not self._holds():
+            self._ended.set()
+            message = {"type": "http.response.body", "body": b"", "more_body": False}
+        await self._send(message)
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """What the client says, or that it is as good as gone."""
+        said = asyncio.ensure_future(self._receive())
+        ended = asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait((said, ended), return_when=asyncio.FIRST_COMPLETED)
+            return said.result() if said.done() else {"type": "http.disconnect"}
+        finally:
+            said.cancel()
+            ended.cancel()
+
+
+def _session_of(key: Key) -> str:
+    """What the agent of a caller is called: the same in every process that serves, and after a
+    restart. What it did it can take back then, and what a person was asked about it is found again,
+    whoever answers."""
+    subject, grant_id, most = key
+    text = "\0".join((subject, grant_id or "", *sorted(most)))
+    return hashlib.sha256(text.encode()).hexdigest()[:_SESSION_CHARACTERS]
 
 
 def _has_failed(opening: asyncio.Task[Any]) -> bool:

@@ -2,9 +2,9 @@
 
 In the handshake's dialect the client is asked while the call waits. In the other one nobody is
 asked back: the call ends with what is to be asked, and the client makes it again with the answer.
-Nothing has been done by then. The question lies at the desk under an id meanwhile, and the same
-call finds it there again; so the id is all that needs to be remembered, and only the very same call
-can be answered with it.
+Nothing has been done by then. What has to be remembered is what was asked, and a hash over that
+says it: so only the very same call can be answered with it, and any process that serves can take
+the answer, whichever of them put the question.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def settled(
     outcome = await attempt()
     if not isinstance(outcome, Pending):
         return outcome
-    if again.request_state is None or again.request_state != outcome.approval_id:
+    if again.request_state != outcome.binding:
         return input_required(outcome)
     answer = answer_in((again.input_responses or {}).get(_KEY))
     if answer is None:
@@ -79,7 +79,7 @@ def input_required(pending: Pending) -> dict[str, Any]:
     return {
         "resultType": "input_required",
         "inputRequests": {_KEY: asked},
-        "requestState": pending.approval_id or "",
+        "requestState": pending.binding,
     }
 
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -23,9 +23,11 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from bailiwick.errors import Unsupported
 from bailiwick.fronts.mcp.service import Service, server_info
 from bailiwick.fronts.mcp.subscribing import LISTED, Listening, Subscriptions
 from bailiwick.fronts.mcp.wire import AskedAgain, Refusal, Wanted, can_elicit, completed
+from bailiwick.toolbox import failure
 from bailiwick.toolbox.prompting import prompt_fragment
 
 _log = logging.getLogger("bailiwick.mcp")
@@ -49,6 +51,7 @@ def create_server(closing: asyncio.Event) -> Server[Any]:
         on_list_resources=desk.list_resources,
         on_list_resource_templates=desk.list_templates,
         on_read_resource=desk.read_resource,
+        on_completion=desk.complete,
         on_subscribe_resource=desk.subscribe,
         on_unsubscribe_resource=desk.unsubscribe,
         on_subscriptions_listen=desk.listen,
@@ -107,7 +110,19 @@ class _Desk:
         call = service.read_resource(_Client(context), given.uri, _again(given))
         return _completed(context, await _answered(call))
 
+    async def complete(self, context: Context, given: types.CompleteRequestParams) -> Any:
+        service = _service(context)
+        if not service.has_resources:
+            raise MCPError(types.INVALID_PARAMS, "there are no resources here")
+        template = given.ref.uri if given.ref.type == "ref/resource" else None
+        known = (given.context.arguments if given.context else None) or {}
+        asked, modern = given.argument, _is_modern(context)
+        call = service.complete(template, asked.name, asked.value, known, modern=modern)
+        return _completed(context, await _answered(call))
+
     async def subscribe(self, context: Context, given: types.SubscribeRequestParams) -> Any:
+        if not context.session.can_send_request:
+            _refuse_without_session()
         await _answered(self._of(context).add(given.uri))
         return types.EmptyResult()
 
@@ -204,6 +219,15 @@ class _Teller:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
+
+
+def _refuse_without_session() -> NoReturn:
+    """Say that nobody would be told: with several processes a session has no home."""
+    error = Unsupported(
+        "with several workers this server keeps no sessions to tell of changes",
+        hint="use subscriptions/listen of 2026-07-28, or a server with one worker",
+    )
+    raise MCPError(types.INTERNAL_ERROR, error.message, failure(error))
 
 
 def _service(context: Context) -> Service:

@@ -14,8 +14,9 @@ from typing import Any
 from bailiwick.approvals import Asker
 from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.fronts.mcp import resources
-from bailiwick.fronts.mcp.addresses import Address, parse_address
+from bailiwick.fronts.mcp.addresses import TEMPLATE, Address, parse_address
 from bailiwick.fronts.mcp.answers import tool_result
+from bailiwick.fronts.mcp.completing import complete_path, complete_root, completion
 from bailiwick.fronts.mcp.questions import Again, Peer, settled
 from bailiwick.fronts.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, Refusal, refused
 from bailiwick.model import Page
@@ -23,6 +24,9 @@ from bailiwick.scope import Scope
 from bailiwick.toolbox import Pending, Tool, Toolbox, failure
 
 _ROOT = "root"
+
+_URI_CHARACTERS_MAX = 8_192
+"""An address that is told again with what is wrong with it; a longer one leads nowhere anyway."""
 
 
 class Service:
@@ -140,11 +144,31 @@ class Service:
                 peer, again, run, lambda: box.actor.attempt("resources/read", work)
             )
         except BailiwickError as error:
-            raise refused(error, failure(error), modern=peer.modern) from None
+            refusal = refused(error, failure(error), modern=peer.modern)
+            if len(uri) <= _URI_CHARACTERS_MAX:
+                refusal.data["uri"] = uri
+            raise refusal from None
         if isinstance(outcome, Pending):
             told = outcome.answer()
             raise Refusal(INTERNAL_ERROR, told["message"], {"errorKind": told["errorKind"]})
         return outcome
+
+    async def complete(
+        self, template: str | None, name: str, typed: str, known: Mapping[str, str], *, modern: bool
+    ) -> dict[str, Any]:
+        """How a variable of the template for files may go on; ``known`` are those before it. None
+        as a template is a prompt, of which there are none. Raises `Refusal`."""
+        if template != TEMPLATE:
+            raise Refusal(INVALID_PARAMS, "there are completions for files only", {"uri": TEMPLATE})
+        try:
+            if name == _ROOT:
+                return complete_root(list(self.boxes), typed)
+            box = self.boxes.get(known[_ROOT]) if _ROOT in known else self._alone
+            if name != "path" or box is None:
+                return completion([])
+            return await complete_path(box, typed)
+        except BailiwickError as error:
+            raise refused(error, failure(error), modern=modern) from None
 
     def resource(self, uri: str) -> tuple[Address, Toolbox]:
         """The place that an address means. Raises `ParseError`."""

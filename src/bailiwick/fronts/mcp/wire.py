@@ -116,6 +116,31 @@ class SubscribeParams(Params, kw_only=True):
     uri: str
 
 
+class TemplateRef(msgspec.Struct, tag_field="type", tag="ref/resource"):
+    uri: str
+
+
+class PromptRef(msgspec.Struct, tag_field="type", tag="ref/prompt"):
+    name: str
+
+
+class Variable(msgspec.Struct):
+    name: str
+    value: str
+
+
+class Known(msgspec.Struct):
+    """What was chosen for other variables before."""
+
+    arguments: dict[str, str] | None = None
+
+
+class CompleteParams(Params, kw_only=True):
+    ref: TemplateRef | PromptRef
+    argument: Variable
+    context: Known | None = None
+
+
 class Wanted(msgspec.Struct, rename="camel"):
     """The changes that a client wants to hear of."""
 

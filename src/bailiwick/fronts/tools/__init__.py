@@ -7,7 +7,7 @@ imported by whoever uses that framework only.
 from __future__ import annotations
 
 import secrets
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 from bailiwick.errors import ParseError
 from bailiwick.portal import SyncScope
@@ -20,6 +20,9 @@ from bailiwick.toolbox import (
     ToolOptions,
     read_config,
 )
+
+if TYPE_CHECKING:
+    from bailiwick.client import RemoteScope
 
 __all__ = ["Pending", "Tool", "ToolConfig", "ToolOptions", "Toolbox", "read_config", "tools"]
 
@@ -37,7 +40,7 @@ def new_session() -> str:
 
 
 def tools(
-    scope: Scope | SyncScope,
+    scope: Scope | SyncScope | RemoteScope,
     name: str = "notes",
     *,
     session: str | None = None,
@@ -61,7 +64,9 @@ def tools(
     """
     if config is not None and options:
         raise ParseError("give options or a config, not both")
+    # A scope of a server has the verbs of one here, which is all that the tools use.
+    verbs = cast("Scope | SyncScope", scope)
     return Toolbox(
-        scope, name, config or read_config(options), prefix=f"workspace__{name}__", front=front,
+        verbs, name, config or read_config(options), prefix=f"workspace__{name}__", front=front,
         session=session or new_session(), new_nonce=new_nonce,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from bailiwick.errors import (
 )
 from bailiwick.fronts.tools import new_session
 from bailiwick.fronts.tools.extras import extra
-from bailiwick.fronts.tools.interrupting import ask_graph
+from bailiwick.fronts.tools.interrupting import GraphAsker
 from bailiwick.fronts.tools.places import from_top, to_absolute
 from bailiwick.model import Entry
 from bailiwick.portal import SyncScope
@@ -95,6 +95,7 @@ class BailiwickBackend(BackendProtocol):
             scope, front="deepagents", session=session or new_session(),
             allowed_paths=allowed_paths, reason="files of a deep agent",
         )  # fmt: skip
+        self._asker = GraphAsker()
 
     async def aclose(self) -> None:
         """Let go of the agent's scope."""
@@ -189,7 +190,7 @@ class BailiwickBackend(BackendProtocol):
             answer = await self._actor.attempt(label, work)
             if not isinstance(answer, Pending):
                 return answer
-            word = ask_graph(answer)
+            word = self._asker.ask(answer)
             if word is None:
                 return failed(_words(answer.answer()))
             return await self._actor.run(work, asker=by_word(word.allowed, word.binding))
@@ -201,7 +202,7 @@ class BailiwickBackend(BackendProtocol):
             answer = self._actor.attempt_blocking(label, work)
             if not isinstance(answer, Pending):
                 return answer
-            word = ask_graph(answer)
+            word = self._asker.ask(answer)
             if word is None:
                 return failed(_words(answer.answer()))
             return self._actor.run_blocking(work, asker=by_word(word.allowed, word.binding))

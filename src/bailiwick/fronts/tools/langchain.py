@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from bailiwick.fronts.tools.extras import extra
-from bailiwick.fronts.tools.interrupting import ask_graph
+from bailiwick.fronts.tools.interrupting import GraphAsker
 from bailiwick.fronts.tools.rounds import as_text
 from bailiwick.toolbox import Pending, Tool, Toolbox
 
@@ -20,14 +20,15 @@ def langchain_tools(tools: Toolbox) -> list[BaseTool]:
     They work with ``invoke`` and ``ainvoke``; a blocking call needs a scope of
     `bailiwick.open_sync`, or a thread that is not the scope's own loop.
     """
-    return [_langchain_tool(tools, tool) for tool in tools.tools]
+    asker = GraphAsker()
+    return [_langchain_tool(tools, tool, asker) for tool in tools.tools]
 
 
-def _langchain_tool(tools: Toolbox, tool: Tool) -> BaseTool:
+def _langchain_tool(tools: Toolbox, tool: Tool, asker: GraphAsker) -> BaseTool:
     async def run(**arguments: Any) -> str:
         answer = await tools.attempt(tool.name, arguments)
         if isinstance(answer, Pending):
-            word = ask_graph(answer)
+            word = asker.ask(answer)
             if word is None:
                 return as_text(answer.answer())
             answer = await tools.resume(
@@ -38,7 +39,7 @@ def _langchain_tool(tools: Toolbox, tool: Tool) -> BaseTool:
     def run_blocking(**arguments: Any) -> str:
         answer = tools.attempt_blocking(tool.name, arguments)
         if isinstance(answer, Pending):
-            word = ask_graph(answer)
+            word = asker.ask(answer)
             if word is None:
                 return as_text(answer.answer())
             answer = tools.resume_blocking(

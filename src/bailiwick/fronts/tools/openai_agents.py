@@ -8,16 +8,16 @@ made with their word, for what they were shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
-from bailiwick.approvals import Asker
+from bailiwick.approvals import Answer, Approval, Asker
 from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.fronts.tools.extras import extra
 from bailiwick.fronts.tools.rounds import as_text
-from bailiwick.scope import Scope
 from bailiwick.toolbox import Pending, Tool, Toolbox, by_word
-from bailiwick.toolbox.documents import whole_text
+from bailiwick.toolbox.approving import binding_of
+from bailiwick.toolbox.patching import Part, apply, rehearse
 
 with extra("openai"):
     from agents import ApplyPatchTool, FunctionTool, RunContextWrapper, apply_diff
@@ -28,6 +28,9 @@ with extra("openai"):
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
 
+_NO_CALL = ""
+"""No call has this id: what is approved for it is approved for every call."""
+
 _QUESTIONS_MAX = 1_000
 """Questions that are remembered for whoever shows them: those of calls under way, and some more."""
 
@@ -37,10 +40,17 @@ class AgentTools:
 
     A run that meets a rule which asks is interrupted; `question` says what to put before the
     person, and ``state.approve`` or ``state.reject`` answers it as for any other tool.
+
+    For a run that another process has begun, ``agreed`` holds what the person agreed to there: for
+    each call its question's ``binding``. The state of a run says of a call that it was approved,
+    but not what was shown; and whoever reaches a stored state can change both. So an approval of
+    something that was neither shown here nor is in ``agreed`` does not count.
     """
 
-    def __init__(self, tools: Toolbox) -> None:
+    def __init__(self, tools: Toolbox, *, agreed: Mapping[str, str] | None = None) -> None:
         self._tools = tools
+        self._agreed = dict(agreed or {})
+        self._asked_about: set[str] = set()
         self._questions: dict[str, Pending] = {}
         self.function_tools: list[Any] = [self._function_tool(tool) for tool in tools.tools]
 
@@ -51,6 +61,8 @@ class AgentTools:
 
         def word(operation: ApplyPatchOperation) -> Asker | None:
             call_id = asked.pop(_patch_of(operation), None)
+            if call_id is None:
+                return self._word_from_elsewhere(operation.ctx_wrapper, "apply_patch")
             return self._word(operation.ctx_wrapper, "apply_patch", call_id)
 
         editor = PatchEditor(self._tools, word)
@@ -61,7 +73,7 @@ class AgentTools:
             question = await editor.rehearse(operation)
             if question is not None:
                 _keep(asked, _patch_of(operation), call_id)
-            return self._noted(call_id, question)
+            return self._noted("apply_patch", call_id, question)
 
         return ApplyPatchTool(editor=editor, needs_approval=needs_approval)
 
@@ -75,7 +87,8 @@ class AgentTools:
         async def needs_approval(
             context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str
         ) -> bool:
-            return self._noted(call_id, await self._tools.rehearse(tool.name, arguments))
+            question = await self._tools.rehearse(tool.name, arguments)
+            return self._noted(tool.name, call_id, question)
 
         async def invoke(context: ToolContext[Any], arguments: str) -> str:
             asker = self._word(context, tool.name, context.tool_call_id)
@@ -86,9 +99,10 @@ class AgentTools:
             on_invoke_tool=invoke, strict_json_schema=False, needs_approval=needs_approval,
         )  # fmt: skip
 
-    def _noted(self, call_id: str, question: Pending | None) -> bool:
+    def _noted(self, name: str, call_id: str, question: Pending | None) -> bool:
         if question is not None:
             _keep(self._questions, call_id, question)
+            self._asked_about.add(name)
         return question is not None
 
     def _word(
@@ -98,7 +112,32 @@ class AgentTools:
         if context is None or call_id is None or not context.is_tool_approved(name, call_id):
             return None
         question = self._questions.pop(call_id, None)
-        return by_word(True, None if question is None else question.binding)
+        if question is not None:
+            return by_word(True, question.binding)
+        binding = self._agreed.pop(call_id, None)
+        if binding is not None:
+            return by_word(True, binding)
+        if name in self._asked_about and context.is_tool_approved(name, _NO_CALL):
+            return by_word(True)  # approved for good, by who was asked about this tool here
+        return None
+
+    def _word_from_elsewhere(
+        self, context: RunContextWrapper[Any] | None, name: str
+    ) -> Asker | None:
+        """The person's word for a call whose id is not known here: it is for what they were shown,
+        so that it need not be known which of those it is."""
+        if context is None:
+            return None
+        bindings = [
+            binding
+            for call_id, binding in self._agreed.items()
+            if context.is_tool_approved(name, call_id)
+        ]
+
+        async def answer(approval: Approval) -> Answer | None:
+            return "once" if binding_of(approval.question) in bindings else "no"
+
+        return answer if bindings else None
 
 
 def function_tools(tools: Toolbox) -> list[Any]:
@@ -121,8 +160,8 @@ def _keep(kept: dict[Key, Kept], key: Key, value: Kept) -> None:
 
 
 class PatchEditor:
-    """Applies the patches of ``apply_patch``: each of them whole, and only onto the text that was
-    read for it. A patch that also moves the file is two changes, one after the other."""
+    """Applies the patches of ``apply_patch``: each of them whole or not at all, and only onto the
+    text that was read for it. See `bailiwick.toolbox.patching`."""
 
     def __init__(
         self, tools: Toolbox, word: Callable[[ApplyPatchOperation], Asker | None] | None = None
@@ -132,60 +171,60 @@ class PatchEditor:
         self._word = word
 
     async def create_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult:
-        return await self._apply(operation)
+        return await self.apply([operation])
 
     async def update_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult:
-        return await self._apply(operation)
+        return await self.apply([operation])
 
     async def delete_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult:
-        return await self._apply(operation)
+        return await self.apply([operation])
 
-    async def rehearse(self, operation: ApplyPatchOperation) -> Pending | None:
-        """Whether a patch would ask a person."""
-        try:
-            return await self._tools.actor.rehearse("apply_patch", self._work(operation))
-        except BailiwickError:
-            return None
-
-    async def _apply(self, operation: ApplyPatchOperation) -> ApplyPatchResult:
-        asker = None if self._word is None else self._word(operation)
+    async def apply(self, operations: Sequence[ApplyPatchOperation]) -> ApplyPatchResult:
+        """Apply a patch of several files: all of it, or nothing. The SDK asks for one operation at
+        a time; this is for whoever reads whole patches."""
+        words = (None if self._word is None else self._word(each) for each in operations)
+        asker = next((word for word in words if word is not None), None)
 
         async def run() -> dict[str, Any]:
-            work = self._work(operation)
-            return {"ok": True, "done": await self._tools.actor.run(work, asker=asker)}
+            parts = self._parts(operations)
+            done = await self._tools.actor.run(lambda scope: apply(scope, parts), asker=asker)
+            return {"ok": True, "done": "\n".join(done)}
 
         answer = await self._tools.answered(run)
         if answer["ok"]:
             return ApplyPatchResult(status="completed", output=answer["done"])
         return ApplyPatchResult(status="failed", output=as_text(answer))
 
-    def _work(self, operation: ApplyPatchOperation) -> Callable[[Scope], Coroutine[Any, Any, str]]:
-        tools, path = self._tools, operation.path
+    async def rehearse(self, *operations: ApplyPatchOperation) -> Pending | None:
+        """Whether a patch would ask a person, and what."""
+        try:
+            parts = self._parts(operations)
+        except BailiwickError:
+            return None
+        return await self._tools.actor.rehearse("apply_patch", lambda scope: rehearse(scope, parts))
 
-        async def create(scope: Scope) -> str:
-            tools.require("write_file")
-            text = _patched("", operation, creates=True)
-            await scope.write_text(path, text, mode="create", parents=True)
-            return f"created {path}"
+    def _parts(self, operations: Sequence[ApplyPatchOperation]) -> list[Part]:
+        return [self._part(operation) for operation in operations]
 
-        async def update(scope: Scope) -> str:
-            tools.require("edit_file")
-            if operation.move_to is not None:
-                tools.require("move")
-            before = await whole_text(scope, path)
-            text = _patched(before.text, operation, creates=False)
-            await scope.write_text(path, text, expected_sha256=before.sha256)
-            if operation.move_to is None or operation.move_to == path:
-                return f"updated {path}"
-            await scope.move(path, operation.move_to)
-            return f"updated {path}, now {operation.move_to}"
+    def _part(self, operation: ApplyPatchOperation) -> Part:
+        """What is asked for, where the configuration offers it."""
+        kind, tool = _KINDS[operation.type]
+        self._tools.require(tool)
+        if operation.type == "update_file" and operation.move_to is not None:
+            self._tools.require("move")
+        creates = kind == "create"
+        return Part(
+            kind, operation.path, lambda text: _patched(text, operation, creates=creates),
+            move_to=operation.move_to if kind == "update" else None,
+        )  # fmt: skip
 
-        async def delete(scope: Scope) -> str:
-            tools.require("rm")
-            await scope.remove(path)
-            return f"deleted {path}"
 
-        return {"create_file": create, "update_file": update, "delete_file": delete}[operation.type]
+_KINDS: dict[str, tuple[Literal["create", "update", "delete"], str]] = {
+    "create_file": ("create", "write_file"),
+    "update_file": ("update", "edit_file"),
+    "delete_file": ("delete", "rm"),
+}
+"""What an operation of the SDK does, and the tool that a configuration offers for it."""
 
 
 def _patched(text: str, operation: ApplyPatchOperation, *, creates: bool) -> str:

@@ -15,6 +15,9 @@ with extra("pydantic-ai"):
     from pydantic_ai.toolsets.abstract import ToolsetTool
     from pydantic_core import SchemaValidator, core_schema
 
+_SHOWN_MAX = 1_000
+"""Questions that are remembered as shown: those of calls under way, and some more."""
+
 _ANYTHING = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 """Arguments are checked where they are used, and what is wrong with them is an answer."""
 
@@ -23,12 +26,14 @@ class BailiwickToolset(AbstractToolset[Any]):
     """The tools of a workspace: ``Agent(model, toolsets=[BailiwickToolset(tools)])``.
 
     The metadata of a deferred call is the question to show; handed back in
-    ``DeferredToolResults.metadata`` it binds the answer to what was shown.
+    ``DeferredToolResults.metadata`` it binds the answer to what was shown. An approval without it
+    counts for what this toolset has shown; in another process the question is put again.
     """
 
     def __init__(self, tools: Toolbox, *, id: str | None = None) -> None:
         self._tools = tools
         self._id = id or f"bailiwick-{tools.name}"
+        self._shown: dict[str, str] = {}
 
     @property
     def id(self) -> str:
@@ -58,11 +63,20 @@ class BailiwickToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> dict[str, Any]:
+        call_id = ctx.tool_call_id or ""
         if ctx.tool_call_approved:
-            shown = ctx.tool_call_metadata
-            binding = shown.get("binding") if isinstance(shown, dict) else None
-            return await self._tools.resume(name, tool_args, allowed=True, binding=binding)
+            handed = ctx.tool_call_metadata
+            binding = handed.get("binding") if isinstance(handed, dict) else None
+            binding = binding or self._shown.pop(call_id, None)
+            if isinstance(binding, str):
+                return await self._tools.resume(name, tool_args, allowed=True, binding=binding)
         answer = await self._tools.attempt(name, tool_args)
         if isinstance(answer, Pending):
+            self._remember(call_id, answer)
             raise ApprovalRequired(metadata=answer.shown())
         return answer
+
+    def _remember(self, call_id: str, pending: Pending) -> None:
+        while len(self._shown) >= _SHOWN_MAX:
+            del self._shown[next(iter(self._shown))]
+        self._shown[call_id] = pending.binding

@@ -97,7 +97,8 @@ class MemoryStage:
         check_link_text(final, step.target, store._limits.link_text_bytes_max)
         if store.symlinks == "reject":
             raise SymlinkEscape("links are not made in this root", path=final)
-        link = Link(step.target, store._clock_ns(), store._next_version())
+        now = store._clock_ns()
+        link = Link(step.target, now, store._next_version(), now)
         store._link(directory, step.path.name, link)
 
     def _end_file(self) -> None:
@@ -113,8 +114,9 @@ class MemoryStage:
     def _new_file(self, step: Staged, data: bytes, sha256: str) -> File:
         store = self._store
         mode = store._file_mode if step.file_mode is None else step.file_mode & _PERMISSION_BITS
-        mtime_ns = store._clock_ns() if step.mtime_ns is None else step.mtime_ns
-        return File(data, sha256, mode, mtime_ns, store._next_version())
+        now = store._clock_ns()
+        mtime_ns = now if step.mtime_ns is None else step.mtime_ns
+        return File(data, sha256, mode, mtime_ns, store._next_version(), now)
 
     def _directory(self, path: ScopedPath) -> Directory:
         """A directory of the stage, made if it is not there yet."""
@@ -190,7 +192,7 @@ class MemoryStage:
     async def discard(self) -> None:
         self._file = None
         self._content = bytearray()
-        self._top = Directory(0, 0, "", removed=True)
+        self._top = Directory(0, 0, "", 0, removed=True)
 
     def _final(self, path: ScopedPath) -> ScopedPath:
         return path.beneath(self._place.path)

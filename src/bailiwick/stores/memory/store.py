@@ -115,7 +115,7 @@ class MemoryStore:
         self._versions = itertools.count(1)
         self._closed = False
         now = clock_ns()
-        self._root = Directory(self._directory_mode, now, self._next_version())
+        self._root = Directory(self._directory_mode, now, self._next_version(), now)
 
     @property
     def powers(self) -> frozenset[str]:
@@ -179,6 +179,7 @@ class MemoryStore:
             size=size_of(node),
             mode=mode_of(node),
             mtime_ns=node.mtime_ns,
+            created_ns=node.created_ns,
             version=node.version,
             links=1,
             target=node.target if isinstance(node, Link) else None,
@@ -271,7 +272,8 @@ class MemoryStore:
             mode = self._file_mode if old is None else old.mode
         mode &= PERMISSION_BITS
         now, version = self._clock_ns(), self._next_version()
-        self._put(entry, File(bytes(data), sha256, mode, now, version))
+        created = now if old is None else old.created_ns
+        self._put(entry, File(bytes(data), sha256, mode, now, version, created))
         before = None if old is None else len(old.data)
         return Written(old is None, len(data), sha256, version, mode, before)
 
@@ -335,7 +337,7 @@ class MemoryStore:
         if old is not None:
             raise FileAlreadyExists("already exists", path=entry.path)
         now = self._clock_ns()
-        self._put(entry, Link(target, now, self._next_version()))
+        self._put(entry, Link(target, now, self._next_version(), now))
 
     async def readlink(self, entry: Handle) -> str:
         node = self._existing(entry)
@@ -368,7 +370,7 @@ class MemoryStore:
 
     async def aclose(self) -> None:
         self._closed = True
-        self._root = Directory(self._directory_mode, 0, "", removed=True)
+        self._root = Directory(self._directory_mode, 0, "", 0, removed=True)
 
     # --- what a handle stands for ------------------------------------------------------------
 
@@ -475,7 +477,7 @@ class MemoryStore:
 
     def _new_directory(self, mode: int) -> Directory:
         now = self._clock_ns()
-        return Directory(mode, now, self._next_version())
+        return Directory(mode, now, self._next_version(), now)
 
     def _duplicate(self, node: Node) -> tuple[Node, int]:
         """A copy of the node and all beneath it, times included, and how many nodes it has."""
@@ -495,12 +497,12 @@ class MemoryStore:
         return top, count
 
     def _duplicate_one(self, node: Node) -> Node:
-        version = self._next_version()
+        version, now = self._next_version(), self._clock_ns()
         if isinstance(node, File):
-            return File(node.data, node.sha256, node.mode, node.mtime_ns, version)
+            return File(node.data, node.sha256, node.mode, node.mtime_ns, version, now)
         if isinstance(node, Link):
-            return Link(node.target, node.mtime_ns, version)
-        return Directory(node.mode, node.mtime_ns, version)
+            return Link(node.target, node.mtime_ns, version, now)
+        return Directory(node.mode, node.mtime_ns, version, now)
 
     def _next_version(self) -> str:
         return f"m{next(self._versions)}"

@@ -23,6 +23,7 @@ class File:
     mode: int
     mtime_ns: int
     version: str
+    created_ns: int
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +31,7 @@ class Link:
     target: str
     mtime_ns: int
     version: str
+    created_ns: int
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +41,7 @@ class Directory:
     mode: int
     mtime_ns: int
     version: str
+    created_ns: int
     parent: Directory | None = None
     children: dict[str, Node] = field(default_factory=dict)
     removed: bool = False

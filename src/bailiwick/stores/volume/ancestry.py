@@ -19,6 +19,7 @@ from typing import Final
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume.comparing import State, looks_same, state_of
 from bailiwick.stores.volume.database import HEAD, Session
+from bailiwick.stores.volume.guards import row_guard
 from bailiwick.stores.volume.rows import Bound, View
 from bailiwick.stores.volume.tree import Tree, open_tree
 
@@ -39,8 +40,9 @@ _BETWEEN: Final = """
 SELECT 1 FROM change WHERE volume = $1 AND branch = $2 AND version > $3 AND version <= $4 LIMIT 1
 """
 _PUT: Final = """
-INSERT INTO taken (volume, branch, version, source, upto) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (volume, branch, source, version) DO UPDATE SET upto = excluded.upto
+INSERT INTO taken (volume, branch, version, source, upto, guard) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (volume, branch, source, version) DO UPDATE SET
+    upto = excluded.upto, guard = excluded.guard
 """
 
 
@@ -64,7 +66,8 @@ async def note_taken(
     last = version if row is None or row[0] is None else row[0]
     for branch, upto in {**theirs, source: last}.items():
         if branch != view.branch and upto > ours.get(branch, 0):
-            await session.run(_PUT, view.volume, view.branch, version, branch, upto)
+            row = view.branch, version, branch, upto
+            await session.run(_PUT, view.volume, *row, row_guard(*row))
 
 
 async def _newest(session: Session, volume: int, shared: Held) -> dict[int, Held]:

@@ -7,7 +7,9 @@ volumes can share a place, and what is deleted can never be what somebody has ju
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -15,10 +17,16 @@ from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from bailiwick.errors import IoError, from_os_error
+from bailiwick.stores.volume.owning import refuse_foreign_folder
 from bailiwick.stores.volume.packing import Buffer
 
 _PARTIAL: Final = ".partial-"
 """How the names of files begin that are being written."""
+
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Without waiting: a FIFO would be waited for by whoever opens it."""
+_FOLDERS: Final = 2
+"""Each blob lies in a folder of its volume, and in that of the first letters of its hash."""
 
 _PARTS_AT_ONCE: Final = 512
 """Parts handed to the system in one call, which takes 1,024."""
@@ -80,11 +88,25 @@ def check_key(key: str) -> str:
     return key
 
 
+_KEY: Final = re.compile(
+    r"[0-9a-f]{16}/[0-9a-f]{2}/(\.partial-)?[0-9a-f]{64}-[0-9a-f]{8}"
+).fullmatch
+
+
+def is_blob(key: str) -> bool:
+    """Whether this is a blob of a volume, or one that was not written to its end. Nothing else in a
+    place that others may use too is ever taken away."""
+    return _KEY(key) is not None
+
+
 class FolderBlobs:
-    """Blobs as files in a folder beside the database."""
+    """Blobs as files in a folder beside the database. No link in it is followed: what somebody has
+    planted there is neither read nor written nor taken away."""
 
     def __init__(self, folder: str) -> None:
+        """Raises `PermissionDenied` for a folder that another user controls."""
         self._folder = os.path.abspath(folder)
+        refuse_foreign_folder(self._folder)
         self._making = threading.Lock()
         self._durable: set[str] = set()
 
@@ -119,13 +141,16 @@ class FolderBlobs:
 
     def fetch(self, key: str, into: memoryview) -> int:
         try:
-            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._path(key), _READ)
         except FileNotFoundError:
             return 0
         except OSError as error:
             raise _failed(error) from error
         try:
-            done, size = 0, os.fstat(descriptor).st_size
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise IoError("what stands in the place of a blob is no plain file")
+            done, size = 0, status.st_size
             while done < len(into) and (read := os.readv(descriptor, [into[done:]])):
                 done += read
             return max(done, size)
@@ -148,7 +173,7 @@ class FolderBlobs:
             for name in names:
                 path = f"{folder}/{name}"
                 with suppress(FileNotFoundError):
-                    status = os.stat(path)
+                    status = os.lstat(path)
                     key = f"{prefix}{path[len(top) :]}"
                     yield Blob(key, status.st_size, status.st_mtime_ns)
 
@@ -156,7 +181,14 @@ class FolderBlobs:
         pass
 
     def _path(self, key: str) -> str:
-        return f"{self._folder}/{check_key(key)}"
+        """Where a blob lies. Nobody else can plant a link on the way meanwhile: the folder is only
+        ours to write, or was refused."""
+        path, above = f"{self._folder}/{check_key(key)}", self._folder
+        for part in key.split("/")[:_FOLDERS]:
+            above = f"{above}/{part}"
+            if os.path.islink(above):
+                raise IoError("a link stands in the place of a folder of blobs")
+        return path
 
     def _create(self, folder: str, path: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

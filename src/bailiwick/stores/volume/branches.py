@@ -20,12 +20,14 @@ from bailiwick.stores.volume.core import (
 )
 from bailiwick.stores.volume.database import HEAD, INFINITY, Session, Transaction
 from bailiwick.stores.volume.embedded import SqliteDatabase, acquire, release_blocking
+from bailiwick.stores.volume.guards import row_guard
 from bailiwick.stores.volume.rows import View
 from bailiwick.stores.volume.tree import levels_of
 from bailiwick.versions import Fork, Snapshot
 
 _PUT_SNAPSHOT: Final = """
-INSERT INTO snapshot (volume, name, branch, version, created_ns) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO snapshot (volume, name, branch, version, created_ns, guard)
+VALUES ($1, $2, $3, $4, $5, $6)
 """
 _SNAPSHOT: Final = "SELECT 1 FROM snapshot WHERE volume = $1 AND name = $2"
 _SNAPSHOTS: Final = """
@@ -35,11 +37,12 @@ WHERE s.volume = $1 AND s.ended IS NULL ORDER BY s.name
 """
 # Under a name that nobody can say, until nobody reads it any more.
 _END_SNAPSHOT: Final = """
-UPDATE snapshot SET name = name || '#' || $3, ended = $3 WHERE volume = $1 AND name = $2
+UPDATE snapshot SET name = name || '#' || $3, ended = $3, guard = NULL
+WHERE volume = $1 AND name = $2
 """
 _PUT_BRANCH: Final = """
-INSERT INTO branch (volume, id, name, parent, at, expires_ms, created_ns)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO branch (volume, id, name, parent, at, expires_ms, created_ns, guard)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 _PUT_LINEAGE: Final = """
 INSERT INTO lineage (volume, branch, depth, ancestor, bound) VALUES ($1, $2, $3, $4, $5)
@@ -51,10 +54,11 @@ WHERE b.volume = $1 AND b.name IS NOT NULL ORDER BY b.name
 """
 _NAME: Final = "SELECT coalesce(name, '') FROM branch WHERE volume = $1 AND id = $2"
 _FORGET_BRANCH: Final = """
-UPDATE branch SET name = NULL, expires_ms = 0 WHERE volume = $1 AND id = $2
+UPDATE branch SET name = NULL, expires_ms = 0, guard = NULL WHERE volume = $1 AND id = $2
 """
 _END_BRANCH: Final = """
-UPDATE branch SET name = NULL, expires_ms = 0, ended = $3 WHERE volume = $1 AND id = $2
+UPDATE branch SET name = NULL, expires_ms = 0, ended = $3, guard = NULL
+WHERE volume = $1 AND id = $2
 """
 
 
@@ -65,9 +69,10 @@ async def snapshot(turn: Turn, name: str) -> Snapshot:
     if await session.row(_SNAPSHOT, view.volume, name) is not None:
         raise FileAlreadyExists(f"there is a snapshot {name!r} already")
     version, now_ns = turn.transaction.numbers.last, turn.core.clock_ns()
-    await session.run(_PUT_SNAPSHOT, view.volume, name, view.branch, version, now_ns)
-    row = await session.row(_NAME, view.volume, view.branch)
-    branch = "" if row is None else row[0]
+    row = name, view.branch, version, now_ns
+    await session.run(_PUT_SNAPSHOT, view.volume, *row, row_guard(*row))
+    found = await session.row(_NAME, view.volume, view.branch)
+    branch = "" if found is None else found[0]
     return Snapshot(name=name, branch=branch, version=str(version), created_ns=now_ns)
 
 
@@ -105,9 +110,8 @@ async def fork(
     version = numbers.last if at is None else at
     parent = view.branch if source is None else source
     branch = numbers.next()
-    await session.run(
-        _PUT_BRANCH, view.volume, branch, name, parent, version, expires_ms, turn.core.clock_ns()
-    )
+    row = branch, name, parent, version, expires_ms, turn.core.clock_ns()
+    await session.run(_PUT_BRANCH, view.volume, *row, row_guard(*row))
     await session.run(_PUT_LINEAGE, view.volume, branch, 0, branch, HEAD)
     # The bound of an ancestor is the least on the way to it: an old version of a fork shows the
     # fork's own parent no later than the fork did, and no later than itself.

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import IoError
+from bailiwick.stores.volume.agreeing import Agreement
 from bailiwick.stores.volume.collecting import Pace, at_once
 from bailiwick.stores.volume.content import ZEROS, Chunk, checked, chunk_of, extents, fetched
 from bailiwick.stores.volume.core import Core
@@ -166,7 +167,7 @@ class _Check:
             await self._check_file()
             for part in (
                 self._check_guards, self._check_chunks, self._check_nodes, self._check_names,
-                self._check_unused,
+                self._check_unused, self._check_agreement,
             ):  # fmt: skip
                 try:
                     await part()
@@ -209,6 +210,11 @@ class _Check:
             rows = await session.rows(sql, self._volume, *after, PAGE_ROWS)
         await self._pace()
         return rows
+
+    async def _check_agreement(self) -> None:
+        """Rows that are not what others say: some of what nobody can read any wrong bytes from."""
+        async for what in Agreement(self._core, self._pace).faults():
+            self._found(what)
 
     # --- chunks and contents ---------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from itertools import combinations, islice, pairwise
 from typing import Final, NamedTuple, TypeVar
 
 from bailiwick.stores.volume.ancestry import held_by, needs
+from bailiwick.stores.volume.blobs import is_blob
 from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.database import HEAD, Session, Transaction
 from bailiwick.stores.volume.mutation import GONE
@@ -475,7 +476,8 @@ class _Collector:
         listing = core.blobs.all(prefix)
         # A page at a time: there may be more of them than fit into memory.
         while page := await in_thread(lambda: list(islice(listing, STEP_ROWS))):
-            for key in [blob.key for blob in page if blob.mtime_ns < oldest_ns]:
+            old = [blob.key for blob in page if blob.mtime_ns < oldest_ns and is_blob(blob.key)]
+            for key in old:
                 async with core.looking() as session:
                     named = await self._releasing.is_named(session, key)
                 if not named:

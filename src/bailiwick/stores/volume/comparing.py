@@ -6,20 +6,37 @@ whoever decides about paths has to know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.database import HEAD, Session
-from bailiwick.stores.volume.rows import DIRECTORY, LINK, TYPES, Inode, Place
-from bailiwick.stores.volume.tree import Tree, open_tree
+from bailiwick.stores.volume.guards import damaged, is_sound
+from bailiwick.stores.volume.rows import DIRECTORY, FILE, LINK, TYPES, Inode, Place
+from bailiwick.stores.volume.tree import (
+    IN_DIRECTORY,
+    IN_LONE_DIRECTORY,
+    INODE_COLUMNS,
+    PAGE_ROWS,
+    Tree,
+    open_tree,
+)
 from bailiwick.versions import ChangeKind, Difference, Touch
 
 _TOUCHED: Final = """
 SELECT DISTINCT node, was FROM change
 WHERE volume = $1 AND branch = $2 AND version > $3 AND version <= $4
 """
+
+_FOUND: Final = "SELECT d.name, i.guard, {}".format(
+    ", ".join(
+        "CASE WHEN i.kind = 3 THEN i.data END" if column == "data" else f"i.{column}"
+        for column in INODE_COLUMNS.split(", ")
+    )
+)
+_IN_LONE_DIRECTORY: Final = f"{_FOUND} {IN_LONE_DIRECTORY} ORDER BY d.name LIMIT $6"
+_IN_DIRECTORY: Final = f"{_FOUND} {IN_DIRECTORY} AND d.name <= $6 ORDER BY d.name"
 
 _IN_WORDS: Final[dict[ChangeKind, Literal["added", "removed", "modified", "moved"]]] = {
     "created": "added", "deleted": "removed", "updated": "modified", "moved": "moved",
@@ -110,33 +127,70 @@ async def touches_of(turn: Turn, version: int) -> list[Touch]:
     after, before = turn.tree, turn.core.tree_at(session, view._replace(at=version - 1))
     rows = await session.rows(_TOUCHED, view.volume, view.branch, version - 1, version)
     told = {node for row in rows for node in row if node}
-    nodes, waiting = set(told), list(told)
+    found: list[Touch] = []
+    for node in told:
+        touch = await _touch(before, after, node, told=True)
+        if touch is not None:
+            found.append(touch)
+            if touch.type == "directory" and touch.kind != "updated":
+                found += await _carried_along(before, after, node, touch, told)
+    return sorted(_replacements(found), key=lambda touch: (_ORDER[touch.kind], *_by_path(touch)))
+
+
+async def _carried_along(
+    before: Tree, after: Tree, top: int, touch: Touch, told: set[int]
+) -> list[Touch]:
+    """What comes, goes or moves only because a directory does in which it lies.
+
+    Every row that a version gave or took is told. So what is not told has the same row in both
+    views, and the path of each is that of its directory: one statement a page of names, and none
+    for each node.
+    """
+    kind, found = touch.kind, list[Touch]()
+    tree = before if kind == "deleted" else after
+    waiting = [(top, touch.path, touch.origin)]
     while waiting:
-        node = waiting.pop()
-        beneath = await _carried_along(before, after, node)
-        waiting += beneath - nodes
-        nodes |= beneath
-    found = [await _touch(before, after, node, told=node in told) for node in nodes]
-    return sorted(
-        _replacements([each for each in found if each is not None]),
-        key=lambda touch: (_ORDER[touch.kind], *_by_path(touch)),
-    )
-
-
-async def _carried_along(before: Tree, after: Tree, node: int) -> set[int]:
-    """What lies in a directory that is not where it was."""
-    if node == before.view.root:
-        return set()
-    old, new = await before.path(node), await after.path(node)
-    if old == new:
-        return set()
-    found: set[int] = set()
-    for tree, path in ((before, old), (after, new)):
-        if path is not None:
-            inode = await tree.inode(node)
-            if inode is not None and inode.kind == DIRECTORY:
-                found |= {bound.node for _, bound in await tree.children(node)}
+        directory, path, origin = waiting.pop()
+        async for name, inode in _inside(tree, directory):
+            if inode.id in told:
+                continue
+            here, there = path.child(name), None if origin is None else origin.child(name)
+            found.append(_along(kind, here, there, inode))
+            if inode.kind == DIRECTORY:
+                waiting.append((inode.id, here, there))
     return found
+
+
+def _along(kind: ChangeKind, path: ScopedPath, origin: ScopedPath | None, inode: Inode) -> Touch:
+    size, sha256, mode = _size(inode), _hex(inode), inode.mode
+    was, comes = kind != "created", kind != "deleted"
+    return Touch(
+        path, kind, TYPES[inode.kind], origin, size if comes else 0, size if was else 0,
+        sha256 if comes else None, sha256 if was else None, True, mode, mode if was else None,
+        _target(inode), inode.version if comes else None,
+    )  # fmt: skip
+
+
+async def _inside(tree: Tree, directory: int) -> AsyncIterator[tuple[str, Inode]]:
+    """The names in a directory, with their nodes, but for the content of files."""
+    view, lone = tree.view, len(tree.levels) == 1
+    sql, after = _IN_LONE_DIRECTORY if lone else _IN_DIRECTORY, ""
+    while True:
+        values = (view.volume, view.branch, view.at, directory, after)
+        if lone:
+            rows = await tree.session.rows(sql, *values, PAGE_ROWS)
+        else:
+            # To sort all names that follow would take longer with every page.
+            names = await tree.children(directory, after, PAGE_ROWS)
+            rows = await tree.session.rows(sql, *values, names[-1][0]) if names else []
+        for name, guard, *row in rows:
+            inode = Inode(*row)
+            if inode.kind != FILE and not is_sound(inode, guard):
+                raise damaged()
+            yield name, inode
+        if len(rows) < PAGE_ROWS:
+            return
+        after = rows[-1][0]
 
 
 async def _touch(before: Tree, after: Tree, node: int, *, told: bool) -> Touch | None:

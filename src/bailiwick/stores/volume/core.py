@@ -10,7 +10,15 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from bailiwick.errors import BailiwickError, Closed, LockHeld, ParseError, ReadOnly, RootNotFound
+from bailiwick.errors import (
+    BailiwickError,
+    Closed,
+    IoError,
+    LockHeld,
+    ParseError,
+    ReadOnly,
+    RootNotFound,
+)
 from bailiwick.finishing import to_the_end
 from bailiwick.model import Limits
 from bailiwick.stores.volume.blobs import Blobs, FolderBlobs
@@ -23,6 +31,7 @@ from bailiwick.stores.volume.embedded import (
     acquire,
     release_blocking,
 )
+from bailiwick.stores.volume.guards import row_guard
 from bailiwick.stores.volume.mutation import Mutation
 from bailiwick.stores.volume.packing import Pack, packing
 from bailiwick.stores.volume.rows import DIRECTORY, Inode, Key, View
@@ -43,9 +52,11 @@ _MAKE: Final = """
 INSERT INTO volume (id, name, uid, root, last, horizon, locks, drained, created_ns)
 VALUES ((SELECT coalesce(max(id), 0) + 1 FROM volume), $1, $2, 1, 3, 0, 0, 0, $3)
 """
+_GUARD: Final = "UPDATE volume SET guard = $2 WHERE id = $1"
+GUARDED: Final = "SELECT guard, id, name, uid, root, created_ns FROM volume WHERE guard IS NOT NULL"
 _MAKE_BRANCH: Final = """
-INSERT INTO branch (volume, id, name, parent, at, expires_ms, created_ns)
-VALUES ($1, 2, 'main', 0, 0, $2, $3)
+INSERT INTO branch (volume, id, name, parent, at, expires_ms, created_ns, guard)
+VALUES ($1, 2, 'main', 0, 0, $2, $3, $4)
 """
 _MAKE_ROOT: Final = """
 INSERT INTO inode (volume, branch, id, born, kind, mode, size, mtime_ns, edition)
@@ -358,13 +369,25 @@ async def _find_or_make(
 ) -> Identity:
     row = await session.row(_FIND, volume)
     if row is None:
+        await _refuse_renamed(session)
         await session.run(_MAKE, volume, secrets.token_hex(8), now_ns)
         row = await session.row(_FIND, volume)
         assert row is not None
-        await session.run(_MAKE_BRANCH, row[0], INFINITY, now_ns)
+        made = row_guard(row[0], volume, row[1], row[2], now_ns)
+        await session.run(_GUARD, row[0], made)
+        main = row_guard(FIRST, MAIN, 0, 0, INFINITY, now_ns)
+        await session.run(_MAKE_BRANCH, row[0], INFINITY, now_ns, main)
         await session.run(_MAKE_LINEAGE, row[0], 2, 0, 2, HEAD)
         await session.run(_MAKE_ROOT, row[0], DIRECTORY, modes.directory, now_ns)
     found = await session.row(BRANCH, row[0], branch)
     if found is None:
         raise RootNotFound(f"the volume has no branch {branch!r}")
     return Identity(row[0], row[1], found[0], row[2])
+
+
+async def _refuse_renamed(session: Session) -> None:
+    """A volume whose row was damaged may be the one that is looked for: in its place an empty one
+    must not be made."""
+    for guard, *row in await session.rows(GUARDED):
+        if guard != row_guard(*row):
+            raise IoError("the row of a volume is damaged", hint="restore the file from a backup")

@@ -12,10 +12,8 @@ from typing import Final
 
 import apsw
 
-from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import cancel_at_next_await, wait_through_cancellation
 from bailiwick.stores.volume.core import Core
-from bailiwick.stores.volume.embedded import WHOSE, connect
 from bailiwick.stores.volume.rows import View
 from bailiwick.stores.volume.schema import for_sqlite
 
@@ -105,16 +103,8 @@ async def count_beneath(core: Core, view: View, directory: int) -> int:
 
 
 def _count_blocking(core: Core, view: View, directory: int) -> int:
-    try:
-        connection = connect(core.database.file.path)
-        try:
-            connection.pragma("query_only", True)
-            connection.execute("BEGIN")
-            return counted(connection, view, directory)
-        finally:
-            connection.close()
-    except apsw.Error as error:
-        raise from_sqlite(error, WHOSE) from error
+    with core.database.file.aside() as connection:
+        return counted(connection, view, directory)
 
 
 def counted(connection: apsw.Connection, view: View, directory: int) -> int:

@@ -14,8 +14,9 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -28,6 +29,7 @@ from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, Writer
 from bailiwick.stores.volume.cache import Cache
 from bailiwick.stores.volume.database import HEAD, Job, Result, Row, Session, run_through
+from bailiwick.stores.volume.owning import refuse_strangers
 from bailiwick.stores.volume.rows import Numbers, View
 from bailiwick.stores.volume.schema import PAGE_BYTES, for_sqlite, migrate, version_of
 
@@ -62,6 +64,10 @@ _LAST: Final = "SELECT last FROM volume WHERE id = {}"
 
 _STATE: Final = "SELECT last, locks FROM volume WHERE id = ?1"
 _GIVEN_OUT: Final = "UPDATE volume SET last = ?2 WHERE id = ?1"
+
+_ASIDE_KEPT: Final = 2
+"""Connections for long looks that are kept for the next one. To open one, to read the schema and to
+prepare a large statement takes a millisecond and more."""
 
 _STATEMENTS_KEPT: Final = 200
 """More statements than the store has: none is ever prepared twice."""
@@ -280,10 +286,40 @@ class SqliteFile:
         self.is_abandoned = False
         self.holders: WeakSet[Holder] = WeakSet()
         self._connection = connection
+        self._aside: deque[apsw.Connection] | None = deque()
+        self._aside_lock = threading.Lock()
 
     def close_blocking(self) -> None:
         self.writer.close()
-        self._connection.close()
+        with self._aside_lock:
+            aside, self._aside = self._aside or (), None
+        for connection in (*aside, self._connection):
+            connection.close()
+
+    @contextmanager
+    def aside(self) -> Iterator[apsw.Connection]:
+        """A connection for a long look at one state of the file, on a thread, while others go on.
+        Its statements stay prepared for the next such look."""
+        connection = None
+        try:
+            with self._aside_lock:
+                if self._aside:
+                    connection = self._aside.pop()
+            if connection is None:
+                connection = connect(self.path)
+                connection.pragma("query_only", True)
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
+            with self._aside_lock:
+                if self._aside is not None and len(self._aside) < _ASIDE_KEPT:
+                    self._aside.append(connection)
+                    connection = None
+        except apsw.Error as error:
+            raise from_sqlite(error, WHOSE) from error
+        finally:
+            if connection is not None:
+                connection.close()
 
     def integrity_blocking(self) -> list[str]:
         """What SQLite finds wrong with the file: on a connection of its own, while others go on."""
@@ -353,6 +389,7 @@ _files_lock = threading.Lock()
 def acquire(path: str) -> SqliteFile:
     """The file at ``path``, made if missing. Blocks. To be given back by `release_blocking`."""
     path = os.path.abspath(path)
+    refuse_strangers(path)
     try:
         with _files_lock:
             # A file that SQLite has open here may not be opened beside it: closing that descriptor

@@ -30,6 +30,20 @@ def inode_guard(inode: Inode) -> int:
     return crc32(numbers + (sha256 or b"") + ((data or b"") if kind == LINK else b""))
 
 
+def row_guard(*values: object) -> int:
+    """The sum over a row that is made now and then: a branch, a snapshot, a volume."""
+    return crc32("\0".join(map(str, values)).encode(errors="surrogatepass"))
+
+
+def log_guard(
+    branch: int, version: int, time_ns: int, verb: str, subject: str | None, request: str | None,
+    note: bytes | None,
+) -> int:  # fmt: skip
+    """The sum over what the log says of a whole version, in its first row."""
+    who = f"{branch} {version} {time_ns} {verb}\0{subject or ''}\0{request or ''}"
+    return crc32(note or b"", crc32(who.encode(errors="surrogatepass")))
+
+
 def is_sound(inode: Inode, guard: int | None) -> bool:
     """Whether a node's row is what was written, its small content included."""
     if guard is not None and guard != inode_guard(inode):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.errors import IoError, ParseError, PathNotFound
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.stores.volume.changing import copy_node
 from bailiwick.stores.volume.comparing import looks_same
 from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.database import Session
+from bailiwick.stores.volume.guards import log_guard, row_guard
 from bailiwick.stores.volume.leases import check_lease
 from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
 from bailiwick.stores.volume.refusals import no_such, not_on_the_way
@@ -44,15 +45,16 @@ WHERE l.volume = $1 AND l.branch = $2 LIMIT 1
 """
 _KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
 _SNAPSHOT: Final = """
-SELECT branch, version FROM snapshot WHERE volume = $1 AND name = $2 AND ended IS NULL
+SELECT branch, version, created_ns, guard FROM snapshot
+WHERE volume = $1 AND name = $2 AND ended IS NULL
 """
 _BY_REQUEST: Final = """
-SELECT version, coalesce(subject, '') FROM change
+SELECT version, coalesce(subject, ''), time_ns, verb, subject, request, note, guard FROM change
 WHERE volume = $1 AND branch = $2 AND request = $3 AND ($4 = 0 OR coalesce(subject, '') = $5)
 ORDER BY version
 """
 _BY_RANGE: Final = """
-SELECT version, coalesce(subject, '') FROM change
+SELECT version, coalesce(subject, ''), time_ns, verb, subject, request, note, guard FROM change
 WHERE volume = $1 AND branch = $2 AND version >= $3 AND version <= $4 AND seq = 0
     AND ($5 = 0 OR coalesce(subject, '') = $6)
 ORDER BY version
@@ -67,6 +69,8 @@ _SINCE: Final = """
 SELECT DISTINCT version, node FROM change WHERE volume = $1 AND branch = $2 AND version > $3
 """
 
+
+_CHECK: Final = "check the volume"
 
 _DIGITS_MAX: Final = 18
 """No counter comes so far, and no database takes more."""
@@ -89,6 +93,8 @@ async def resolve_version(core: Core, session: Session, version: str) -> tuple[i
         row = await session.row(_SNAPSHOT, volume, version)
         if row is None:
             raise PathNotFound(f"there is no snapshot {version!r}")
+        if row[3] is not None and row[3] != row_guard(version, *row[:3]):
+            raise IoError("the row of the snapshot is damaged", hint=_CHECK)
         return row[0], row[1]
     number = number_of(version)
     last, horizon = await session.row(_KEPT, volume) or (0, 0)
@@ -339,6 +345,9 @@ async def undo(turn: Turn, what: Undoing, mark: Mark) -> Undone:
         last = view.at if what.last is None else number_of(what.last)
         since = horizon + 1 if first is None else first
         rows = await session.rows(_BY_RANGE, view.volume, view.branch, since, last, *whose)
+    for version, _, *who, guard in rows:
+        if guard is not None and guard != log_guard(view.branch, version, *who):
+            raise IoError(f"what the log says of version {version} is damaged", hint=_CHECK)
     versions = [row[0] for row in rows]
     if (first or horizon + 1) <= horizon or (versions and versions[0] <= horizon):
         raise PathNotFound(

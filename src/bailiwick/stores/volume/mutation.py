@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from bailiwick.stores.volume.guards import DAMAGED, damaged, inode_guard, name_guard
+from bailiwick.stores.volume.guards import DAMAGED, damaged, inode_guard, log_guard, name_guard
 from bailiwick.stores.volume.rows import (
     DIRECTORY,
     NOTHING,
@@ -54,8 +54,9 @@ WHERE volume = $1 AND branch = $2 AND id = $3 AND born = $4
 """
 _LOG: Final = """
 INSERT INTO change (
-    volume, branch, version, seq, time_ns, parent, name, node, was, verb, subject, request, note
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+    volume, branch, version, seq, time_ns, parent, name, node, was, verb, subject, request, note,
+    guard
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 """
 _FALL: Final = """
 INSERT INTO fallen (volume, branch, node, version, after) VALUES ($1, $2, $3, $4, '')
@@ -66,6 +67,8 @@ _LEFT_OVER: Final = """
 INSERT INTO upload (volume, content, expires_ms) VALUES ($1, $2, 0)
 ON CONFLICT (volume, content) DO NOTHING
 """
+
+_NO_MORE: Final = (None, None, None, None, None)
 
 GONE: Final = (NOTHING, 0, 0, 0, 0, None, None, None)
 
@@ -215,14 +218,16 @@ class Mutation:
     # --- log ---------------------------------------------------------------------------------
 
     async def _log(self, parent: int, name: str, node: int, was: int) -> None:
-        view, mark, first = self.tree.view, self.mark, self._sequence == 0
+        view = self.tree.view
         await self.tree.session.run(
             _LOG, view.volume, view.branch, self.version, self._sequence, self.now_ns,
-            parent, name, node, was,
-            self._verb if first else None,
-            mark.subject or None if first else None,
-            mark.request_id or None if first else None,
-            mark.note or None if first else None,
+            parent, name, node, was, *(_NO_MORE if self._sequence else self._who()),
         )  # fmt: skip
         self.keys.append(Key(self.version, parent, name, node, was))
         self._sequence += 1
+
+    def _who(self) -> tuple[str, str | None, str | None, bytes | None, int]:
+        """What is written down once for a version, with its sum."""
+        mark, branch = self.mark, self.tree.view.branch
+        who = self._verb, mark.subject or None, mark.request_id or None, mark.note or None
+        return *who, log_guard(branch, self.version, self.now_ns, *who)

@@ -21,11 +21,9 @@ from blake3 import blake3
 from bailiwick.errors import IoError, Unsupported
 from bailiwick.paths import ScopedPath
 from bailiwick.search.grep import Query
-from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import wait_through_cancellation
 from bailiwick.stores.volume.content import Chunk, checked
 from bailiwick.stores.volume.core import Core
-from bailiwick.stores.volume.embedded import WHOSE, connect
 from bailiwick.stores.volume.guards import is_small_content
 from bailiwick.stores.volume.rows import DIRECTORY, FILE
 from bailiwick.stores.volume.schema import for_sqlite
@@ -86,15 +84,8 @@ class _Scan:
 
     def run_blocking(self, top: int, path: ScopedPath) -> set[ScopedPath] | None:
         try:
-            connection = connect(self._core.database.file.path)
-            try:
-                connection.pragma("query_only", True)
-                connection.execute("BEGIN")
+            with self._core.database.file.aside() as connection:
                 return set(self._found(connection, top, path))
-            finally:
-                connection.close()
-        except apsw.Error as error:
-            raise from_sqlite(error, WHOSE) from error
         except _Stop:
             return None
 

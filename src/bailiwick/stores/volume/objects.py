@@ -85,7 +85,6 @@ _KINDS: Final = {
             "GOOGLE_SERVICE_ACCOUNT",
             "GOOGLE_SERVICE_ACCOUNT_KEY",
             "GOOGLE_BEARER_TOKEN",
-            "GOOGLE_SKIP_SIGNATURE",
         ),
     ),
     "az": _Kind(
@@ -163,7 +162,24 @@ def _settings(scheme: str, kind: _Kind, query: str) -> dict[str, str]:
         if name in found or not value:
             raise ParseError(f"the setting {name!r} is given once, with a value")
         found[name] = value
+    if "endpoint" in found:
+        _check_endpoint(found["endpoint"])
     return found
+
+
+def _check_endpoint(endpoint: str) -> None:
+    """Refuse an endpoint that holds more than where the server is: it is shown in errors."""
+    try:
+        parts = urlsplit(endpoint)
+        is_plain = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        is_plain = is_plain and parts.scheme in ("http", "https")
+    except ValueError:
+        is_plain = False
+    if not is_plain or any(mark in endpoint for mark in "@?#"):
+        raise ParseError(
+            "an endpoint is http:// or https://, a host, and where it must be a port and a path",
+            hint="credentials are set in the environment",
+        )
 
 
 def _connect(

@@ -126,6 +126,7 @@ async def _(fs: Driver) -> None:
     assert (stat.type, stat.size, stat.name, stat.path) == ("file", 5, "f", "d/f")
     assert (stat.links, stat.target) == (1, None)
     assert stat.mtime_ns > 0
+    assert stat.created_ns is None or 0 < stat.created_ns <= stat.mtime_ns
     directory = await fs.stat("d")
     assert (directory.type, directory.name, directory.path) == ("directory", "d", "d")
     root = await fs.stat(".")

@@ -9,7 +9,7 @@ from bailiwick.audit import LedgerRecord
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.lineage import descends
 from bailiwick.fronts.http.requests import Request, hash_of
-from bailiwick.fronts.http.table import CURSOR, Parameter, Route, limit
+from bailiwick.fronts.http.table import CHARACTERS_MAX, CURSOR, Parameter, Route, limit
 from bailiwick.fronts.http.wire import Result
 from bailiwick.state.reading import LedgerFilter
 
@@ -108,8 +108,9 @@ async def verify(request: Request) -> Verified:
     )  # fmt: skip
 
 
-def _text(name: str, about: str, into: str = "") -> Parameter:
-    return Parameter(name=name, about=about, into=into)
+def _text(name: str, about: str, characters_max: int = 512) -> Parameter:
+    """A filter. What it is compared with is short, unless it is a path."""
+    return Parameter(name=name, about=about, characters_max=characters_max)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -126,8 +127,8 @@ ROUTES: tuple[Route, ...] = (
                 name="outcome", about="How it ended.", choices=("success", "denied", "failed")
             ),
             _text("errorKind", "The kind of error."),
-            _text("path", "A place and everything beneath it."),
-            _text("glob", "A pattern for paths."),
+            _text("path", "A place and everything beneath it.", CHARACTERS_MAX),
+            _text("glob", "A pattern for paths.", CHARACTERS_MAX),
             _text("requestId", "A request."),
             _text("grantId", "A grant."),
             Parameter(

@@ -15,6 +15,7 @@ from bailiwick.fronts.http import errors
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.settings import (
     EVENT_BEAT_SECONDS,
+    EVENT_BYTES_TOGETHER,
     EVENT_LOOK_SECONDS,
     EVENT_STREAMS_MAX,
     EVENT_STREAMS_PER_CALLER_MAX,
@@ -83,12 +84,55 @@ async def _begun(request: Request) -> AsyncGenerator[bytes, None]:
     return _events(changes, since or now, request)
 
 
+class _Coming:
+    """Changes as they come, taken together with what came meanwhile.
+
+    Every change that is sent by itself costs several turns of the event loop. On a busy server a
+    turn takes its time, and a stream that sends one after the other falls behind for ever.
+    """
+
+    def __init__(self, changes: AsyncGenerator[Change, None]) -> None:
+        self._changes = changes
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._room = asyncio.Event()
+        self.news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.taking = asyncio.ensure_future(self._take())
+        # Who stops listening does not ask any more how it ended.
+        self.taking.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _take(self) -> None:
+        async for change in self._changes:
+            event = _event(change)
+            self._waiting.append(event)
+            self._size += len(event)
+            if not self.news.done():
+                self.news.set_result(None)
+            if self._size >= EVENT_BYTES_TOGETHER:
+                self._room.clear()
+                await self._room.wait()
+
+    def taken(self) -> bytes:
+        """All that has come since the last time."""
+        together = b"".join(self._waiting)
+        self._waiting.clear()
+        self._size = 0
+        self.news = asyncio.get_running_loop().create_future()
+        self._room.set()
+        return together
+
+    async def aclose(self) -> None:
+        self.taking.cancel()
+        await asyncio.wait((self.taking,))
+        await self._changes.aclose()
+
+
 async def _events(
     changes: AsyncGenerator[Change, None], since: str, request: Request
 ) -> AsyncGenerator[bytes, None]:
     """The stream: changes as they come, and a comment now and then so that it stays open. It ends
     with the token or session that it was begun with."""
-    waiting = asyncio.ensure_future(anext(changes))
+    coming = _Coming(changes)
     closed = asyncio.ensure_future(request.app.closing.wait())
     clock = asyncio.get_running_loop().time
     spoke = clock()
@@ -97,35 +141,33 @@ async def _events(
         yield b"retry: 1000\nid: " + since.encode() + b"\n\n"
         while True:
             await asyncio.wait(
-                (waiting, closed),
+                (coming.news, coming.taking, closed),
                 timeout=EVENT_LOOK_SECONDS,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if closed.done() and not waiting.done():
+            if closed.done() and not coming.news.done():
                 return
             if not request.app.still_knows(request.caller):
                 raise Unauthenticated("the token or session of this stream has ended")
-            if waiting.done():
-                yield _event(waiting.result())
-                waiting = asyncio.ensure_future(anext(changes))
+            if coming.news.done():
+                yield coming.taken()
+            elif coming.taking.done():
+                coming.taking.result()
+                return
             elif clock() - spoke >= EVENT_BEAT_SECONDS:
                 yield b": still here\n\n"
             else:
                 continue
             spoke = clock()
-    except StopAsyncIteration:
-        return
     except Closed:
         return  # the server stops: the client comes back to the next one
     except BailiwickError as error:
         yield b"event: error\ndata: " + errors.encode(error) + b"\n\n"
     finally:
-        for task in (waiting, closed):
-            task.cancel()
-        await asyncio.wait((waiting, closed))
-        if not waiting.cancelled():
-            waiting.exception()
-        await changes.aclose()
+        closed.cancel()
+        coming.taking.cancel()
+        await asyncio.wait((closed,))
+        await coming.aclose()
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from bailiwick.errors import ParseError
 from bailiwick.fronts.http.requests import Reply, Request, hash_of
 from bailiwick.fronts.http.routes.versions import Deleted, Name, WireConflict, conflicts_of
-from bailiwick.fronts.http.table import APPROVAL, Parameter, Route, access
+from bailiwick.fronts.http.table import (
+    APPROVAL,
+    NAME_CHARACTERS_MAX,
+    Parameter,
+    Route,
+    access,
+)
 from bailiwick.fronts.http.wire import Body, Change, Result, locked
 
 
@@ -94,6 +101,8 @@ async def list_forks(request: Request) -> ForkList:
 
 async def delete_fork(request: Request) -> Deleted:
     name = request.names["name"]
+    if request.query.get("fork") == name:
+        raise ParseError("a fork is not removed from within itself", hint="leave out fork")
     scope = await request.scoped()
     await request.holding.close_forks(request.root or request.app.default_root(), name)
     await scope.delete_fork(name)
@@ -154,7 +163,11 @@ ROUTES: tuple[Route, ...] = (
         about="How a fork differs from this branch.", result=Compared, needs=_READ,
         verb="compare",
         parameters=(
-            Parameter(name="name", about="The fork to compare with.", required=True), APPROVAL,
+            Parameter(
+                name="name", about="The fork to compare with.", required=True,
+                characters_max=NAME_CHARACTERS_MAX,
+            ),
+            APPROVAL,
         ),
         asks=True, example="GET /compare?name=try-it",
     ),

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import msgspec
 
-from bailiwick.errors import Unsupported
 from bailiwick.fronts.http.leases import Held
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.wire import Body, PathField, Result
+from bailiwick.grant import parse_subject
+from bailiwick.paths import parse
 from bailiwick.scope.versioning import Lease
 from bailiwick.versions import Leased
 
@@ -46,22 +47,20 @@ class RenewBody(Body, frozen=True, kw_only=True):
 
 async def lock(request: Request) -> Reply:
     body: LockBody = request.body
-    if request.app.settings.workers > 1:
-        raise Unsupported(
-            "a lock is renewed by the process that gave it, and this server has several",
-            hint="serve with one worker",
-        )
     scope = await request.scoped(body.path)
     lease = await scope.lock(body.path, ttl=body.ttl)
-    root = request.root or request.app.default_root()
-    caller, fork = request.caller, request.query.get("fork")
-    name = request.app.leases.keep(Held(caller.holder, caller.subject, lease, root, fork))
-    return Reply(_lock(name, lease), 201)
+    caller = request.caller
+    held = Held(
+        holder=caller.holder, subject=str(caller.subject),
+        root=request.root or request.app.default_root(), fork=request.query.get("fork"),
+        text=body.path, path=str(lease.path), token=lease.token, expires_ns=lease.expires_ns,
+    )  # fmt: skip
+    return Reply(_lock(request.app.leases.name(held), lease), 201)
 
 
 async def renew(request: Request) -> Lock:
     name = request.names["id"]
-    lease = request.app.leases.find(name, request.caller.holder).lease
+    lease = await _own(request, request.app.leases.find(name, request.caller.holder))
     await lease.renew(request.body.ttl)
     return _lock(name, lease)
 
@@ -71,11 +70,19 @@ async def release(request: Request) -> Released:
     name, caller = request.names["id"], request.caller
     found = request.app.leases.find(name, None if caller.is_person else caller.holder)
     if found.holder == caller.holder:
-        held = await found.lease.release()
+        held = await (await _own(request, found)).release()
     else:
         held = await _release_for_another(request, found)
-    request.app.leases.drop(name)
     return Released(id=name, held=held)
+
+
+async def _own(request: Request, found: Held) -> Lease:
+    """A lease of the caller, in the scope that they have now."""
+    request.scope = await request.holding.scope(found.root, _WRITE, found.text, found.fork)
+    scope, request_id = request.scope, request.header(b"x-request-id")
+    if request_id is not None:
+        scope = scope.with_request(request_id)
+    return Lease(scope, found.text, _leased(found))
 
 
 async def _release_for_another(request: Request, found: Held) -> bool:
@@ -83,16 +90,18 @@ async def _release_for_another(request: Request, found: Held) -> bool:
     holder by name: so the person passes on, for this moment, a part of what they hold."""
     own = await request.holding.scope(found.root, _WRITE, None)
     heir = await own.delegate(
-        found.subject, access={"read", "write"}, expires_in=_HANDING_SECONDS,
+        parse_subject(found.subject), access={"read", "write"}, expires_in=_HANDING_SECONDS,
         reason=f"{request.caller.subject} gives back a lock",
     )  # fmt: skip
     async with aclosing(heir):
-        given = found.lease
-        leased = Leased(path=given.path, token=given.token, expires_ns=given.expires_ns)
         if found.fork is None:
-            return await Lease(heir, str(given.path), leased).release()
+            return await Lease(heir, found.path, _leased(found)).release()
         async with aclosing(await heir.open_fork(found.fork)) as fork:
-            return await Lease(fork, str(given.path), leased).release()
+            return await Lease(fork, found.path, _leased(found)).release()
+
+
+def _leased(found: Held) -> Leased:
+    return Leased(path=parse(found.path).path, token=found.token, expires_ns=found.expires_ns)
 
 
 def _lock(name: str, lease: Lease) -> Lock:

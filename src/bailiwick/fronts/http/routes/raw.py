@@ -21,6 +21,7 @@ from bailiwick.fronts.http.table import (
     APPROVAL,
     AS_OF,
     LOCK_TOKEN,
+    NAME_CHARACTERS_MAX,
     PATH,
     SESSION,
     Parameter,
@@ -166,6 +167,7 @@ def _headers(request: Request, path: str, version: str) -> Headers:
 
 
 async def put(request: Request) -> Reply:
+    bodies.refuse_coded(request.headers)
     query = request.query
     path = query["path"]
     scope = await request.scoped(path)
@@ -201,6 +203,7 @@ async def put(request: Request) -> Reply:
 
 async def upload(request: Request) -> Reply:
     """Write an upload under its name, or under the first numbered name that is free."""
+    bodies.refuse_coded(request.headers)
     path = request.query["path"]
     scope = await request.scoped(path)
     limit = min(UPLOAD_BYTES_MAX, scope.limits.max_file_bytes)
@@ -281,8 +284,14 @@ ROUTES: tuple[Route, ...] = (
                 name="mode", about="What may stand there.",
                 choices=("create", "overwrite", "replace"),
             ),
-            Parameter(name="expectedHash", about="The hash of what is replaced."),
-            Parameter(name="expectedVersion", about="The version of what is replaced."),
+            Parameter(
+                name="expectedHash", about="The hash of what is replaced.",
+                characters_max=NAME_CHARACTERS_MAX,
+            ),
+            Parameter(
+                name="expectedVersion", about="The version of what is replaced.",
+                characters_max=NAME_CHARACTERS_MAX,
+            ),
             _PARENTS,
             Parameter(
                 name="fileMode", about="Permission bits, as a number.", type="integer", most=0o7777

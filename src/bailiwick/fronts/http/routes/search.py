@@ -12,6 +12,7 @@ from bailiwick.fronts.http.table import (
     APPROVAL,
     AS_OF,
     INCLUDE_IGNORED,
+    NAME_CHARACTERS_MAX,
     PATH,
     Parameter,
     Route,
@@ -204,7 +205,7 @@ def _since(began: float) -> float:
 _LIST = access("list")
 _READ = access("read")
 _BENEATH = Parameter(name="path", about="Where to look; the whole root unless told.")
-_PATTERN = Parameter(name="pattern", about="What to look for.", required=True)
+_PATTERN = Parameter(name="pattern", about="What to look for.", required=True, characters_max=8_192)
 
 
 def _flag(name: str, about: str) -> Parameter:
@@ -278,7 +279,10 @@ ROUTES: tuple[Route, ...] = (
         about="What differs between two files, or two versions of one.", result=DiffResult,
         parameters=(
             PATH, Parameter(name="other", about="The file to compare with."), AS_OF,
-            Parameter(name="otherAsOf", about="The version of the other to compare with."),
+            Parameter(
+                name="otherAsOf", about="The version of the other to compare with.",
+                characters_max=NAME_CHARACTERS_MAX,
+            ),
             APPROVAL,
         ),
         needs=_READ, verb="diff", asks=True, raises=(409, 413, 422),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 from typing import Annotated
 
 import msgspec
@@ -32,9 +31,6 @@ from bailiwick.fronts.http.wire import (
 )
 from bailiwick.model import ChangeResult, Stat
 
-_types = mimetypes.MimeTypes()
-"""By the tables of Python alone: what this machine has installed must not change an answer."""
-
 
 class Listing(Result, frozen=True, kw_only=True, tag="list"):
     """One page of a directory, sorted by name."""
@@ -55,6 +51,8 @@ class StatResult(Result, frozen=True, kw_only=True, tag="stat"):
     size_bytes: int
     modified_ms: int
     modified_ns: int
+    created_ms: int | None
+    created_ns: int | None
     mode: int
     version: str
     links: int
@@ -148,12 +146,13 @@ async def stat(request: Request) -> StatResult:
 
 
 def stat_of(stat: Stat) -> StatResult:
-    is_file = stat.type == "file"
     return StatResult(
         path=str(stat.path), name=stat.name, type=stat.type, size_bytes=stat.size,
-        modified_ms=stat.mtime_ns // 1_000_000, modified_ns=stat.mtime_ns, mode=stat.mode,
+        modified_ms=stat.mtime_ns // 1_000_000, modified_ns=stat.mtime_ns,
+        created_ms=None if stat.created_ns is None else stat.created_ns // 1_000_000,
+        created_ns=stat.created_ns, mode=stat.mode,
         version=stat.version, links=stat.links, target=stat.target,
-        mime=_types.guess_type(stat.name)[0] if is_file else None,
+        mime=stat.mime,
     )  # fmt: skip
 
 
