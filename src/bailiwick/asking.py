@@ -49,8 +49,6 @@ async def ask(
 
 def question_of(call: Call, asked: list[Asked], preview: Preview) -> Question:
     """The one question for everything that a call must ask."""
-    if call.question is not None:
-        return call.question
     grant = call.grant
     paths = list(dict.fromkeys(each.path for each in asked))
     digest = hashlib.sha256("\0".join(paths).encode()).hexdigest()

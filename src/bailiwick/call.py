@@ -267,9 +267,6 @@ class Call(msgspec.Struct, gc=False):
     hurried: bool = False
     """Whether it went the short way in vain: its grant was asked and has counted it, and its place
     takes more than a quick look. See `bailiwick.at_once`."""
-    question: Question | None = None
-    """What is put to the person as it is, by a call that stands for others: see
-    `bailiwick.scope.gathering`."""
 
     @property
     def handle(self) -> Handle:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from bailiwick.approvals import Approvals
 from bailiwick.audit import EnclosesNotes, Flushes, Intent, Ledger, Record
 from bailiwick.events import Feed, MemoryFeed
 from bailiwick.grant import Grant, Root
@@ -28,22 +27,14 @@ class Branch:
     """A branch that was opened, and everything that goes through it."""
 
     def __init__(
-        self,
-        store: Store,
-        name: str,
-        whose: Lent,
-        *,
-        own: str = "",
-        draft: Drafted | None = None,
-        approvals: Approvals | None = None,
+        self, store: Store, name: str, whose: Lent, *, own: str = "", draft: Drafted | None = None
     ) -> None:
         """``own`` is the name of the root's own branch; ``draft`` is for a transaction, which may
-        come to nothing; ``approvals`` are others than those of the root."""
+        come to nothing."""
         self._store = store
         self._own = own
         self._name = name
         self._draft = draft
-        self._approvals = approvals
         self._origin = whose.pipeline
         self._feed = _feed_for(store, whose.pipeline, whose.grant.limits)
         self._ignores: Ignores = whose.ignores.anew()
@@ -84,7 +75,7 @@ class Branch:
             pipeline = self._pipelines[key] = Pipeline(
                 store=store, standing=over.standing, policy=over.policy, hooks=over.hooks,
                 ledger=self._ledger_over(over.ledger), changes=self._feed,
-                machine=over.machine, approvals=self._approvals or over.approvals,
+                machine=over.machine, approvals=over.approvals,
                 meter=(self._draft or over.meter) if over.meters else None,
                 feed_for=over.feed_for,
                 approved=None if self._draft is None else self._draft.approved,

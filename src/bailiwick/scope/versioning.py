@@ -20,7 +20,6 @@ from bailiwick.operations import Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.scope.branching import Branch, Drafted
 from bailiwick.scope.core import ScopeCore
-from bailiwick.scope.gathering import Gathered
 from bailiwick.store import Store
 from bailiwick.verbs import branching, locking, versioning
 from bailiwick.verbs.arguments import check_lock_token
@@ -199,33 +198,20 @@ class VersionVerbs(ScopeCore):
         return self._transaction(lock_token)
 
     @asynccontextmanager
-    async def _transaction(
-        self, lock_token: int | None, *, gathers: bool = False
-    ) -> AsyncGenerator[Self, None]:
+    async def _transaction(self, lock_token: int | None) -> AsyncGenerator[Self, None]:
         call, draft = await self._rebased(self._begin(lock_token))
         pipeline = self._pipeline
         drafted = Drafted(pipeline.meter, pipeline.machine.new_request_id())
-        asked = Gathered(pipeline.approvals, self._caller.approval, call.limits.ask_paths_max)
-        branch = Branch(
-            draft.store, f"transaction:{call.request_id}", self._lent, draft=drafted,
-            approvals=asked if gathers else None,
-        )  # fmt: skip
-        failed: BailiwickError | None = None
+        branch = Branch(draft.store, f"transaction:{call.request_id}", self._lent, draft=drafted)
         ended = False
         try:
-            try:
-                yield type(self)(branch.lent(self._lent), call.request_id)
-            except BailiwickError as error:
-                if asked.question is None:
-                    raise
-                failed = error  # told after the answer
+            yield type(self)(branch.lent(self._lent), call.request_id)
             await branch.aclose()
             if isinstance(pipeline.ledger, Flushes):
                 # What was done inside is on record as done before all of it comes to pass.
                 await pipeline.ledger.flush()
             ended = True
-            asks = branching.Asking(asked.question, failed)
-            await self._commit(call.request_id, draft, drafted, lock_token, asks)
+            await self._commit(call.request_id, draft, drafted, lock_token)
         finally:
             if not ended:
                 await to_the_end(self._abandon(call.request_id))
@@ -250,18 +236,13 @@ class VersionVerbs(ScopeCore):
         return call, draft
 
     async def _commit(
-        self,
-        request_id: str,
-        draft: Draft,
-        drafted: Drafted,
-        lock_token: int | None,
-        asks: branching.Asking,
+        self, request_id: str, draft: Draft, drafted: Drafted, lock_token: int | None
     ) -> None:
         scope = self.with_request(request_id)
         await scope._run(
             operations.VERSION, "transaction", self._top,
             lambda call: branching.commit(
-                call, self._ignores, draft, drafted.approved, drafted.name, asks
+                call, self._ignores, draft, drafted.approved, drafted.name
             ),
             lock_token=lock_token,
         )  # fmt: skip

@@ -7,17 +7,15 @@ and sees its part there, and only one that reaches all of it may take a branch o
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 import msgspec
 
-from bailiwick.approvals import Question
-from bailiwick.call import Asked, Call
-from bailiwick.errors import BailiwickError, HashMismatch, MissingAccess
+from bailiwick.call import Call
+from bailiwick.errors import HashMismatch, MissingAccess
 from bailiwick.finishing import to_the_end
 from bailiwick.operations import DELETE, METADATA
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.policy import Ask, Hide
+from bailiwick.policy import Hide
 from bailiwick.store import Store
 from bailiwick.verbs.clearing import clear_words
 from bailiwick.verbs.ignoring import Ignores
@@ -161,29 +159,12 @@ async def merge(
     )  # fmt: skip
 
 
-class Asking(NamedTuple):
-    """What is to be asked about a transaction as a whole, if anything; and how it failed, if what
-    is wrong may be told only to whom that is allowed."""
-
-    question: Question | None
-    failed: BailiwickError | None
-
-
 async def commit(
-    call: Call,
-    ignores: Ignores,
-    draft: Draft,
-    approved: AbstractSet[ScopedPath],
-    counted: str,
-    asks: Asking,
+    call: Call, ignores: Ignores, draft: Draft, approved: AbstractSet[ScopedPath], counted: str
 ) -> None:
     """Have all that a transaction changed appear at once. What it did was decided on when it was
     done, and people were asked about the ``approved`` places; by now a rule may refuse it, or ask
     about more, and others may have changed the same things. Inside it was ``counted`` apart."""
-    if asks.question is not None:
-        await _ask_about_all(call, asks.question)
-    if asks.failed is not None:
-        raise asks.failed
     call.over = counted
     mark = call.mark or Mark()
 
@@ -201,13 +182,3 @@ async def commit(
             details={"conflicts": [[call.shown(each.path), each.reason] for each in conflicts]},
             hint="begin the transaction again",
         )  # fmt: skip
-
-
-async def _ask_about_all(call: Call, question: Question) -> None:
-    """Put what was gathered inside; what a rule wants to be asked about the whole is kept."""
-    kept, prompt = call.questions, question.prompt
-    ask = Ask(source=question.sources[0], prompt=prompt, default=question.default)
-    call.questions = [Asked(ask, ScopedPath(path)) for path in question.paths]
-    call.question = question
-    await call.clear()
-    call.question, call.questions = None, kept

@@ -122,3 +122,33 @@ async def test_who_waits_for_a_person_does_not_hold_up_a_server_that_stops(tmp_p
         house.server.stop()
         answer = await asyncio.wait_for(call, 5)
         check_error(answer.status_code, answer.json(), "closed")
+
+
+@pytest.mark.spec("ASK-1", "ASK-2", "AUDIT-1")
+async def test_whoever_asks_learns_nothing_by_their_own_question(tmp_path):
+    """A change of a file that must not be read unasked: the person sees what it holds, by the diff
+    and the hash of what would be replaced; the agent, who may look at its question, does not."""
+    rule = '[[rule]]\nid = "kept"\nsubject = "agent_run:*"\npath = ["kept/**"]\neffect = "ask"\n'
+    async with serving(tmp_path, config=config(tmp_path) + rule, ask_wait_s=0.05) as house:
+        person, agent = house.client(), await house.agent()
+        secret = {"path": "kept/k", "content": "TOPSECRET\n", "parents": True}
+        assert (await person.post("/file/write", json=secret)).status_code == 201
+        pending = await agent.post("/file/write", json={"path": "kept/k", "content": ""})
+        assert pending.status_code == 202
+        route = f"/approvals/{pending.json()['approvalId']}"
+        seen = (await person.get(route)).json()
+        assert "-TOPSECRET" in seen["diff"]
+        assert seen["hashBefore"] is not None
+        for own in (await agent.get(route), await agent.get("/approvals")):
+            assert own.status_code == 200
+            assert "TOPSECRET" not in own.text
+            assert seen["hashBefore"] not in own.text
+        # And when it was allowed to write there, but not to read, the ledger does not tell either.
+        await person.post(route, json={"answer": "once"})
+        body = {"path": "kept/k", "content": "", "approval": pending.json()["approvalId"]}
+        assert (await agent.post("/file/write", json=body)).status_code == 200
+        written = {"verb": "write_text", "outcome": "success"}
+        (told,) = (await agent.get("/audit", params=written)).json()["records"]
+        assert (told["hashBefore"], told["hashAfter"]) == (None, None)
+        records = (await person.get("/audit", params=written)).json()["records"]
+        assert seen["hashBefore"] in {each["hashBefore"] for each in records}

@@ -129,6 +129,25 @@ async def test_who_passes_on_to_a_name_gets_nothing_of_that_name(tmp_path):
 
 
 @pytest.mark.spec("HTTP-4", "AUTH-5")
+async def test_the_lock_of_who_sees_a_part_is_given_back_where_it_is(tmp_path):
+    async with serving(tmp_path, place=VOLUME.format(tmp_path)) as house:
+        person, agent = house.client(), await house.agent("read", "list", "write")
+        made = {"path": "part/in", "content": "1", "parents": True}
+        assert (await person.post("/file/write", json=made)).status_code == 201
+        await agent.get("/file?path=part/in")
+        grant = (await agent.get("/grants")).json()["grants"][-1]["id"]
+        passed = {"subject": "agent_run:c3/r3", "access": ["read", "write"], "path": "part"}
+        handed = await agent.post(f"/grants/{grant}/delegate", json={**passed, "rebase": True})
+        heir = house.client(handed.json()["token"])
+        locked = (await heir.post("/lock", json={"path": "in"})).json()
+        again = (await heir.post(f"/lock/{locked['id']}/renew", json={})).json()
+        assert (locked["path"], again["path"]) == ("in", "in")
+        assert (await person.post(f"/lock/{locked['id']}/release")).json()["held"] is True
+        records = (await person.get("/audit?verb=lock")).json()["records"]
+        assert {each["path"] for each in records} == {"part/in"}
+
+
+@pytest.mark.spec("HTTP-4", "AUTH-5")
 @pytest.mark.parametrize("where", ["", "?fork=f"])
 async def test_a_person_gives_back_a_lock_whose_holder_lost_its_grant(tmp_path, where):
     async with serving(tmp_path, place=VOLUME.format(tmp_path)) as house:
@@ -491,6 +510,23 @@ async def test_a_fork_is_seen_through_the_grant_that_reaches(tmp_path):
         await person.post("/file/write", json=body)
         assert (await person.post("/fork", json={"name": "f"})).status_code == 201
         assert (await agent.get("/file?path=new&fork=f")).json()["content"] == "new"
+
+
+@pytest.mark.spec("HTTP-4", "ASK-2")
+async def test_a_batch_that_asks_twice_says_how_it_can_pass(tmp_path):
+    async with serving(tmp_path, place=VOLUME.format(tmp_path), ask_wait_s=0.05) as house:
+        person, agent = house.client(), await house.agent("read", "list", "write")
+        operations = [
+            {"op": "write", "path": f".git/{name}", "content": "", "parents": True} for name in "qr"
+        ]
+        pending = await agent.post("/batch", json={"operations": operations})
+        assert pending.status_code == 202
+        approval = pending.json()["approvalId"]
+        await person.post(f"/approvals/{approval}", json={"answer": "once"})
+        operations[0]["approval"] = approval
+        second = await agent.post("/batch", json={"operations": operations})
+        refused(second, "unsupported")
+        assert "atomic" in second.json()["hint"]
 
 
 # --- the tokens of a server ----------------------------------------------------------------------

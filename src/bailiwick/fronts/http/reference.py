@@ -76,8 +76,8 @@ a minute; `[server] rates` sets that. A batch counts as many changes as it holds
   records and versions.
 - A call that needs a person's approval waits {settings.ASK_WAIT_SECONDS:g} s, then answers 202
   with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request
-  with `approval` set to that id goes through once it was granted. All that an atomic batch must
-  ask is one question with one answer; what fails inside it is then told after the answer.
+  with `approval` set to that id goes through once it was granted. In an atomic batch only one
+  operation may ask.
 - Every error has one shape: `{{"errorKind", "error", "status", "requestId", "category",
   "retryable"}}`, and where there is something to say `hint`, `path`, `decidedBy` and `details`.
 - Every answer has `Cache-Control: no-store` and `X-Content-Type-Options: nosniff`. Bytes of files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bailiwick.approvals import Answer, Approval, always_for
+from bailiwick.call import NOTHING_TO_SHOW
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.lineage import descends
 from bailiwick.fronts.http.requests import Request, hash_of
@@ -34,6 +35,8 @@ class WireApproval(Result, frozen=True, kw_only=True, tag="approval"):
     front: str
     always_for: str
     diff: str | None
+    """What would change, like the three after it for people alone: it may hold what whoever asks
+    must not read."""
     diff_truncated: bool
     hash: str | None
     hash_before: str | None
@@ -66,7 +69,7 @@ async def list_approvals(request: Request) -> ApprovalList:
             state=None if state == "all" else state, limit=query.get("limit", 100),
             cursor=query.get("cursor"),
         )  # fmt: skip
-    seen = [_document(each) for each in found if _may_see(request, each)]
+    seen = [_document(request, each) for each in found if _may_see(request, each)]
     return ApprovalList(approvals=seen, next_cursor=cursor)
 
 
@@ -74,7 +77,7 @@ async def show(request: Request) -> WireApproval:
     approval = request.authority.approvals.get(request.names["id"])
     if approval is None or not _may_see(request, approval):
         raise PathNotFound("there is no such approval")
-    return _document(approval)
+    return _document(request, approval)
 
 
 async def answer(request: Request) -> WireApproval:
@@ -82,7 +85,7 @@ async def answer(request: Request) -> WireApproval:
     answered = await request.authority.approvals.answer(
         request.names["id"], body.answer, by=str(request.caller.subject), front="http"
     )
-    return _document(answered)
+    return _document(request, answered)
 
 
 def _may_see(request: Request, approval: Approval) -> bool:
@@ -92,9 +95,9 @@ def _may_see(request: Request, approval: Approval) -> bool:
     return caller.is_person or question.subject == caller.subject
 
 
-def _document(approval: Approval) -> WireApproval:
-    question = approval.question
-    preview, answered = question.preview, approval.answered_ns
+def _document(request: Request, approval: Approval) -> WireApproval:
+    question, answered = approval.question, approval.answered_ns
+    preview = question.preview if request.caller.is_person else NOTHING_TO_SHOW
     return WireApproval(
         id=approval.id, state=approval.state, subject=str(question.subject), root=question.root,
         operation=question.operation, verb=question.verb, target=question.target,

@@ -79,20 +79,23 @@ async def query(request: Request) -> AuditPage:
         given["subject"] = str(caller.subject)
     page = await request.authority.ledger.query(LedgerFilter(**given), cursor=cursor, limit=most)
     return AuditPage(
-        records=[record_of(each) for each in page.records], scanned=page.scanned,
+        records=[record_of(each, caller.is_person) for each in page.records], scanned=page.scanned,
         truncated=page.truncated, next_cursor=page.next_cursor,
     )  # fmt: skip
 
 
-def record_of(record: LedgerRecord) -> WireRecord:
+def record_of(record: LedgerRecord, for_person: bool) -> WireRecord:
+    """A record. Hashes are for people: that of what was replaced, or of what was never written,
+    is enough to find out what it is, and was told with the result to whom it may be."""
+    before, after = (record.sha256_before, record.sha256_after) if for_person else (None, None)
     return WireRecord(
         seq=record.seq, time_ms=record.time_ns // 1_000_000, request_id=record.request_id,
         subject=record.subject, grant_id=record.grant_id, root=record.root,
         operation=record.operation, verb=record.verb, path=record.path,
         destination=record.destination, outcome=record.outcome, error_kind=record.error_kind,
         policy_source=record.policy_source, hooks=record.hooks, reason=record.reason,
-        bytes=record.bytes, hash_before=hash_of(record.sha256_before),
-        hash_after=hash_of(record.sha256_after), duration_ns=record.duration_ns,
+        bytes=record.bytes, hash_before=hash_of(before),
+        hash_after=hash_of(after), duration_ns=record.duration_ns,
         front=record.front, approval_id=record.approval_id, details=record.details,
     )  # fmt: skip
 

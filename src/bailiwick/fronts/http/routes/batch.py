@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from bailiwick.errors import BailiwickError, Unsupported
+from bailiwick.errors import ApprovalTimeout, BailiwickError, Unsupported
 from bailiwick.fronts.http import errors
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.routes import files, tree
@@ -14,7 +14,6 @@ from bailiwick.fronts.http.settings import BATCH_OPERATIONS_MAX
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.wire import Change, Result, locked
 from bailiwick.scope import Scope
-from bailiwick.scope.gathering import asking_once
 
 
 class WriteOp(files.WriteBody, frozen=True, kw_only=True, tag_field="op", tag="write"):
@@ -130,15 +129,31 @@ async def batch(request: Request) -> BatchResult:
             "this root has no transactions", hint='send "atomic": false to do one after the other'
         )
     results: list[Outcome] = []
-    # Whatever must be asked is asked once, about all of it, and then all of it is done or nothing.
-    async with asking_once(scope, **locked(body.lock_token)) as inside:
+    async with scope.transaction(**locked(body.lock_token)) as inside:
         for number, operation in enumerate(body.operations):
             try:
                 results.append(await _done(request, operation, inside))
             except BailiwickError as error:
                 error.details = {**error.details, "operation": number}
+                _refuse_second_question(body, number, error)
                 raise
     return BatchResult(atomic=True, results=results)
+
+
+def _refuse_second_question(body: BatchBody, number: int, error: BailiwickError) -> None:
+    """Say that a batch cannot pass in which a person must be asked about this operation too.
+
+    A yes that was given once is used up by the operation it was for, also where the batch then
+    comes to nothing; so that each answer would be spent on waiting for the next.
+    """
+    used = body.approval or any(each.approval for each in body.operations[:number])
+    if used and isinstance(error, ApprovalTimeout) and error.details.get("pending"):
+        raise Unsupported(
+            "a person must be asked about more than one operation of this batch",
+            hint='send "atomic": false, or the operations one by one; or have what is asked'
+            " answered for the whole grant instead of once",
+            details=error.details,
+        ) from error
 
 
 async def _one_by_one(request: Request, scope: Scope, body: BatchBody) -> list[Outcome]:

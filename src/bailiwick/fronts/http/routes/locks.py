@@ -13,6 +13,7 @@ from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.wire import Body, PathField, Result
 from bailiwick.grant import parse_subject
 from bailiwick.paths import parse
+from bailiwick.scope import Scope
 from bailiwick.scope.versioning import Lease
 from bailiwick.versions import Leased
 
@@ -53,7 +54,8 @@ async def lock(request: Request) -> Reply:
     held = Held(
         holder=caller.holder, subject=str(caller.subject),
         root=request.root or request.app.default_root(), fork=request.query.get("fork"),
-        text=body.path, path=str(lease.path), token=lease.token, expires_ns=lease.expires_ns,
+        text=body.path, path=str(lease.path.beneath(scope.grant.base)), token=lease.token,
+        expires_ns=lease.expires_ns,
     )  # fmt: skip
     return Reply(_lock(request.app.leases.name(held), lease), 201)
 
@@ -82,7 +84,7 @@ async def _own(request: Request, found: Held) -> Lease:
     scope, request_id = request.scope, request.header(b"x-request-id")
     if request_id is not None:
         scope = scope.with_request(request_id)
-    return Lease(scope, found.text, _leased(found))
+    return Lease(scope, found.text, _leased(found, scope))
 
 
 async def _release_for_another(request: Request, found: Held) -> bool:
@@ -95,13 +97,15 @@ async def _release_for_another(request: Request, found: Held) -> bool:
     )  # fmt: skip
     async with aclosing(heir):
         if found.fork is None:
-            return await Lease(heir, found.path, _leased(found)).release()
+            return await Lease(heir, found.path, _leased(found, heir)).release()
         async with aclosing(await heir.open_fork(found.fork)) as fork:
-            return await Lease(fork, found.path, _leased(found)).release()
+            return await Lease(fork, found.path, _leased(found, fork)).release()
 
 
-def _leased(found: Held) -> Leased:
-    return Leased(path=parse(found.path).path, token=found.token, expires_ns=found.expires_ns)
+def _leased(found: Held, scope: Scope) -> Leased:
+    """The lease, as it is seen in a scope."""
+    path = parse(found.path).path.relative_to(scope.grant.base)
+    return Leased(path=path, token=found.token, expires_ns=found.expires_ns)
 
 
 def _lock(name: str, lease: Lease) -> Lock:
