@@ -449,7 +449,7 @@ def _descends(path: str, parents: str, mine: str) -> int:
         if now == mine:
             return 0
         with open(parents) as file:
-            links = dict(line.split() for line in file)
+            links = dict(line.split() for line in file if line.endswith("\n"))
         for _hop in range(100_000):
             if now == mine:
                 return 1

@@ -10,7 +10,7 @@ from bailiwick import Edit
 from tests.scope.support import KINDS, Opener, snapshot
 
 OF_THE_STORE = {
-    "version", "mtime_ns", "request_id", "links", "visited", "current_version",
+    "version", "mtime_ns", "created_ns", "request_id", "links", "visited", "current_version",
 }  # fmt: skip
 """What a store is free to say in its own way."""
 

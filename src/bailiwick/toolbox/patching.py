@@ -1,11 +1,17 @@
-"""A patch of several files, applied as one: all of it, or nothing.
+"""A patch, applied as one: all of it, or nothing.
 
 First everything is looked at: each part is worked out against what stands there, and rehearsed, so
 that a hunk that does not fit, a rule that forbids and a name that is taken end the patch before
-anything was written. Then whoever must be asked is asked, while still nothing is written. Where the
-store has transactions the parts then appear at once. Elsewhere they are done one after the other,
-and if one of them fails after all, because somebody else was quicker, those before it are taken
-back; the error says so, and names what could not be.
+anything was written. What is removed is always removed last.
+
+A patch of several files needs a store with transactions, where its parts appear at once. Elsewhere
+it could only be done file by file, and taken back file by file when somebody else was quicker: over
+what people have written meanwhile, past a person who would have to be asked again, and not at all
+after a crash. So it is refused there, and each file is a patch of its own.
+
+A file that also gets another name is two changes wherever there are no transactions. The new file
+is written before the old one goes, so that at no moment there is none; a person who is asked about
+the removal alone is asked then, and after a no the new file is taken back.
 """
 
 from __future__ import annotations
@@ -19,11 +25,14 @@ from bailiwick.errors import (
     ApprovalDenied,
     BailiwickError,
     HashMismatch,
+    IsADirectory,
     MissingAccess,
+    ParseError,
     Unsupported,
 )
 from bailiwick.finishing import to_the_end
 from bailiwick.model import WriteResult
+from bailiwick.paths import parse
 from bailiwick.scope import Scope
 from bailiwick.scope.fronting import as_called
 from bailiwick.text.codec import decode, form_of
@@ -39,44 +48,32 @@ class Part(NamedTuple):
     patched: Callable[[str], str] = str
     move_to: str | None = None
 
-    @property
-    def moves(self) -> bool:
-        return self.move_to is not None and self.move_to != self.path
-
-    @property
-    def done(self) -> str:
-        """What to say when it was done."""
-        if self.moves:
-            return f"updated {self.path}, now {self.move_to}"
-        return f"{self.kind}d {self.path}"
-
 
 class _Step(NamedTuple):
-    """One change of a patch, and how to take it back."""
+    """One change of a patch."""
 
     path: str
-    do: Callable[[Scope], Awaitable[Any]]
-    back: Callable[[Scope], Awaitable[Any]]
+    do: Callable[[Scope], Awaitable[WriteResult | None]]
 
 
 async def apply(scope: Scope, parts: Sequence[Part]) -> list[str]:
     """Do all of a patch, or nothing of it; what was done, part by part.
 
-    Raises what the first part that cannot be done would raise. Only one change of a patch may ask a
-    person (`Unsupported` beyond that): their word is about what they saw, and a patch that half of
-    was agreed to is none.
+    Raises what the first part that cannot be done would raise, and `Unsupported` for several files
+    where the store has no transactions. Only one change of a patch may ask a person (`Unsupported`
+    beyond that): their word is about what they saw, and a patch that half of was agreed to is none.
     """
     steps = await _planned(scope, parts)
+    if len(steps) > 1:
+        await _refuse_questions(scope, steps)
     if len(steps) == 1:
         await steps[0].do(scope)
+    elif "Branches" in scope.powers:
+        await _at_once(scope, steps)
     else:
-        asking = await _asking(scope, steps)
-        if "Branches" in scope.powers:
-            await _at_once(scope, steps)
-        else:
-            # What asks comes first: a no then finds nothing written.
-            await _one_by_one(scope, [*asking, *(step for step in steps if step not in asking)])
-    return [part.done for part in parts]
+        made, left = steps
+        await _one_after_the_other(scope, made, left)
+    return [_done(scope, part) for part in parts]
 
 
 async def rehearse(scope: Scope, parts: Sequence[Part]) -> None:
@@ -85,25 +82,24 @@ async def rehearse(scope: Scope, parts: Sequence[Part]) -> None:
         await _rehearsed(scope, step)
 
 
-async def _asking(scope: Scope, steps: Sequence[_Step]) -> list[_Step]:
-    """Those of the steps that would ask a person, at most one. Raises what any of them would."""
+async def _refuse_questions(scope: Scope, steps: Sequence[_Step]) -> None:
+    """Raise what any of the steps would, and where more than one of them would ask a person."""
     told: list[Question | None] = []
     try:
         rehearsing = as_called(scope, rehearsal=told.append)
     except Unsupported:
-        return []  # a server, which judges all of it itself before it does any
+        return  # a server, which cannot rehearse
     asking = []
     for step in steps:
         told.clear()
         await _rehearsed(rehearsing, step)
         if any(told):
-            asking.append(step)
+            asking.append(step.path)
     if len(asking) > 1:
         raise Unsupported(
-            "more than one part of this patch has to be agreed to by a person",
-            hint="apply these parts one by one: " + ", ".join(step.path for step in asking),
+            "more than one change of this patch has to be agreed to by a person",
+            hint="make these changes one by one: " + ", ".join(asking),
         )
-    return asking
 
 
 async def _rehearsed(scope: Scope, step: _Step) -> None:
@@ -112,6 +108,16 @@ async def _rehearsed(scope: Scope, step: _Step) -> None:
     except ApprovalDenied as error:
         if error.decided_by != "rehearsal":
             raise
+
+
+def _done(scope: Scope, part: Part) -> str:
+    """What to say when a part was done."""
+    if _moves(scope, part):
+        return f"updated {part.path}, now {part.move_to}"
+    return f"{part.kind}d {part.path}"
+
+
+# --- doing it ------------------------------------------------------------------------------------
 
 
 async def _at_once(scope: Scope, steps: Sequence[_Step]) -> None:
@@ -124,93 +130,45 @@ async def _at_once(scope: Scope, steps: Sequence[_Step]) -> None:
         raise
 
 
-async def _one_by_one(scope: Scope, steps: Sequence[_Step]) -> None:
-    done: list[_Step] = []
+async def _one_after_the_other(scope: Scope, made: _Step, left: _Step) -> None:
+    """Give a file its new name: the new one is written, then the old one is removed."""
+    if "delete" not in scope.access:  # a server says so only when the new one is there
+        raise MissingAccess("the grant does not hold: delete", path=left.path)
+    above = await _missing_above(scope, made.path)
+    written = await made.do(scope)
+    assert written is not None, "what is made is written"
     try:
-        for step in steps:
-            await step.do(scope)
-            done.append(step)
+        await left.do(scope)
     except BaseException as error:
-        left = await to_the_end(_taken_back(scope, done))
+        was_taken_back = await to_the_end(_taken_back(scope, written, above, left.path))
         if isinstance(error, BailiwickError):
-            why = "nothing was changed: what came before it was taken back"
-            if left:
-                why = f"the patch was not applied, but these stay changed: {', '.join(left)}"
+            why = "nothing was changed: the new file was taken back"
+            if not was_taken_back:
+                why = f"the patch was not applied, but {made.path} stays: look at both files"
             _explain(error, why)
         raise
 
 
-def _explain(error: BailiwickError, why: str) -> None:
-    """Let an error say what became of the whole patch, and what to do about it."""
-    more = "read the files again" if isinstance(error, HashMismatch) else error.hint
-    error.hint = f"{why}; {more}" if more else why
+async def _taken_back(
+    scope: Scope, written: WriteResult, above: Sequence[str], origin: str
+) -> bool:
+    """Remove a new file again, and the directories that came with it; whether that could be done.
 
-
-async def _taken_back(scope: Scope, done: Sequence[_Step]) -> list[str]:
-    """Take changes back, the last one first; the places where that could not be."""
-    left = []
-    for step in reversed(done):
-        try:
-            await step.back(scope)
-        except BailiwickError:
-            left.append(step.path)
-    return left
-
-
-# --- what a part comes to ------------------------------------------------------------------------
-
-
-async def _planned(scope: Scope, parts: Sequence[Part]) -> list[_Step]:
-    """Work out all parts. Removals stand last, so that what is hardest to take back is done when
-    nothing else can fail any more."""
-    steps: list[_Step] = []
-    removals: list[_Step] = []
-    deletions = sum(part.kind == "delete" for part in parts)
-    for part in parts:
-        if part.kind == "create":
-            steps.append(await _creating(scope, part.path, part.patched("")))
-        elif part.kind == "delete":
-            removals.append(await _deleting(scope, part.path, keep=deletions > 1))
-        else:
-            before = await whole_text(scope, part.path)
-            text = part.patched(before.text)
-            if not part.moves:
-                steps.append(_updating(before, text))
-                continue
-            assert part.move_to is not None
-            mode = await _mode_of(scope, part.path)
-            steps.append(await _creating(scope, part.move_to, text, like=before, file_mode=mode))
-            removals.insert(0, _leaving(before, mode))
-    return [*steps, *removals]
-
-
-async def _creating(
-    scope: Scope,
-    path: str,
-    text: str,
-    *,
-    like: Document | None = None,
-    file_mode: int | None = None,
-) -> _Step:
-    """A new file; ``like`` another one, where that is what it was before. It is written with the
-    new content at once: a person who is asked sees what will stand there."""
-    form: dict[str, Any] = {}
-    if like is not None:
-        known = form_of(decode(like.data))
-        form = {"encoding": known.encoding, "bom": known.bom, "file_mode": file_mode}
-        if known.line_ending in ("lf", "crlf"):
-            form["line_ending"] = known.line_ending
-    made = await _missing_above(scope, path)
-
-    async def do(scope: Scope) -> None:
-        await scope.write_text(path, text, mode="create", parents=True, **form)
-
-    async def back(scope: Scope) -> None:
-        await scope.remove(path)
-        for directory in made:
+    Not where it is the only one left, since an answer may be lost after the old one was removed;
+    and not where somebody else has written to it since. Removals have no condition, so that this
+    can only be looked at right before.
+    """
+    try:
+        await scope.read_bytes(origin, 0, 1)
+        if (await whole_text(scope, written.path)).sha256 != written.sha256:
+            return False
+        await scope.remove(written.path)
+    except BailiwickError:
+        return False
+    with suppress(BailiwickError):  # others use them by now
+        for directory in above:
             await scope.remove(directory)
-
-    return _Step(path, do, back)
+    return True
 
 
 async def _missing_above(scope: Scope, path: str) -> list[str]:
@@ -224,59 +182,130 @@ async def _missing_above(scope: Scope, path: str) -> list[str]:
     return missing
 
 
+def _explain(error: BailiwickError, why: str) -> None:
+    """Let an error say what became of the whole patch, and what to do about it."""
+    more = "read the files again" if isinstance(error, HashMismatch) else error.hint
+    error.hint = f"{why}; {more}" if more else why
+
+
+# --- what a part comes to ------------------------------------------------------------------------
+
+
+async def _planned(scope: Scope, parts: Sequence[Part]) -> list[_Step]:
+    """Work out all parts: first what is written, then what is removed."""
+    _refuse_twice(scope, parts)
+    if len(parts) > 1 and "Branches" not in scope.powers:
+        raise Unsupported(
+            "a patch of several files needs a store with transactions, which this one has not",
+            hint="apply its parts one by one",
+        )
+    writes: list[_Step] = []
+    removals: list[_Step] = []
+    for part in parts:
+        if part.kind == "create":
+            writes.append(_creating(part.path, part.patched("")))
+        elif part.kind == "delete":
+            removals.append(await _deleting(scope, part.path))
+        else:
+            before = await whole_text(scope, part.path)
+            text = part.patched(before.text)
+            if not _moves(scope, part):
+                writes.append(_updating(before, text))
+                continue
+            assert part.move_to is not None
+            form = await _form_of(scope, before)
+            writes.append(_creating(part.move_to, text, **form))
+            removals.append(_leaving(before, text))
+    return [*writes, *removals]
+
+
+def _refuse_twice(scope: Scope, parts: Sequence[Part]) -> None:
+    """Each part is worked out against what stands there now, so that of two about one file the
+    second would not know of the first."""
+    named: set[str] = set()
+    for part in parts:
+        places = {_place(scope, part.path)}
+        if part.move_to is not None:
+            places.add(_place(scope, part.move_to))
+        if named & places:
+            raise ParseError(
+                "two parts of this patch are about the same file", path=min(named & places),
+                hint="make them one part, or two patches",
+            )  # fmt: skip
+        named |= places
+
+
+def _place(scope: Scope, path: str) -> str:
+    """The place that a path names; what names none is left to the call, whose refusal is on
+    record."""
+    try:
+        return parse(path, scope.root.mount_point, scope.root.names).path
+    except BailiwickError:
+        return path
+
+
+def _moves(scope: Scope, part: Part) -> bool:
+    return part.move_to is not None and _place(scope, part.move_to) != _place(scope, part.path)
+
+
+def _creating(path: str, text: str, **form: Any) -> _Step:
+    """A new file. It is written with all of its content at once: a person who is asked sees what
+    will stand there."""
+
+    async def do(scope: Scope) -> WriteResult:
+        return await scope.write_text(path, text, mode="create", parents=True, **form)
+
+    return _Step(path, do)
+
+
 def _updating(before: Document, text: str) -> _Step:
-    written: list[WriteResult] = []
+    async def do(scope: Scope) -> WriteResult:
+        return await scope.write_text(before.path, text, expected_sha256=before.sha256)
+
+    return _Step(before.path, do)
+
+
+async def _form_of(scope: Scope, document: Document) -> dict[str, Any]:
+    """How to write a file that is to be like another one, which it was before."""
+    known = form_of(decode(document.data))
+    form: dict[str, Any] = {"encoding": known.encoding, "bom": known.bom}
+    if known.line_ending in ("lf", "crlf"):
+        form["line_ending"] = known.line_ending
+    with suppress(MissingAccess):
+        stat = await scope.lstat(document.path)
+        if stat.type != "file":
+            raise Unsupported(
+                "a patch gives no other name to a link", path=document.path,
+                hint="patch the file that it leads to",
+            )  # fmt: skip
+        form["file_mode"] = stat.mode
+    return form
+
+
+def _leaving(before: Document, text: str) -> _Step:
+    """The old name of a file that has another one now. It goes as it was read: a removal has no
+    condition of its own."""
 
     async def do(scope: Scope) -> None:
-        done = await scope.write_text(before.path, text, expected_sha256=before.sha256)
-        written.append(done)
-
-    async def back(scope: Scope) -> None:
-        # Whoever has written since then is not overwritten: their work stays, and that is told.
-        await scope.write_bytes(before.path, before.data, expected_sha256=written[-1].sha256)
-
-    return _Step(before.path, do, back)
-
-
-def _leaving(before: Document, file_mode: int | None) -> _Step:
-    """The old name of a file that has another one now."""
-
-    async def do(scope: Scope) -> None:
-        # A removal has no condition of its own, so this is looked at right before. Inside a
-        # transaction it is its end that compares, and on a server nothing is read within one.
-        if "Branches" not in scope.powers:
+        try:
             now = await whole_text(scope, before.path)
+        except Unsupported:
+            # A transaction on a server is one request, in which nothing can be read. There a write
+            # is the condition, and nobody ever sees what it has written.
+            await scope.write_text(before.path, text, expected_sha256=before.sha256)
+        else:
             if now.sha256 != before.sha256:
                 raise HashMismatch("it was changed meanwhile", path=before.path)
         await scope.remove(before.path)
 
-    async def back(scope: Scope) -> None:
-        await scope.write_bytes(before.path, before.data, mode="create", file_mode=file_mode)
-
-    return _Step(before.path, do, back)
+    return _Step(before.path, do)
 
 
-async def _deleting(scope: Scope, path: str, *, keep: bool) -> _Step:
-    """``keep`` is whether something may come after it that fails: then what it held is kept."""
-    kept: Document | None = None
-    mode: int | None = None
-    if keep and "Branches" not in scope.powers:
-        mode = await _mode_of(scope, path)
-        with suppress(BailiwickError):  # what cannot be read cannot be put back, and is told
-            kept = await whole_text(scope, path)
+async def _deleting(scope: Scope, path: str) -> _Step:
+    if (await scope.lstat(path)).type == "directory":
+        raise IsADirectory("a patch removes files, and this is a directory", path=path)
 
     async def do(scope: Scope) -> None:
         await scope.remove(path)
 
-    async def back(scope: Scope) -> None:
-        if kept is None:
-            raise Unsupported("what was here is not known", path=path)
-        await scope.write_bytes(path, kept.data, mode="create", file_mode=mode)
-
-    return _Step(path, do, back)
-
-
-async def _mode_of(scope: Scope, path: str) -> int | None:
-    with suppress(MissingAccess):
-        return (await scope.stat(path)).mode
-    return None
+    return _Step(path, do)

@@ -231,10 +231,27 @@ def several(last):
 
 
 @pytest.mark.spec("TOOL-5")
-@pytest.mark.parametrize("place", ["memory:", "disk", "volume"])
-async def test_a_patch_of_several_files_is_applied_whole_or_not_at_all(tmp_path, place):
-    places = {"disk": tmp_path, "volume": f"sqlite:{tmp_path}/v.db"}
-    async with workspace(places.get(place, place)) as (fs, tools):
+@pytest.mark.parametrize("place", ["memory:", "disk"])
+async def test_a_patch_of_several_files_is_refused_where_it_could_be_half_done(tmp_path, place):
+    async with workspace(tmp_path if place == "disk" else place) as (fs, tools):
+        for path, text in {"a.py": "x = 1\n", "b.py": "y = 1\n", "gone.py": "old\n"}.items():
+            await fs.write_text(path, text)
+        editor = PatchEditor(tools)
+        patches = several("@@\n-x = 1\n+x = 2\n")
+        failed = answer((await editor.apply(patches)).output)
+        assert failed["errorKind"] == "unsupported"
+        assert "one by one" in failed["hint"]
+        names = [str(path) for path in (await fs.glob("**/*.py")).paths]
+        assert names == ["a.py", "b.py", "gone.py"]
+        for each in patches:
+            assert (await editor.apply([each])).status == "completed"
+        names = [str(path) for path in (await fs.glob("**/*.py")).paths]
+        assert sorted(names) == ["a.py", "lib/b.py", "new/c.py"]
+
+
+@pytest.mark.spec("TOOL-5")
+async def test_a_patch_of_several_files_is_applied_whole_or_not_at_all(tmp_path):
+    async with workspace(f"sqlite:{tmp_path}/v.db") as (fs, tools):
         for path, text in {"a.py": "x = 1\n", "b.py": "y = 1\n", "gone.py": "old\n"}.items():
             await fs.write_text(path, text)
         editor = PatchEditor(tools)
@@ -277,3 +294,31 @@ async def test_a_patch_that_moves_is_asked_about_with_what_will_stand_there(agre
             assert (await fs.read_text(".git/hooks/a")).text == "two\n"
         else:
             assert (await fs.read_text("a.sh")).text == "one\n"
+
+
+class Approved:
+    """What the SDK says of a run that another process has begun: one call of it was approved."""
+
+    def is_tool_approved(self, name, call_id):
+        return True if call_id == "call-1" else None
+
+
+@pytest.mark.spec("TOOL-5", "POL-4")
+async def test_what_was_agreed_to_in_another_process_counts_once_for_a_patch():
+    async with workspace() as (fs, tools):
+        await fs.make_dir(".git/hooks", parents=True)
+        made = ApplyPatchOperation(
+            type="create_file", path=".git/hooks/x", diff="+x", ctx_wrapper=Approved()
+        )
+        pending = await PatchEditor(tools).rehearse(made)
+        kit = AgentTools(tools, agreed={"call-1": pending.binding})
+        editor = kit.apply_patch_tool().editor
+        other = ApplyPatchOperation(
+            type="create_file", path=".git/hooks/x", diff="+y", ctx_wrapper=Approved()
+        )
+        assert (await editor.create_file(other)).status == "failed"
+        assert (await editor.create_file(made)).status == "completed"
+        await fs.remove(".git/hooks/x")
+        again = await editor.create_file(made)
+        assert answer(again.output)["errorKind"] == "approval_denied"
+        assert not await fs.exists(".git/hooks/x")

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bailiwick.errors import BailiwickError, PathNotFound
@@ -104,6 +104,9 @@ def first_version(fs):
     return str(entries[0].id - 1)
 
 
+@example(first=[], run=[("write", "d/a", 0), ("move", "d", "a"), ("write", "d/a", 0)])
+@example(first=[("write", "d/a", 0)], run=[("move", "d", "a"), ("write", "d/a", 0)])
+@example(first=[("write", "d/e/a", 0)], run=[("move", "d", "a"), ("write", "d/e", 0)])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=st.lists(STEPS, max_size=6), run=st.lists(STEPS, min_size=1, max_size=8))
 def test_a_run_undone_and_made_again(first, run):

@@ -128,16 +128,17 @@ class AgentTools:
         so that it need not be known which of those it is."""
         if context is None:
             return None
-        bindings = [
-            binding
-            for call_id, binding in self._agreed.items()
-            if context.is_tool_approved(name, call_id)
-        ]
+        approved = [each for each in self._agreed if context.is_tool_approved(name, each)]
 
         async def answer(approval: Approval) -> Answer | None:
-            return "once" if binding_of(approval.question) in bindings else "no"
+            asked = binding_of(approval.question)
+            for call_id in approved:
+                if self._agreed.get(call_id) == asked:
+                    del self._agreed[call_id]  # a word counts once
+                    return "once"
+            return "no"
 
-        return answer if bindings else None
+        return answer if approved else None
 
 
 def function_tools(tools: Toolbox) -> list[Any]:
@@ -180,8 +181,8 @@ class PatchEditor:
         return await self.apply([operation])
 
     async def apply(self, operations: Sequence[ApplyPatchOperation]) -> ApplyPatchResult:
-        """Apply a patch of several files: all of it, or nothing. The SDK asks for one operation at
-        a time; this is for whoever reads whole patches."""
+        """Apply a patch of several files: all of it, or nothing, where the store has transactions.
+        The SDK asks for one operation at a time; this is for whoever reads whole patches."""
         words = (None if self._word is None else self._word(each) for each in operations)
         asker = next((word for word in words if word is not None), None)
 

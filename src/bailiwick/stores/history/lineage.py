@@ -5,8 +5,8 @@ A thing that was moved is followed to where it came from; so is what lies in a d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import PathNotFound
 from bailiwick.paths import ScopedPath
@@ -19,12 +19,34 @@ _ALL: Final = 2**62
 
 _EFFECT: Final = "e.path, e.before, e.after, e.kind, e.other"
 _NEWEST: Final = f"""
-SELECT e.entry, {_EFFECT} FROM effect e
-WHERE e.path = ? AND e.entry < ? ORDER BY e.entry DESC, e.seq DESC LIMIT 1
+SELECT e.entry, e.seq, {_EFFECT} FROM effect e
+WHERE e.path = ? AND (e.entry, e.seq) < (?, ?) ORDER BY e.entry DESC, e.seq DESC LIMIT 1
 """
 _BENEATH: Final = """
 SELECT DISTINCT path FROM effect WHERE path > ? AND path < ? ORDER BY path LIMIT ?
 """
+
+
+class Position(NamedTuple):
+    """Where an effect stands in the history: one entry may move a thing away, put others in its
+    place and take those away again."""
+
+    entry: int
+    seq: int
+
+
+END: Final = Position(_ALL, 0)
+START: Final = Position(-1, 0)
+
+
+def end_of(entry: int) -> Position:
+    """After all that an entry did."""
+    return Position(entry, _ALL)
+
+
+def begin_of(position: Position, effect: Effect) -> Position:
+    """Before an effect: what came has left its place in the same step, by the effect before."""
+    return position._replace(seq=position.seq - 1) if effect.kind == CAME else position
 
 
 class Happened(NamedTuple):
@@ -52,55 +74,61 @@ class Lineage:
 
     def of(self, path: ScopedPath) -> Iterator[Happened]:
         """What happened to what stands at a path, and stood there, newest first."""
-        bound = _ALL
+        bound = END
         while True:
             own = self.own_before(path, bound)
-            above = self.moved_above(path, bound, -1 if own is None else own[0])
+            above = self.moved_above(path, bound, START if own is None else own[0])
             if above is not None:
-                entry, effect = above
-                bound = entry
+                position, effect = above
+                bound = begin_of(position, effect)
                 aside = path.relative_to(effect.path).beneath(effect.other)
                 if effect.kind == WENT:  # what stood there went with its directory
-                    yield Happened(entry, path, UNKNOWN, None, WENT, aside)
+                    yield Happened(position.entry, path, UNKNOWN, None, WENT, aside)
                 else:
                     path = aside
                 continue
             if own is None:
                 return
-            entry, effect = own
-            yield self.whole(entry, effect)
-            bound = entry
+            position, effect = own
+            bound, happened = self._whole(position, effect)
+            yield happened
             if effect.kind == CAME:
                 path = effect.other
 
-    def own_before(self, path: ScopedPath, bound: int) -> tuple[int, Effect] | None:
-        """The newest entry before another that touched this very path."""
-        rows = self.ledger.rows(_NEWEST, str(path), bound)
-        return (rows[0][0], effect_of(rows[0][1:])) if rows else None
+    def own_before(self, path: ScopedPath, bound: Position) -> tuple[Position, Effect] | None:
+        """The newest effect before another that touched this very path."""
+        return _first(self.ledger.rows(_NEWEST, str(path), *bound))
 
-    def moved_above(self, path: ScopedPath, bound: int, after: int) -> tuple[int, Effect] | None:
-        """The newest move of a directory that the path lies in, between two entries."""
+    def moved_above(
+        self, path: ScopedPath, bound: Position, after: Position
+    ) -> tuple[Position, Effect] | None:
+        """The newest move of a directory that the path lies in, between two effects."""
         above = [str(each) for each in _above(path)]
         if not above:
             return None
         marks = ",".join("?" * len(above))
         rows = self.ledger.rows(
-            f"SELECT e.entry, {_EFFECT} FROM effect e WHERE e.path IN ({marks})"
-            f" AND e.kind IN ({WENT}, {CAME}) AND e.entry < ? AND e.entry > ?"
-            " ORDER BY e.entry DESC, e.seq DESC LIMIT 1",
-            *above, bound, after,
+            f"SELECT e.entry, e.seq, {_EFFECT} FROM effect e WHERE e.path IN ({marks})"
+            f" AND e.kind IN ({WENT}, {CAME}) AND (e.entry, e.seq) < (?, ?)"
+            " AND (e.entry, e.seq) > (?, ?) ORDER BY e.entry DESC, e.seq DESC LIMIT 1",
+            *above, *bound, *after,
         )  # fmt: skip
-        return (rows[0][0], effect_of(rows[0][1:])) if rows else None
+        return _first(rows)
 
-    def whole(self, entry: int, last: Effect) -> Happened:
-        """All that an entry did to one path: the first of its effects knows what stood before."""
+    def _whole(self, position: Position, last: Effect) -> tuple[Position, Happened]:
+        """All that an entry did to one thing at a path, and where that began: the first of its
+        effects knows what stood before."""
+        since = self.moved_above(last.path, position, Position(position.entry, -1))
         rows = self.ledger.rows(
-            f"SELECT {_EFFECT} FROM effect e"
-            " WHERE e.entry = ? AND e.path = ? ORDER BY e.seq LIMIT 1",
-            entry, str(last.path),
+            f"SELECT e.entry, e.seq, {_EFFECT} FROM effect e"
+            " WHERE e.entry = ? AND e.path = ? AND e.seq > ? ORDER BY e.seq LIMIT 1",
+            position.entry, str(last.path), -1 if since is None else since[0].seq,
         )  # fmt: skip
-        first = effect_of(rows[0]) if rows else last
-        return Happened(entry, last.path, first.before, last.after, last.kind, last.other)
+        start, first = _first(rows) or (position, last)
+        bound = min(begin_of(start, first), begin_of(position, last))
+        return bound, Happened(
+            position.entry, last.path, first.before, last.after, last.kind, last.other
+        )
 
     def known_beneath(self, path: ScopedPath, limit: int) -> list[ScopedPath]:
         """Paths beneath a directory that some entry has touched."""
@@ -234,6 +262,13 @@ class Lineage:
 
     def _entry(self, entry: int) -> Entry:
         return self.ledger.entries("WHERE id = ?", entry)[0]
+
+
+def _first(rows: Sequence[tuple[Any, ...]]) -> tuple[Position, Effect] | None:
+    if not rows:
+        return None
+    entry, seq, *effect = rows[0]
+    return Position(entry, seq), effect_of(effect)
 
 
 def _above(path: ScopedPath) -> list[ScopedPath]:

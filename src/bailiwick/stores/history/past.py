@@ -27,8 +27,9 @@ from bailiwick.model import EntryType, Stat
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Child, Children, Content, Handle, Look, WritePlan, Written
 from bailiwick.stores.history.core import Core
+from bailiwick.stores.history.lineage import END, START, Position, begin_of, end_of
 from bailiwick.stores.history.looking import Elsewhere
-from bailiwick.stores.history.states import CAME, SET, WENT, State, seen, with_content
+from bailiwick.stores.history.states import WENT, State, seen, with_content
 
 _TIME: Final = "SELECT time_ns FROM entry WHERE id >= ? ORDER BY id LIMIT 1"
 _ALL: Final = 2**62
@@ -75,43 +76,36 @@ class PastStore:
 
     # --- what was where ----------------------------------------------------------------------
 
-    async def _at(self, path: ScopedPath, bound: int | None = None) -> PastHandle:
+    async def _at(self, path: ScopedPath, until: Position | None = None) -> PastHandle:
         """What stood at a path, by its name then."""
         if path.is_root:
             with closing(await self._core.inner.resolve(ROOT, "object")) as handle:
                 return PastHandle(path, seen(await self._core.inner.stat(handle)), ROOT)
-        lineage, number = self._core.lineage, self._number if bound is None else bound
-        at = _ALL
+        lineage, until = self._core.lineage, until or end_of(self._number)
+        at = END
         found: PastHandle | None = None
         while True:
             own = lineage.own_before(path, at)
-            above = lineage.moved_above(path, at, -1 if own is None else own[0])
+            above = lineage.moved_above(path, at, START if own is None else own[0])
             newest = above or own
             if newest is None:
                 break
-            entry, effect = newest
-            if entry <= number:
-                if above is None and (found is None or at != number + 1):
+            position, effect = newest
+            if position <= until:
+                if above is None and (found is None or at.entry > until.entry + 1):
                     found = PastHandle(path, effect.after, path if found is None else found.live)
                 elif above is not None and effect.kind == WENT and found is None:
                     found = PastHandle(path, None, None)
                 break
-            if above is not None:
-                if effect.kind == WENT:  # it stands where its directory was moved to
-                    aside = path.relative_to(effect.path).beneath(effect.other)
-                    moved = await self._at(aside, entry)
-                    found = PastHandle(path, moved.state, moved.live)
-                else:
-                    found = PastHandle(path, None, None)
-            elif effect.kind == WENT:
-                moved = await self._at(effect.other, entry)
-                found = PastHandle(path, self._read(effect.before, moved), moved.live)
-            elif effect.kind == CAME:
-                found = PastHandle(path, lineage.whole(entry, effect).before, None)
+            if effect.kind == WENT:  # it stands where it, or its directory, was moved to
+                arrived = position._replace(seq=position.seq + 1)
+                aside = path.relative_to(effect.path).beneath(effect.other)
+                moved = await self._at(aside, arrived)
+                state = moved.state if above else self._read(effect.before, moved)
+                found = PastHandle(path, state, moved.live)
             else:
-                assert effect.kind == SET
-                found = PastHandle(path, lineage.whole(entry, effect).before, None)
-            at = entry
+                found = PastHandle(path, None if above else effect.before, None)
+            at = begin_of(position, effect)
         return found if found is not None else await self._live(path)
 
     def _read(self, state: State | None, moved: PastHandle) -> State | None:

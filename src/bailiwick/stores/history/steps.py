@@ -101,8 +101,10 @@ def _touch(step: Step, whole: set[ScopedPath]) -> Touch:
 def renamed(
     places: dict[ScopedPath, Value], here: ScopedPath, home: ScopedPath
 ) -> dict[ScopedPath, Value]:
-    """The same, with what lies in one place put into another."""
+    """The same, with what lies in one place put into another. What was known of that one is about
+    what stood there before, and is gone."""
     return {
         path.relative_to(here).beneath(home) if path.lies_in(here) else path: value
         for path, value in places.items()
+        if not path.lies_in(home)
     }
