@@ -158,6 +158,14 @@ class Limits(Value, frozen=True, kw_only=True):
     ask_paths_max: Amount = 100
     """Paths of a bulk operation that are listed to the person who is asked; the rest is counted."""
 
+    ask_tree_entries_max: Amount = 50_000
+    """Entries of a tree about which a person is asked as a whole: each is looked at when they are
+    asked, and again before it is moved or copied. More is refused, to be asked about in parts."""
+
+    ask_tree_bytes_max: Amount = 256 * MiB
+    """What is hashed of such a tree each time, about a second's work; a file beyond it is known by
+    its version, so that nobody waits for gigabytes."""
+
     feed_changes_max: Amount = 1_000_000
     """Changes kept for replay: older ones cost disk, and a reader that far behind looks anew."""
 

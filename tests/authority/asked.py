@@ -40,13 +40,14 @@ ACTS = {
         lambda fs: fs.remove("kept", recursive=True),
         ("kept", "kept/a", "kept/b", "kept/b/c"), None,
     ),
-    "move": (lambda fs: fs.move("kept.txt", "x"), ("kept.txt",), None),
+    "move": (lambda fs: fs.move("kept.txt", "x"), ("kept.txt",), "+++ b/x\n@@ -0,0 +1 @@\n+old\n"),
     "move tree": (
-        lambda fs: fs.move("kept", "x"), ("kept", "kept/a", "kept/b", "kept/b/c"), None,
+        lambda fs: fs.move("kept", "x"), ("kept", "kept/a", "kept/b", "kept/b/c"),
+        "4 entries, 2 bytes",
     ),
-    "copy in": (lambda fs: fs.copy("free", "kept/f"), ("kept/f",), None),
-    "copy_from in": (lambda fs: fs.copy_from(fs, "free", "kept/f"), ("kept/f",), None),
-    "archive in": (lambda fs: fs.create_archive("free", "kept/f.tar"), ("kept/f.tar",), None),
+    "copy in": (lambda fs: fs.copy("free", "kept/f"), ("kept/f",), "+f\n"),
+    "copy_from in": (lambda fs: fs.copy_from(fs, "free", "kept/f"), ("kept/f",), "+f\n"),
+    "archive in": (lambda fs: fs.create_archive("free", "kept/f.tar"), ("kept/f.tar",), "free"),
 }  # fmt: skip
 
 

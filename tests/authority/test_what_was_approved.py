@@ -175,7 +175,7 @@ SHOWN = {
     "replace": (
         lambda fs: fs.move("free", "kept.txt", replace=True), "free", "kept.txt", ("replace",),
     ),
-    "copy": (lambda fs: fs.copy("docs/f", "new"), "docs/f", "new", ()),
+    "copy": (lambda fs: fs.copy("docs/f", "new"), "docs/f", "new", ("file_mode 0600",)),
     "copy tree": (
         lambda fs: fs.copy("docs", "new", recursive=True), "docs", "new",
         ("recursive", "everything in it"),
@@ -551,14 +551,14 @@ async def test_the_terminal_and_the_commands_show_the_whole_call(tmp_path, capsy
         assert lines.index("  asked about in particular:") < lines.index("  d/sub/a.txt")
         assert "[a]lways for agent_run:*," in _prompt(first.question.subject)
         lines = list(question_lines(second))
-        assert lines[1:4] == ["  move free", "  to kept.txt", "  with: replace"]
+        assert lines[1:4] == ["  move free", "  to kept.txt", "  with: replace, file_mode 0600"]
         assert f"replaces or removes content {sha(b'old')}" in lines
         assert "[a]lways for user:me," in _prompt(third.question.subject)
         capsys.readouterr()
         await approvals._list(house.authority, Options(only="pending", json=False))
         await approvals._show(house.authority, Options(id=approval, json=False))
         shown = capsys.readouterr().out
-        assert "free → kept.txt (replace)" in shown
+        assert "free → kept.txt (replace, file_mode 0600)" in shown
         assert "d (recursive, everything in it) (+1)" in shown
         for name, value in (
             ("target", "d"), ("arguments", "recursive, everything in it"),

@@ -93,6 +93,40 @@ async def test_a_foreign_change_of_a_rule_shows_in_the_next_listing(disk):
 
 
 @pytest.mark.spec("TREE-6")
+@pytest.mark.parametrize("under", ["", "d/", "d/e/"])
+async def test_a_mark_lags_a_quarter_of_a_second_and_no_more(disk, under):
+    """A mark made of what was known before is as old as that."""
+    async with disk() as fs:
+        await plant(fs, {f"{under}a": "x", f"{under}b": "x", f"{under}c": "x"})
+        now_ns = fs._ignores._monotonic_ns() + 10**9  # what was looked at before is old
+        fs._ignores._monotonic_ns = lambda: now_ns
+        await fs.read_text(f"{under}a")
+        with open(f"{place_of(fs)}/.gitignore", "w") as file:
+            file.write("*\n")
+        now_ns += 200_000_000
+        assert (await fs.read_text(f"{under}b")).matched_ignore is None  # still of that look
+        now_ns += 50_000_000
+        found = {name: (await fs.read_text(under + name)).matched_ignore for name in "abc"}
+        assert set(found.values()) == {"directory" if under else "file"}
+
+
+@pytest.mark.spec("TREE-6")
+async def test_a_mark_is_as_old_as_the_first_of_what_it_rests_on(disk):
+    """Levels are looked at when they are needed: those above may be older."""
+    async with disk() as fs:
+        await plant(fs, {"a": "x", "d/b": "x"})
+        now_ns = fs._ignores._monotonic_ns() + 10**9  # what was looked at before is old
+        fs._ignores._monotonic_ns = lambda: now_ns
+        await fs.read_text("a")
+        with open(f"{place_of(fs)}/.gitignore", "w") as file:
+            file.write("b\n")
+        now_ns += 200_000_000
+        assert (await fs.read_text("d/b")).matched_ignore is None  # ``d`` itself is looked at now
+        now_ns += 50_000_000
+        assert (await fs.read_text("d/b")).matched_ignore == "file"
+
+
+@pytest.mark.spec("TREE-6")
 async def test_other_names_of_ignore_files_can_be_set(opening):
     async with opening(ignore_files=[".mineignore"]) as fs:
         await plant(fs, {".gitignore": "a\n", ".mineignore": "b\n", "a": "", "b": ""})

@@ -32,7 +32,9 @@ from bailiwick.policy import Allow, Decision, Hide
 from bailiwick.resolving import resolve
 from bailiwick.store import Handle, WritePlan
 from bailiwick.verbs.accounting import metered, settle_written
+from bailiwick.verbs.binding import Listing, shown_hash
 from bailiwick.verbs.clearing import clear_stream
+from bailiwick.verbs.hashing import sha256_inline
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.shaping import existing
 from bailiwick.verbs.walking import Walk
@@ -80,10 +82,12 @@ async def create(
     packing = _Packing(call, ignores, include_ignored)
     try:
         sources = await packing.sources(more)
-        chunks = _packed(packing, sources, new_writer(known))
         if call.must_clear or call.pipeline.discreet:
+            packing.listing = Listing(call.limits.ask_diff_lines_max)
+        chunks = _packed(packing, sources, new_writer(known))
+        if packing.listing is not None:
             call.given = {**(call.given or {}), "format": known, "of": _listed(sources)}
-            chunks = clear_stream(call, chunks, to, plan)
+            chunks = clear_stream(call, chunks, to, plan, packing.listing)
         if call.metered:
             chunks = metered(call, to, chunks)
         async with aclosing(chunks):
@@ -146,6 +150,8 @@ class _Packing:
         self._more: list[Handle] = []
         self._number = 0
         self.counts = _Counts()
+        self.listing: Listing | None = None
+        """What goes into it, for a person who may be asked."""
 
     async def sources(self, more: Sequence[Target]) -> list[Handle]:
         """What was named, sorted, without what lies in something else that was named."""
@@ -228,7 +234,7 @@ class _Packing:
             content = await store.read(handle, 0, stat.size)
             if content.size != stat.size:
                 raise HashMismatch("the file was changed meanwhile", path=stat.path)
-            yield self._entry(stat)
+            yield self._entry(stat, data=content.data)
             yield content.data
         else:
             yield self._entry(stat)
@@ -236,7 +242,7 @@ class _Packing:
                 async for chunk in chunks:
                     yield chunk
 
-    def _entry(self, stat: Stat, target: str = "") -> ArchiveEntry:
+    def _entry(self, stat: Stat, *, target: str = "", data: bytes | None = None) -> ArchiveEntry:
         self._number += 1
         kind = stat.type
         assert kind != "other"
@@ -246,6 +252,11 @@ class _Packing:
         setattr(self.counts, kind, getattr(self.counts, kind) + 1)
         size = stat.size if kind == "file" else 0
         self.counts.bytes += size
+        if self.listing is not None:
+            about = target
+            if data is not None and not self.listing.cut:
+                about = shown_hash(sha256_inline(data))
+            self.listing.add(path, kind, stat.mode & 0o777, size, about)
         return ArchiveEntry(path, kind, size, stat.mode & 0o777, stat.mtime_ns, target)
 
     def _seen_path(self, path: ScopedPath) -> ScopedPath:

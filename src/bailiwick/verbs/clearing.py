@@ -17,12 +17,15 @@ import msgspec
 
 from bailiwick.approvals import Preview
 from bailiwick.call import Call
-from bailiwick.errors import BailiwickError, OperationalError
+from bailiwick.errors import BailiwickError
+from bailiwick.paths import ScopedPath
 from bailiwick.policy import Allow, Ask
 from bailiwick.store import Handle, WritePlan
 from bailiwick.text.codec import decode
 from bailiwick.text.diff import Diff, unified_diff
-from bailiwick.verbs.hashing import sha256_of
+from bailiwick.verbs.binding import Carried, Listing, Load
+from bailiwick.verbs.hashing import content_hash, hash_of_words, hashed, sha256_of
+from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.meanwhile import changed_meanwhile, refuse_unasked, standing_at
 
 Found = TypeVar("Found")
@@ -39,7 +42,7 @@ async def clear_write(call: Call, data: bytes, sha256: str, plan: WritePlan) -> 
     _tell_plan(call, plan)
     diff = _difference(call, old if call.handle.type == "file" else b"", data)
     with closing(await standing_at(call.store, call.handle)) as standing:
-        before = call.sha256_before or await content_hash(call, call.handle)
+        before = call.sha256_before or await content_hash(call.store, call.handle)
         await call.clear(
             Preview(
                 sha256=sha256, sha256_before=before, size=len(data),
@@ -64,7 +67,7 @@ async def clear_addition(call: Call, data: bytes, plan: WritePlan) -> WritePlan:
         await call.clear(
             Preview(
                 sha256=await sha256_of(data), size=len(data),
-                sha256_before=await content_hash(call, call.handle),
+                sha256_before=await content_hash(call.store, call.handle),
                 diff=None if diff is None else diff.text,
                 diff_truncated=diff is not None and diff.truncated,
             )
@@ -80,8 +83,8 @@ async def clear_cut(call: Call, words: str, plan: WritePlan) -> WritePlan:
         await call.clear()
         return plan
     with closing(await standing_at(call.store, call.handle)) as standing:
-        before = await content_hash(call, call.handle)
-        await call.clear(Preview(sha256=_hash_of(words), sha256_before=before, diff=words))
+        before = await content_hash(call.store, call.handle)
+        await call.clear(Preview(sha256=hash_of_words(words), sha256_before=before, diff=words))
     return _only_over(standing.version, plan)
 
 
@@ -91,7 +94,7 @@ async def clear_words(call: Call, words: str) -> None:
         await call.clear()
         return
     with closing(await standing_at(call.store, call.handle)) as standing:
-        await call.clear(Preview(sha256=_hash_of(words), diff=words))
+        await call.clear(Preview(sha256=hash_of_words(words), diff=words))
         await standing.require()
 
 
@@ -104,9 +107,14 @@ async def plan_for_stream(call: Call, plan: WritePlan) -> WritePlan:
 
 
 async def clear_stream(
-    call: Call, chunks: AsyncGenerator[bytes, None], place: Handle, plan: WritePlan
+    call: Call,
+    chunks: AsyncGenerator[bytes, None],
+    place: Handle,
+    plan: WritePlan,
+    holds: Listing | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """The same chunks; after the last, when all is staged and nothing is published, clear it."""
+    """The same chunks; after the last, when all is staged and nothing is published, clear it.
+    ``holds`` is what they are found to hold on the way."""
     digest, size = hashlib.sha256(), 0
     async with aclosing(chunks):
         async for chunk in chunks:
@@ -118,15 +126,21 @@ async def clear_stream(
         return
     _tell_plan(call, plan)
     with closing(await standing_at(call.store, place)) as standing:
-        before = await content_hash(call, place)
-        await call.clear(Preview(sha256=digest.hexdigest(), sha256_before=before, size=size))
+        before = await content_hash(call.store, place)
+        await call.clear(
+            Preview(
+                sha256=digest.hexdigest(), sha256_before=before, size=size,
+                diff=None if holds is None else holds.text,
+                diff_truncated=holds is not None and holds.cut,
+            )
+        )  # fmt: skip
         await standing.require()
 
 
-async def clear_transfer(
-    call: Call, found: Found, survey_again: Callable[[], Awaitable[Found]], *, removes: bool = False
+async def clear_removal(
+    call: Call, found: Found, survey_again: Callable[[], Awaitable[Found]]
 ) -> Found:
-    """Clear a removal, move or copy of what a survey found; returns what is found at last.
+    """Clear the removal of what a survey found; returns what is found at last.
 
     Where a person is asked, the content of a single file is bound too, and a tree is judged anew
     when they have answered: what they did not see is not what they agreed to.
@@ -135,40 +149,75 @@ async def clear_transfer(
     if asked is None:
         await call.clear()
         return found
-    source, destination = call.handle, call.destination
-    before = await content_hash(call, source)
-    replaced = None if destination is None else await content_hash(call, call.destination_handle)
-    with ExitStack() as held:
-        standing = [
-            held.enter_context(closing(await standing_at(call.store, place)))
-            for place in (source, None if destination is None else destination.handle)
-            if place is not None
-        ]
-        if removes:
-            await call.clear(Preview(sha256_before=before, size=_file_size(source)))
-        else:
-            size = _file_size(source)
-            await call.clear(Preview(sha256=before, sha256_before=replaced, size=size))
-        for each in standing:
-            await each.require()
-    if await content_hash(call, source) != before:
+    source = call.handle
+    before = await content_hash(call.store, source)
+    size = source.size if source.type == "file" else None
+    with closing(await standing_at(call.store, source)) as standing:
+        await call.clear(Preview(sha256_before=before, size=size))
+        await standing.require()
+    if await content_hash(call.store, source) != before:
         raise changed_meanwhile(source.path)
     found = await survey_again()
     refuse_unasked(call, asked)
     return found
 
 
+async def clear_transfer(
+    call: Call,
+    ignores: Ignores,
+    found: Found,
+    survey_again: Callable[[], Awaitable[Found]],
+) -> tuple[Found, Load | None]:
+    """The same for a move or copy: it returns what a person agreed to as well, where one was asked,
+    to be required right before the act."""
+    asked = call.questions
+    if asked is None:
+        await call.clear()
+        return found, None
+    source, destination = call.handle, call.destination_handle
+    places = frozenset(each.path for each in asked)
+    load = Load(call, ignores, destination.path, places, places)
+    carried = await load.look()
+    replaced, old = await hashed(call.store, destination, call.limits.diff_bytes_max)
+    old = old if destination.type == "file" else b""
+    _tell_mode(call, carried)
+    arrives = destination.path in places
+    preview = _arriving(call, carried, old, destination.path, arrives=arrives)
+    with ExitStack() as held:
+        standing = [
+            held.enter_context(closing(await standing_at(call.store, place)))
+            for place in (source, destination)
+        ]
+        await call.clear(msgspec.structs.replace(preview, sha256_before=replaced))
+        for each in standing:
+            await each.require()
+    found = await survey_again()
+    refuse_unasked(call, asked)
+    return found, load
+
+
 async def clear_between(
-    here: Call, there: Call, found: Found, survey_again: Callable[[], Awaitable[Found]]
-) -> Found:
+    here: Call,
+    there: Call,
+    ignores: Ignores,
+    found: Found,
+    survey_again: Callable[[], Awaitable[Found]],
+) -> tuple[Found, Load | None]:
     """The same for a copy between two roots, where the people of both may be asked."""
     asked_here, asked_there = here.questions, there.questions
     if asked_here is None and asked_there is None:
         if there.must_clear:
             await there.clear()
-        return found
-    before = await content_hash(here, here.handle)
-    preview = Preview(sha256=before, size=_file_size(here.handle))
+        return found, None
+    load = Load(
+        here, ignores, there.handle.path,
+        frozenset(each.path for each in asked_here or ()),
+        frozenset(each.path for each in asked_there or ()),
+    )  # fmt: skip
+    carried = await load.look()
+    _tell_mode(here, carried)
+    _tell_mode(there, carried)
+    preview = _arriving(here, carried, b"", there.handle.path, arrives=asked_there is not None)
     with (
         closing(await standing_at(here.store, here.handle)) as source,
         closing(await standing_at(there.store, there.handle)) as place,
@@ -178,8 +227,6 @@ async def clear_between(
         await there.clear(preview)
         await source.require()
         await place.require()
-    if await content_hash(here, here.handle) != before:
-        raise changed_meanwhile(here.handle.path)
     # What lies in an approved directory may be read; whether it was there when asked is another
     # question.
     approved, here.approved = here.approved, ()
@@ -187,7 +234,29 @@ async def clear_between(
     here.approved = approved
     refuse_unasked(here, asked_here or [])
     refuse_unasked(there, asked_there or [])
-    return found
+    return found, load
+
+
+def _arriving(
+    call: Call, carried: Carried, old: bytes | None, to: ScopedPath, *, arrives: bool
+) -> Preview:
+    """What a person sees of a move or copy: of a file, the change that it makes where it arrives,
+    as a write would. What the caller may not read is shown only for the sake of a place where it
+    ``arrives`` that is asked about: the question may be whether it may be read at all."""
+    words, cut = carried.words, carried.cut
+    if words is None and carried.sha256 is not None:
+        words = f"{carried.size} bytes, sha256 {carried.sha256}"
+        if carried.data is not None and (arrives or call.pipeline.reveals(call, call.handle.path)):
+            diff = _difference(call, old, carried.data, to)
+            if diff is not None and diff.text:
+                words, cut = diff.text, diff.truncated
+    return Preview(sha256=carried.sha256, size=carried.size, diff=words, diff_truncated=cut)
+
+
+def _tell_mode(call: Call, carried: Carried) -> None:
+    """The mode of a file goes with it, and may make a program of a text."""
+    if carried.mode is not None:
+        call.given = {**(call.given or {}), "file_mode": carried.mode}
 
 
 def _tell_plan(call: Call, plan: WritePlan) -> None:
@@ -207,28 +276,6 @@ def _only_over(version: str | None, plan: WritePlan) -> WritePlan:
     return msgspec.structs.replace(plan, expected_version=version)
 
 
-def _file_size(handle: Handle) -> int | None:
-    return handle.size if handle.type == "file" else None
-
-
-def _hash_of(words: str) -> str:
-    return hashlib.sha256(words.encode(errors="surrogatepass")).hexdigest()
-
-
-async def content_hash(call: Call, file: Handle) -> str | None:
-    """What a file holds; None for what is none, or cannot be read."""
-    if file.type != "file":
-        return None
-    digest = hashlib.sha256()
-    try:
-        async with aclosing(call.store.stream(file, 0, None)) as chunks:
-            async for chunk in chunks:
-                digest.update(chunk)
-    except OperationalError:
-        return None  # whether it may be changed is for the change itself to say
-    return digest.hexdigest()
-
-
 async def _standing_content(call: Call) -> bytes | None:
     """What a write replaces, where that is small enough to hash and compare in passing."""
     handle, limit = call.handle, call.limits.text_write_bytes_max
@@ -241,7 +288,9 @@ async def _standing_content(call: Call) -> bytes | None:
     return content.data if len(content.data) <= limit else None
 
 
-def _difference(call: Call, old: bytes | None, new: bytes) -> Diff | None:
+def _difference(
+    call: Call, old: bytes | None, new: bytes, path: ScopedPath | None = None
+) -> Diff | None:
     """A unified diff of two texts; None where either is no text, or too large to show."""
     limit = call.limits.diff_bytes_max
     if old is None or len(old) > limit or len(new) > limit:
@@ -250,7 +299,7 @@ def _difference(call: Call, old: bytes | None, new: bytes) -> Diff | None:
         before, after = decode(old).text, decode(new).text
     except BailiwickError:
         return None
-    path = call.handle.path
+    path = path or call.handle.path
     return unified_diff(
         before, after, f"a/{path}", f"b/{path}", lines_max=call.limits.ask_diff_lines_max
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, closing
 from typing import NamedTuple, Protocol, TypeVar
@@ -26,6 +27,7 @@ from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, parse
 from bailiwick.store import Handle, Narrows, Store, WritePlan
 from bailiwick.verbs.accounting import reserve_copy
+from bailiwick.verbs.binding import Load
 from bailiwick.verbs.clearing import clear_between, clear_transfer
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.modes import mode_in
@@ -52,11 +54,13 @@ async def copy(call: Call, ignores: Ignores, recursive: bool) -> ChangeResult:
     async def find() -> Beneath:
         return await survey(call, ignores, source, _READ, (call, destination.path))
 
-    beneath = await find()
+    beneath, load = await find(), None
     if call.must_clear:
-        beneath = await clear_transfer(call, beneath, find)
+        _, load = await clear_transfer(call, ignores, beneath, find)
     if call.metered:
         await reserve_copy(call, source, destination)
+    if load is not None:
+        await load.require()
     count = await call.store.copy(source, destination, recursive=recursive)
     ignores.forget_all()
     call.changed("created", destination.path, kind, subtree=kind == "directory")
@@ -120,11 +124,13 @@ async def copy_between(
         async def find() -> Beneath:
             return await survey(here, ignores, here.handle, _READ, (there, to))
 
-        beneath = await clear_between(here, there, await find(), find)
-        copy = _Copy(here, there, ignores)
+        beneath, load = await clear_between(here, there, ignores, await find(), find)
+        copy = _Copy(here, there, ignores, load)
         if there.metered:
             await there.take_turn(to)
             await there.account(beneath.size, beneath.files)
+        if load is not None:
+            await load.require()
         count = await copy.make(kind)
         ignores_there.forget_all()
         there.changed("created", to, kind, subtree=kind == "directory")
@@ -151,7 +157,8 @@ class _Copy:
     """One copy between two roots under way. What it made is removed again when it fails: exactly
     that, and only while nobody else has changed it."""
 
-    def __init__(self, here: Call, there: Call, ignores: Ignores) -> None:
+    def __init__(self, here: Call, there: Call, ignores: Ignores, load: Load | None) -> None:
+        self._load = load
         self._here = here
         self._there = there
         self._ignores = ignores
@@ -270,6 +277,8 @@ class _Copy:
             file_mode=mode_in(there.grant.root, stat.mode & 0o777, "file"),
         )  # fmt: skip
         chunks = here.store.stream(handle, 0, None)
+        if self._load is not None:
+            chunks = _agreed(chunks, handle.path, self._load)
         if there.turn is not None:
             chunks = self._counted(chunks)
         async with aclosing(chunks):
@@ -334,3 +343,16 @@ class _Copy:
                         await store.remove(entry, recursive=False)
             except BailiwickError:
                 continue
+
+
+async def _agreed(
+    chunks: AsyncGenerator[bytes, None], path: ScopedPath, load: Load
+) -> AsyncGenerator[bytes, None]:
+    """The same chunks; after the last, when nothing is published, refuse what a person did not
+    see: a tree takes its time, and what was looked at before may be another by now."""
+    digest = hashlib.sha256()
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            digest.update(chunk)
+            yield chunk
+    load.require_content(path, digest.hexdigest())

@@ -39,7 +39,8 @@ class _Known(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How a file is marked by the ignore files that it rests on, and when that was looked up."""
+    """How a file is marked by the ignore files that it rests on, and when the first of them was
+    looked at: a mark of what was known before is no fresher than that."""
 
     checked_ns: int
     mark: MatchedIgnore | None
@@ -85,19 +86,19 @@ class Ignores:
         known = self.known_mark(call, path)
         if known is not None:
             return known.mark
-        now, forgotten = self._monotonic_ns(), self._times_forgotten
-        level = await self.level_of(call.store, path.parent, fresh=False, call=call)
+        forgotten = self._times_forgotten
+        level, checked_ns = await self._look_up(call.store, path.parent, fresh=False, call=call)
         mark: MatchedIgnore | None = None
         if level.ignored:
             mark = "directory"
         elif level.is_ignored(path.name, False):
             mark = "file"
         if forgotten == self._times_forgotten:
-            self._keep_mark(call, path, now, mark)
+            self._keep_mark(call, path, checked_ns, mark)
         return mark
 
     def _keep_mark(
-        self, call: Call, path: ScopedPath, now: int, mark: MatchedIgnore | None
+        self, call: Call, path: ScopedPath, checked_ns: int, mark: MatchedIgnore | None
     ) -> None:
         """Keep how a file is marked for whoever may see all that this rests on. What is hidden
         from this caller has no part in their mark, but in that of others."""
@@ -111,7 +112,7 @@ class Ignores:
             rests_on += map(here.child, known.texts)
         if not _hides_any(call, rests_on):
             _bound(self._marks)
-            self._marks[path] = Mark(now, mark, tuple(rests_on))
+            self._marks[path] = Mark(checked_ns, mark, tuple(rests_on))
 
     async def level_of(
         self,
@@ -125,7 +126,14 @@ class Ignores:
 
         For a ``call``, without the ignore files that policy hides from it.
         """
+        return (await self._look_up(store, directory, fresh=fresh, call=call))[0]
+
+    async def _look_up(
+        self, store: Store, directory: ScopedPath, *, fresh: bool, call: Call | None
+    ) -> tuple[IgnoreLevel, int]:
+        """The same, with the time at which the first of them was looked at."""
         now, forgotten = self._monotonic_ns(), self._times_forgotten
+        oldest_ns = now
         level: IgnoreLevel | None = None
         shown: IgnoreLevel | None = None
         here = ROOT
@@ -145,12 +153,12 @@ class Ignores:
             elif known.above is not level:
                 known = known._replace(above=level, level=_enter(level, name, known.texts))
                 self._levels[here] = known
-            level = known.level
+            level, oldest_ns = known.level, min(oldest_ns, known.checked_ns)
             seen = known.texts if call is None else _seen(call, here, known.texts)
             same = shown is above and seen is known.texts
             shown = level if same else _enter(shown, name, seen)
         assert shown is not None
-        return shown
+        return shown, oldest_ns
 
     async def texts_among(
         self, call: Call, directory: Handle, entries: list[Child]

@@ -22,7 +22,7 @@ from bailiwick.resolving import shows_the_way
 from bailiwick.store import Handle
 from bailiwick.text.mime import PROBE_BYTES, by_content, by_name
 from bailiwick.verbs.accounting import count_move, count_removal
-from bailiwick.verbs.clearing import clear_transfer, clear_words
+from bailiwick.verbs.clearing import clear_removal, clear_transfer, clear_words
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.modes import check_mode, check_mode_in
 from bailiwick.verbs.walking import Beneath, survey
@@ -104,7 +104,7 @@ async def remove(call: Call, ignores: Ignores, recursive: bool, missing_ok: bool
 
     beneath = await find()
     if call.must_clear:
-        beneath = await clear_transfer(call, beneath, find, removes=True)
+        beneath = await clear_removal(call, beneath, find)
     if call.metered:
         await count_removal(call, handle)
     count = await call.store.remove(handle, recursive=recursive)
@@ -131,13 +131,14 @@ async def move(call: Call, ignores: Ignores, replace: bool) -> ChangeResult:
         twin = call, destination.path
         return await survey(call, ignores, source, call.operation.ruled, twin)
 
-    beneath = await find()
+    beneath, load = await find(), None
     if call.must_clear:
-        asks = call.questions is not None
-        beneath = await clear_transfer(call, beneath, find)
-        replace = replace and (replaces or not asks)
+        beneath, load = await clear_transfer(call, ignores, beneath, find)
+        replace = replace and (replaces or load is None)
     if call.metered and destination.path != source.path:
         await count_move(call, source, destination)
+    if load is not None:
+        await load.require()
     changed = await call.store.move(source, destination, replace=replace)
     if not changed:
         call.added = None

@@ -41,7 +41,7 @@ from bailiwick.paths import DEPTH_MAX, PATH_BYTES_MAX, ScopedPath, folded
 from bailiwick.policy import Allow
 from bailiwick.resolving import refuse_hidden_twin, twin_exists
 from bailiwick.store import Handle, Staged, Stages
-from bailiwick.verbs.clearing import content_hash
+from bailiwick.verbs.hashing import content_hash
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.meanwhile import changed_meanwhile, refuse_unasked, standing_at
 from bailiwick.verbs.modes import mode_in
@@ -153,7 +153,7 @@ async def _ask(call: Call, plan: _Plan, asked: list[Asked]) -> _Plan:
     with closing(await standing_at(call.store, place)) as standing:
         await call.clear(
             Preview(
-                size=plan.bytes, sha256=await content_hash(call, call.handle),
+                size=plan.bytes, sha256=await content_hash(call.store, call.handle),
                 sha256_before=replaced, diff=plan.in_words(),
             )
         )  # fmt: skip
