@@ -77,7 +77,8 @@ async def test_what_was_read_is_what_a_write_may_expect():
 
 @pytest.mark.parametrize(
     "meta", [7, "x", [], {"expectedSha256": 7}, {"expectedSha256": ["0" * 64]},
-             {"expectedSha256": "0"}, {"expectedSha256": ""}],
+             {"expectedSha256": "0"}, {"expectedSha256": ""}, {"expectedSha": "0" * 64},
+             {"expected_sha256": "0" * 64}, {"expectedSha256": None, "": 0}],
 )  # fmt: skip
 async def test_a_condition_that_nobody_understands_is_no_write(meta):
     async with wires() as between:
@@ -86,7 +87,17 @@ async def test_a_condition_that_nobody_understands_is_no_write(meta):
         assert not await between.scope.exists("a")
 
 
-@pytest.mark.parametrize("meta", [None, 7, "x", [], {}, {"bailiwick": None}, {"bailiwick": {}}])
+async def test_a_condition_in_another_case_is_no_write_either():
+    async with wires() as between:
+        meta = {"Bailiwick": {"expectedSha256": "0" * 64}}
+        given = {"sessionId": "s", "path": "/a", "content": "x", "_meta": meta}
+        assert kind(await between.agent.request("fs/write_text_file", given)) == "parse_error"
+        assert not await between.scope.exists("a")
+
+
+@pytest.mark.parametrize(
+    "meta", [None, 7, "x", [], {}, {"bailiwick": None}, {"bailiwick": {}}, {"other": {"a": 1}}]
+)
 async def test_what_others_say_in_passing_is_none_of_our_business(meta):
     async with wires() as between:
         given = {"sessionId": "s", "path": "/a", "content": "x", "_meta": meta}
@@ -100,7 +111,11 @@ WRONG = [
     ("edit", {"path": "/a", "oldText": "x", "newText": "y", "replaceAll": 1}),
     ("edit", {"path": "/a", "oldText": "x", "newText": "y", "expectedSha256": 1}),
     ("remove", {"path": "/a", "recursive": "yes"}), ("remove", {}), ("remove", {"path": None}),
-    ("undo", {}), ("undo", {"requestId": ["x"]}),
+    ("undo", {}), ("undo", {"requestId": ["x"]}), ("undo", {"requestId": "\ud800"}),
+    ("edit", {"path": "/a", "oldText": "x", "newText": "y", "expectedSha": "0" * 64}),
+    ("edit", {"path": "/a", "oldText": "x", "newText": "y",
+              "_meta": {"bailiwick": {"expectedSha256": "0" * 64}}}),
+    ("remove", {"path": "/a", "Recursive": True}), ("list", {"path": "/", "limit": 1}),
 ]  # fmt: skip
 
 
@@ -244,7 +259,11 @@ async def test_the_adapter_leaves_to_the_client_what_is_not_its_own():
             with pytest.raises(acp.RequestError) as refused:
                 await files.ext_method(method, {"sessionId": "s"})
             assert refused.value.code == -32601
-        with pytest.raises(acp.RequestError) as refused:
-            await files.ext_method("bailiwick/list", {"path": "/"})
-        assert refused.value.data["errorKind"] == "parse_error"
+        for method, given in (
+            ("bailiwick/list", {"path": "/"}),
+            ("bailiwick/undo", {"sessionId": "s", "requestId": "\ud800"}),
+        ):
+            with pytest.raises(acp.RequestError) as refused:
+                await files.ext_method(method, given)
+            assert refused.value.data["errorKind"] == "parse_error"
         await files.aclose()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bailiwick.fronts.acp import messages
 from bailiwick.fronts.acp.places import Places
+from tests.fronts.acp.readers import messages_in, methods_in
 
 pytestmark = pytest.mark.spec("ACP-3")
 
@@ -19,15 +20,21 @@ PIECES = (
     "null", "-0", "1e5", '"method"', '"m\\u0065thod"', '"id":1,', '"method":"fs/read_text_file",',
     '"method":"_bailiwick/remove",',
     '"method":"session/update",', '"fs\\/read_text_file"', "\r" + CALL + "\r", CALL, UPDATE,
+    '"Method":"fs/read_text_file",', '"ID":7,', "\r[" + CALL + "]\r",
+    '\r{"_":"\\ud800",' + CALL[1:] + "\r", "\r" + CALL[:-1] + ',"method":"x"}\r',
 )  # fmt: skip
 
 
-NAMES = ('"method"', '"m\\u0065thod"', '"\\u006dethod"', '"id"', '"params"', '"x"')
+NAMES = (
+    '"method"', '"m\\u0065thod"', '"\\u006dethod"', '"id"', '"params"', '"x"', '"Method"',
+    '"METHOD"', '"\\u004dethod"', '"met\\ud800hod"', '"param\u017f"',
+)  # fmt: skip
 SPACES = ("", " ", "\t", "\r", " " * 80)
 VALUES = (
     '"_bailiwick/remove"', '"\\u005fbailiwick/undo"',
     '"fs/read_text_file"', '"fs\\/read_text_file"', '"session/update"', "7", "null", '"\\ud83d"',
-    "[\r" + CALL + "\r]", "{}", '{"method":"fs/write_text_file"}', '"\u2028"', '"]}\\"{"',
+    "[\r" + CALL + "\r]", '"f\\udc00s/read_text_file"', '"FS/read_text_file"',
+    "{}", '{"method":"fs/write_text_file"}', '"\u2028"', '"]}\\"{"',
 )  # fmt: skip
 
 
@@ -56,30 +63,59 @@ def lines(draw):
     return text.replace("\n", " ").encode("utf-8", "replace")
 
 
-def lenient_methods(line):
-    """The methods that lenient readers would find: the last or the first of two, NaN taken, and
-    whatever ends a line somewhere."""
-    for text in {line.decode(errors="replace"), *line.decode(errors="replace").splitlines()}:
-        for hook in (dict, lambda pairs: dict(reversed(pairs))):
-            try:
-                value = json.loads(text.lstrip("\ufeff"), object_pairs_hook=hook)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
-                yield value.get("method")
+def wrapped(inner):
+    return f'{{"method":"session/update","params":\r{inner}\r}}'.encode()
+
+
+@hypothesis.settings(max_examples=600)
+@hypothesis.example(wrapped(CALL))
+@hypothesis.example(wrapped('{"\\ud800":1,' + CALL[1:]))
+@hypothesis.example(wrapped(CALL.replace("/x", "\\ud800")))
+@hypothesis.example(wrapped(f"[{CALL}]"))
+@hypothesis.example(wrapped(CALL[:-1] + ',"method":"x"}'))
+@hypothesis.example(CALL.replace('"method"', '"Method"').encode())
+@hypothesis.example((CALL.replace('"m', '"M')[:-1] + ',"method":"session/update"}').encode())
+@hypothesis.given(lines())
+def test_no_reader_sees_a_file_call_where_we_see_none(line):
+    try:
+        seen = messages.read(line)
+    except messages.Malformed:
+        return  # it goes nowhere
+    if seen.is_file_call:
+        return  # it is answered here
+    assert not any(method.startswith(messages.FILE_METHODS) for method in methods_in(line))
 
 
 @hypothesis.settings(max_examples=600)
 @hypothesis.given(lines())
-def test_no_reader_sees_a_file_call_where_we_see_none(line):
+def test_readers_agree_on_what_is_passed_on(line):
     try:
-        seen = messages.read(line).method
+        seen = messages.read(line)
     except messages.Malformed:
-        return  # it goes nowhere
-    if isinstance(seen, str) and seen.startswith(messages.FILE_METHODS):
-        return  # it is answered here
-    found = [method for method in lenient_methods(line) if isinstance(method, str)]
-    assert not any(method.startswith(messages.FILE_METHODS) for method in found)
+        return
+    for message in messages_in(line):
+        assert message.get("method") == seen.method
+        assert message.get("id") == seen.key
+
+
+@pytest.mark.parametrize("text", ["{}", " { } ", '{"a":1}', '{"a" : [1, 2] ,\t"b":"]}\\"{" } ',
+    '{"a":12,"b":1}', '{"a":{"a":1},"b":"a"}', '{"":0}'])  # fmt: skip
+def test_members_that_stand_once_are_read(text):
+    messages.read(text.encode())
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"a":1}', '{"a":1,"a":12}', '{"a":12,"a":1}',
+    '{"a":1,"b":2,"a":1}', '{"b":2,"a":1,"a":{}}', '{"a":"x","\\u0061":"x"}',
+    '{"a":[],"b":1,"a":[],"c":2}', '{"a":1,"b":1,"b":1}'])  # fmt: skip
+def test_members_that_stand_twice_are_not(text):
+    with pytest.raises(messages.Malformed, match="twice"):
+        messages.read(text.encode())
+
+
+def test_an_object_of_very_many_members_is_no_message():
+    text = "{" + ",".join(f'"a{number}":0' for number in range(5000)) + "}"
+    with pytest.raises(messages.Malformed, match="members"):
+        messages.read(text.encode())
 
 
 @hypothesis.given(
@@ -95,14 +131,10 @@ def test_no_reader_sees_a_file_call_where_we_see_none(line):
     st.booleans(),
 )
 def test_plain_messages_are_read(params, ascii_only):
-    # A text that holds a file call on a line of its own is another matter.
     message = {"jsonrpc": "2.0", "id": "x", "method": "session/update", "params": params}
     line = json.dumps(message, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
-    hypothesis.assume(not any(each.encode() in line for each in messages.FILE_METHODS))
-    hypothesis.assume(b"\xed" not in line)
-    envelope = messages.read(line)
-    assert envelope.method == "session/update"
-    assert messages.id_of(envelope) == "x"
+    message = messages.read(line)
+    assert (message.method, message.key) == ("session/update", "x")
 
 
 def test_the_id_of_a_message_that_is_too_long_is_known_by_its_beginning():
@@ -113,7 +145,13 @@ def test_the_id_of_a_message_that_is_too_long_is_known_by_its_beginning():
     }.items():
         request, what = messages.beginning_of(text)
         assert (bytes(request), what) == wanted
-    assert messages.beginning_of(b'{"params":{"id":5,"method":"x"}') is None
+    for text in (
+        b'{"params":{"id":5,"method":"x"}',
+        b'{"id":007,"result":',
+        b'{"id":"\r","result":',
+        b'{"id":"\xff","result":',
+    ):
+        assert messages.beginning_of(text) is None
 
 
 def test_a_directory_under_another_spelling_is_the_same_place(tmp_path):

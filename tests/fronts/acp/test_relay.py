@@ -12,6 +12,7 @@ from bailiwick.fronts.acp import files
 from bailiwick.fronts.acp import relay as relay_module
 from bailiwick.fronts.acp.extension import CALLS, Served
 from bailiwick.model import MiB
+from tests.fronts.acp.readers import methods_in
 from tests.fronts.acp.wires import wires
 
 pytestmark = pytest.mark.spec("ACP-3")
@@ -25,7 +26,8 @@ STRANGE = [
     b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"\\u0000"}}\n',
     b'{"jsonrpc":"2.0","id":3,"method":"terminal/create","params":{"command":"ls"}}\n',
     b"\n",
-    b'{"id":1.0,"unknown":[[[]]],"method":"_vendor/thing"}\n',
+    b'{"id":-1,"unknown":[[[]]],"method":"_vendor/thing"}\r\n',
+    b'{"method":"m","params":{"Method":"fs/x","method":1,"method":2,"toolCallId":"bailiwick"}}\n',
 ]
 
 
@@ -98,6 +100,8 @@ async def test_initialize_without_capabilities_gets_them(capabilities):
 
 CALL = '{"jsonrpc":"2.0","id":7,"method":"fs/write_text_file","params":{"path":"/etc/x"}}'
 
+WRAPPED = '{"jsonrpc":"2.0","method":"session/update","params":\r%s\r}'
+
 SMUGGLED = {
     "a number that only some take": CALL[:-1] + ',"x":NaN}',
     "a comment": CALL[:-1] + "/* */}",
@@ -110,6 +114,18 @@ SMUGGLED = {
     + " " * 200 + ':"session/update"}',
     "a mark before it": "\ufeff" + CALL,
     "another line end": '{"method":"session/update","params":[\r' + CALL + "\r]}",
+    "another line end, half a character in a name": WRAPPED % ('{"\\ud800":1,' + CALL[1:]),
+    "another line end, half a character in a text": WRAPPED % CALL.replace("/x", "\\ud800"),
+    "another line end, a batch": WRAPPED % f"[{CALL}]",
+    "another line end, the first method": WRAPPED % (CALL[:-1] + ',"method":"x"}'),
+    "another line end before it": "\r" + CALL.replace("fs/", "x/") + "\r\r",
+    "another case": CALL.replace('"method"', '"Method"'),
+    "another case beside it": CALL.replace('"method"', '"METHOD"')[:-1]
+    + ',"method":"session/update"}',
+    "another case, escaped": CALL.replace('"method"', '"\\u004dethod"'),
+    "another s": CALL.replace('"params"', '"param\u017f"').replace("fs/", "x/"),
+    "a name with half a character": CALL.replace('"method"', '"m\\ud800ethod"'),
+    "a method with half a character": CALL.replace("fs/", "f\\udfffs/"),
     "a method that is no text": '{"method":["fs/write_text_file"],"id":7}',
     "single quotes": CALL.replace('"', "'"),
     "a broken character": CALL[:-1].encode() + b',"x":"\xff"}',
@@ -133,6 +149,18 @@ async def test_no_file_call_is_smuggled_past_the_scope(way):
         assert len(between.said) == 1
 
 
+@pytest.mark.parametrize(
+    "way",
+    [
+        way
+        for way in sorted(SMUGGLED)
+        if way.startswith(("another line end,", "another case", "a name", "a batch", "a number"))
+    ],
+)
+def test_there_are_editors_that_would_have_served_it(way):
+    assert "fs/write_text_file" in methods_in(SMUGGLED[way].encode())
+
+
 async def test_a_text_with_line_ends_of_its_own_is_only_a_text():
     quoted = CALL.replace('"', "'")
     line = f'{{"method":"session/update","params":"\u2028{quoted}\u2028"}}\n'.encode()
@@ -152,8 +180,9 @@ async def test_a_file_call_is_known_however_it_is_spelled(method):
 
 async def test_file_calls_we_do_not_know_are_not_the_editors_to_serve():
     async with wires() as between:
-        answer = await between.agent.request("fs/delete_file", {"path": "/a"})
-        assert answer["error"]["code"] == -32601
+        for method in ("fs/delete_file", "FS/write_text_file", "_Bailiwick/remove"):
+            answer = await between.agent.request(method, {"path": "/a"})
+            assert answer["error"]["code"] == -32601
         # One that nobody waits for does nothing, here or there.
         await between.agent.say(
             b'{"method":"fs/write_text_file","params":{"sessionId":"s","path":"/a","content":""}}\n'
@@ -187,9 +216,45 @@ async def test_arguments_that_make_no_sense_are_said_to(params):
 
 async def test_ids_are_answered_as_they_were_given():
     async with wires() as between:
-        for request in (0, -5, "1", "", None, 1.5, 10**30):
+        for request in (0, -5, "1", "", None, 10**30):
             answer = await between.agent.request("fs/read_text_file", {}, request)
             assert answer["id"] == request
+
+
+@pytest.mark.parametrize(
+    "request_id",
+    ["1e999", "1.5", "true", "{}", "[]", '"\\ud800"', '"\\ud83d\\ude00\\ud800"', "1" * 5000],
+)
+async def test_what_is_no_id_is_refused_and_nothing_ends(request_id):
+    call = '{"id":%s,"method":"%s","params":{"sessionId":"s","path":"/a","content":"x"}}\n'
+    async with wires() as between:
+        for method in ("fs/write_text_file", "session/request_permission"):
+            await between.agent.say((call % (request_id, method)).encode())
+            answer = await between.agent.hear_json()
+            assert (answer["id"], answer["error"]["code"]) == (None, -32700)
+        assert not await between.scope.exists("a")
+        # An editor's answer to nobody is the agent's to wonder about.
+        line = f'{{"id":{request_id},"result":{{}}}}\n'.encode()
+        await between.editor.say(line)
+        assert await between.agent.hear() == line
+        assert "result" in await between.write("/a", "y")
+
+
+@pytest.mark.spec("ACP-2")
+@pytest.mark.parametrize("content", ["\\ud83d\\ude00 \\ud800", "\\udc00", "\\ud83d\\ud83d\\ude00"])
+async def test_text_that_is_no_unicode_is_refused_and_never_mended(content):
+    call = '{"id":5,"method":"fs/write_text_file","params":{"sessionId":"s","path":"/a",%s}}\n'
+    async with wires() as between:
+        for given in (f'"content":"{content}"', f'"content":"x","_meta":{{"{content}":1}}'):
+            await between.agent.say((call % given).encode())
+            answer = await between.agent.hear_json()
+            assert (answer["id"], answer["error"]["code"]) == (5, -32602)
+            assert answer["error"]["data"]["errorKind"] == "parse_error"
+            assert not await between.scope.exists("a")
+        # What is whole is written as it was sent.
+        await between.agent.say((call % '"content":"\\ud83d\\ude00 \\\\ud800"').encode())
+        assert "result" in await between.agent.hear_json()
+        assert (await between.scope.read_text("a")).text == "😀 \\ud800"
 
 
 async def test_the_same_id_on_both_sides_is_two_requests():

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any, NamedTuple
 
 from bailiwick.approvals import Asker
-from bailiwick.errors import ParseError
+from bailiwick.errors import ParseError, escape_for_display
 from bailiwick.fronts.acp.files import FileCalls, check_text
 from bailiwick.operations import Access
 from bailiwick.scope import Scope
@@ -34,6 +34,14 @@ _NEEDS: dict[str, frozenset[Access]] = {
     REMOVE: frozenset(("delete",)),
     UNDO: frozenset(("write",)),
 }
+
+_TAKES: dict[str, tuple[str, ...]] = {
+    LIST: ("path", "cursor"),
+    EDIT: ("path", "oldText", "newText", "replaceAll", "expectedSha256"),
+    REMOVE: ("path", "recursive"),
+    UNDO: ("requestId",),
+}
+"""What each method is given, besides its session."""
 
 Given = dict[str, Any]
 
@@ -65,13 +73,33 @@ def announcement(methods: list[str]) -> Given:
 def expected_sha256(meta: object) -> str | None:
     """The condition of a write, from its ``_meta``. Raises `ParseError` for one that is none: a
     condition that nobody understood must not pass for a write without one."""
-    ours = meta.get(META) if isinstance(meta, dict) else None
+    expected = _ours_in(meta, "expectedSha256").get("expectedSha256")
+    return None if expected is None else check_text("expectedSha256", expected)
+
+
+def _ours_in(meta: object, *names: str) -> Given:
+    """Our part of a ``_meta``, which may have members of these names."""
+    if not isinstance(meta, dict):
+        return {}
+    if any(isinstance(name, str) and name != META and name.casefold() == META for name in meta):
+        raise ParseError(f"_meta.{META} is written in lower case")
+    ours = meta.get(META)
     if ours is None:
-        return None
+        return {}
     if not isinstance(ours, dict):
         raise ParseError(f"_meta.{META} must be an object")
-    expected = ours.get("expectedSha256")
-    return None if expected is None else check_text("expectedSha256", expected)
+    _check_names(f"_meta.{META}", ours, names)
+    return ours
+
+
+def _check_names(where: str, given: Given, names: Collection[str]) -> None:
+    """Whoever mistypes a name is told, and does not get a call without what it was to say."""
+    unknown = sorted(given.keys() - names)
+    if unknown:
+        known = ", ".join(names) or "nothing"
+        raise ParseError(
+            f"{where} has no member {escape_for_display(unknown[0])}", hint=f"it takes {known}"
+        )
 
 
 def about(**told: str | None) -> Given:
@@ -81,6 +109,8 @@ def about(**told: str | None) -> Given:
 
 async def answer(files: FileCalls, method: str, given: Given, asker: Asker | None) -> Given:
     """Make a call of `CALLS`, and its result."""
+    _check_names(method, given, ("sessionId", *_TAKES[method], "_meta"))
+    _ours_in(given.get("_meta"))
     return await CALLS[method](files, given, asker)
 
 

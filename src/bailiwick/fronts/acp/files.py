@@ -198,4 +198,8 @@ def check_number(name: str, value: object) -> int | None:
 def check_text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ParseError(f"{name} must be a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ParseError(f"{name} holds half a character, which is no text") from None
     return value

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
+
+from bailiwick.fronts.acp.members import Malformed, check_members, decode_members, known_names
 
 FILE_METHODS = ("fs/", "_bailiwick/")
 """How the methods begin that are about files: the protocol's, and those of `extension`. Those we do
@@ -24,108 +26,94 @@ READ, WRITE = "fs/read_text_file", "fs/write_text_file"
 OPENING = frozenset(("session/new", "session/load", "session/resume", "session/fork"))
 """The requests in which an editor says where it works."""
 
+_NAMES = known_names("jsonrpc", "id", "method", "params", "result", "error")
 
-class Malformed(Exception):
-    """This is no message of the protocol."""
+Id = str | int | None
+"""What the protocol lets a request be known by."""
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class Message(NamedTuple):
     """The members of a message that say what it is; the rest is left as it came."""
 
-    id: Raw | UnsetType = UNSET
-    method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
-    result: Raw | UnsetType = UNSET
-    error: Raw | UnsetType = UNSET
+    id: Raw | None
+    """As it stands there, which is how it is answered; None where there is none."""
+    key: Id
+    """The same, to be compared."""
+    method: str | None
+    params: Raw | None
+    result: Raw | None
+    is_unicode: bool
+    """Whether all of its text is. Where not, it is known what the message is, but its parameters
+    are not those that were sent."""
 
     @property
-    def is_request(self) -> bool:
-        return self.method is not UNSET and self.id is not UNSET
+    def is_file_call(self) -> bool:
+        return self.method is not None and self.method.casefold().startswith(FILE_METHODS)
 
 
-_decode = msgspec.json.Decoder(Envelope).decode
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_method = msgspec.json.Decoder(str).decode
+_decode_id = msgspec.json.Decoder(Id).decode
 _decode_any = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder(enc_hook=str).encode
 
 _half_characters = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-"""Half of a pair, as whoever cuts text by UTF-16 units sends it. Readers take it, our parser does
-not; it cannot change what a message is, so it is looked past."""
+"""Half of a pair, as whoever cuts text by UTF-16 units sends it; whole pairs too. Readers take a
+half, our parser does not; it cannot change what a message is, so it is looked past to tell that."""
 
-_token = re.compile(
-    rb'(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")(?P<named>\s*:)?|[{\[]|(?P<end>[}\]])', re.DOTALL
-).finditer
-"""What matters to tell the outermost names of valid JSON from everything else."""
+_STAND_IN = "\ufffd"
 
 
-def read(line: bytes) -> Envelope:
+def read(line: bytes) -> Message:
     """The message in a line, as far as every reader would agree on it. Raises `Malformed`."""
+    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+        # For some readers that ends a line, and what follows is a message of its own.
+        raise Malformed("a line ends within it")
+    is_unicode = True
     try:
         line.decode()
         try:
-            envelope = _decode(line)
+            members = decode_members(line)
         except msgspec.DecodeError:
-            envelope = _decode(_half_characters.sub(rb"\\ufffd", line))
+            is_unicode = False
+            line = _half_characters.sub(rb"\\ufffd", line)
+            members = decode_members(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Malformed("it is not a JSON object of one line") from None
-    if _may_repeat(line) and _repeats(line):
-        raise Malformed("a member stands in it twice")
-    if _hides_file_call(line):
-        raise Malformed("a part of it reads like a file call")
-    return envelope
+    check_members(line, members, _NAMES)
+    message = _message(members, is_unicode=is_unicode)
+    if not is_unicode and any(_STAND_IN in text for text in (*members, *_what_names(message))):
+        # There are readers that drop what they cannot keep, and so read another name.
+        raise Malformed("a name in it holds half a character")
+    return message
 
 
-def _may_repeat(line: bytes) -> bool:
-    """Whether a member's name could stand there twice: each once and unescaped cannot."""
-    return line.count(b'"method"') > 1 or line.count(b'"id"') > 1 or b"\\u" in line
-
-
-def _repeats(line: bytes) -> bool:
-    """Whether a name stands twice in the outermost object of valid JSON."""
-    depth, names = 0, set()
-    for token in _token(line):
-        if token["text"] is None:
-            depth += -1 if token["end"] else 1
-        elif depth == 1 and token["named"]:
-            name = _decode_any(_half_characters.sub(rb"\\ufffd", token["text"]))
-            if name in names:
-                return True
-            names.add(name)
-    return False
-
-
-def _hides_file_call(line: bytes) -> bool:
-    """Whether a reader for whom more than a line feed ends a line would find a file call in it."""
-    pieces = line.decode().splitlines()
-    return len(pieces) > 1 and any(_is_file_call(piece.encode()) for piece in pieces)
-
-
-def _is_file_call(piece: bytes) -> bool:
-    plain = any(beginning.encode() in piece for beginning in FILE_METHODS)
-    if not plain and b"\\u" not in piece and b"\\/" not in piece:
-        return False
+def _message(members: dict[str, Raw], *, is_unicode: bool) -> Message:
+    request, method = members.get("id"), members.get("method")
     try:
-        method = _decode(piece).method
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return method is not UNSET and method.startswith(FILE_METHODS)
+        key = None if request is None else _decode_id(request)
+    except msgspec.DecodeError:
+        raise Malformed("its id is neither a text nor a whole number") from None
+    try:
+        called = None if method is None else _decode_method(method)
+    except msgspec.DecodeError:
+        raise Malformed("its method is no text") from None
+    return Message(request, key, called, members.get("params"), members.get("result"), is_unicode)
 
 
-def members(value: Raw | UnsetType) -> dict[str, Any]:
-    """The members of an object, decoded; none where it is no object. Raises `Malformed` for text
-    that cannot be kept, such as half a character."""
-    if value is UNSET:
+def _what_names(message: Message) -> tuple[str, str]:
+    return message.method or "", str(message.key)
+
+
+def members(value: Raw | None) -> dict[str, Any]:
+    """The members of an object, decoded; none where it is no object. Raises `Malformed` for a value
+    that cannot be kept, such as a number beyond all bounds."""
+    if value is None:
         return {}
     try:
         decoded = _decode_any(value)
     except (msgspec.DecodeError, RecursionError):
         raise Malformed("the parameters cannot be read") from None
     return decoded if isinstance(decoded, dict) else {}
-
-
-def id_of(envelope: Envelope) -> Any:
-    """The id of a message: a text or a number; None where there is none."""
-    return None if envelope.id is UNSET else _decode_any(envelope.id)
 
 
 def with_files_served(line: bytes, *, read: bool, write: bool, meta: dict[str, Any]) -> bytes:
@@ -154,11 +142,12 @@ def _meta_of(files: dict[str, Raw]) -> dict[str, Raw]:
 def _members_of(value: Any) -> dict[str, Raw]:
     if value is None or (isinstance(value, Raw) and bytes(value).strip() == b"null"):
         return {}
-    return _decode_members(value)
+    return decode_members(value)
 
 
 _BEGINNING = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(?P<id>\d{1,18}|"[^"\\]{0,256}")\s*,'
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+    rb'"id"\s*:\s*(?P<id>0|[1-9]\d{0,17}|"[ !#-\[\]-~]{0,256}")\s*,'
     rb'\s*"(?P<what>method|result|error)"'
 ).match
 

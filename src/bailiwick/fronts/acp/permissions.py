@@ -1,16 +1,32 @@
 """A question to a person, as the editor's own permission request; and what they said.
 
-The protocol has four answers, each of which means one of ours.
+The protocol has four answers, each of which means one of ours. A question is shown as a tool call,
+and an editor lets whoever knows the id of one change what it shows. So the ids of ours are known to
+nobody but the editor, and no message of an agent that names such an id goes there.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
 from bailiwick.approvals import Answer, Approval, Question
 from bailiwick.errors import escape_for_display
+from bailiwick.fronts.acp.members import known_names, members_inside
+
+OURS = "bailiwick-"
+"""How the ids of our tool calls begin, and those of nobody else."""
+
+_may_name_ours = re.compile(rb"bailiwick-|\\u00(?:2[dD]|6[1-9bBcC]|77)").search
+"""Finds where our beginning could stand, also with letters escaped."""
+
+_WHERE = known_names("update", "toolCall", "toolCallId")
+_decode_text = msgspec.json.Decoder(str).decode
 
 ANSWERS: dict[str, Answer] = {
     "allow_once": "once",
@@ -50,7 +66,7 @@ def permission_request(
     return {
         "sessionId": session_id,
         "toolCall": {
-            "toolCallId": f"bailiwick-{approval.id}",
+            "toolCallId": f"{OURS}{secrets.token_hex(16)}",
             "title": title[:_TITLE_CHARACTERS_MAX],
             "kind": _KINDS.get(question.operation, "edit"),
             "status": "pending",
@@ -61,6 +77,21 @@ def permission_request(
         },
         "options": OPTIONS,
     }
+
+
+def names_our_question(line: bytes, params: Raw | None) -> bool:
+    """Whether a message of an agent is about a tool call of ours, wherever the protocol lets it
+    name one. Raises `Malformed` where one reader could find another id there than we do."""
+    if not _may_name_ours(line):
+        return False
+    given = members_inside(params, _WHERE)
+    inner = (members_inside(given.get(name), _WHERE) for name in ("update", "toolCall"))
+    return any(_is_ours(each.get("toolCallId")) for each in (given, *inner))
+
+
+def _is_ours(tool_call: Raw | None) -> bool:
+    text = b"" if tool_call is None else bytes(tool_call)
+    return text.startswith(b'"') and _decode_text(text).startswith(OURS)
 
 
 def answer_of(outcome: object) -> Answer | None:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from bailiwick.approvals import Answer, Approval
-from bailiwick.errors import BailiwickError, Busy, InternalError, escape_for_display
+from bailiwick.errors import BailiwickError, Busy, InternalError, ParseError, escape_for_display
 from bailiwick.fronts.acp import extension, messages
 from bailiwick.fronts.acp.errors import (
     CANCELLED,
@@ -33,7 +33,8 @@ from bailiwick.fronts.acp.errors import (
 from bailiwick.fronts.acp.extension import Served
 from bailiwick.fronts.acp.files import FileCalls, check_number, check_text
 from bailiwick.fronts.acp.lines import LineReader, Piece
-from bailiwick.fronts.acp.permissions import answer_of, permission_request
+from bailiwick.fronts.acp.members import Malformed
+from bailiwick.fronts.acp.permissions import answer_of, names_our_question, permission_request
 from bailiwick.fronts.acp.places import Places
 from bailiwick.model import MiB
 
@@ -132,40 +133,38 @@ class Relay:
         """The line as the agent gets it; None where it was for us. An editor is not distrusted:
         what cannot be read here is passed on."""
         try:
-            envelope = messages.read(line)
-        except messages.Malformed:
+            message = messages.read(line)
+        except Malformed:
             return line
-        method = envelope.method
-        if method is UNSET:
-            return None if self._answered(envelope) else line
+        method = message.method
+        if method is None:
+            return None if self._answered(message) else line
         if method == "initialize":
             with suppress(msgspec.DecodeError):
                 read, write, more = self._serves
                 told = extension.announcement(more)
                 return messages.with_files_served(line, read=read, write=write, meta=told)
         elif method in messages.OPENING:
-            self._note_directory(envelope)
+            self._note_directory(message)
         elif method == "session/cancel":
-            self._cancel(session=_quietly(envelope).get("sessionId", UNSET))
+            self._cancel(session=_quietly(message).get("sessionId", UNSET))
         return line
 
-    def _answered(self, envelope: messages.Envelope) -> bool:
+    def _answered(self, message: messages.Message) -> bool:
         """Whether this answers a question of ours."""
-        if envelope.id is UNSET:
-            return False
-        key = messages.id_of(envelope)
+        key = message.key
         if not isinstance(key, str) or not key.startswith(self._prefix):
             return False
         waiting = self._answers.pop(key, None)
         if waiting is not None and not waiting.done():
             result = None
-            with suppress(messages.Malformed):
-                result = messages.members(envelope.result)
+            with suppress(Malformed):
+                result = messages.members(message.result)
             waiting.set_result(result)
         return True
 
-    def _note_directory(self, envelope: messages.Envelope) -> None:
-        directory = _quietly(envelope).get("cwd")
+    def _note_directory(self, message: messages.Message) -> None:
+        directory = _quietly(message).get("cwd")
         if not self._places.opened_in(directory):
             shown = escape_for_display(str(directory))
             self._say(f"the editor works in {shown}, which is not in the root that is served")
@@ -186,21 +185,28 @@ class Relay:
             await self._editor.send(line)
             return
         try:
-            envelope = messages.read(line)
-        except messages.Malformed as why:
-            self._say(f"the agent sent a line that is not passed on: {why}")
-            error = RpcError(PARSE_ERROR, f"this message was not passed on: {why}")
-            await self._agent.send(_failure(_NULL, error))
+            message = messages.read(line)
+            ours = not message.is_file_call and names_our_question(line, message.params)
+        except Malformed as why:
+            await self._refuse(_NULL, PARSE_ERROR, str(why))
             return
-        method = envelope.method
-        if method is not UNSET and method.startswith(messages.FILE_METHODS):
-            await self._begin_call(method, envelope)
-        elif method == "$/cancel_request" and self._cancel(
-            request=_quietly(envelope).get("requestId", UNSET)
+        if ours:
+            answered = _NULL if message.id is None else message.id
+            await self._refuse(answered, INVALID_REQUEST, "it is about a question of Bailiwick's")
+        elif message.is_file_call:
+            await self._begin_call(message)
+        elif message.method == "$/cancel_request" and self._cancel(
+            request=_quietly(message).get("requestId", UNSET)
         ):
             pass
         else:
             await self._editor.send(line if line.endswith(b"\n") else line + b"\n")
+
+    async def _refuse(self, request: Raw, code: int, why: str) -> None:
+        """A message that the editor does not get: the agent is told, and the editor's log."""
+        self._say(f"the agent sent a line that is not passed on: {why}")
+        error = RpcError(code, f"this message was not passed on: {why}")
+        await self._agent.send(_failure(request, error))
 
     async def _refuse_long(self, beginning: bytes) -> None:
         """A message that is longer than what is read: whoever waits for it is told."""
@@ -215,21 +221,33 @@ class Relay:
 
     # --- file calls ----------------------------------------------------------------------------
 
-    async def _begin_call(self, method: str, envelope: messages.Envelope) -> None:
-        if envelope.id is UNSET:
+    async def _begin_call(self, message: messages.Message) -> None:
+        request, method = message.id, message.method
+        if request is None or method is None:
             return  # nobody waits for what it would say, and a change nobody hears of is none
         if method not in (messages.READ, messages.WRITE, *extension.CALLS):
             error = RpcError(METHOD_NOT_FOUND, "this file call is not served")
-            await self._agent.send(_failure(envelope.id, error))
+            await self._agent.send(_failure(request, error))
             return
-        if len(self._calls) >= CALLS_MAX:
-            busy = Busy(f"{CALLS_MAX} file calls are under way", hint="wait for their answers")
-            await self._agent.send(_failure(envelope.id, rpc_error(busy)))
+        try:
+            given = self._taken(message)
+        except BailiwickError as refused:
+            await self._agent.send(_failure(request, rpc_error(refused)))
             return
-        given = _quietly(envelope)
-        task = asyncio.create_task(self._call(method, envelope.id, given))
-        self._calls[task] = messages.id_of(envelope), given.get("sessionId")
+        task = asyncio.create_task(self._call(method, request, given))
+        self._calls[task] = message.key, given.get("sessionId")
         task.add_done_callback(self._ended)
+
+    def _taken(self, message: messages.Message) -> dict[str, Any]:
+        """What a file call was given, as it was sent or not at all, where there is room for it."""
+        if not message.is_unicode:
+            raise ParseError("a text in it holds half a character")
+        if len(self._calls) >= CALLS_MAX:
+            raise Busy(f"{CALLS_MAX} file calls are under way", hint="wait for their answers")
+        try:
+            return messages.members(message.params)
+        except Malformed as why:
+            raise ParseError(str(why)) from None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._calls[task]
@@ -310,9 +328,9 @@ def _same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _quietly(envelope: messages.Envelope) -> dict[str, Any]:
-    with suppress(messages.Malformed):
-        return messages.members(envelope.params)
+def _quietly(message: messages.Message) -> dict[str, Any]:
+    with suppress(Malformed):
+        return messages.members(message.params)
     return {}
 
 
