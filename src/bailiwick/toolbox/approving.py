@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from bailiwick.approvals import Answer, Approval, Asker, Question
+from bailiwick.errors import escape_for_display
 
 _DIFF_CHARACTERS_MAX = 8_000
 
@@ -35,15 +36,16 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def prompt(self) -> str:
-        """The question in a line."""
+        """The question in a line. What stands in it comes from callers and from names of files, so
+        whatever could disguise it is made visible."""
         asked = self.question
         what = asked.target or (asked.paths[0] if asked.paths else ".")
         there = f" to {asked.destination}" if asked.destination else ""
         more = f" ({asked.arguments})" if asked.arguments else ""
-        return f"{asked.verb} {what}{there}{more}: {asked.prompt}"
+        return escape_for_display(f"{asked.verb} {what}{there}{more}: {asked.prompt}")
 
     def shown(self) -> dict[str, Any]:
-        """The question as JSON."""
+        """The question as JSON. ``diffTruncated`` says that the person does not see all of it."""
         asked = self.question
         shown: dict[str, Any] = {
             "kind": "approval_pending", "tool": self.tool, "prompt": self.prompt,
@@ -55,7 +57,9 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
         if asked.paths_total > len(asked.paths):
             shown["pathsTotal"] = asked.paths_total
         if asked.preview.diff:
-            shown["diff"] = asked.preview.diff[:_DIFF_CHARACTERS_MAX]
+            shown["diff"] = _cut(asked.preview.diff)
+            is_cut = len(asked.preview.diff) > _DIFF_CHARACTERS_MAX
+            shown["diffTruncated"] = is_cut or asked.preview.diff_truncated
         if self.approval_id is not None:
             shown["approvalId"] = self.approval_id
         return shown
@@ -67,6 +71,19 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "message": f"a person has to agree first: {self.prompt}"[:300],
             "hint": "go on with something else, or wait until they have",
         }  # fmt: skip
+
+
+def _cut(diff: str) -> str:
+    """As much of a diff as is shown, by whole lines: half a line could pass for another one. What
+    is left out is told in a line that begins like no line of a diff."""
+    if len(diff) <= _DIFF_CHARACTERS_MAX:
+        return diff
+    at = diff.rfind("\n", 0, _DIFF_CHARACTERS_MAX) + 1
+    left = diff[at:]
+    lines = left.removesuffix("\n").count("\n") + 1
+    more = "1 more line" if lines == 1 else f"{lines} more lines"
+    verb = "is" if lines == 1 else "are"
+    return f"{diff[:at]}… {more} ({len(left)} characters) {verb} not shown here.\n"
 
 
 def binding_of(question: Question) -> str:

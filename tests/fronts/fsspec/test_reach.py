@@ -183,6 +183,124 @@ def test_what_was_judged_is_what_is_opened(house):
         fsspec.core.url_to_fs(f"bailiwick+file://{house}/way!/a", use_listings_cache=True)
 
 
+# --- what a relative place means -----------------------------------------------------------------
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two directories to work in, each with a place of the same name."""
+    for side in "ab":
+        (tmp_path / side / "data").mkdir(parents=True)
+        (tmp_path / side / "data" / "f").write_text(side)
+        with bailiwick.open_sync(f"sqlite:{tmp_path}/{side}/v.db") as scope:
+            scope.write_text("f", side)
+    return tmp_path
+
+
+RELATIVE = [
+    "bailiwick+file://./data!/f", "bailiwick+file://data!/f", "bailiwick+sqlite://v.db!/f",
+    "bailiwick+sqlite://./v.db?volume=main!/f", "simplecache::bailiwick+file://./data!/f",
+    "simplecache::bailiwick+sqlite://v.db!/f",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", RELATIVE)
+def test_a_relative_place_is_that_of_the_directory_one_is_in(two, url, monkeypatch):
+    for side in "abab":
+        monkeypatch.chdir(two / side)
+        assert read(url) == side
+        sent = pickle.dumps(fsspec.core.url_to_fs(url.removeprefix("simplecache::"))[0])
+        monkeypatch.chdir(two)
+        assert pickle.loads(sent).cat_file("f") == side.encode(), "it is the same for others"
+
+
+@pytest.mark.parametrize("place", [{"place": "./data"}, {"place": "data/"}])
+def test_so_is_one_that_is_given_by_name(two, place, monkeypatch):
+    kind, made = places.DirectoryFileSystem, {}
+    for side in "ab":
+        monkeypatch.chdir(two / side)
+        made[side] = fsspec.filesystem("bailiwick+file", **place)
+        assert made[side].cat_file("f") == side.encode()
+        assert kind("data") is made[side]
+        assert kind(f"{two}/{side}/data") is made[side], "and one place is one filesystem"
+        assert made[side].unstrip_protocol("f") == f"bailiwick+file://{two}/{side}/data!/f"
+    assert made["a"] is not made["b"]
+
+
+def test_what_is_written_goes_there_too(two, monkeypatch):
+    for side in "ab":
+        monkeypatch.chdir(two / side)
+        with fsspec.open("bailiwick+file://./data!/new", "wb") as file:
+            file.write(side.encode())
+    assert [(two / side / "data/new").read_text() for side in "ab"] == ["a", "b"]
+
+
+def test_a_relative_place_for_blobs_stays_where_it_was(two, monkeypatch):
+    monkeypatch.chdir(two / "a")
+    url = "bailiwick+sqlite://new.db?volume=main&blobs=blobs%26!/f"
+    fs, _ = fsspec.core.url_to_fs(url, create=True)
+    monkeypatch.chdir(two / "b")
+    fs.pipe_file("f", b"x" * 5_000_000)
+    assert (two / "a/blobs&").is_dir()
+    assert sorted(os.listdir(two / "b")) == ["data", "v.db"]
+
+
+def test_a_place_is_judged_each_time_that_it_is_named(two, monkeypatch):
+    monkeypatch.chdir(two / "a")
+    restrict({"bailiwick+file://./data": {}, "bailiwick+sqlite://v.db": {}})
+    for url in RELATIVE:
+        monkeypatch.chdir(two / "a")
+        assert read(url) == "a"
+        monkeypatch.chdir(two / "b")
+        with pytest.raises(PermissionError):
+            read(url)
+    for protocol, place in (("bailiwick+file", "data"), ("bailiwick+sqlite", "v.db")):
+        with pytest.raises(PermissionError):
+            fsspec.filesystem(protocol, place=place)
+
+
+def test_a_link_that_is_turned_round_is_another_place(house):
+    way = house / "way"
+    url = f"bailiwick+file://{way}!/a"
+    for name, text in (("mine", "mine"), ("other", SECRET)):
+        way.unlink(missing_ok=True)
+        way.symlink_to(house / name)
+        assert read(url) == text
+    restrict_to_mine(house)
+    with pytest.raises(PermissionError):
+        read(url)
+    way.unlink()
+    way.symlink_to(house / "mine")
+    assert read(url) == "mine"
+    way.unlink()
+    way.symlink_to(house / "other")
+    with pytest.raises(PermissionError):
+        read(url)
+
+
+def test_a_place_of_fsspec_s_own_settings_is_settled_too(two, monkeypatch):
+    monkeypatch.setitem(fsspec.config.conf, "bailiwick+file", {"place": "data"})
+    for side in "ab":
+        monkeypatch.chdir(two / side)
+        assert fsspec.filesystem("bailiwick+file").cat_file("f") == side.encode()
+
+
+# --- what is sent along --------------------------------------------------------------------------
+
+
+def test_a_token_that_is_given_is_sent_along_and_others_are_not(monkeypatch):
+    where = {"host": "127.0.0.1:4180", "root": "workspace:demo"}
+
+    def told(fs):
+        return f"{pickle.dumps(fs)} {fs.to_json()} {fs.storage_options}"
+
+    assert told(fsspec.filesystem("bailiwick", **where, token=TOKEN)).count(TOKEN) == 3
+    monkeypatch.setenv("BAILIWICK_TOKEN", TOKEN)
+    assert TOKEN not in told(fsspec.filesystem("bailiwick", **where))
+    restrict({"bailiwick://127.0.0.1:4180/workspace/demo": {"token": TOKEN}})
+    assert TOKEN not in told(fsspec.filesystem("bailiwick", **where))
+
+
 @pytest.mark.parametrize("url", ["", "/srv", "file://srv", "bailiwick+file://", "bailiwick://x/y"])
 def test_what_names_no_place_restricts_nothing(url):
     with pytest.raises(bailiwick.ParseError):

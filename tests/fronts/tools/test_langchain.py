@@ -112,9 +112,33 @@ async def test_the_answer_is_bound_to_what_was_shown():
         [paused] = (await agent.ainvoke(GO, THREAD))["__interrupt__"]
         await fs.write_text(".git/config", "another\n")
         word = {"approved": True, "binding": paused.value["binding"]}
-        state = await agent.ainvoke(Command(resume=word), THREAD)
-        assert answer(replies(state)["c1"])["errorKind"] == "approval_denied"
+        [again] = (await agent.ainvoke(Command(resume=word), THREAD))["__interrupt__"]
         assert (await fs.read_text(".git/config")).text == "another\n"
+        # It is another question by now, and has an answer of its own.
+        assert "-another" in again.value["diff"]
+        word = {"approved": True, "binding": again.value["binding"]}
+        await agent.ainvoke(Command(resume=word), THREAD)
+        assert (await fs.read_text(".git/config")).text == "new\n"
+
+
+@pytest.mark.spec("TOOL-5", "POL-4")
+async def test_an_agent_shows_each_question_and_wants_answers_by_their_ids():
+    """Each call is a step of its own in the framework's agents."""
+    async with workspace() as (fs, tools):
+        await fs.make_dir(".git")
+        asks = [call("write_file", each, path=f".git/{each}", content="x\n") for each in "ab"]
+        model = scripted(calling(*asks), AIMessage(content="done"))
+        agent = create_agent(model, langchain_tools(tools), checkpointer=InMemorySaver())
+        state = await agent.ainvoke(GO, THREAD)
+        shown = {each.value["paths"][0]: each.id for each in state["__interrupt__"]}
+        assert shown.keys() == {".git/a", ".git/b"}
+        with pytest.raises(RuntimeError, match="multiple pending interrupts"):
+            await agent.ainvoke(Command(resume=True), THREAD)
+        words = {shown[".git/a"]: True, shown[".git/b"]: False}
+        state = await agent.ainvoke(Command(resume=words), THREAD)
+        assert state["messages"][-1].content == "done"
+        assert await fs.exists(".git/a")
+        assert not await fs.exists(".git/b")
 
 
 @pytest.mark.spec("TOOL-5", "POL-4")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from fsspec.asyn import AsyncFileSystem, sync  # type: ignore[import-untyped]
+from fsspec.config import apply_config  # type: ignore[import-untyped]
 
 from bailiwick.errors import ParseError, RootNotFound, Unauthenticated, escape_for_display
 from bailiwick.fronts.fsspec.filesystem import BailiwickFileSystem, bridge_to
@@ -100,20 +101,37 @@ async def _leave(opened: AbstractAsyncContextManager[Any]) -> None:
     await opened.__aexit__(None, None, None)
 
 
-class _LocalFileSystem(PlaceFileSystem):
+_Caching: Any = type(AsyncFileSystem)
+
+
+class _Settling(_Caching):  # type: ignore[misc]
+    """Settles which place is meant before fsspec looks whether it has a filesystem for it.
+
+    It hands the same filesystem out for the same arguments, and what they mean changes: a relative
+    place with the directory one is in, any place with a link that is turned round. So the place is
+    judged here too, each time that it is named.
+    """
+
+    def __call__(cls, place: Any = None, **more: Any) -> Any:  # noqa: N805 (a metaclass)
+        given = apply_config(cls, more if place is None else {"place": place, **more})
+        place = given.get("place")
+        if isinstance(place, str) and place:  # what names none is refused when it is made
+            given["place"] = place = cls.settled(place)
+            REACH.options_for(cls.named(place), cls.options_in(given))
+        return super().__call__(**given)
+
+
+class _LocalFileSystem(PlaceFileSystem, metaclass=_Settling):
     """A place of this machine, named before ``!/``."""
 
     def __init__(self, place: str = "", **more: Any) -> None:
         """``more`` may hold options of `bailiwick.open`, such as ``trusted`` or ``access``."""
-        from bailiwick.build.options import OpenOptions
-
         if not isinstance(place, str) or not place:
             raise ParseError("no place is named", hint=f"for example {self._example}")
-        known = (*OpenOptions.__annotations__, *self._own_options)
-        given = {name: more.pop(name) for name in known if name in more}
+        given = self.options_in(more)
         named = self.named(place)
         options = REACH.options_for(named, given)
-        super().__init__(**more)
+        super().__init__(**{name: value for name, value in more.items() if name not in given})
         self._place = place
         # What was judged is what is opened: a link in the text could lead elsewhere by then.
         self._path = named.where
@@ -122,10 +140,23 @@ class _LocalFileSystem(PlaceFileSystem):
     _example = ""
     _own_options: tuple[str, ...] = ()
 
+    @staticmethod
+    def settled(place: str) -> str:
+        """The place in words that mean the same wherever one is."""
+        raise NotImplementedError
+
     @classmethod
     def named(cls, place: str) -> Named:
         """The place as it really is."""
         raise NotImplementedError
+
+    @classmethod
+    def options_in(cls, more: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of `bailiwick.open`, and those of this kind of place."""
+        from bailiwick.build.options import OpenOptions
+
+        known = (*OpenOptions.__annotations__, *cls._own_options)
+        return {name: more[name] for name in known if name in more}
 
     @classmethod
     def _path_in(cls, rest: str) -> str:
@@ -145,13 +176,17 @@ class DirectoryFileSystem(_LocalFileSystem):
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
-        return _place_in(path, DirectoryFileSystem.protocol)
+        return _place_in(path, DirectoryFileSystem)
+
+    @staticmethod
+    def settled(place: str) -> str:
+        if "\0" in place:
+            raise ParseError("a path holds no zero byte")
+        return os.path.realpath(os.path.expanduser(place))
 
     @classmethod
     def named(cls, place: str) -> Named:
-        if "\0" in place:
-            raise ParseError("a path holds no zero byte")
-        return Named(cls.protocol, os.path.realpath(os.path.expanduser(place)))
+        return Named(cls.protocol, cls.settled(place))
 
     def _place_to_open(self) -> AbstractAsyncContextManager[Any]:
         from pathlib import Path
@@ -174,7 +209,17 @@ class VolumeFileSystem(_LocalFileSystem):
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
-        return _place_in(path, VolumeFileSystem.protocol)
+        return _place_in(path, VolumeFileSystem)
+
+    @staticmethod
+    def settled(place: str) -> str:
+        volume = _volume_at(place)
+        told = [f"{quote(os.path.realpath(volume.file))}?volume={volume.volume}"]
+        for name in ("branch", "blobs", "compression"):
+            value = getattr(volume, name)
+            if value != volume._field_defaults[name]:
+                told.append(f"{name}={quote(value)}")
+        return "&".join(told)
 
     @classmethod
     def named(cls, place: str) -> Named:
@@ -309,6 +354,8 @@ def restrict(places: Mapping[str, Mapping[str, Any]]) -> None:
         kind.clear_instance_cache()
 
 
-def _place_in(url: str, protocol: str) -> dict[str, Any]:
-    rest = url.removeprefix(f"{protocol}://")
-    return {} if rest == url else {"place": rest.partition(_SEPARATOR)[0]}
+def _place_in(url: str, kind: type[_LocalFileSystem]) -> dict[str, Any]:
+    """Settled here as well: what stands before this URL in a chain keeps it among its options."""
+    rest = url.removeprefix(f"{kind.protocol}://")
+    place = rest.partition(_SEPARATOR)[0]
+    return {} if rest == url else {"place": kind.settled(place) if place else ""}
