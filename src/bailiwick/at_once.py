@@ -17,7 +17,7 @@ from bailiwick.call import Call
 from bailiwick.grant import Grant
 from bailiwick.hook import Hooks
 from bailiwick.operations import Operation
-from bailiwick.paths import parse
+from bailiwick.paths import parse_text
 from bailiwick.policy import Allow, Glances, Policy
 from bailiwick.standing import Standing
 from bailiwick.store import Content, Handle, Prompt
@@ -97,8 +97,12 @@ class AtOnce:
     def _found(self, call: Call, grant: Grant, operation: Operation) -> Handle | None:
         """What stands at the call's place, if it was found by its own name and may be read."""
         root, target, decision = grant.root, call.target, self._always
-        path, target.directory = parse(target.text, root.mount_point, root.names)
-        target.handle = handle = self._resolve(path, target.look, target.directory, False)
+        text = target.text
+        if type(text) is not str:
+            return None
+        path, directory = parse_text(text, root.mount_point, root.names)
+        target.directory = directory
+        target.handle = handle = self._resolve(path, target.look, directory, False)
         if handle is None:
             return None
         if decision is None and self._glance is not None:

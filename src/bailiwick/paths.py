@@ -130,11 +130,12 @@ def parse(text: PathText, mount_point: str = "/", names: NameRule = "posix") -> 
     Raises `ParseError` for text that is no path at all, `PathOutsideWorkspace` for a place
     outside the root. Neither repeats an outside path.
     """
-    return _parse(text if type(text) is str else _text_of(text), mount_point, names)
+    return parse_text(text if type(text) is str else _text_of(text), mount_point, names)
 
 
 @lru_cache(maxsize=_PARSED_KEPT)
-def _parse(text: str, mount_point: str, names: NameRule) -> Parsed:
+def parse_text(text: str, mount_point: str, names: NameRule) -> Parsed:
+    """`parse` for what is text already."""
     if len(text) <= NAME_BYTES_MAX and names == "posix" and _PLAIN(text):
         return Parsed(ScopedPath(text), False)
     if not text:
