@@ -21,10 +21,10 @@ TYPED := $(wildcard src examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test browser unit lint format bench attack crash soak clouds lock clean
+.PHONY: help venv run test browser unit lint format bench bench-fronts attack crash soak clouds lock clean
 
 help: ## List the targets.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 $(VENV_STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -78,6 +78,10 @@ format: venv ## Rewrite the code in the house format.
 
 bench: venv ## Measure, and print ratios.
 	$(BIN)/python -m bench
+
+bench-fronts: venv ## Measure reads over HTTP and MCP; writes bench/http.json and bench/mcp.json.
+	$(BIN)/python -m bench.http --json bench/http.json
+	$(BIN)/python -m bench.mcp --json bench/mcp.json
 
 attack: venv ## A live attacker against every verb; TRIES=1000000 for the full figure.
 	$(BIN)/python -m tests.hostile.attack --tries $(TRIES) $(if $(JSON),--json $(JSON))

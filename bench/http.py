@@ -1,4 +1,5 @@
-"""`python -m bench.http`: a small read over HTTP, beside a bare Starlette route, in one run.
+"""`make bench-fronts`: a small read over HTTP, beside a bare Starlette route, in one run; and what
+a server's memory grows by while 1 GiB goes in and out.
 
 Both run as processes of their own with uvicorn, uvloop and httptools on loopback; the same client
 asks both in turns, so that what else the machine does falls on both alike. Starlette answers a
@@ -6,6 +7,8 @@ document of the same length from memory: the least that any server of the kind d
 """
 
 import argparse
+import contextlib
+import http.client
 import json
 import os
 import select
@@ -16,7 +19,16 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+
+SECONDS = 1.0
+"""How long one turn is."""
+
+BLOCK, BLOCKS = bytes(1024 * 1024), 1024
+
+FORGET_PEAK = "5"
+"""What the kernel's `clear_refs` takes for "begin to look for the peak anew"."""
 
 BARE = """
 import asyncio, socket, sys
@@ -78,72 +90,116 @@ def request_of(port: int, token: str | None) -> bytes:
     return f"GET /file?path=small.txt HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{shown}\r\n".encode()
 
 
-def measure(rounds: int, seconds: float, connections: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / "root").mkdir()
-        (Path(scratch) / "root" / "small.txt").write_text("a line of text\n" * 64)
-        env = {**os.environ, "XDG_STATE_HOME": f"{scratch}/state"}
-        served = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "bailiwick",
-                "serve",
-                f"{scratch}/root",
-                "--port",
-                "0",
-                "--json",
-            ],
-            stdout=subprocess.PIPE,
-            env=env,
-        )
-        told = json.loads(served.stdout.readline())
-        port, token = int(told["url"].rpartition(":")[2]), told["token"]
-        asking = urllib.request.Request(f"{told['url']}/file?path=small.txt")
-        asking.add_header("authorization", f"Bearer {token}")
-        with urllib.request.urlopen(asking) as answer:
-            body = answer.read()
-        bare = subprocess.Popen(
-            [sys.executable, "-c", BARE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        bare.stdin.write(body)
-        bare.stdin.close()
-        bare_port = int(bare.stdout.readline())
-        ours: list[float] = []
-        theirs: list[float] = []
-        try:
-            for number in range(rounds + 1):
-                pair = (
-                    ask(bare_port, request_of(bare_port, None), seconds, connections),
-                    ask(port, request_of(port, token), seconds, connections),
-                )
-                if number:  # the first warms up
-                    theirs.append(pair[0])
-                    ours.append(pair[1])
-        finally:
-            for process in (served, bare):
-                process.terminate()
-                process.wait(10)
-                process.stdout.close()
-    ratio = statistics.median(mine / bare for mine, bare in zip(ours, theirs, strict=True))
+@contextlib.contextmanager
+def served(scratch: Path) -> Iterator[tuple[str, str, int]]:
+    """A server on a directory: its address, a token, and its process."""
+    (scratch / "root").mkdir()
+    (scratch / "root" / "small.txt").write_text("a line of text\n" * 64)
+    command = [sys.executable, "-m", "bailiwick", "serve", f"{scratch}/root"]
+    process = subprocess.Popen(
+        [*command, "--port", "0", "--json"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "XDG_STATE_HOME": f"{scratch}/state"},
+    )
+    try:
+        told = json.loads(process.stdout.readline())
+        yield told["url"], told["token"], process.pid
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
+@contextlib.contextmanager
+def bare_route(body: bytes) -> Iterator[int]:
+    """The bare route, which answers with ``body``: its port."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", BARE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        process.stdin.write(body)
+        process.stdin.close()
+        yield int(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+
+
+def measure_rates(url: str, token: str, rounds: int, connections: int) -> dict[str, float]:
+    asking = urllib.request.Request(f"{url}/file?path=small.txt")
+    asking.add_header("authorization", f"Bearer {token}")
+    with urllib.request.urlopen(asking) as answer:
+        body = answer.read()
+    port = int(url.rpartition(":")[2])
+    ours: list[float] = []
+    theirs: list[float] = []
+    with bare_route(body) as bare:
+        for number in range(rounds + 1):
+            pair = (
+                ask(bare, request_of(bare, None), SECONDS, connections),
+                ask(port, request_of(port, token), SECONDS, connections),
+            )
+            if number:  # the first warms up
+                theirs.append(pair[0])
+                ours.append(pair[1])
+    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     return {
-        "starlette_per_s": statistics.median(theirs),
-        "bailiwick_per_s": statistics.median(ours),
-        "ratio": ratio,
+        "bailiwick_requests_a_second": round(statistics.median(ours)),
+        "bare_starlette_requests_a_second": round(statistics.median(theirs)),
+        "of_bare_starlette": round(statistics.median(ratios), 2),
     }
+
+
+def measure_memory(url: str, token: str, pid: int) -> dict[str, float]:
+    """What the server's memory peaks at above idle, in MiB, while a large file goes in and out."""
+    host, route = url.removeprefix("http://"), "/file/raw?path=large"
+    shown = {"authorization": f"Bearer {token}"}
+
+    def upload() -> None:
+        connection = http.client.HTTPConnection(host)
+        size = {"content-length": str(len(BLOCK) * BLOCKS)}
+        connection.request("PUT", route, (BLOCK for _ in range(BLOCKS)), {**shown, **size})
+        assert connection.getresponse().status in (200, 201)
+        connection.close()
+
+    def download() -> None:
+        connection = http.client.HTTPConnection(host)
+        connection.request("GET", route, headers=shown)
+        answer, received = connection.getresponse(), 0
+        while block := answer.read(len(BLOCK)):
+            received += len(block)
+        assert received == len(BLOCK) * BLOCKS
+        connection.close()
+
+    rose = {}
+    for name, transfer in (("upload", upload), ("download", download)):
+        idle = resident(pid, "VmRSS")
+        Path(f"/proc/{pid}/clear_refs").write_text(FORGET_PEAK)
+        transfer()
+        rose[f"{name}_of_1_GiB_extra_MiB"] = round((resident(pid, "VmHWM") - idle) / 1024, 1)
+    return rose
+
+
+def resident(pid: int, what: str) -> int:
+    """A figure of a process's memory, in KiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
-    found = measure(options.rounds, options.seconds, options.connections)
-    print(
-        f"GET /file, 960 bytes: {found['bailiwick_per_s']:,.0f}/s;"
-        f" bare Starlette {found['starlette_per_s']:,.0f}/s; ratio {found['ratio']:.2f}"
-    )
+    with tempfile.TemporaryDirectory() as scratch, served(Path(scratch)) as (url, token, pid):
+        found = measure_rates(url, token, options.rounds, options.connections)
+        found |= measure_memory(url, token, pid)
+    for name, value in found.items():
+        print(f"{name:<34} {value}")
+    if options.json is not None:
+        Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

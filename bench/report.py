@@ -39,6 +39,15 @@ _METHOD = """
 """
 
 
+_TRIALS = (
+    ("http", "bench-fronts", "A small read over HTTP, and 1 GiB in and out"),
+    ("mcp", "bench-fronts", "A small read over MCP, beside the reference server"),
+    ("soak", "soak", "A crowd at a server"),
+    ("attack", "attack", "Under a live attacker"),
+    ("crash", "crash", "Under kill -9"),
+)
+
+
 def as_text(case: CaseFigures) -> str:
     """A case for the terminal."""
     lines = [f"\n{case['title']}  [{case['key']}]"]
@@ -101,13 +110,13 @@ def _section(case: CaseFigures) -> str:
 
 
 def _trials() -> str:
-    """The figures of `make attack` and `make crash`, where these were run and kept."""
+    """The figures of what is run by itself, where it was run and they were kept."""
     parts = []
-    for name, title in (("attack", "Under a live attacker"), ("crash", "Under kill -9")):
+    for name, target, title in _TRIALS:
         file = ROOT / "bench" / f"{name}.json"
         if file.exists():
             found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            parts.append(f"\n## {title}\n\nFrom `make {name}`.\n\n{_as_table(found)}")
+            parts.append(f"\n## {title}\n\nFrom `make {target}`.\n\n{_as_table(found)}")
     return "".join(parts)
 
 
