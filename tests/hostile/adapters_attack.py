@@ -2,7 +2,7 @@
 their providers and frameworks call them, and MCP over HTTP.
 
 What the adapters share is attacked by `tools_attack`; here it is seen that none of them reaches for
-a file by itself. The control is that of `mcp_attack`: the reference server, in the same run.
+a file by itself. The control is the reference server, in the same run.
 """
 
 import asyncio
@@ -34,8 +34,9 @@ from bailiwick.fronts.tools.pydantic_ai import BailiwickToolset
 from bailiwick.grant import AgentRun
 from tests.fronts.mcp.clients import ENVELOPE, served, token_for
 from tests.hostile.attack import FAMILIES, Family, Ground, attacked, run_cell
+from tests.hostile.controls import run_control
 from tests.hostile.corpus import CONTAINMENTS
-from tests.hostile.mcp_attack import CONFIG, run_control
+from tests.hostile.mcp_attack import CONFIG
 from tests.hostile.tools_attack import TryTools, told
 
 TEN = (

@@ -1,7 +1,7 @@
 """The live attacker of `attack`, against fronts that speak for a scope: ACP and fsspec.
 
 What is answered must hold nothing of the outside, and nothing of what is written may land there.
-The control is the naive tool of `tools_attack`.
+The control is the reference server of MCP, in the same run.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from bailiwick.errors import KINDS
 from bailiwick.fronts.fsspec import BailiwickFileSystem
 from tests.fronts.acp.wires import Wires, wires
 from tests.hostile.attack import FAMILIES, Family, Ground, Try, attacked, run_cell
+from tests.hostile.controls import run_control
 from tests.hostile.corpus import CONTAINMENTS, count_descriptors
 from tests.hostile.layouts import INSIDE_TEXT
-from tests.hostile.tools_attack import run_control
 
 
 class TryAcp(Try):
@@ -124,12 +124,12 @@ class TryFsspec(Try):
 FRONTS: dict[str, type[TryAcp] | type[TryFsspec]] = {"acp": TryAcp, "fsspec": TryFsspec}
 
 
-def run(front: str, tries: int) -> dict[str, Any]:
+def run(front: str, tries: int, reference: str | None) -> dict[str, Any]:
     """Spread ``tries`` over calls, families and containments; called behind the wall."""
     ground, before = Ground(), count_descriptors()
     trying = FRONTS[front]
     each = math.ceil(tries / (len(trying.calls) * len(FAMILIES) * len(CONTAINMENTS)))
-    control = run_control(ground)
+    control = run_control(ground, reference)
     cells: list[tuple[str, Any]] = []
     for family, containment in itertools.product(FAMILIES, CONTAINMENTS):
         cells += asyncio.run(_run_family(trying, family, containment, each, ground))

@@ -10,17 +10,16 @@ import json
 import math
 import os
 import tempfile
-import time
-from typing import Any, Self
+from typing import Any
 
 import bailiwick
 from bailiwick.errors import KINDS, PathNotFound
 from bailiwick.fronts.mcp.addresses import TEMPLATE
 from tests.fronts.mcp.clients import RawClient
 from tests.hostile.attack import FAMILIES, Family, Ground, attacked, run_cell
+from tests.hostile.controls import run_control
 from tests.hostile.corpus import CONTAINMENTS
-from tests.hostile.layouts import CANARY
-from tests.hostile.tools_attack import CONTROL_SECONDS_MAX, TryTools, naive_read_file
+from tests.hostile.tools_attack import TryTools
 
 CALLS = (
     "read_file", "write_file", "edit_file", "ls", "glob", "grep", "stat", "mkdir", "rm", "move",
@@ -126,43 +125,3 @@ async def _run_family(
                 finally:
                     attempt.close()
     return cells
-
-
-def run_control(ground: Ground, reference: str | None) -> dict[str, Any]:
-    """How often the other server leaks under the same attacker, until it has."""
-    counts = {"server": "naive" if reference is None else "reference", "tries": 0, "leaks": 0}
-    deadline = time.monotonic() + CONTROL_SECONDS_MAX
-    with attacked(FAMILIES[0], ground):
-        if reference is None:
-            while not counts["leaks"] and time.monotonic() < deadline:
-                counts["tries"] += 1
-                counts["leaks"] += CANARY in json.dumps(naive_read_file(ground.root, "mid/f"))
-        else:
-            with _Reference(reference, ground.root) as server:
-                while not counts["leaks"] and time.monotonic() < deadline:
-                    counts["tries"] += 1
-                    counts["leaks"] += CANARY in server.read(f"{ground.root}/mid/f")
-    ground.plant_outside()
-    ground.outside_before = ground.look()
-    return counts
-
-
-class _Reference(RawClient):
-    """A client of the reference server."""
-
-    def __init__(self, file: str, root: str) -> None:
-        self._command = ["node", file, root]
-        self._count = 0
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self.handshake()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.process.kill()
-        super().__exit__(*raised)
-
-    def read(self, path: str) -> str:
-        given = {"name": "read_text_file", "arguments": {"path": path}}
-        return json.dumps(self.request("tools/call", given))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fronts.mcp.npm import reference_server
 from tests.hostile import tools_attack
 
 pytestmark = pytest.mark.hostile
@@ -12,8 +13,10 @@ TRIES = 2_000
 @pytest.mark.spec("TOOL-4", "TOOL-5", "DISK-1")
 @pytest.mark.parametrize("front", tools_attack.FRONTS)
 def test_a_model_is_never_shown_the_outside(walled_as, front):
-    result = walled_as("root")(tools_attack.run, front, TRIES, timeout_s=110)
-    assert result["control"]["leaks"], "a naive tool must leak, or there was no attacker"
+    file = reference_server()
+    reference = None if file is None else str(file)
+    result = walled_as("root")(tools_attack.run, front, TRIES, reference, timeout_s=110)
+    assert result["control"]["leaks"], "the other server must leak, or there was no attacker"
     assert result["tries"] >= TRIES
     assert result["escapes"] == 0, result["notes"]
     assert result["refused"], "nothing was refused: the attack proves nothing"

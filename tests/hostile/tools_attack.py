@@ -1,7 +1,7 @@
 """The live attacker of `attack`, against the tools of models and what is built on them.
 
 The same families of swaps; here it is the answers given to a model that must hold nothing of the
-outside. The control is a tool as one finds them: resolve the path, compare it with the root, open.
+outside. The control is the reference server of MCP, in the same run.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 import os
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -28,14 +27,11 @@ from tests.hostile.attack import (
     Ground,
     Try,
     attacked,
-    resolve_and_compare,
     run_cell,
 )
+from tests.hostile.controls import run_control
 from tests.hostile.corpus import CONTAINMENTS, count_descriptors
-from tests.hostile.layouts import CANARY, INSIDE_TEXT
-
-CONTROL_SECONDS_MAX = 20
-EDITOR_COMMANDS = frozenset(("view", "create", "str_replace", "insert", "delete", "rename"))
+from tests.hostile.layouts import INSIDE_TEXT
 
 
 def told(answer: Any) -> Any:
@@ -46,6 +42,9 @@ def told(answer: Any) -> Any:
     if error is not None:
         raise KINDS[error.split(": ")[1]](error)
     return answer
+
+
+EDITOR_COMMANDS = frozenset(("view", "create", "str_replace", "insert", "delete", "rename"))
 
 
 class TryTools(Try):
@@ -221,13 +220,13 @@ FRONTS: dict[str, tuple[type[TryTools], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-def run(front: str, tries: int) -> dict[str, Any]:
+def run(front: str, tries: int, reference: str | None) -> dict[str, Any]:
     """Spread ``tries`` over calls, families and containments; called behind the wall."""
     ground, before = Ground(), count_descriptors()
     trying, calls = FRONTS[front]
     each = math.ceil(tries / (len(calls) * len(FAMILIES) * len(CONTAINMENTS)))
     cells = []
-    control = run_control(ground)
+    control = run_control(ground, reference)
     for family, containment in itertools.product(FAMILIES, CONTAINMENTS):
         cells += asyncio.run(_run_family(trying, calls, family, containment, each, ground))
     return {
@@ -263,26 +262,3 @@ async def _run_family(
         finally:
             attempt.close()
     return cells
-
-
-def naive_read_file(root: str, path: str) -> dict[str, Any]:
-    """A tool as one finds them."""
-    try:
-        resolve_and_compare(root, path)
-        with open(f"{root}/{path}") as file:
-            return {"text": file.read()}
-    except OSError as error:
-        return {"ok": False, "message": str(error)}
-
-
-def run_control(ground: Ground) -> dict[str, int]:
-    """How often the naive tool leaks under the same attacker, until it has."""
-    counts = {"tries": 0, "leaks": 0}
-    deadline = time.monotonic() + CONTROL_SECONDS_MAX
-    with attacked(FAMILIES[0], ground):
-        while not counts["leaks"] and time.monotonic() < deadline:
-            counts["tries"] += 1
-            counts["leaks"] += CANARY in json.dumps(naive_read_file(ground.root, "mid/f"))
-    ground.plant_outside()
-    ground.outside_before = ground.look()
-    return counts

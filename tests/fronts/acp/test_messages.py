@@ -101,7 +101,8 @@ def test_readers_agree_on_what_is_passed_on(line):
 @pytest.mark.parametrize("text", ["{}", " { } ", '{"a":1}', '{"a" : [1, 2] ,\t"b":"]}\\"{" } ',
     '{"a":12,"b":1}', '{"a":{"a":1},"b":"a"}', '{"":0}'])  # fmt: skip
 def test_members_that_stand_once_are_read(text):
-    messages.read(text.encode())
+    seen = messages.read(text.encode())
+    assert (seen.method, seen.key) == (None, None)
 
 
 @pytest.mark.parametrize("text", ['{"a":1,"a":1}', '{"a":1,"a":12}', '{"a":12,"a":1}',
