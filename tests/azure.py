@@ -15,12 +15,11 @@ import hmac
 import http.client
 import os
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
 
-from tests.s3 import HOST, die_with_parent, free_ports
+from tests.s3 import HOST, Endable, die_with_parent, free_ports
 
 VERSION = "3.37.0"
 FOLDER_VARIABLE = "BAILIWICK_AZURITE"
@@ -63,7 +62,7 @@ def _install(place, program):
     return program
 
 
-class AzureServer:
+class AzureServer(Endable):
     """Started when made; `end` is called in the end."""
 
     scheme = "az"
@@ -124,28 +123,3 @@ class AzureServer:
             said = answer.read()
             if answer.status not in (201, 409):  # 409: it is there already
                 raise OSError(f"no container: {answer.status} {said[:300]!r}")
-
-    @contextlib.contextmanager
-    def stopped(self):
-        """It listens, and answers nobody."""
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
-
-    @contextlib.contextmanager
-    def killed(self):
-        self._process.kill()
-        self._process.wait()
-        try:
-            yield
-        finally:
-            self.start()
-
-    def end(self):
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-            shutil.rmtree(self._folder, ignore_errors=True)

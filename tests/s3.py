@@ -42,7 +42,37 @@ def free_ports(count):
         return [each.getsockname()[1] for each in sockets]
 
 
-class S3Server:
+class Endable:
+    """A server that is a process of its own and works in a folder of its own; it has `start`."""
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """It listens, and answers nobody."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def killed(self):
+        """It is gone, without a word; then it is there again."""
+        self._process.kill()
+        self._process.wait()
+        try:
+            yield
+        finally:
+            self.start()
+
+    def end(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class S3Server(Endable):
     """Started when made; `end` is called in the end."""
 
     def __init__(self, folder):
@@ -152,31 +182,9 @@ class S3Server:
             if answer.status not in (200, 201, 409):  # 409: it is there already
                 raise OSError(f"no bucket: {answer.status}")
 
-    @contextlib.contextmanager
-    def stopped(self):
-        """It listens, and answers nobody."""
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
-
-    @contextlib.contextmanager
-    def killed(self):
-        """It is gone, without a word; then it is there again."""
-        self._process.kill()
-        self._process.wait()
-        try:
-            yield
-        finally:
-            self.start()
-
     def end(self):
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-            shutil.rmtree(self._folder, ignore_errors=True)
+            super().end()
             for port in self._ports.values():  # it puts sockets there whatever it is told
                 for left in glob.glob(f"/tmp/seaweedfs-*-{port}.sock"):
                     os.unlink(left)
