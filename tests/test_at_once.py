@@ -1,10 +1,14 @@
-"""The short way of a read: its answer and its record are those of the long one, whatever comes."""
+"""The short way: its answer, its record and what it leaves behind are those of the long one."""
+
+import asyncio
+import errno
 
 import msgspec
 import pytest
 
 import bailiwick
 from bailiwick.model import Limits
+from bailiwick.stores.disk import syscalls
 from tests.authority.support import governed, rule
 from tests.scope import support
 from tests.scope.support import granted, plant, records
@@ -59,6 +63,7 @@ async def outcome_of(read):
     try:
         answer = await read
     except bailiwick.BailiwickError as error:
+        error.details.pop("current_version", None)  # names an inode, and a time
         return type(error), error.message, error.path, error.decided_by, error.hint, error.details
     return msgspec.structs.replace(answer, request_id="")
 
@@ -178,7 +183,7 @@ async def test_whoever_ends_the_process_in_a_read_is_on_record_and_nothing_stays
         def interrupted(_handle, _offset, _length):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(fs._pipeline.at_once, "_read", interrupted)
+        monkeypatch.setattr(fs._pipeline.at_once, "read_now", interrupted)
         with pytest.raises(KeyboardInterrupt):
             await fs.read_bytes("a.txt")
         newest = records(fs)[-1]
@@ -205,3 +210,199 @@ async def test_what_one_caller_knows_of_ignore_files_is_not_told_to_another(tmp_
         for _ in range(3):
             assert (await seeing.read_text("a.txt")).matched_ignore == "file"
             assert (await blind.read_text("a.txt")).matched_ignore is None
+
+
+# --- writes -----------------------------------------------------------------------------------
+
+WRITES = {
+    "over": lambda fs: fs.write_bytes("plain.txt", b"new"),
+    "nothing": lambda fs: fs.write_bytes("plain.txt", b""),
+    "of an array": lambda fs: fs.write_bytes("plain.txt", bytearray(b"new")),
+    "text": lambda fs: fs.write_text("plain.txt", "one\ntwo\n"),
+    "text, keeping its form": lambda fs: fs.write_text("windows.txt", "one\ntwo\n"),
+    "text over nothing": lambda fs: fs.write_text("empty", "one\n"),
+    "text over what is none": lambda fs: fs.write_text("binary", "one\n"),
+    "text that cannot be stored": lambda fs: fs.write_text("plain.txt", "\ud800"),
+    "text in a form": lambda fs: fs.write_text("plain.txt", "one\n", line_ending="crlf"),
+    "no text": lambda fs: fs.write_text("plain.txt", b"new"),
+    "no bytes": lambda fs: fs.write_bytes("plain.txt", "new"),
+    "no content": lambda fs: fs.write_bytes("plain.txt", None),
+    "new": lambda fs: fs.write_bytes("new.txt", b"new"),
+    "new in a new directory": lambda fs: fs.write_bytes("a/new.txt", b"new", parents=True),
+    "in no directory": lambda fs: fs.write_bytes("a/new.txt", b"new"),
+    "bad name": lambda fs: fs.write_bytes("a\nb", b"new"),
+    "no flag": lambda fs: fs.write_bytes("plain.txt", b"new", parents=0),
+    "create": lambda fs: fs.write_bytes("plain.txt", b"new", mode="create"),
+    "replace": lambda fs: fs.write_bytes("plain.txt", b"new", mode="replace"),
+    "expected": lambda fs: fs.write_bytes("plain.txt", b"new", expected_sha256="0" * 64),
+    "mode": lambda fs: fs.write_bytes("plain.txt", b"new", file_mode=0o640),
+    "lock": lambda fs: fs.write_bytes("plain.txt", b"new", lock_token=7),
+    "too large": lambda fs: fs.write_bytes("plain.txt", b"x" * 200),
+    "larger than a file may be": lambda fs: fs.write_bytes("plain.txt", b"x" * 60),
+    "link": lambda fs: fs.write_bytes("link", b"new"),
+    "link out": lambda fs: fs.write_text("out", "new"),
+    "directory": lambda fs: fs.write_bytes("d", b"new"),
+    "slash": lambda fs: fs.write_bytes("plain.txt/", b"new"),
+    "climbs": lambda fs: fs.write_bytes("../secret", b"new"),
+    "second name": lambda fs: fs.write_bytes("twin", b"new"),
+    "ignore file": lambda fs: fs.write_bytes(".gitignore", b"*.txt"),
+}
+
+
+def fill_for_writes(root):
+    fill(root)
+    (root / "windows.txt").write_bytes(b"a\r\nb\r\n")
+    (root / "empty").write_bytes(b"")
+    (root / "twin").hardlink_to(root / "large")
+    (root / ".gitignore").write_text("twin\n")
+
+
+def standing(root):
+    """Everything that stands in a tree and beside it, with its mode."""
+    return {
+        str(path.relative_to(root.parent)): (
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() and not path.is_symlink() else None,
+        )
+        for path in (*root.rglob("*"), root.parent / "secret")
+    }
+
+
+async def written(disk, write, root, *, short):
+    """What comes of the second of two writes, on record too, and what stands there then: at the
+    first of them it is not known yet how the file is marked."""
+    fill_for_writes(root)
+    limits = Limits(bytes_call_max=100, max_file_bytes=50)
+    async with disk(place=str(root), durability="rename", limits=limits) as fs:
+        at_once = fs._pipeline.at_once
+        assert at_once is not None
+        assert at_once.write_now is not None
+        for path in ("plain.txt", "windows.txt", "twin"):
+            await fs.read_text(path)
+        if not short:
+            fs._pipeline.at_once = None
+        before = len(records(fs))
+        outcome = await outcome_of(write(fs))
+        noted = [msgspec.structs.replace(told(each), grant=None) for each in records(fs)[before:]]
+        marks = [(await fs.read_text(path)).matched_ignore for path in ("plain.txt", "twin")]
+    if isinstance(outcome, bailiwick.WriteResult):
+        outcome = msgspec.structs.replace(outcome, version="")
+    return outcome, noted, marks, standing(root)
+
+
+@pytest.mark.spec("WRITE-1", "WRITE-2", "AUDIT-1", "TREE-6")
+@pytest.mark.parametrize("name", WRITES)
+async def test_both_ways_leave_the_same(disk, name, tmp_path):
+    (tmp_path / "short").mkdir()
+    (tmp_path / "long").mkdir()
+    short = await written(disk, WRITES[name], tmp_path / "short" / "tree", short=True)
+    long = await written(disk, WRITES[name], tmp_path / "long" / "tree", short=False)
+    assert short == long
+    assert len(short[1]) == 1, "one call, one record"
+
+
+async def on_the_short_way(fs):
+    """Has it been seen how the file is marked: then a write of it needs nothing to be awaited."""
+    await plant(fs, {"a.txt": "old"})
+    await fs.read_text("a.txt")
+
+
+@pytest.mark.spec("WRITE-1")
+async def test_the_short_way_is_taken(disk, monkeypatch):
+    async with disk(durability="rename") as fs:
+        await on_the_short_way(fs)
+
+        async def long(*_):
+            raise AssertionError("the long way")
+
+        monkeypatch.setattr(fs, "_start", long)
+        await fs.write_bytes("a.txt", b"new")
+        await fs.write_text("a.txt", "newer")
+        monkeypatch.undo()
+        assert (await fs.read_text("a.txt")).text == "newer"
+
+
+@pytest.mark.spec("WRITE-1", "LIFE-2")
+async def test_what_waits_for_a_disk_is_awaited(disk):
+    async with disk(durability="full") as fs:
+        assert "WritesPromptly" not in fs.powers
+        assert fs._pipeline.at_once is not None
+        assert fs._pipeline.at_once.write_now is None
+
+
+@pytest.mark.spec("EVENT-1")
+async def test_whoever_watches_is_told_of_a_write(disk):
+    async with disk(durability="rename") as fs:
+        await on_the_short_way(fs)
+        watching = fs.watch()
+        first = asyncio.ensure_future(anext(watching))
+        while not fs._pipeline.changes.active:
+            await asyncio.sleep(0)
+        result = await fs.write_bytes("a.txt", b"new")
+        change = await asyncio.wait_for(first, 10)
+        assert (change.kind, change.path, change.request_id) == (
+            "updated", "a.txt", result.request_id,
+        )  # fmt: skip
+        await watching.aclose()
+
+
+@pytest.mark.spec("AUTH-7")
+async def test_an_untrusted_root_is_not_written(disk):
+    async with disk(durability="rename") as fs:
+        await on_the_short_way(fs)
+        untrusted = granted(fs, root=msgspec.structs.replace(fs.root, trusted=False))
+        reading = granted(fs, access=frozenset({"read"}))
+        for scope, error in (
+            (untrusted, bailiwick.UntrustedWorkspace), (reading, bailiwick.MissingAccess),
+        ):  # fmt: skip
+            with pytest.raises(error):
+                await scope.write_bytes("a.txt", b"new")
+            assert records(fs)[-1].outcome == "denied"
+        assert (await fs.read_bytes("a.txt")).data == b"old"
+
+
+@pytest.mark.spec("WRITE-2", "AUDIT-1")
+@pytest.mark.parametrize("step", ["open_at", "write", "rename_over"])
+async def test_a_disk_that_fails_leaves_the_old_content_and_one_record(disk, step, monkeypatch):
+    async with disk(durability="rename") as fs:
+        await on_the_short_way(fs)
+        before = len(records(fs))
+
+        def full(*_, **__):
+            raise OSError(errno.ENOSPC, "")
+
+        monkeypatch.setattr(syscalls, step, full)
+        with pytest.raises(bailiwick.IoError):
+            await fs.write_bytes("a.txt", b"new")
+        monkeypatch.undo()
+        assert [each.outcome for each in records(fs)[before:]] == ["failed"]
+        assert (await fs.read_bytes("a.txt")).data == b"old"
+        assert [each.name for each in (await fs.list()).entries] == ["a.txt"]
+
+
+@pytest.mark.spec("AUDIT-1", "LIFE-1")
+async def test_whoever_ends_the_process_in_a_write_is_on_record(disk, monkeypatch):
+    async with disk(durability="rename") as fs:
+        await on_the_short_way(fs)
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(fs._pipeline.at_once, "write_now", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            await fs.write_bytes("a.txt", b"new")
+        newest = records(fs)[-1]
+        assert (newest.path, newest.outcome, newest.error_kind) == ("a.txt", "failed", "cancelled")
+
+
+@pytest.mark.spec("AUDIT-1", "WRITE-1")
+async def test_what_could_not_be_put_on_record_is_not_acknowledged(disk, monkeypatch):
+    async with disk(durability="rename") as fs:
+        await on_the_short_way(fs)
+
+        def full(*_):
+            raise MemoryError
+
+        monkeypatch.setattr(fs._pipeline.ledger, "settle", full)
+        with pytest.raises(bailiwick.IoError, match="could not be written"):
+            await fs.write_bytes("a.txt", b"new")

@@ -54,7 +54,7 @@ from bailiwick.policy import (
 )
 from bailiwick.resolving import check_new_names, found_at_once, named, resolve
 from bailiwick.standing import Standing
-from bailiwick.store import Prompt, Store
+from bailiwick.store import Prompt, Store, WritesPromptly
 from bailiwick.versions import Marks
 
 _log = logging.getLogger("bailiwick.pipeline")
@@ -103,12 +103,14 @@ class Pipeline:
         self._always = policy.always
         self.discreet = policy.always is None
         self._glance = policy.glance if isinstance(policy, Glances) else None
-        self.at_once = None
-        if prompt is not None and (type(policy.always) is Allow or self._glance is not None):
-            self.at_once = AtOnce(self, prompt, policy)
         self.intends = ledger.takes_intents
         self._enclose = ledger.enclose if isinstance(ledger, EnclosesNotes) else None
         self.meters = meter is not None
+        self.at_once = None
+        if prompt is not None and (type(policy.always) is Allow or self._glance is not None):
+            writes = "WritesPromptly" in store.powers and not (self.intends or self.meters)
+            write_now = store.write_now if writes and isinstance(store, WritesPromptly) else None
+            self.at_once = AtOnce(self, prompt, policy, write_now)
         self._elders_known: dict[str, tuple[Grant, ...]] = {}
         self.closed = False
         self._closing = asyncio.Event()

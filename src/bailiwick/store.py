@@ -261,6 +261,15 @@ class Prompt(Protocol):
 
 
 @runtime_checkable
+class WritesPromptly(Protocol):
+    """A power: publishing small content at once, as far as nobody has to wait for a disk."""
+
+    def write_now(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written | None:
+        """The same as `Store.write`; None where that must be awaited, and nothing was done."""
+        ...
+
+
+@runtime_checkable
 class Nominates(Protocol):
     """A power: naming the files in which a pattern may match, faster than reading them all."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from bailiwick import operations
-from bailiwick.call import Past, Target
+from bailiwick.call import Call, Past, Target
 from bailiwick.model import (
     BytesRead,
     Edit,
@@ -20,7 +20,7 @@ from bailiwick.model import (
 from bailiwick.paths import PathText
 from bailiwick.scope.core import ScopeCore
 from bailiwick.verbs import editing, reading, writing
-from bailiwick.verbs.arguments import plan, size_of
+from bailiwick.verbs.arguments import is_usual, locking, plan, size_of
 from bailiwick.verbs.writing import ByteSource
 
 
@@ -42,7 +42,7 @@ class ContentVerbs(ScopeCore):
         call = self._call(operations.READ, "read_bytes", Target(path, "object"))
         at_once = self._pipeline.at_once
         if at_once is not None and as_of is None:
-            read = at_once.run(call, reading.read_bytes_now, offset, length)
+            read = at_once.run(call, reading.read_bytes_now, at_once.read_now, offset, length)
             if read is not None:
                 return read
         return await self._carry_out(
@@ -70,7 +70,7 @@ class ContentVerbs(ScopeCore):
         asked = reading.TextAsked(line, limit, tail, cursor, encoding)
         at_once = self._pipeline.at_once
         if at_once is not None and as_of is None and asked == reading.WHOLE:
-            read = at_once.run(call, reading.read_text_now, self._ignores)
+            read = at_once.run(call, reading.read_text_now, at_once.read_now, self._ignores)
             if read is not None:
                 return read
         ignores = self._ignores_at(as_of)
@@ -121,10 +121,21 @@ class ContentVerbs(ScopeCore):
         or version. A precondition that fails is `HashMismatch` with the current hash.
         """
         how = mode, expected_sha256, expected_version, parents, file_mode
-        return await self._run(
-            operations.WRITE, "write_bytes", new(path, parents),
+        call = self._call(
+            operations.WRITE, "write_bytes", new(path, parents), None, size_of(data),
+            data if type(data) is bytes else None, lock_token,
+        )  # fmt: skip
+        at_once = self._pipeline.at_once
+        if at_once is not None and at_once.write_now is not None and is_usual(how, lock_token):
+            written = at_once.run(
+                call, writing.write_bytes_now, at_once.write_now, self._ignores, data,
+                plan(self.grant),
+            )  # fmt: skip
+            if written is not None:
+                return written
+        return await self._publish(
+            call, lock_token,
             lambda call: writing.write_bytes(call, self._ignores, data, plan(self.grant, how)),
-            None, size_of(data), data if type(data) is bytes else None, lock_token=lock_token,
         )  # fmt: skip
 
     async def write_text(
@@ -149,13 +160,35 @@ class ContentVerbs(ScopeCore):
         """
         how = mode, expected_sha256, expected_version, parents, file_mode
         form = writing.FormAsked(encoding, bom, line_ending)
-        return await self._run(
-            operations.WRITE, "write_text", new(path, parents),
+        call = self._call(
+            operations.WRITE, "write_text", new(path, parents), None, size_of(text), None,
+            lock_token,
+        )  # fmt: skip
+        at_once = self._pipeline.at_once
+        if (
+            at_once is not None and at_once.write_now is not None
+            and form == writing.AS_IT_WAS and is_usual(how, lock_token)
+        ):  # fmt: skip
+            written = at_once.run(
+                call, writing.write_text_now, at_once.write_now, at_once.read_now, self._ignores,
+                text, plan(self.grant),
+            )  # fmt: skip
+            if written is not None:
+                return written
+        return await self._publish(
+            call, lock_token,
             lambda call: writing.write_text(
                 call, self._ignores, text, form, plan(self.grant, how, form)
             ),
-            None, size_of(text), lock_token=lock_token,
         )  # fmt: skip
+
+    def _publish(
+        self,
+        call: Call,
+        lock_token: int | None,
+        act: Callable[[Call], Awaitable[WriteResult]],
+    ) -> Coroutine[Any, Any, WriteResult]:
+        return self._start(call, act if lock_token is None else locking(lock_token, act))
 
     async def write_json(
         self,

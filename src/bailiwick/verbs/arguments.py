@@ -17,7 +17,7 @@ from bailiwick.model import Edit, EntryType, LineEnding, WriteMode
 from bailiwick.store import WritePlan
 from bailiwick.verbs import writing
 from bailiwick.verbs.modes import check_mode_in
-from bailiwick.verbs.writing import FormAsked, How
+from bailiwick.verbs.writing import AS_IT_WAS, FormAsked, How
 from bailiwick.versions import leases
 
 Result = TypeVar("Result")
@@ -32,7 +32,6 @@ _REQUEST_ID_CHARACTERS_MAX = 128
 
 _USUAL_MODE: WriteMode = "overwrite"
 _USUAL: How = _USUAL_MODE, None, None, False, None
-_AS_IT_WAS = FormAsked(None, None, None)
 
 
 def an_int(name: str, value: object) -> None:
@@ -156,7 +155,16 @@ def check_lock_token(call: Call, lock_token: object) -> None:
         leases(call.store)
 
 
-def plan(grant: Grant, how: How = _USUAL, form: FormAsked = _AS_IT_WAS) -> WritePlan:
+def is_usual(how: How, lock_token: object) -> bool:
+    """Whether a write is one of those nobody said anything more about."""
+    mode, sha256, version, parents, file_mode = how
+    return (
+        mode is _USUAL_MODE and parents is False
+        and sha256 is None and version is None and file_mode is None and lock_token is None
+    )  # fmt: skip
+
+
+def plan(grant: Grant, how: How = _USUAL, form: FormAsked = AS_IT_WAS) -> WritePlan:
     """How to publish. The usual way is not looked at: every small write comes by here."""
     mode, sha256, version, parents, file_mode = how
     if mode is not _USUAL_MODE or parents is not False or file_mode is not None:
@@ -164,7 +172,7 @@ def plan(grant: Grant, how: How = _USUAL, form: FormAsked = _AS_IT_WAS) -> Write
         check_mode_in(grant.root, file_mode)
     if sha256 is not None or version is not None:
         check_all({"expected_sha256": sha256, "expected_version": version})
-    if form is not _AS_IT_WAS:
+    if form is not AS_IT_WAS:
         encoding, bom, line_ending = form
         if encoding is not None or bom is not None or line_ending is not None:
             check_all(form._asdict())

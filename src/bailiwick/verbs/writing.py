@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 
+from bailiwick.at_once import ReadsNow, WritesNow
 from bailiwick.call import Call, Target
 from bailiwick.errors import (
     BailiwickError,
@@ -29,7 +30,7 @@ from bailiwick.errors import (
 from bailiwick.model import LineEnding, MatchedIgnore, WriteMode, WriteResult
 from bailiwick.policy import permits
 from bailiwick.resolving import find
-from bailiwick.store import WritePlan, Written
+from bailiwick.store import Handle, WritePlan, Written
 from bailiwick.text.codec import Form, encode_as, form_for_write, form_of_prefix, line_ending_of
 from bailiwick.verbs.accounting import metered, reserve, settle_written
 from bailiwick.verbs.clearing import (
@@ -73,6 +74,7 @@ class FormAsked(NamedTuple):
 
 
 AS_JSON = FormAsked("utf-8", False, "lf")
+AS_IT_WAS = FormAsked(None, None, None)
 
 How = tuple[WriteMode, str | None, str | None, bool, int | None]
 """How content is published, as a caller says it: what `plan` takes after the limits."""
@@ -137,15 +139,68 @@ async def write_bytes(
     return _published(call, ignores, written, mode, form, mark)
 
 
+def write_bytes_now(
+    call: Call,
+    file: Handle,
+    write_now: WritesNow,
+    ignores: Ignores,
+    data: bytes,
+    plan: WritePlan,
+    form: Form | None = None,
+) -> WriteResult | None:
+    """The same over a file, where the store does it at once and how it is marked is known."""
+    if type(data) is not bytes or len(data) > min(INLINE_BYTES_MAX, call.limits.bytes_call_max):
+        return None
+    known = ignores.known_mark(call, file.path)
+    if known is None or file.type != "file" or plan.mode == "create":
+        return None
+    written = write_now(file, data, sha256_inline(data), plan)
+    if written is None:
+        return None
+    return _published(call, ignores, written, plan.mode, form, known.mark)
+
+
 async def write_text(
     call: Call, ignores: Ignores, text: str, asked: FormAsked, plan: WritePlan
 ) -> WriteResult:
-    _require_text(text)
-    if asked.line_ending is not None and asked.line_ending not in _LINE_ENDINGS:
-        raise ParseError(f"line_ending must be one of {', '.join(_LINE_ENDINGS)}")
+    _check_text(text, asked)
     if call.handle.type != "file" or plan.mode == "create":
         await refuse_unwritable(call, plan.mode)
     old = await _form_of(call) if None in asked else None
+    data, form = _encoded(call, text, old, asked)
+    return await write_bytes(call, ignores, data, plan, form)
+
+
+def write_text_now(
+    call: Call,
+    file: Handle,
+    write_now: WritesNow,
+    read_now: ReadsNow,
+    ignores: Ignores,
+    text: str,
+    plan: WritePlan,
+) -> WriteResult | None:
+    """The same over a file that is text, whose form it keeps."""
+    if type(text) is not str or file.type != "file" or file.size == 0:
+        return None
+    content = read_now(file, 0, _FORM_PROBE_BYTES)
+    if content is None:
+        return None
+    data, form = _encoded(call, text, form_of_prefix(content.data), AS_IT_WAS)
+    return write_bytes_now(call, file, write_now, ignores, data, plan, form)
+
+
+def _check_text(text: object, asked: FormAsked) -> None:
+    if not isinstance(text, str):
+        raise ParseError(
+            f"text must be str, not {type(text).__name__}", hint="use write_bytes for bytes"
+        )
+    if asked.line_ending is not None and asked.line_ending not in _LINE_ENDINGS:
+        raise ParseError(f"line_ending must be one of {', '.join(_LINE_ENDINGS)}")
+
+
+def _encoded(call: Call, text: str, old: Form | None, asked: FormAsked) -> tuple[bytes, Form]:
+    """Text as it is stored where ``old`` stood, and how that is."""
     form = form_for_write(
         old, encoding=asked.encoding, bom=asked.bom,
         line_ending=asked.line_ending,
@@ -154,7 +209,7 @@ async def write_text(
     limit = call.limits.text_write_bytes_max
     _check_size(len(data), limit, "one text write", "use write_stream for larger content")
     ending = line_ending_of(text) if form.line_ending in ("mixed", "none") else form.line_ending
-    return await write_bytes(call, ignores, data, plan, Form(form.encoding, form.bom, ending))
+    return data, Form(form.encoding, form.bom, ending)
 
 
 async def write_json(call: Call, ignores: Ignores, value: Any, plan: WritePlan) -> WriteResult:
@@ -285,13 +340,6 @@ def _bytes_of(data: object) -> bytes:
     raise ParseError(
         f"content must be bytes, not {type(data).__name__}", hint="use write_text for text"
     )
-
-
-def _require_text(text: object) -> None:
-    if not isinstance(text, str):
-        raise ParseError(
-            f"text must be str, not {type(text).__name__}", hint="use write_bytes for bytes"
-        )
 
 
 def _check_size(size: int, limit: int, what: str, hint: str) -> None:

@@ -151,7 +151,8 @@ class DiskStore:
 
         nominates = {"Nominates"} if ambient_can_nominate() else set()
         watches = {"Watches"} if self._sees_others else set()
-        return frozenset({"Narrows", "Prompt", "Stages", *nominates, *watches})
+        writes = set() if self._durable else {"WritesPromptly"}
+        return frozenset({"Narrows", "Prompt", "Stages", *nominates, *watches, *writes})
 
     @property
     def description(self) -> dict[str, str]:
@@ -292,20 +293,26 @@ class DiskStore:
     # --- content ------------------------------------------------------------------------------
 
     async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
+        written = self.write_now(entry, data, sha256, plan)
+        if written is not None:
+            return written
+        held = held_entry(entry)
+        job = self._swapper if _conditional(plan) else self._publisher
+        return await self._in_turn(held, job.write_blocking, held, data, sha256, plan)
+
+    def write_now(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written | None:
         held = entry if type(entry) is Held and entry.parent >= 0 else held_entry(entry)
         if (
-            plan.expected_sha256 is not None
-            or plan.expected_version is not None
-            or plan.mode == "replace"
+            self._durable
+            or len(data) > INLINE_BYTES_MAX
+            or held.path in self._turns.taken
+            or _conditional(plan)
         ):
-            return await self._in_turn(held, self._swapper.write_blocking, held, data, sha256, plan)
-        job = self._publisher.write_blocking
-        if self._durable or len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken:
-            return await self._in_turn(held, job, held, data, sha256, plan)
+            return None
         if self._workers.closed:
             raise closed()
         try:
-            return job(held, data, sha256, plan, UNSTOPPABLE)
+            return self._publisher.write_blocking(held, data, sha256, plan, UNSTOPPABLE)
         except OSError as error:
             raise from_os_error(error, held.path) from None
 
@@ -459,6 +466,15 @@ class DiskStore:
             return await self._in_thread(held.path, job, *args)
         finally:
             self._turns.give_back(held.path)
+
+
+def _conditional(plan: WritePlan) -> bool:
+    """Whether what stands there now decides: then it is read, and swapped rather than replaced."""
+    return (
+        plan.expected_sha256 is not None
+        or plan.expected_version is not None
+        or plan.mode == "replace"
+    )
 
 
 def _ambient_open_root(host_path: str) -> Root:

@@ -11,7 +11,7 @@ from bailiwick.errors import (
     PathOutsideWorkspace,
 )
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import Handle, Look, Prompt, Store, WritePlan
+from bailiwick.store import Handle, Look, Prompt, Store, WritePlan, WritesPromptly
 from bailiwick.testing.contract.case import Room, refuses, tree
 from bailiwick.testing.contract.chunks import of, sha256_of
 from bailiwick.testing.driver import StoreDriver
@@ -311,3 +311,21 @@ async def _(store: Store) -> None:
         store.resolve_now(_at("missing"), "object", False, False)
     with refuses(NotADirectory):
         store.resolve_now(_at("f"), "object", True, False)
+
+
+@ROOM.handle_case("what is written at once is what would be written", rules=("WRITE-1", "WRITE-2"))
+async def _(store: Store) -> None:
+    if "WritesPromptly" not in store.powers:
+        return  # nothing is promised
+    assert isinstance(store, WritesPromptly)
+    fs = StoreDriver(store)
+    await fs.write("f", b"old")
+    wrong = WritePlan(mode="replace", expected_sha256=sha256_of(b"other"))
+    for data, plan, there in ((b"not so", wrong, b"old"), (b"new", PLAN, b"new")):
+        entry = await store.resolve(_at("f"), "entry")
+        try:
+            written = store.write_now(entry, data, sha256_of(data), plan)
+        finally:
+            entry.close()
+        assert written is None or (written.created, written.size) == (False, len(data))
+        assert await fs.read("f") == (there if written is not None else b"old")
