@@ -19,6 +19,7 @@ from bailiwick.model import (
 )
 from bailiwick.paths import PathText
 from bailiwick.scope.core import ScopeCore
+from bailiwick.scope.fronting import read_text_now
 from bailiwick.verbs import editing, reading, writing
 from bailiwick.verbs.arguments import is_usual, locking, plan, size_of
 from bailiwick.verbs.writing import ByteSource
@@ -66,13 +67,11 @@ class ContentVerbs(ScopeCore):
         ``limit`` (1-based), ``tail`` (the last so many lines), or the ``cursor`` that the page
         before gave. Decoding is strict: what is not text is `BinaryFile`.
         """
-        call = self._call(operations.READ, "read_text", Target(path, "object"))
         asked = reading.TextAsked(line, limit, tail, cursor, encoding)
-        at_once = self._pipeline.at_once
-        if at_once is not None and as_of is None and asked == reading.WHOLE:
-            read = at_once.run(call, reading.read_text_now, at_once.read_now, self._ignores)
-            if read is not None:
-                return read
+        if as_of is None and asked == reading.WHOLE:
+            read = read_text_now(self, path)
+            return read if isinstance(read, TextRead) else await read()
+        call = self._call(operations.READ, "read_text", Target(path, "object"))
         ignores = self._ignores_at(as_of)
         return await self._carry_out(
             call, lambda call: reading.read_text(call, ignores, asked), as_of

@@ -40,6 +40,10 @@ class House:
         self._clients.append(client)
         return client
 
+    def also_close(self, client):
+        """Have something end with the house."""
+        self._clients.append(client)
+
     async def agent(self, *access, subject=AGENT, root="workspace:demo", path=".", **more):
         """A client for an agent that was granted something."""
         if access:

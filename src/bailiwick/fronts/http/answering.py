@@ -41,7 +41,7 @@ from bailiwick.fronts.http.parameters import decoded, parse_query, require
 from bailiwick.fronts.http.refusals import Refusals
 from bailiwick.fronts.http.requests import Headers, Reply, Request
 from bailiwick.fronts.http.routes import ROUTES
-from bailiwick.fronts.http.settings import WHOLE, Settings
+from bailiwick.fronts.http.settings import BEGUN, WHOLE, Settings
 from bailiwick.fronts.http.table import FORK, SESSION, Parameter, Route
 from bailiwick.hooks.metrics import Metrics
 
@@ -136,6 +136,11 @@ class Application:
         self._parting: set[asyncio.Task[None]] = set()
         self._holdings: dict[int, tuple[Caller, Holding]] = {}
         self._exact, self._named = _compiled(ROUTES)
+        self._prompt = {
+            each.route.path.encode(): (each, each.route.now)
+            for each in self._exact.values()
+            if each.route.now is not None
+        }
         self._unregister: Callable[[], None] = lambda: None
 
     # --- ASGI --------------------------------------------------------------------------------
@@ -175,39 +180,14 @@ class Application:
         await self._refusals.aclose()
 
     async def _answer(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        request: Request | None = None
-        given = scope["headers"]
-        headers = dict(given)
+        request: Request | None = scope.get(BEGUN)
+        headers = dict(scope["headers"]) if request is None else request.headers
         try:
-            if len(headers) != len(given):
-                _refuse_repeated(given)
-            self._gate.check(headers, scope["scheme"])
-            path, plain = _path_within(scope)
-            method = scope["method"]
-            found = self._exact.get((method, path)) if plain else None
-            if found is not None:
-                request = Request(self, found.route, {}, headers, receive)
-            else:
-                if plain and await self._other(scope, receive, send, headers, path):
+            if request is None:
+                request = await self._begin(scope, headers, receive, send)
+                if request is None:
                     return
-                found, request = self._routed(scope, method, path, headers, receive)
-            route = found.route
-            if route.who != "anyone":
-                client = scope.get("client")
-                query = scope["query_string"] if found.takes_session else b""
-                caller = self._callers.find(headers, client[0] if client else None, query)
-                admit(caller, route, headers)
-                request.caller = caller
-            if route.changes and self.settings.read_only:
-                raise ReadOnly("this server only reads")
-            if self.closing.is_set():
-                raise Closed("the server is closing")
-            request.query = found.parse(scope["query_string"])
-            if found.decoder is not None:
-                request.body = await bodies.read_json(receive, headers, found.decoder)
-            elif not found.takes_body:
-                await bodies.refuse_body(receive, headers)
-            result = await route.handler(request)
+            result = await request.route.handler(request)
             if type(result) is not Reply:
                 body = _encoder.encode(result)
                 whole = scope.get(WHOLE)
@@ -223,6 +203,73 @@ class Application:
             await self._refuse(request, headers, error, send)
             return
         await _reply(result, send, receive)
+
+    async def _begin(
+        self, scope: dict[str, Any], headers: dict[bytes, bytes], receive: Receive, send: Send
+    ) -> Request | None:
+        """All that comes before the handler; None where something else has answered."""
+        given = scope["headers"]
+        if len(headers) != len(given):
+            _refuse_repeated(given)
+        self._gate.check(headers, scope["scheme"])
+        path, plain = _path_within(scope)
+        method = scope["method"]
+        found = self._exact.get((method, path)) if plain else None
+        if found is not None:
+            request = Request(self, found.route, {}, headers, receive)
+        else:
+            if plain and await self._other(scope, receive, send, headers, path):
+                return None
+            found, request = self._routed(scope, method, path, headers, receive)
+        route = found.route
+        if route.who != "anyone":
+            client = scope.get("client")
+            query = scope["query_string"] if found.takes_session else b""
+            caller = self._callers.find(headers, client[0] if client else None, query)
+            admit(caller, route, headers)
+            request.caller = caller
+        if route.changes and self.settings.read_only:
+            raise ReadOnly("this server only reads")
+        if self.closing.is_set():
+            raise Closed("the server is closing")
+        request.query = found.parse(scope["query_string"])
+        if found.decoder is not None:
+            request.body = await bodies.read_json(receive, headers, found.decoder)
+        elif not found.takes_body:
+            await bodies.refuse_body(receive, headers)
+        return request
+
+    def at_once(
+        self,
+        path: bytes,
+        query: bytes,
+        headers: dict[bytes, bytes],
+        client: tuple[str, int] | None,
+        scheme: str,
+    ) -> bytes | Request | None:
+        """The short way of a GET without a body: its result, where nothing keeps it waiting.
+
+        Else the request as far as it came, which goes on from there in a task; None where it did
+        not come so far as to be counted, so that it begins there anew, and is told what is wrong.
+        """
+        prompt = self._prompt.get(path)
+        if prompt is None or self.closing.is_set():
+            return None
+        found, answer = prompt
+        try:
+            self._gate.check(headers, scheme)
+            caller = self._callers.find(headers, client[0] if client else None)
+            values = found.parse(query)
+            admit(caller, found.route, headers)
+        except Exception:
+            return None
+        request = Request(self, found.route, {}, headers, bodies.nothing)
+        request.caller, request.query = caller, values
+        try:
+            result = answer(request)
+            return request if result is None else _encoder.encode(result)
+        except Exception:  # the handler meets it again, and tells it
+            return request
 
     # --- routes ------------------------------------------------------------------------------
 

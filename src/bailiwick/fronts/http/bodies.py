@@ -19,6 +19,11 @@ Decoded = TypeVar("Decoded")
 _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
 
+async def nothing() -> Message:
+    """What is received of a request without a body."""
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
 def too_large(limit: int) -> FileTooLarge:
     return FileTooLarge(
         f"the body is larger than {limit} bytes",

@@ -65,10 +65,23 @@ class Holding:
         """The scope that answers a call. Raises `MissingAccess`, `RootNotFound`, `GrantRevoked`."""
         if fork is not None:
             return await self._fork(root, needs, path, fork)
+        scope = self.at_hand(root, needs, path)
+        if scope is not None:
+            return scope
+        if self._grant_id is not None:
+            return await self._granted(root)
+        return await self._request(root, self._standing(root, needs, path))
+
+    def at_hand(self, root: str, needs: frozenset[Access], path: str | None) -> Scope | None:
+        """The same, if it is open already. Raises `MissingAccess`."""
         if root in self.temps:
             return self.temps[root]
         if self._grant_id is not None:
-            return await self._granted(root)
+            return self._open.get((root, None))
+        return self._open.get((root, self._standing(root, needs, path)))
+
+    def _standing(self, root: str, needs: frozenset[Access], path: str | None) -> StandingGrant:
+        """The grant by which a call is answered."""
         state = self._authority.standing_state
         if state is not self._state:
             self._choices.clear()
@@ -76,8 +89,7 @@ class Holding:
         choices = self._choices.get((root, needs))
         if choices is None:
             choices = self._choices[root, needs] = self._choose(root, needs)
-        standing = choices[0] if len(choices) == 1 else _reaching(choices, path)
-        return self._open.get((root, standing)) or await self._request(root, standing)
+        return choices[0] if len(choices) == 1 else _reaching(choices, path)
 
     def _choose(self, root: str, needs: frozenset[Access]) -> list[StandingGrant]:
         """The grants that hold the access; all of them where none does, so that what is missing is
@@ -113,12 +125,10 @@ class Holding:
 
     async def _granted(self, root: str) -> Scope:
         """The scope of a token that is for one grant."""
-        scope = self._open.get((root, None))
-        if scope is None:
-            scope = await self._request(root, None)
-            if str(scope.root) != root:
-                del self._open[root, None]
-                raise RootNotFound(f"there is no root {root!r} for this token")
+        scope = await self._request(root, None)
+        if str(scope.root) != root:
+            del self._open[root, None]
+            raise RootNotFound(f"there is no root {root!r} for this token")
         return scope
 
     async def _fork(

@@ -7,7 +7,11 @@ behaves costs nothing for it.
     head      from the first byte (or the opening) to the end of the headers
     body      while the application waits for more of it
     answer    while the client does not take what is there for it
+    idle      between an answer and the next request
     parting   after an answer that came before the whole request: what still comes is thrown away
+
+A read whose answer is at hand is answered where it is parsed, without a task of its own: the task,
+and what uvicorn keeps for a request that may last, cost as much as a small read does.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from bailiwick.errors import BailiwickError, Busy, IoError, ParseError
 from bailiwick.fronts.http import errors
 from bailiwick.fronts.http.settings import (
+    BEGUN,
     BODY_BYTES_PER_SECOND_MIN,
     CONNECTIONS_MAX,
     HEADER_BYTES_MAX,
@@ -39,6 +44,9 @@ _RESULT_HEADERS = (
     b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n"
     b"content-length: "
 )
+
+_MORE_THAN_A_READ = frozenset((b"content-length", b"transfer-encoding", b"expect"))
+"""Headers of what has a body, or asks whether it may send one."""
 
 Phase = Literal["head", "idle", "body", "answer", "parting"]
 
@@ -88,6 +96,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         self._whole = True
         self._deaf = False
+        self._short_way: Callable[..., object] | None = None
+        if not self.root_path:
+            self._short_way = getattr(self.app, "at_once", None)
+        self._short_way_free = False
+        self._held: dict[bytes, bytes] | None = None
         self._head = b""
         self._dated: object = None
         self.stuck_since: float | None = None
@@ -102,7 +115,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._parted_bytes > LINGER_BYTES_MAX:
                 self.real.abort()
             return
-        self._unset_keepalive_if_required()
+        self._short_way_free = self._short_way is not None
         if self.phase == "idle":
             self.phase = "head"
             self.since = self.loop.time()
@@ -134,7 +147,14 @@ class BoundedProtocol(HttpToolsProtocol):
             given = sum(len(name) + len(value) + 4 for name, value in self.headers)
             if given + len(self.url) > HEADER_BYTES_MAX:
                 raise _TooLarge
-        _refuse_two_readings(self.url, self.parser.get_http_version(), self.headers)
+        version = self.parser.get_http_version()
+        _refuse_two_readings(self.url, version, self.headers)
+        self._held = self._plain_read() if version == "1.1" else None
+        if self._held is None:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Have the application answer in a task."""
         self.phase = "body"
         self.since = self.loop.time()
         self._whole = False
@@ -151,15 +171,33 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            if self._answer_at_once(held):
+                return
+            self._take_up()
         self._whole = True
         self._quiet_bytes = 0
         self.phase = "answer"
         super().on_message_complete()
+        if self.cycle.response_complete:
+            self._rest()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.phase == "answer" and self.cycle.response_complete:
-            self.phase = "idle"
+        """As uvicorn's, but for its timer of connections that are kept: they are looked at."""
+        self.server_state.total_requests += 1
+        if self.real.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self.phase == "answer":
+            self._rest()
+
+    def _rest(self) -> None:
+        """Wait for the next request."""
+        self.phase = "idle"
+        self.since = self.loop.time()
 
     def eof_received(self) -> None:
         """A client that has closed its side while its request is not whole has gone."""
@@ -176,6 +214,40 @@ class BoundedProtocol(HttpToolsProtocol):
         self.stuck_since = None
         super().resume_writing()
 
+    def _plain_read(self) -> dict[bytes, bytes] | None:
+        """The headers of a request that may go the short way: it has no body, nothing before it on
+        this connection is unanswered, and of what came in one piece it is the first; who sends a
+        thousand at once has the others wait their turn."""
+        parser, before = self.parser, self.cycle
+        if (
+            not self._short_way_free
+            or parser.get_method() != b"GET"
+            or not parser.should_keep_alive()
+            or parser.should_upgrade()
+            or self.flow.write_paused
+            or (before is not None and not before.response_complete)
+        ):
+            return None
+        headers = dict(self.headers)
+        single = len(headers) == len(self.headers) and _MORE_THAN_A_READ.isdisjoint(headers)
+        return headers if single else None
+
+    def _answer_at_once(self, headers: dict[bytes, bytes]) -> bool:
+        """Answer in place, if all of the answer is at hand. Where it is not, the task goes on from
+        where this came to."""
+        assert self._short_way is not None, "only then is a request held"
+        self._short_way_free = False
+        url = httptools.parse_url(self.url)
+        answer = self._short_way(url.path, url.query or b"", headers, self.client, self.scheme)
+        if type(answer) is not bytes:
+            self.scope[BEGUN] = answer  # type: ignore[literal-required]
+            return False
+        self._write_whole(answer)
+        self.server_state.total_requests += 1
+        self._quiet_bytes = 0
+        self._rest()
+        return True
+
     def _answer_whole(self, body: bytes) -> bool:
         """Send a result with status 200 in one piece: the same bytes as by the usual way, which
         looks at every header of every answer anew. False where there is more to consider."""
@@ -188,18 +260,21 @@ class BoundedProtocol(HttpToolsProtocol):
             or self.flow.write_paused
         ):
             return False
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        self._write_whole(body)
+        cycle.response_complete = True
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
+
+    def _write_whole(self, body: bytes) -> None:
         dated = self.server_state.default_headers
         if dated is not self._dated:
             self._dated = dated
             lines = b"".join(b"%b: %b\r\n" % each for each in dated)
             self._head = STATUS_LINE[200] + lines + _RESULT_HEADERS
-        cycle.response_started = True
-        cycle.waiting_for_100_continue = False
         self.real.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
-        cycle.response_complete = True
-        cycle.message_event.set()
-        cycle.on_response()
-        return True
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(ParseError("this is not HTTP"))
@@ -242,6 +317,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self.real.abort()
         elif self.phase == "head" and waited > HEADER_SECONDS_MAX:
             self._refuse(_too_slow("the headers"))
+        elif self.phase == "idle" and waited > self.timeout_keep_alive:
+            self.timeout_keep_alive_handler()
         elif self.phase == "body" and not self.flow.read_paused:
             if waited > IDLE_SECONDS_MAX + self._body_bytes / BODY_BYTES_PER_SECOND_MIN:
                 self._refuse(_too_slow("the body"))

@@ -11,7 +11,7 @@ from bailiwick.fronts.http.bodies import Receive
 from bailiwick.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from bailiwick.build.governed import Authority
     from bailiwick.fronts.http.answering import Application
@@ -37,11 +37,13 @@ class Request:
     """What a handler may know of a request.
 
     ``body`` is the decoded JSON of a route that takes some. ``scope`` was chosen by the access that
-    the route needs, and is kept here for whoever must know whose grant has ended.
+    the route needs, and is kept here for whoever must know whose grant has ended. ``going_on`` goes
+    on with what the route has begun and could not end on the spot.
     """
 
     __slots__ = (
-        "app", "body", "caller", "headers", "names", "query", "receive", "root", "route", "scope",
+        "app", "body", "caller", "going_on", "headers", "names", "query", "receive", "root",
+        "route", "scope",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +64,7 @@ class Request:
         self.caller: Caller = None  # type: ignore[assignment]  # set before any handler runs
         self.root: str | None = None
         self.scope: Scope | None = None
+        self.going_on: Callable[[], Awaitable[Any]] | None = None
 
     @property
     def authority(self) -> Authority:
@@ -74,13 +77,21 @@ class Request:
     async def scoped(self, path: str | None = None) -> Scope:
         """The scope in which this request is done: under its request id, with its approval."""
         root = self.root or self.app.default_root()
-        query = self.query
-        scope = await self.holding.scope(root, self.route.needs, path, query.get("fork"))
+        fork = self.query.get("fork")
+        return self._called(await self.holding.scope(root, self.route.needs, path, fork))
+
+    def scoped_at_hand(self, path: str) -> Scope | None:
+        """The same for a request that names no fork, if there is nobody to wait for."""
+        root = self.root or self.app.default_root()
+        scope = self.holding.at_hand(root, self.route.needs, path)
+        return None if scope is None else self._called(scope)
+
+    def _called(self, scope: Scope) -> Scope:
         self.scope = scope
         request_id = self.headers.get(b"x-request-id")
         if request_id is not None:
             scope = scope.with_request(request_id.decode("latin-1"))
-        approval = query.get("approval") or getattr(self.body, "approval", None)
+        approval = self.query.get("approval") or getattr(self.body, "approval", None)
         if approval is not None:
             scope = scope.with_approval(approval)
         return scope

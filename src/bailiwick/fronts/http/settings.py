@@ -83,6 +83,9 @@ WHOLE = "bailiwick.whole"
 """Where an application finds, in the scope of a request, the quick way to answer with a result that
 is whole: a function of its bytes that says whether it has sent them."""
 
+BEGUN = "bailiwick.begun"
+"""Where it finds a request that it has begun to answer before it had a task."""
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one application is served."""

@@ -55,6 +55,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     ``needs`` is the access by which the grant is chosen that answers it; the verb itself checks
     what it needs. ``rooted`` routes are also found under ``/roots/{kind}/{id}``. ``statuses`` are
     those of success. ``raises`` are statuses of errors beyond those that every such route has.
+    ``now`` answers a GET on the spot where all of it is at hand; None leaves it to the handler.
     """
 
     method: str
@@ -63,6 +64,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     family: str
     handler: Callable[[Request], Awaitable[Any]]
+    now: Callable[[Request], msgspec.Struct | None] | None = None
     parameters: tuple[Parameter, ...] = ()
     body: type[msgspec.Struct] | None = None
     raw_body: bool = False
