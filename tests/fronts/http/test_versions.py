@@ -160,6 +160,27 @@ async def test_a_batch_is_all_or_nothing(tmp_path):
         assert each.json()["results"][1]["error"]["errorKind"] == "path_not_found"
 
 
+@pytest.mark.spec("HTTP-4", "VOL-9")
+async def test_a_lock_is_named_where_it_is_held_against(tmp_path):
+    async with serving(tmp_path, place=volume(tmp_path)) as house:
+        client = house.client()
+        token = (await client.post("/lock", json={"path": "a"})).json()["token"]
+        plain = {"op": "write", "path": "a", "content": "a"}
+        under = {**plain, "lockToken": token}
+        for body, status in (
+            ({"operations": [under]}, 400),
+            ({"operations": [plain], "lockToken": token, "atomic": False}, 400),
+            ({"operations": [plain]}, 423),
+            ({"operations": [plain], "lockToken": token}, 200),
+            ({"operations": [under], "atomic": False}, 200),
+        ):
+            done = await client.post("/batch", json=body)
+            assert done.status_code == status, (body, done.text)
+            assert all(each["ok"] for each in done.json().get("results", ()))
+        wrong = {"operations": [plain], "lockToken": token + 1}
+        assert (await client.post("/batch", json=wrong)).status_code == 423
+
+
 @pytest.mark.spec("ERR-5")
 async def test_a_root_without_a_power_says_so(tmp_path):
     async with serving(tmp_path, place="memory:") as house:

@@ -74,7 +74,8 @@ class HistoryStore:
 
     @property
     def powers(self) -> frozenset[str]:
-        return self._inner.powers | {"Marks", "Remembers"}
+        # What was there before is kept first, so nothing is written at once.
+        return self._inner.powers - {"WritesPromptly"} | {"Marks", "Remembers"}
 
     @property
     def description(self) -> dict[str, str]:

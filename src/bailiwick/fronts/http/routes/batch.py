@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from bailiwick.errors import ApprovalTimeout, BailiwickError, Unsupported
+from bailiwick.errors import ApprovalTimeout, BailiwickError, ParseError, Unsupported
 from bailiwick.fronts.http import errors
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.routes import files, tree
@@ -122,6 +122,7 @@ async def batch(request: Request) -> BatchResult:
     if pace is not None and len(body.operations) > 1:
         pace.take(len(body.operations) - 1)  # the request itself was counted as one
     scope = await request.scoped()
+    _refuse_misplaced_locks(body)
     if not body.atomic:
         return BatchResult(atomic=False, results=await _one_by_one(request, scope, body))
     if "Branches" not in scope.powers:
@@ -138,6 +139,19 @@ async def batch(request: Request) -> BatchResult:
                 _refuse_second_question(body, number, error)
                 raise
     return BatchResult(atomic=True, results=results)
+
+
+def _refuse_misplaced_locks(body: BatchBody) -> None:
+    """What lands together is held against one lock, what is done one by one against its own."""
+    if not body.atomic and body.lock_token is not None:
+        raise ParseError(
+            "a batch that is not atomic takes no lockToken", hint="give it to the operations"
+        )
+    if body.atomic and any(each.lock_token is not None for each in body.operations):
+        raise ParseError(
+            "an operation of an atomic batch takes no lockToken of its own",
+            hint="give it to the batch",
+        )
 
 
 def _refuse_second_question(body: BatchBody, number: int, error: BailiwickError) -> None:
