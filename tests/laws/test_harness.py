@@ -22,12 +22,15 @@ def run(pytester, monkeypatch):
 
     def run_module(source, *, ci=False, name="test_planted.py"):
         monkeypatch.setenv("CI", "true" if ci else "")
+        # Plugins of other packages take seconds to load, and have no part in this.
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         pytester.makeini(textwrap.dedent(MARKERS))
-        pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+        conftest = CONFTEST.read_text(encoding="utf-8")
+        pytester.makeconftest(conftest.replace("THREAD_GRACE_S = 5.0", "THREAD_GRACE_S = 0.5"))
         path = pytester.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(source), encoding="utf-8")
-        return pytester.runpytest_subprocess("-p", "no:xdist", "-p", "no:cacheprovider")
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider")
 
     return run_module
 

@@ -75,7 +75,7 @@ texts = st.builds("".join, st.tuples(lines_of_few_kinds.map("".join), st.sampled
 
 
 @pytest.mark.spec("DIFF-1", "EDIT-4")
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(a=texts, b=texts, context=st.integers(0, 4))
 def test_a_diff_applies_and_is_shortest(a, b, context):
     diff = unified_diff(a, b, "a", "b", context=context)
