@@ -295,6 +295,45 @@ class Nominates(Protocol):
         ...
 
 
+class Surveyed(NamedTuple):
+    """One directory of a survey. Of the files those are ``worth`` a look in which a match may be;
+    the ``large`` were not looked into, with their sizes, and the ``binary`` hold a NUL byte where a
+    search looks for one. ``files`` and ``directories`` are in no order."""
+
+    files: list[str]
+    directories: list[str]
+    large: dict[str, int]
+    binary: set[str]
+    worth: set[str]
+
+
+@runtime_checkable
+class Surveys(Protocol):
+    """A walk and a nomination in one, where both would read the same rows. It changes no answer, so
+    `Store.powers` does not name it."""
+
+    async def survey(
+        self,
+        directory: Handle,
+        pattern: str,
+        *,
+        literal: bool,
+        ignore_case: bool,
+        word: bool,
+        leave_out: tuple[str, ...],
+        file_bytes_max: int | None,
+        entries_max: int,
+        depth_max: int,
+        deadline_s: float,
+    ) -> dict[ScopedPath, Surveyed] | None:
+        """``directory`` and all directories beneath it; None where it cannot tell.
+
+        The terms are those of `Nominates.nominate`. It cannot tell what a walk would not have shown
+        in full either: a tree with more entries, or deeper, than is said here.
+        """
+        ...
+
+
 class Sighting(NamedTuple):
     """What stands under a name at this moment, and when it was last changed.
 

@@ -155,6 +155,25 @@ async def test_a_task_that_comes_alone_is_done_where_it_comes_from_if_there_is_n
         assert await writer.run(where) is not here
 
 
+async def test_a_job_is_done_now_only_where_it_comes_alone_and_there_is_no_disk(tmp_path):
+    here = threading.current_thread()
+    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
+        assert writer.run_now(insert(1)) is None, "others may be about to come"
+        await writer.run(rows)
+        assert writer.run_now(where).unwrap() is here
+        assert writer.run_now(insert(1)).unwrap() == 1
+        with pytest.raises(InternalError):
+            writer.run_now(insert(1)).unwrap()
+        both = await asyncio.gather(writer.run(where), writer.run(where))
+        assert here not in both
+        assert writer.run_now(insert(2)) is None, "others may be about to come"
+        assert await writer.run(rows) == [1]
+    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+        await writer.run(rows)
+        assert writer.run_now(insert(2)) is None, "there is a disk"
+        assert await writer.run(rows) == [1]
+
+
 async def test_nothing_is_synced_on_the_event_loop_where_there_is_a_disk(tmp_path):
     here = threading.current_thread()
     with writing(tmp_path / "db", at_once_s=10.0) as writer:

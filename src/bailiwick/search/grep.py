@@ -70,8 +70,8 @@ class Query:
     """A compiled search: what to look for in a line. Immutable, and safe to share by threads."""
 
     __slots__ = (
-        "_by_line", "_byte_ns_max", "_line_bytes_max", "_needle", "_regex", "_required",
-        "expression", "ignore_case", "literal", "pattern", "word",
+        "_by_line", "_byte_ns_max", "_line_bytes_max", "_needle", "_regex",
+        "expression", "ignore_case", "literal", "pattern", "required", "word",
     )  # fmt: skip
 
     def __init__(self, pattern: str, *, literal: bool, ignore_case: bool, word: bool) -> None:
@@ -90,7 +90,8 @@ class Query:
         """What is searched for, as an RE2 expression; ``ignore_case`` applies to it."""
         self._regex = _compiled(f"(?{'i' if ignore_case else ''}m){expression}")
         self._needle = self._plain_text()
-        self._required = self._required_text()
+        self.required = self._required_text()
+        """Bytes without which nothing matches; none where no such bytes are known."""
         instructions = self._regex.programsize
         self._byte_ns_max = 1 if self._needle is not None else INSTRUCTION_NS_MAX * instructions
         # A match without `*` and `+` has at most a byte for each instruction: it fits the overlap.
@@ -102,7 +103,7 @@ class Query:
         self, data: bytes, *, context: int, matches_left: int, line_characters_max: int
     ) -> list[LineMatch]:
         """The lines of ``data``, a whole file, that match: the first ``matches_left`` of them."""
-        if self._required not in data:
+        if self.required not in data:
             return []
         searcher = self.searcher(
             context=context, matches_left=matches_left, line_characters_max=line_characters_max
@@ -111,7 +112,7 @@ class Query:
 
     def may_match(self, data: bytes) -> bool:
         """Whether a line of ``data``, a whole file, matches; now and then yes where none does."""
-        if self._required not in data:
+        if self.required not in data:
             return False
         if self._needle is not None:
             return True
@@ -158,7 +159,6 @@ class Query:
         return self.pattern.encode()
 
     def _required_text(self) -> bytes:
-        """Bytes without which nothing matches; none where no such bytes are known."""
         if self.ignore_case:
             return b""
         return (self.pattern if self.literal else required_text(self.pattern)).encode()

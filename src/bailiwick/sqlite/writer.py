@@ -38,10 +38,6 @@ _GROUP_TASKS_MAX = 1_024
 _CROWD_TASKS = 64
 """Where two tasks came at once, so many are left to the thread, which does them together."""
 
-_COMPANY_S = 0.000_2
-"""How long one of many tasks waits for the others, which are put by a thread that needs the same
-interpreter: without it the first of them is committed alone."""
-
 _MOMENT_S = 0.000_5
 """So long an event loop may stand still for a commit that is expected to be quick. Waiting for it
 in place takes 10 to 20 microseconds more than the commit, being called back by it 30 to 60; a disk
@@ -63,9 +59,7 @@ class Task:
     ``watched`` is for a caller that stands still for a moment until the task is done.
     """
 
-    __slots__ = (
-        "_claim", "committed", "control", "due", "ended", "job", "loop", "outcome", "watched",
-    )  # fmt: skip
+    __slots__ = ("_claim", "control", "due", "ended", "job", "loop", "outcome", "watched")
 
     def __init__(
         self,
@@ -81,9 +75,8 @@ class Task:
         self.loop = loop
         self.control = control
         self.due = due
-        self.committed: list[Callable[[], None]] = []
         self.watched: _Watched | None = None
-        self.outcome: _Done | None = None  # once it was told
+        self.outcome: Done | None = None  # once it was told
         self._claim = threading.Lock()
 
     def claim(self) -> bool:
@@ -104,19 +97,19 @@ class _Watched:
     __slots__ = ("_answered", "_decided", "done")
 
     def __init__(self) -> None:
-        self.done: _Done | None = None
+        self.done: Done | None = None
         self._decided = threading.Lock()
         self._answered = threading.Lock()
         self._answered.acquire()
 
-    def answer(self, done: _Done) -> bool:
+    def answer(self, done: Done) -> bool:
         if not self._decided.acquire(blocking=False):
             return False
         self.done = done
         self._answered.release()
         return True
 
-    def wait(self, seconds: float) -> _Done | None:
+    def wait(self, seconds: float) -> Done | None:
         """What became of the task; None where that is not known yet."""
         if not self._answered.acquire(timeout=seconds) and not self._decided.acquire(
             blocking=False
@@ -125,21 +118,24 @@ class _Watched:
         return self.done
 
 
-class _Done:
-    """A task that was tried in the transaction at hand."""
+class Done:
+    """What became of a job that was tried, and what is to be done once it is committed."""
 
-    __slots__ = ("error", "result", "task")
+    __slots__ = ("committed", "error", "result")
 
-    def __init__(self, task: Task, result: Any, error: BaseException | None) -> None:
-        self.task = task
-        self.result = result
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.result: Any = None
         self.error = error
+        self.committed: list[Callable[[], None]] = []
 
     def unwrap(self) -> Any:
-        """What the task returned; raises what it raised."""
+        """What the job returned; raises what it raised."""
         if self.error is not None:
             raise self.error
         return self.result
+
+
+_Tried = tuple[Task, Done]
 
 
 class Frame:
@@ -186,27 +182,24 @@ class _Pace:
     async def is_alone(self) -> bool:
         """Whether any other task may be done at once.
 
-        Others that come in the same turn of the event loop are let come first. Nothing has happened
-        yet, so this is also where a task that is cancelled ends.
+        Others that come in the same turn of the event loop are let come first: they are then put in
+        a row, before the thread gets hold of the interpreter, and share a commit. Nothing has
+        happened yet, so this is also where a task that is cancelled ends.
         """
         if self._crowded:
             self._crowded -= 1
+        elif self._average_s >= self._at_once_s:
             return False
-        if self._average_s >= self._at_once_s:
-            return False
-        self._last, self._streak = id(asyncio.current_task()), 0
+        else:
+            self._last, self._streak = id(asyncio.current_task()), 0
         self._arriving += 1
         try:
             await asyncio.sleep(0)
-            if self._arriving > 1:
+            if self._arriving > 1 and not self._crowded:
                 self._crowded = _CROWD_TASKS
         finally:
             self._arriving -= 1
         return not self._crowded
-
-    def due(self) -> float:
-        """When a task is to be begun: where others are about to come, a little later."""
-        return time.monotonic() + _COMPANY_S if self._crowded else 0.0
 
     def took(self, seconds: float) -> None:
         """A transaction of one task took so long, wherever it was done."""
@@ -231,20 +224,22 @@ class Writer:
 
         While transactions take less than ``at_once_s``, the caller of a task that comes alone
         stands still for a moment until it is done. Where the database ``never_waits`` for a disk,
-        being kept in memory, such a task is done on the thread it comes from.
+        being kept in memory, such a task is done on the thread it comes from, without the ``turn``.
         """
         self.transactions = 0
         self.failures = 0
         self.broken = False
         self.last_error: str | None = None
         self._connection = connection
+        # Kept: to make a cursor for every statement takes as long as some of them.
+        self._execute = connection.cursor().execute
         self._whose = whose
         self._frame = frame
         self._turn = nullcontext() if turn is None else turn
         self._queue: SimpleQueue[Task | None] = SimpleQueue()
         self._putting = threading.Lock()
         self._closed = False
-        self._running: Task | None = None
+        self._running: Done | None = None
         self.busy = threading.Lock()
         """Held by whoever uses the connection: who takes it may ask something in between."""
         self._pace = _Pace(at_once_s)
@@ -287,7 +282,6 @@ class Writer:
             if done is not None:
                 return cast(Result, done.unwrap())
         if task.watched is None:
-            task.due = self._pace.due()
             self.put(task)
         try:
             return await waiting
@@ -300,14 +294,21 @@ class Writer:
                 waiting = loop.create_future()
                 task.ended = partial(_settle, waiting)
                 if task.outcome is not None:
-                    _end(task.outcome)
+                    _end(task, task.outcome)
                 await wait_through_cancellation(waiting)
             if waiting.exception() is not None:
                 raise  # nothing was changed
             cancel_at_next_await()
             return waiting.result()
 
-    def _run_watched(self, task: Task) -> _Done | None:
+    def run_now(self, job: Callable[[apsw.Connection], Any]) -> Done | None:
+        """The same on the caller's thread, without anything to await; None where it has to be
+        awaited, and nothing was done. What it raises is found in what is returned."""
+        if self._never_waits and self._pace.goes_on():
+            return self._run_here(job, control=False)
+        return None
+
+    def _run_watched(self, task: Task) -> Done | None:
         """Have a task done, and stand still for a moment until it is. None where it takes longer,
         or others are before it."""
         if not self._queue.empty() or self.busy.locked():
@@ -356,23 +357,24 @@ class Writer:
             if mine:
                 with self.busy:
                     begun = time.perf_counter()
-                    done = self._run_together(mine)
+                    tried = self._run_together(mine)
                 if len(mine) == 1:
                     self._pace.took(time.perf_counter() - begun)
-                self._deliver(done)
+                self._deliver(tried)
 
     def _gather(self) -> tuple[list[Task], bool]:
         """What is to be done next, and whether more can come. Waits until the first is due."""
-        tasks: list[Task] = []
+        queue, tasks = self._queue, list[Task]()
         due = float("inf")
         while len(tasks) < _GROUP_TASKS_MAX:
+            wait_s = due - time.monotonic() if due else 0.0
             try:
-                if not tasks:
-                    task = self._queue.get()
+                if not tasks or not queue.empty():
+                    task = queue.get()  # nobody else takes anything out of it
+                elif wait_s > 0.0:
+                    task = queue.get(timeout=wait_s)
                 else:
-                    # A wait of nothing takes what is there already.
-                    wait_s = max(0.0, due - time.monotonic()) if due else 0.0
-                    task = self._queue.get(timeout=wait_s)
+                    break
             except Empty:
                 break
             if task is None:
@@ -381,19 +383,18 @@ class Writer:
             due = min(due, task.due)
         return tasks, True
 
-    def _run_here(self, job: Callable[[apsw.Connection], Any], *, control: bool) -> _Done | None:
-        """Do a task on the caller's thread. None where it has to be queued after all."""
+    def _run_here(self, job: Callable[[apsw.Connection], Any], *, control: bool) -> Done | None:
+        """Do a job on the caller's thread. None where it has to be queued after all."""
         if not self._queue.empty() or not self.busy.acquire(blocking=False):
             return None
         if self._closed:
             self.busy.release()
             return None
-        group: list[_Done] = []
+        group: list[Done] = []
         begun = time.perf_counter()
         self._frame.wait(patiently=False)
         try:
-            with self._turn:
-                self._transaction(deque([Task(job, _nobody, None, control=control)]), group)
+            self._transaction_of_one(job, control, group)
         except BaseException as error:
             self._frame.undone()
             if not group:
@@ -407,82 +408,101 @@ class Writer:
         self._finish(group[0])
         return group[0]
 
-    def _run_together(self, tasks: list[Task]) -> list[_Done]:
+    def _run_together(self, tasks: list[Task]) -> list[_Tried]:
         """Do all tasks, in one transaction unless SQLite undoes one of its own accord."""
         waiting = deque(tasks)
-        done: list[_Done] = []
+        tried: list[_Tried] = []
         while waiting:
-            group: list[_Done] = []
+            group: list[Done] = []
+            together = list(waiting)
             try:
                 with self._turn:
-                    self._transaction(waiting, group)
+                    if len(waiting) == 1:
+                        task = waiting.popleft()
+                        self._transaction_of_one(task.job, task.control, group)
+                    else:
+                        self._transaction(waiting, group)
             except BaseException as error:
                 # Nothing of this transaction is kept. What failed by itself says why.
                 self._frame.undone()
                 self._note_failure(error)
                 if not group:  # not even begun: whoever waits would fare no better
-                    group += [_Done(task, None, error) for task in waiting]
+                    group += [Done(error) for _ in together]
                     waiting.clear()
                 for each in group:
                     each.error = each.error or error
-            done += group
-        return done
+            tried += zip(together, group, strict=False)
+        return tried
 
-    def _transaction(self, waiting: deque[Task], group: list[_Done]) -> None:
+    def _transaction(self, waiting: deque[Task], group: list[Done]) -> None:
         """Do what waits and commit it; ``group`` gets what was tried."""
-        connection = self._connection
+        connection, control = self._connection, False
         changes = connection.total_changes()
-        connection.execute("BEGIN IMMEDIATE")
+        self._execute("BEGIN IMMEDIATE")
         try:
             self._frame.begin()
-            if len(waiting) == 1:
-                self._try_alone(waiting.popleft(), group, changes)
             while waiting:
-                self._try(waiting.popleft(), group)
-            control = [each for each in group if each.task.control and each.error is None]
-            with self._frame.committing(control=bool(control)):
-                connection.execute("COMMIT")
+                task = waiting.popleft()
+                self._try(task.job, group)
+                control = control or (task.control and group[-1].error is None)
+            with self._frame.committing(control=control):
+                self._execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                self._execute("ROLLBACK")
             raise
         if connection.total_changes() != changes:
             self.transactions += 1
             self.broken = False
 
-    def _try_alone(self, task: Task, group: list[_Done], changes: int) -> None:
-        """The same for a whole transaction: what is to be undone is all there is."""
-        attempt = _Done(task, None, None)
-        group.append(attempt)
-        self._running = task
+    def _transaction_of_one(
+        self, job: Callable[[apsw.Connection], Any], control: bool, group: list[Done]
+    ) -> None:
+        """The same without a savepoint: what is to be undone is all there is."""
+        connection, execute, frame = self._connection, self._execute, self._frame
+        changes = connection.total_changes()
+        execute("BEGIN IMMEDIATE")
         try:
-            attempt.result = task.job(self._connection)
-        except BaseException as error:
-            attempt.error = error
-            self._note_failure(error)
-            if self._connection.total_changes() != changes or not self._connection.in_transaction:
-                raise
-        finally:
-            self._running = None
+            frame.begin()
+            self._running = attempt = Done()
+            group.append(attempt)
+            try:
+                attempt.result = job(connection)
+            except BaseException as error:
+                attempt.error = error
+                self._note_failure(error)
+                if connection.total_changes() != changes or not connection.in_transaction:
+                    raise
+            finally:
+                self._running = None
+            with frame.committing(control=control and attempt.error is None):
+                execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+        if connection.total_changes() != changes:
+            self.transactions += 1
+            self.broken = False
 
-    def _try(self, task: Task, group: list[_Done]) -> None:
-        connection = self._connection
-        attempt = _Done(task, None, None)
+    def _try(self, job: Callable[[apsw.Connection], Any], group: list[Done]) -> None:
+        connection, execute = self._connection, self._execute
+        attempt = Done()
         group.append(attempt)
-        connection.execute("SAVEPOINT task")
-        self._running = task
+        execute("SAVEPOINT task")
+        self._running = attempt
         try:
-            attempt.result = task.job(connection)
+            attempt.result = job(connection)
         except BaseException as error:
             attempt.error = error
             self._note_failure(error)
             # After a full disk, say, SQLite may have undone everything, the others' work too.
             if not connection.in_transaction:
                 raise
-            connection.execute("ROLLBACK TO task")
+            execute("ROLLBACK TO task")
         finally:
             self._running = None
-        connection.execute("RELEASE task")
+        execute("RELEASE task")
 
     def _note_failure(self, error: BaseException) -> None:
         """Remember a failure of the machine; that a task refused its caller is none."""
@@ -492,28 +512,28 @@ class Writer:
             self.broken = True
             self.last_error = str(error)
 
-    def _finish(self, done: _Done) -> None:
+    def _finish(self, done: Done) -> None:
         """Put an error of SQLite in our words, and do what was to be done after the commit."""
         if isinstance(done.error, apsw.Error):
             cause = done.error
             done.error = from_sqlite(cause, self._whose)
             done.error.__cause__ = cause
         if done.error is None:
-            for action in done.task.committed:
+            for action in done.committed:
                 _run_guarded(action)
 
-    def _deliver(self, done: list[_Done]) -> None:
+    def _deliver(self, tried: list[_Tried]) -> None:
         """Tell everybody, those of one event loop in one go."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[_Done]] = {}
-        for each in done:
-            self._finish(each)
-            watched = each.task.watched
-            if watched is not None and watched.answer(each):
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Tried]] = {}
+        for task, done in tried:
+            self._finish(done)
+            watched = task.watched
+            if watched is not None and watched.answer(done):
                 continue
-            if each.task.loop is None:
-                _end(each)
+            if task.loop is None:
+                _end(task, done)
             else:
-                by_loop.setdefault(each.task.loop, []).append(each)
+                by_loop.setdefault(task.loop, []).append((task, done))
         for loop, ended in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_end_all, ended)
@@ -521,18 +541,14 @@ class Writer:
                 _log.debug("an event loop was closed before its writes were acknowledged")
 
 
-def _nobody(_result: object, _error: BaseException | None) -> None:
-    """Nobody has to be told: who asked has stood still until it was done."""
+def _end_all(tried: list[_Tried]) -> None:
+    for task, done in tried:
+        _end(task, done)
 
 
-def _end_all(done: list[_Done]) -> None:
-    for each in done:
-        _end(each)
-
-
-def _end(done: _Done) -> None:
-    done.task.outcome = done
-    _run_guarded(lambda: done.task.ended(done.result, done.error))
+def _end(task: Task, done: Done) -> None:
+    task.outcome = done
+    _run_guarded(lambda: task.ended(done.result, done.error))
 
 
 def _run_guarded(action: Callable[[], None]) -> None:

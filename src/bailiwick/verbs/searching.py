@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import NamedTuple
@@ -31,10 +31,11 @@ from bailiwick.search.glob import Filter, compile_filter
 from bailiwick.search.grep import Query, compile_query
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.search.searcher import LineMatch, Searcher
-from bailiwick.store import Child, Handle, Nominates
+from bailiwick.store import Child, Handle, Nominates, Surveyed, Surveys
 from bailiwick.text.sniff import is_binary_search
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.listing import page_size
+from bailiwick.verbs.surveying import FilesInRow, Rules, files_in_order
 from bailiwick.verbs.walking import Run, Visit, Walk
 
 _log = logging.getLogger("bailiwick.search")
@@ -73,6 +74,14 @@ class GrepAsked(msgspec.Struct, frozen=True, kw_only=True):
 class _Candidate(msgspec.Struct, frozen=True, gc=False):
     path: ScopedPath
     size: int
+    is_binary: bool = False
+
+
+class _Row(NamedTuple):
+    """Files in the order of paths: how many, and by their number those to look into or to skip."""
+
+    files: int
+    marked: Iterable[tuple[int, _Candidate]]
 
 
 class _Files:
@@ -218,7 +227,9 @@ class _Search:
                 await self._pause(seen)
                 if self._reason is not None or self._is_late():
                     return
-                if not self._is_too_large(candidate.path, candidate.size):
+                if candidate.is_binary:
+                    self._skip(self._binary, candidate.path)
+                elif not self._is_too_large(candidate.path, candidate.size):
                     await self._named_file(candidate.path)
 
     async def _pause(self, seen: int) -> None:
@@ -247,9 +258,32 @@ class _Search:
                     if self._is_wanted(path, top.path) and not await self._is_ignored(path, top):
                         yield _Candidate(path, 0)
                 return
+        async with aclosing(self._rows(top)) as rows:
+            async for row in rows:
+                passed = 0
+                for index, candidate in row.marked:
+                    if self._reason is not None:
+                        return
+                    self._files += index - passed
+                    passed = index + 1
+                    yield candidate
+                if self._reason is not None:
+                    return
+                self._files += row.files - passed
+
+    async def _rows(self, top: Handle) -> AsyncGenerator[_Row, None]:
+        """All files, from a survey of the store's where there is one, else from a walk."""
+        surveyed = await self._survey(top)
+        if surveyed is not None:
+            rules = Rules(self._ignores.names, self._level)
+            ruled = None if self._asked.include_ignored else rules
+            async with aclosing(files_in_order(surveyed, top.path, ruled)) as in_order:
+                async for files in in_order:
+                    yield self._surveyed_row(files, top.path)
+            return
         nominations: list[asyncio.Task[set[ScopedPath] | None]] = []
         try:
-            files = await self._walk(
+            walked = await self._walk(
                 top, lambda: nominations.append(asyncio.create_task(self._nominate(top, ())))
             )
             nominated = await nominations[0] if nominations else None
@@ -259,31 +293,32 @@ class _Search:
                     nomination.cancel()
                     await asyncio.wait((nomination,))
         named = None if nominated is None else _by_directory(nominated)
-        for directory, children in files.by_directory:
-            passed = 0
-            for index in self._worth_a_look(directory, children, named):
-                if self._reason is not None:
-                    return
-                self._files += index - passed
-                passed = index + 1
-                yield _Candidate(directory.child(children[index].name), children[index].size)
-            if self._reason is not None:
-                return
-            self._files += len(children) - passed
+        for directory, children in walked.by_directory:
+            yield _Row(len(children), self._worth_a_look(directory, children, named))
 
     def _worth_a_look(
         self, directory: ScopedPath, children: list[Child], named: dict[str, set[str]] | None
-    ) -> Sequence[int]:
+    ) -> Iterator[tuple[int, _Candidate]]:
         """Which files of a directory: those that may match, and those that are skipped."""
-        if named is None:
-            return range(len(children))
-        here = named.get(directory, ())
+        here = () if named is None else named.get(directory, ())
         largest = math.inf if self._file_bytes_max is None else self._file_bytes_max
-        return [
-            index
-            for index, (name, _, size, _, _) in enumerate(children)
-            if size > largest or name in here
-        ]
+        for index, (name, _, size, _, _) in enumerate(children):
+            if named is None or size > largest or name in here:
+                yield index, _Candidate(directory.child(name), size)
+
+    def _surveyed_row(self, files: FilesInRow, base: ScopedPath) -> _Row:
+        directory, names, (_, _, large, binary, worth) = files
+        if self._include is not None or self._exclude is not None:
+            names = [name for name in names if self._is_wanted(directory.child(name), base)]
+        marked: list[tuple[int, _Candidate]] = []
+        for index, name in enumerate(names):
+            is_worth = name in worth
+            if is_worth or name in binary or name in large:
+                # What is worth a look may be damaged: only the rest is binary for certain.
+                is_binary = not is_worth and name in binary
+                size = large.get(name, 0)
+                marked.append((index, _Candidate(directory.child(name), size, is_binary)))
+        return _Row(len(names), marked)
 
     async def _is_large(self, top: Handle) -> bool:
         """Whether asking a helper first pays, and policy lets its word stand for a walk."""
@@ -291,9 +326,10 @@ class _Search:
             return False
         seen, enough = 0, self._call.limits.grep_nominate_files_min
         walk = Walk(self._call, self._ignores, include_ignored=self._asked.include_ignored)
-        async with aclosing(walk.visits(top)) as visits:
-            async for visit in visits:
-                seen += visit.child.type == "file"
+        async with aclosing(walk.visits_and_runs(top)) as steps:
+            async for step in steps:
+                if isinstance(step, Run):
+                    seen += sum(child.type == "file" for child in step.children)
                 if seen >= enough:
                     return True
         return False
@@ -358,6 +394,18 @@ class _Search:
             word=asked.word, binaries=asked.report_skipped, leave_out=leave_out,
             file_bytes_max=self._file_bytes_max,
             deadline_s=self._call.limits.grep_seconds_max,
+        )  # fmt: skip
+
+    async def _survey(self, top: Handle) -> dict[ScopedPath, Surveyed] | None:
+        """All directories beneath ``top`` at once; None where only a walk can tell."""
+        store, asked, limits = self._call.store, self._asked, self._call.limits
+        if not isinstance(store, Surveys) or not await self._is_large(top):
+            return None
+        return await store.survey(
+            top, asked.pattern, literal=asked.literal, ignore_case=asked.ignore_case,
+            word=asked.word, leave_out=await self._ignored_children(top),
+            file_bytes_max=self._file_bytes_max, entries_max=limits.walk_entries_max,
+            depth_max=limits.depth_max, deadline_s=limits.grep_seconds_max,
         )  # fmt: skip
 
     async def _ignored_children(self, top: Handle) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 
 import pytest
 
@@ -9,7 +10,7 @@ import bailiwick
 from bailiwick.paths import parse
 from bailiwick.search.grep import compile_query
 from bailiwick.store import Nominates
-from bailiwick.stores.volume import nominating
+from bailiwick.stores.volume import nominating, pages, sifting
 from bailiwick.testing.driver import StoreDriver
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import in_database, opened
@@ -123,9 +124,27 @@ async def test_what_is_damaged_is_named_so_that_it_is_told(tmp_path):
         assert await nominated(fs.store, "Needle") == {"small", "middle"}
 
 
+@pytest.mark.spec("GREP-1", "VOL-8")
+@pytest.mark.parametrize("change", ["hash = x'00'", "hash = zeroblob(32)", "data = NULL"])
+async def test_what_cannot_be_checked_is_named(tmp_path, change):
+    async with opened(tmp_path / "v.db") as fs:
+        for size in (9_000, 90_000):
+            await fs.write(f"f{size}", b"x" * size)
+        await fs.write("small", b"nothing")
+        await in_database(fs, f"UPDATE chunk SET shared = 0, {change} RETURNING id")
+        assert {"f9000", "f90000"} <= await nominated(fs.store, "Needle")
+
+
+@pytest.mark.spec("GREP-1", "VOL-8")
+async def test_a_name_that_cannot_be_leaves_the_search_to_a_walk(tmp_path):
+    async with opened(tmp_path / "v.db") as fs:
+        await fs.write("a-b", b"Needle")
+        await in_database(fs, "UPDATE dentry SET name = 'a/b' WHERE kind = 1 RETURNING node")
+        assert await nominated(fs.store, "Needle") is None
+
+
 @pytest.mark.spec("GREP-1", "LIFE-2")
 async def test_a_search_that_is_cancelled_ends_its_pass(tmp_path, monkeypatch):
-    monkeypatch.setattr(nominating, "_FILES_BETWEEN_LOOKS", 1)
     async with opened(tmp_path / "v.db") as fs:
         for number in range(20):
             await fs.write(f"f{number}", b"x")
@@ -148,6 +167,76 @@ async def test_a_search_that_is_cancelled_ends_its_pass(tmp_path, monkeypatch):
         assert len(looks) == 1
 
 
+@pytest.mark.spec("GREP-1", "LIFE-2")
+async def test_a_search_that_is_cancelled_ends_both_its_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_NAMES", 2)
+    async with opened(tmp_path / "v.db") as fs:
+        for number in range(40):
+            await fs.write(f"f{number:02}", b"x")
+        both, loop = asyncio.Event(), asyncio.get_running_loop()
+        at_work = set()
+
+        def slow_sift(sieve, page):
+            at_work.add(threading.get_ident())
+            if len(at_work) == 2:
+                loop.call_soon_threadsafe(both.set)
+            while True:
+                sieve._look()  # which ends it
+
+        monkeypatch.setattr(sifting.Sieve, "sift", slow_sift)
+        searching = asyncio.create_task(nominated(fs.store, "x"))
+        await both.wait()
+        searching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await searching
+        assert not [each for each in threading.enumerate() if "nominating" in each.name]
+
+
+@pytest.mark.spec("GREP-1", "VOL-12")
+async def test_both_threads_look_at_one_state(tmp_path, monkeypatch):
+    """A change between their first looks leaves the work to one of them."""
+    monkeypatch.setattr(pages, "PAGE_NAMES", 2)
+    async with opened(tmp_path / "v.db") as fs:
+        for number in range(9):
+            await fs.write(f"f{number}", b"x")
+        loop, made, threads = asyncio.get_running_loop(), [], set()
+        make, work = nominating.Pages, nominating._Scan._work
+
+        def make_after_a_change(*how):
+            made.append(how)
+            if len(made) == 1:
+                changing = fs.write("f9", b"x")
+                asyncio.run_coroutine_threadsafe(changing, loop).result(30)
+            return make(*how)
+
+        def noted_work(scan, source):
+            threads.add(threading.get_ident())
+            work(scan, source)
+
+        monkeypatch.setattr(nominating, "Pages", make_after_a_change)
+        monkeypatch.setattr(nominating._Scan, "_work", noted_work)
+        assert await nominated(fs.store, "x") == {f"f{number}" for number in range(9)}
+        assert len(threads) == 1
+        threads.clear()
+        assert await nominated(fs.store, "x") == {f"f{number}" for number in range(10)}
+        assert len(threads) == 2
+
+
+@pytest.mark.spec("GREP-1")
+async def test_an_error_of_the_helper_is_told(tmp_path, monkeypatch):
+    class Broken(Exception):
+        pass
+
+    def broken(sieve, page):
+        raise Broken
+
+    monkeypatch.setattr(sifting.Sieve, "sift", broken)
+    async with opened(tmp_path / "v.db") as fs:
+        await fs.write("f", b"x")
+        with pytest.raises(Broken):
+            await nominated(fs.store, "x")
+
+
 @pytest.mark.spec("GREP-1")
 async def test_grep_says_the_same_with_and_without(tmp_path, monkeypatch):
     async with bailiwick.open(f"sqlite:{tmp_path}/v.db") as scope:
@@ -165,7 +254,9 @@ async def test_grep_says_the_same_with_and_without(tmp_path, monkeypatch):
             with monkeypatch.context() as without:
                 store = type(scope._pipeline.store)
                 without.setattr(store, "nominate", nothing_known)
+                without.setattr(store, "survey", nothing_known)
                 plain = await scope.grep("Needle", report_skipped=skipped)
             assert found.matches == plain.matches
             assert found.skipped_binary_paths == plain.skipped_binary_paths
+            assert not skipped or found.files_searched == plain.files_searched
             assert len(found.matches) == 5

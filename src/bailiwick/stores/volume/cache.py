@@ -7,7 +7,7 @@ read from the `change` table, so it does not matter which process made the chang
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from bailiwick.stores.volume.database import Session
@@ -25,6 +25,9 @@ CHANGES_MAX: Final = 4_096
 NOTED_MAX: Final = 1_024
 """Changes of our own that are kept for whoever looks next."""
 
+LEVELS_MAX: Final = 10_000
+"""No tree is so deep (a path has 4,096 bytes): a directory lies in itself."""
+
 Kept = TypeVar("Kept")
 
 _KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
@@ -36,11 +39,11 @@ WHERE volume = $1 AND branch = $2 AND version > $3 ORDER BY version LIMIT $4
 
 class Own(NamedTuple):
     """A change of our own: the numbers it took, after ``first`` up to ``last``, and the keys that
-    each of its versions touched."""
+    each of its versions touched. A file that was ``written`` is known as it is now."""
 
     first: int
     last: int
-    keys: list[list[Key]]
+    keys: Sequence[list[Key]]
     written: Inode | None
 
 
@@ -60,6 +63,18 @@ class Cache:
         self.names.clear()
         self.inodes.clear()
         self.places.clear()
+
+    def leads_up(self, directory: int, root: int) -> bool:
+        """Whether it is remembered that a directory stands, and so do all that it lies in."""
+        places, inodes = self.places, self.inodes
+        for _ in range(LEVELS_MAX):
+            if directory == root:
+                return True
+            place = places.get(directory)
+            if place is None or inodes.get(directory) is None:
+                return False
+            directory = place.parent
+        return False
 
     async def catch_up(self, session: Session, view: View) -> None:
         """Forget what was changed since the last time."""
@@ -97,13 +112,21 @@ class Cache:
             taken.append(own)
             at = own.last
         for own in taken:
-            written = own.written
-            for key in chain.from_iterable(own.keys):
-                self.forget(*key)
-                if written is not None and key.version == written.born and not key.parent:
-                    self.inodes[key.node] = written
-        self.seen = last
+            self._apply(own)
         return True
+
+    def take(self, own: Own) -> None:
+        """A change of our own was committed on the thread of those who look here."""
+        if self.seen == own.first:  # else somebody has changed something before it
+            self._apply(own)
+
+    def _apply(self, own: Own) -> None:
+        for keys in own.keys:
+            for key in keys:
+                self.forget(*key)
+        if own.written is not None:
+            self.inodes[own.written.id] = own.written
+        self.seen = own.last
 
     def forget(self, version: int, parent: int, name: str, node: int, was: int) -> None:
         """Forget what one row of the change table touches."""

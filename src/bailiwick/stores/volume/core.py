@@ -28,6 +28,7 @@ from bailiwick.stores.volume.database import HEAD, INFINITY, Session, Transactio
 from bailiwick.stores.volume.embedded import (
     SqliteDatabase,
     SqliteFile,
+    Work,
     acquire,
     release_blocking,
 )
@@ -164,7 +165,7 @@ class Core:
             last = await self.database.last()
             if last != cache.seen:
                 if not cache.take_own(last):
-                    await self._refuse_deleted(session)
+                    await self.refuse_deleted(session)
                     await cache.catch_up(session, self.view)
                 cache.trim()
         return Tree(session, self.view, self.levels, cache)
@@ -193,23 +194,54 @@ class Core:
 
     async def change(self, job: Callable[[Turn], Awaitable[Result]]) -> Result:
         """Run ``job`` with a turn to change the volume: all or nothing, durable in the end."""
-        self.check_open()
-        if self.view.at != HEAD:
-            raise ReadOnly("an earlier version is only looked at")
+        self._check_changeable()
+        result = await self.database.write(partial(self.run, job))
+        self._tell()
+        return result
 
-        async def run(transaction: Transaction) -> Result:
-            await self._refuse_deleted(transaction.session)
-            turn, numbers = Turn(self, transaction), transaction.numbers
-            before = numbers.last
-            result = await job(turn)
-            own = Own(before, numbers.last, turn.made, turn.written)
-            transaction.on_commit(partial(self._cache.note, own))
-            return result
+    async def work(self, work: Work[Result]) -> Result:
+        """The same for what knows by itself what a turn is for."""
+        self._check_changeable()
+        result = await self.database.work(work)
+        self._tell()
+        return result
 
-        result = await self.database.write(run)
+    def work_now(self, work: Work[Result]) -> Result | None:
+        """The same at once; None where it has to be awaited, and nothing was done."""
+        self._check_changeable()
+        result = self.database.work_now(work)
+        if result is not None:
+            self._tell()
+        return result
+
+    async def run(
+        self, job: Callable[[Turn], Awaitable[Result]], transaction: Transaction
+    ) -> Result:
+        """Do a job of `change` in the transaction that it was given."""
+        await self.refuse_deleted(transaction.session)
+        turn, numbers = Turn(self, transaction), transaction.numbers
+        before = numbers.last
+        result = await job(turn)
+        self.note(transaction, Own(before, numbers.last, turn.made, turn.written))
+        return result
+
+    def note(self, transaction: Transaction, own: Own) -> None:
+        """Know what a change of our own has touched, once it is committed."""
+        transaction.on_commit(partial(self._cache.note, own))
+
+    def took(self, own: Own) -> None:
+        """The same where it was committed on the event loop's thread."""
+        self._cache.take(own)
+
+    def _tell(self) -> None:
         for told in self._told:
             told()
-        return result
+
+    def _check_changeable(self) -> None:
+        if self.is_closed:
+            self.check_open()
+        if self.view.at != HEAD:
+            raise ReadOnly("an earlier version is only looked at")
 
     def on_commit(self, told: Callable[[], None]) -> Callable[[], None]:
         """Have ``told`` called on the event loop after each change made here, before whoever made
@@ -225,7 +257,7 @@ class Core:
         if self.is_closed:
             raise Closed("the store is closed")
 
-    async def _refuse_deleted(self, session: Session) -> None:
+    async def refuse_deleted(self, session: Session) -> None:
         """Somebody else may have deleted the branch, or a transaction may have taken too long:
         what was written there would be lost, and what is read there is about to go."""
         view = self.view

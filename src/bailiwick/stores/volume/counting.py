@@ -88,7 +88,7 @@ SELECT (SELECT count(*) FROM inner_node n CROSS JOIN level l CROSS JOIN dentry d
 
 
 async def count_beneath(core: Core, view: View, directory: int) -> int:
-    """How many names lay in a directory and all beneath it, on a thread, while others go on.
+    """How many names lay in a directory and all beneath it, on a thread, while others read on.
 
     Whoever is cancelled meanwhile learns of it at the next await: what is counted has happened.
     """
@@ -103,7 +103,7 @@ async def count_beneath(core: Core, view: View, directory: int) -> int:
 
 
 def _count_blocking(core: Core, view: View, directory: int) -> int:
-    with core.database.file.aside() as connection:
+    with core.database.file.at_hand() as connection:
         return counted(connection, view, directory)
 
 

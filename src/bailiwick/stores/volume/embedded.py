@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 from weakref import WeakSet
 
 import apsw
@@ -105,10 +105,13 @@ class Patience:
 class SqliteSession:
     """Statements on one connection. None of them ever waits, so no coroutine here suspends."""
 
-    __slots__ = ("_begun", "_execute", "_looking")
+    __slots__ = ("_begun", "_execute", "_looking", "run_now")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._execute = connection.execute
+        self.run_now = connection.cursor().execute
+        """A statement in SQLite's words, done at once. One cursor does for all of them, as long as
+        an answer is taken whole (``.get``); one that was left halfway would be held on to."""
         self._looking = False
         self._begun = False
 
@@ -129,7 +132,7 @@ class SqliteSession:
             raise ParseError("a name is not valid text") from None
 
     async def run(self, sql: str, *values: Any) -> None:
-        self._execute(for_sqlite(sql), values)
+        self.run_now(for_sqlite(sql), values)
 
     # --- looking: a read transaction, begun by its first statement -----------------------------
 
@@ -171,9 +174,7 @@ class VolumeTurn:
         self._frame = frame
         self._caches: dict[int, Cache] = {}
         self._key = (volume,)
-
-    def on_commit(self, action: Callable[[], None]) -> None:
-        self._frame.on_commit(action)
+        self.on_commit = frame.on_commit
 
     def set_locks(self, count: int) -> None:
         self.locks = count
@@ -185,11 +186,11 @@ class VolumeTurn:
             cache.seen = self.numbers.last
         return cache
 
-    def enter(self, connection: apsw.Connection) -> None:
+    def enter(self) -> None:
         """Take up what others have committed, once for each transaction."""
         if self._stamp == self._frame.stamp:
             return
-        row = connection.execute(_STATE, self._key).fetchone()
+        row = self.session.run_now(_STATE, self._key).get
         if row is None:
             raise Closed("the volume was deleted")
         last, self.locks = row
@@ -199,11 +200,11 @@ class VolumeTurn:
         self.numbers.last = self._flushed = last
         self._stamp = self._frame.stamp
 
-    def flush(self, connection: apsw.Connection) -> None:
+    def flush(self) -> None:
         """Write down how far the counter has come."""
         if self._stamp != self._frame.stamp or self.numbers.last == self._flushed:
             return
-        connection.execute(_GIVEN_OUT, (self.volume, self.numbers.last))
+        self.session.run_now(_GIVEN_OUT, (self.volume, self.numbers.last))
         self._flushed = self.numbers.last
         for cache in self._caches.values():
             cache.seen = self.numbers.last
@@ -220,6 +221,10 @@ class VolumeTurn:
         self._stamp = self._flushed = -1
 
 
+Work = Callable[[VolumeTurn], Result]
+"""Something to be done in a transaction, in one go."""
+
+
 class FileFrame(Frame):
     """Around every transaction on a file: the counters of its volumes."""
 
@@ -227,7 +232,6 @@ class FileFrame(Frame):
         self.stamp = 0
         self.on_commit: Callable[[Callable[[], None]], None] = lambda _: None
         self._patience = patience
-        self._connection = connection
         self._session = SqliteSession(connection)
         self._turns: dict[int, VolumeTurn] = {}
 
@@ -242,7 +246,7 @@ class FileFrame(Frame):
 
     def committing(self, *, control: bool) -> AbstractContextManager[None]:
         for turn in self._turns.values():
-            turn.flush(self._connection)
+            turn.flush()
         return _NOTHING_MORE
 
     def undone(self) -> None:
@@ -321,6 +325,25 @@ class SqliteFile:
             if connection is not None:
                 connection.close()
 
+    @contextmanager
+    def at_hand(self) -> Iterator[apsw.Connection]:
+        """The same for a look of milliseconds: by the writer's connection where nobody uses it,
+        which need not read again what it has written itself. Whoever is to write waits so long."""
+        if not self.writer.busy.acquire(blocking=False):
+            with self.aside() as connection:
+                yield connection
+            return
+        try:
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                self._connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise from_sqlite(error, WHOSE) from error
+        finally:
+            self.writer.busy.release()
+
     def integrity_blocking(self) -> list[str]:
         """What SQLite finds wrong with the file: on a connection of its own, while others go on."""
         try:
@@ -354,13 +377,13 @@ class SqliteFile:
 
         return self.writer.run_blocking(run)
 
-    def run(self, volume: int, job: Job[Result], connection: apsw.Connection) -> Result:
-        """On the writer's thread: run a job in a transaction of the writer's."""
+    def run(self, volume: int, work: Work[Result], _: apsw.Connection) -> Result:
+        """Do something in a transaction of the writer's."""
         turn = self.frame.turn(volume)
-        turn.enter(connection)
+        turn.enter()
         before = turn.numbers.last
         try:
-            return run_through(job(turn))
+            return work(turn)
         except BaseException:
             if turn.numbers.last != before:
                 turn.forget()  # the numbers it took are not given out again
@@ -506,13 +529,24 @@ class SqliteDatabase:
         return last
 
     async def write(self, job: Job[Result]) -> Result:
+        return await self.work(lambda turn: run_through(job(turn)))
+
+    def work(self, work: Work[Result]) -> Coroutine[Any, Any, Result]:
+        """The same for what is done in one go."""
         self._check_open()
-        return await self.file.writer.run(partial(self.file.run, self.volume, job))
+        return self.file.writer.run(partial(self.file.run, self.volume, work))
+
+    def work_now(self, work: Work[Result]) -> Result | None:
+        """The same at once; None where it has to be awaited, and nothing was done."""
+        if self._closed or self.file.is_abandoned:
+            self._check_open()
+        done = self.file.writer.run_now(partial(self.file.run, self.volume, work))
+        return None if done is None else cast(Result, done.unwrap())
 
     def submit(self, job: Job[None]) -> None:
         """Run a job some time soon; nobody waits for it, or learns that it failed."""
         self._check_open()
-        work = partial(self.file.run, self.volume, job)
+        work = partial(self.file.run, self.volume, lambda turn: run_through(job(turn)))
         self.file.writer.put(Task(work, lambda _, __: None, None))
 
     def _check_open(self) -> None:

@@ -24,10 +24,9 @@ def name_guard(parent: int, name: str, node: int, kind: int) -> int:
 
 def inode_guard(inode: Inode) -> int:
     node, born, kind, mode, size, mtime_ns, edition, sha256, content, data = inode
-    numbers = b"%d %d %d %d %d %d %d %d " % (
-        node, born, kind, mode, size, mtime_ns, edition, content or 0,
-    )  # fmt: skip
-    return crc32(numbers + (sha256 or b"") + ((data or b"") if kind == LINK else b""))
+    numbers = f"{node} {born} {kind} {mode} {size} {mtime_ns} {edition} {content or 0} "
+    told = numbers.encode() + (sha256 or b"")
+    return crc32(told + data if kind == LINK and data is not None else told)
 
 
 def row_guard(*values: object) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bailiwick.errors import (
     Closed,
@@ -22,7 +22,17 @@ from bailiwick.errors import (
 )
 from bailiwick.model import Hardlinks, Limits, NewFileMode, Stat, Symlinks
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Child, Children, Content, Handle, Look, Store, WritePlan, Written
+from bailiwick.store import (
+    Child,
+    Children,
+    Content,
+    Handle,
+    Look,
+    Store,
+    Surveyed,
+    WritePlan,
+    Written,
+)
 from bailiwick.stores.volume import changing
 from bailiwick.stores.volume.blobs import Blobs
 from bailiwick.stores.volume.content import (
@@ -56,11 +66,15 @@ from bailiwick.stores.volume.rows import (
     TYPES,
     Inode,
 )
+from bailiwick.stores.volume.small_writes import SmallWrite
 from bailiwick.stores.volume.staging import VolumeStage
 from bailiwick.stores.volume.uploads import Prepared, Upload, cut
 from bailiwick.stores.volume.versions import Versions
 from bailiwick.stores.volume.watching import VolumeLog
 from bailiwick.versions import Mark
+
+if TYPE_CHECKING:
+    from bailiwick.stores.volume.nominating import Wanted
 
 _PAST_POWERS: Final = frozenset({"Narrows", "Nominates"})
 
@@ -317,23 +331,22 @@ class VolumeStore:
         held = self._held(entry)
         if len(data) >= SPILL_BYTES_MIN:
             return await self.write_stream(entry, _once(data), plan)
-        digest = bytes.fromhex(sha256)
-        pieces = None
-        if len(data) > INLINE_BYTES_MAX:
-            pieces = await cut(data, self._core.pack)
-        volume = self._core.view.volume
+        core, digest = self._core, bytes.fromhex(sha256)
+        if len(data) <= INLINE_BYTES_MAX:
+            small = SmallWrite(core, held, bytes(data), digest, plan, self._mark)
+            written = small.done_now()
+            return await small.done() if written is None else written
+        volume, pieces = core.view.volume, await cut(data, core.pack)
 
         async def job(turn: Turn) -> Written:
             async def store() -> Stored:
-                if pieces is None:
-                    return Stored(bytes(data), None)
                 return Stored(None, await store_pieces(turn.transaction, volume, len(data), pieces))
 
             spot, old = await changing.admit(turn.tree, held, plan)
             fresh = changing.Fresh(len(data), digest, store)
             return await changing.publish(turn, held, spot, old, fresh, plan, self._mark)
 
-        return await self._core.change(job)
+        return await core.change(job)
 
     async def write_stream(
         self,
@@ -389,7 +402,7 @@ class VolumeStore:
 
     async def _count(self, removed: changing.Removed) -> int:
         """How many objects went from a fork, whose own rows do not tell what it shares with others:
-        counted afterwards, as it was, while others go on."""
+        counted afterwards, as it was."""
         core, before = self._core, removed.version - 1
         holder = object()
         core.hold_version(holder, before)
@@ -459,14 +472,34 @@ class VolumeStore:
         binaries: bool, leave_out: tuple[str, ...], file_bytes_max: int | None, deadline_s: float,
     ) -> set[ScopedPath] | None:  # fmt: skip
         from bailiwick.search.grep import compile_query
-        from bailiwick.stores.volume.nominating import Wanted, nominate
+        from bailiwick.stores.volume.nominating import Wanted, nominated
+
+        query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
+        wanted = Wanted(query, binaries, frozenset(leave_out), file_bytes_max)
+        return nominated(await self._survey(directory, wanted, deadline_s))
+
+    async def survey(
+        self, directory: Handle, pattern: str, *, literal: bool, ignore_case: bool, word: bool,
+        leave_out: tuple[str, ...], file_bytes_max: int | None, entries_max: int, depth_max: int,
+        deadline_s: float,
+    ) -> dict[ScopedPath, Surveyed] | None:  # fmt: skip
+        from bailiwick.search.grep import compile_query
+        from bailiwick.stores.volume.nominating import Wanted
+
+        query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
+        left_out = frozenset(leave_out)
+        wanted = Wanted(query, True, left_out, file_bytes_max, entries_max, depth_max)
+        return await self._survey(directory, wanted, deadline_s)
+
+    async def _survey(
+        self, directory: Handle, wanted: Wanted, deadline_s: float
+    ) -> dict[ScopedPath, Surveyed] | None:
+        from bailiwick.stores.volume.nominating import survey
 
         held = self._held(directory)
         async with self._core.looking() as session:
             top = await directory_now(await self._core.tree(session), held)
-        query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
-        wanted = Wanted(query, binaries, frozenset(leave_out), file_bytes_max)
-        return await nominate(self._core, top, held.path, wanted, deadline_s)
+        return await survey(self._core, top, held.path, wanted, deadline_s)
 
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None

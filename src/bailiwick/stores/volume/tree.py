@@ -10,16 +10,13 @@ import heapq
 from typing import Final, NamedTuple
 
 from bailiwick.paths import ScopedPath, from_parts
-from bailiwick.stores.volume.cache import Cache
+from bailiwick.stores.volume.cache import LEVELS_MAX, Cache
 from bailiwick.stores.volume.database import Row, Session
 from bailiwick.stores.volume.guards import checked_inode, checked_name
 from bailiwick.stores.volume.rows import NOTHING, Bound, Inode, Place, View
 
 PAGE_ROWS: Final = 512
 """Rows fetched at a time where the end is not known."""
-
-_LEVELS_MAX: Final = 10_000
-"""No tree is so deep (a path has 4,096 bytes): a directory lies in itself."""
 
 INODE_COLUMNS: Final = "id, born, kind, mode, size, mtime_ns, edition, sha256, content, data"
 
@@ -267,7 +264,7 @@ class Tree:
             # What is remembered is looked at here: every change goes this way.
             place = places.get(node) or await self.place(node)
             inode = inodes.get(node) or await self.inode(node)
-            if place is None or inode is None or len(way) > _LEVELS_MAX:
+            if place is None or inode is None or len(way) > LEVELS_MAX:
                 return None
             way.append((node, place.name))
             node = place.parent
