@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 
 import msgspec
 import pytest
@@ -301,6 +302,35 @@ async def test_both_ways_leave_the_same(disk, name, tmp_path):
     assert len(short[1]) == 1, "one call, one record"
 
 
+class Odd:
+    """What says that it is the same as anything, or that this cannot be said."""
+
+    def __init__(self, same):
+        self.same = same
+
+    def __eq__(self, other):
+        if self.same:
+            return True
+        raise ValueError("the truth value is ambiguous")
+
+    __hash__ = None
+
+
+@pytest.mark.spec("AUDIT-1", "ERR-1")
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("name", ["encoding", "bom", "line_ending", "parents", "mode"])
+async def test_an_argument_that_is_nothing_of_the_kind_is_refused_on_record(disk, name, same):
+    async with disk(durability="rename") as fs:
+        await on_the_short_way(fs)
+        before = len(records(fs))
+        with pytest.raises(bailiwick.ParseError):
+            await fs.write_text("a.txt", "new", **{name: Odd(same)})
+        assert [each.outcome for each in records(fs)[before:]] == ["failed"]
+        assert (await fs.read_text("a.txt")).text == "old"
+        with pytest.raises(bailiwick.ParseError):
+            await fs.read_text("a.txt", encoding=Odd(same))
+
+
 async def on_the_short_way(fs):
     """Has it been seen how the file is marked: then a write of it needs nothing to be awaited."""
     await plant(fs, {"a.txt": "old"})
@@ -358,6 +388,34 @@ async def test_an_untrusted_root_is_not_written(disk):
             with pytest.raises(error):
                 await scope.write_bytes("a.txt", b"new")
             assert records(fs)[-1].outcome == "denied"
+        assert (await fs.read_bytes("a.txt")).data == b"old"
+
+
+@pytest.mark.spec("WRITE-2", "LIFE-1")
+@pytest.mark.parametrize("error", [OSError(errno.EIO, ""), KeyboardInterrupt()])
+async def test_a_new_file_of_which_nothing_is_told_does_not_stay(disk, error, monkeypatch):
+    async with disk(durability="rename") as fs:
+        await on_the_short_way(fs)
+        fstat, made = os.fstat, set()
+        opening = syscalls.open_at
+
+        def open_at(*given, **more):
+            made.add(fd := opening(*given, **more))
+            return fd
+
+        def failing(fd):
+            if fd in made:
+                raise error
+            return fstat(fd)
+
+        monkeypatch.setattr(syscalls, "open_at", open_at)
+        monkeypatch.setattr(os, "fstat", failing)
+        with pytest.raises((bailiwick.IoError, KeyboardInterrupt)):
+            await fs.write_bytes("a.txt", b"new")
+        with pytest.raises((bailiwick.IoError, KeyboardInterrupt)):
+            await fs.write_bytes("new.txt", b"new")
+        monkeypatch.undo()
+        assert [each.name for each in (await fs.list()).entries] == ["a.txt"]
         assert (await fs.read_bytes("a.txt")).data == b"old"
 
 

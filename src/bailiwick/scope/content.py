@@ -68,7 +68,7 @@ class ContentVerbs(ScopeCore):
         before gave. Decoding is strict: what is not text is `BinaryFile`.
         """
         asked = reading.TextAsked(line, limit, tail, cursor, encoding)
-        if as_of is None and asked == reading.WHOLE:
+        if as_of is None and all(each is None for each in asked):
             read = read_text_now(self, path)
             return read if isinstance(read, TextRead) else await read()
         call = self._call(operations.READ, "read_text", Target(path, "object"))
@@ -165,8 +165,8 @@ class ContentVerbs(ScopeCore):
         )  # fmt: skip
         at_once = self._pipeline.at_once
         if (
-            at_once is not None and at_once.write_now is not None
-            and form == writing.AS_IT_WAS and is_usual(how, lock_token)
+            at_once is not None and at_once.write_now is not None and is_usual(how, lock_token)
+            and encoding is None and bom is None and line_ending is None
         ):  # fmt: skip
             written = at_once.run(
                 call, writing.write_text_now, at_once.write_now, at_once.read_now, self._ignores,

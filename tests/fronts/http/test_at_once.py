@@ -8,10 +8,12 @@ import re
 import msgspec
 import pytest
 
+from bailiwick.errors import IoError
 from bailiwick.fronts.http import protocol
 from bailiwick.fronts.http.protocol import BoundedProtocol
 from bailiwick.fronts.http.routes import system
 from bailiwick.hook import Hook
+from bailiwick.pipeline import Pipeline
 from tests.fronts.http.serving import AGENT, PERSON, check_error, parsed, serving
 
 USUAL = "Content-Length: 0"
@@ -342,21 +344,29 @@ async def test_a_read_that_has_to_wait_goes_on_in_a_task(tmp_path, ways):
         assert told == [*[("a", "success")] * 3, ("missing", "failed"), ("a", "success")]
 
 
-@pytest.mark.spec("HTTP-3", "HTTP-5")
-async def test_what_fails_on_the_spot_is_told_by_the_handler(tmp_path, ways):
-    def failing(request):
-        raise RuntimeError("not now")
+@pytest.mark.spec("HTTP-3", "HTTP-5", "AUDIT-1")
+async def test_what_fails_on_the_spot_is_told_and_not_done_again(tmp_path, ways, monkeypatch):
+    tried = []
+
+    def unrecorded(pipeline, call):
+        call.close()
+        tried.append(call.verb)
+        raise IoError("it was done, but the record could not be written")
 
     async with serving(tmp_path) as house:
         (house.place / "a").write_text("a")
         await warm(house, "a")
-        found, _ = house.app._prompt[b"/file"]
-        house.app._prompt[b"/file"] = found, failing
         kept = await Kept.to(house)
         ways.taken()
-        assert (await kept.ask("/file?path=a"))[2]["content"] == "a"
+        with monkeypatch.context() as patched:
+            patched.setattr(Pipeline, "succeeded", unrecorded)
+            status, _, document = await kept.ask("/file?path=a")
+        check_error(status, document, "io_error")
+        assert tried == ["read_text"]
+        found, _ = house.app._prompt[b"/file"]
         house.app._prompt[b"/file"] = found, lambda request: "\ud800"  # no JSON can say this
-        assert (await kept.ask("/file?path=a"))[2]["content"] == "a"
+        status, _, document = await kept.ask("/file?path=a")
+        check_error(status, document, "internal_error")
         assert ways.taken() == (0, 2)
 
 

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from bailiwick.fronts.http import protocol, settings
+from bailiwick.fronts.http.protocol import BoundedProtocol
 from bailiwick.fronts.http.routes import system
+from bailiwick.fronts.http.settings import PIPELINED_MAX
 from tests.fronts.http.serving import check_error, parsed, serving
 
 
@@ -72,6 +74,17 @@ async def test_headers_are_bounded(tmp_path, headers):
         # One that ends just below is answered.
         fine = house.head("GET /health HTTP/1.1", "X: " + "a" * 31_000, "Connection: close")
         assert (await house.send(fine)).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.spec("HTTP-2")
+@pytest.mark.parametrize("cut", [0, 20_000])
+async def test_headers_behind_another_request_are_bounded(tmp_path, cut):
+    async with serving(tmp_path) as house:
+        first = house.head("GET /health HTTP/1.1")
+        large = house.head("GET /health HTTP/1.1", *(f"X-{n}: {'b' * 1000}" for n in range(40)))
+        sent = first + large
+        pieces = [sent[: len(first) + cut], sent[len(first) + cut :]] if cut else [sent]
+        assert (await house.send(*pieces)).count(b"HTTP/1.1 431") == 1
 
 
 @pytest.mark.spec("HTTP-2")
@@ -426,6 +439,37 @@ async def test_requests_sent_together_are_answered_in_order(tmp_path):
         last = house.head("GET /file/raw?path=c HTTP/1.1", "Connection: close")
         answer = await house.send(b"".join(heads) + last)
         assert [part[-3:] for part in answer.split(b"HTTP/1.1 200")[1:]] == [b"aaa", b"bbb", b"ccc"]
+
+
+@pytest.mark.spec("HTTP-2", "HTTP-3")
+async def test_who_sends_thousands_together_is_answered_some(tmp_path, monkeypatch):
+    waiting = []
+    complete = BoundedProtocol.on_response_complete
+
+    def counting(connection):
+        waiting.append(len(connection.pipeline))
+        complete(connection)
+
+    monkeypatch.setattr(BoundedProtocol, "on_response_complete", counting)
+    async with serving(tmp_path) as house:
+        (house.place / "a").write_text("a")
+        heads = [house.head("GET /file/raw?path=a&n=0 HTTP/1.1")]
+        heads += [house.head("GET /file/raw?path=a HTTP/1.1")] * 5_000
+        answer = await house.send(b"".join(heads))
+        answers = answer.split(b"HTTP/1.1 ")[1:]
+        assert len(answers) <= PIPELINED_MAX + 2
+        assert [each[:3] for each in answers] == [b"400", *[b"200"] * (len(answers) - 1)]
+        assert b"connection: close" in answers[-1].lower()
+        assert max(waiting) <= PIPELINED_MAX
+        # As many as may wait are all answered, and the connection is kept.
+        reader, writer = await house.connect()
+        writer.write(heads[1] * PIPELINED_MAX)
+        for _ in range(PIPELINED_MAX):
+            assert (await reader.readuntil(b"\r\n\r\na")).startswith(b"HTTP/1.1 200")
+        writer.write(heads[1])
+        assert (await reader.readuntil(b"\r\n\r\na")).startswith(b"HTTP/1.1 200")
+        writer.close()
+        await writer.wait_closed()
 
 
 @pytest.mark.spec("HTTP-3", "HTTP-5")

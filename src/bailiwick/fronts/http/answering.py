@@ -13,7 +13,8 @@ import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -268,7 +269,9 @@ class Application:
         try:
             result = answer(request)
             return request if result is None else _encoder.encode(result)
-        except Exception:  # the handler meets it again, and tells it
+        except Exception as error:
+            # To be told by the handler, which does not begin anew: it may have come afterwards.
+            request.going_on = partial(_failing, error)
             return request
 
     # --- routes ------------------------------------------------------------------------------
@@ -505,6 +508,10 @@ def _pending(error: ApprovalTimeout) -> Pending:
         expires_at=until,
         request_id=error.request_id or errors.new_request_id(),
     )
+
+
+async def _failing(error: Exception) -> NoReturn:
+    raise error
 
 
 async def _reply(reply: Reply, send: Send, receive: Receive | None) -> None:

@@ -36,6 +36,7 @@ from bailiwick.fronts.http.settings import (
     IDLE_SECONDS_MAX,
     LINGER_BYTES_MAX,
     LINGER_SECONDS_MAX,
+    PIPELINED_MAX,
     WHOLE,
 )
 
@@ -53,6 +54,10 @@ Phase = Literal["head", "idle", "body", "answer", "parting"]
 
 class _TooLarge(Exception):
     """The headers are larger than they may be."""
+
+
+class _TooMany(Exception):
+    """More requests wait on the connection than may."""
 
 
 class _TwoReadings(Exception):
@@ -92,6 +97,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self.phase: Phase = "head"
         self.since = self.loop.time()
         self._quiet_bytes = 0
+        self._piece_bytes = 0
+        self._begun_in_bytes = 0
         self._parted_bytes = 0
         self._body_bytes = 0
         self._whole = True
@@ -119,7 +126,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.phase == "idle":
             self.phase = "head"
             self.since = self.loop.time()
-        self._quiet_bytes += len(data)
+        self._piece_bytes = len(data)
+        self._quiet_bytes += self._piece_bytes
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -131,6 +139,8 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, _TooLarge):
                 self._refuse(_headers_too_large())
+            elif isinstance(error.__context__, _TooMany):
+                self._end_with_those_that_wait()
             elif isinstance(error.__context__, _TwoReadings):
                 self._refuse(ParseError(str(error.__context__)))
             else:
@@ -140,10 +150,14 @@ class BoundedProtocol(HttpToolsProtocol):
             # Headers, or what stands between the parts of a body, without end.
             self._refuse(_headers_too_large())
 
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._begun_in_bytes = self._piece_bytes
+
     def on_headers_complete(self) -> None:
-        if self._quiet_bytes > HEADER_BYTES_MAX:
-            # So much has come since the request before; how much of it is headers is looked at
-            # only now, so that a request that behaves does not pay for counting.
+        if self._quiet_bytes + self._begun_in_bytes > HEADER_BYTES_MAX:
+            # No more than this has come since the request before; how much of it is headers is
+            # looked at only now, so that a request that behaves does not pay for counting.
             given = sum(len(name) + len(value) + 4 for name, value in self.headers)
             if given + len(self.url) > HEADER_BYTES_MAX:
                 raise _TooLarge
@@ -155,6 +169,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _take_up(self) -> None:
         """Have the application answer in a task."""
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise _TooMany
         self.phase = "body"
         self.since = self.loop.time()
         self._whole = False
@@ -188,11 +204,19 @@ class BoundedProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.real.is_closing():
             return
-        self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         elif self.phase == "answer":
             self._rest()
+        if not self.pipeline:  # the last of them may not be whole yet
+            self.flow.resume_reading()
+
+    def _end_with_those_that_wait(self) -> None:
+        """Answer what has come so far, and part: the rest is not even looked at."""
+        self.cycle.keep_alive = False  # of the last of them
+        self._whole = False
+        self._deaf = True
+        self.phase = "answer"
 
     def _rest(self) -> None:
         """Wait for the next request."""

@@ -78,6 +78,8 @@ a minute; `[server] rates` sets that. A batch counts as many changes as it holds
   with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request
   with `approval` set to that id goes through once it was granted. In an atomic batch only one
   operation may ask. It is the batch that names a lock (`lockToken`), not its operations.
+- Who closes their side of a connection has gone: what they asked for may be done, and is not
+  answered.
 - Every error has one shape: `{{"errorKind", "error", "status", "requestId", "category",
   "retryable"}}`, and where there is something to say `hint`, `path`, `decidedBy` and `details`.
 - Every answer has `Cache-Control: no-store` and `X-Content-Type-Options: nosniff`. Bytes of files

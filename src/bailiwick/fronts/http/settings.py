@@ -33,6 +33,10 @@ KEEP_ALIVE_SECONDS = 30
 CONNECTIONS_MAX = 1_024
 """Open connections: each costs a descriptor and some buffers."""
 
+PIPELINED_MAX = 100
+"""Requests that wait on a connection for the answer to the one before them, at some 2 KiB each.
+Who sends more at once is answered these, and then the connection ends."""
+
 LINGER_SECONDS_MAX = 2.0
 LINGER_BYTES_MAX = 4 * MiB
 """What is read and thrown away of a body nobody wants, so that the answer reaches the client

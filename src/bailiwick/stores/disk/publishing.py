@@ -149,7 +149,7 @@ class Publisher:
             fd = syscalls.open_at(name, syscalls.STAGE_FLAGS, _STAGE_MODE, dir_fd=directory)
         except FileExistsError:
             name, fd = self._open_stage(directory)
-        staged = os.fstat(fd)
+        staged = self._status_of_new(directory, name, fd)
         current: os.stat_result | None
         mode = None
         try:
@@ -228,7 +228,20 @@ class Publisher:
         directory = held.parent
         self.journal.staging_in(held.parent_path, directory)
         name, fd = self._open_stage(directory)
-        return Stage(directory, name, fd, os.fstat(fd), self.journal)
+        return Stage(directory, name, fd, self._status_of_new(directory, name, fd), self.journal)
+
+    def _status_of_new(self, directory: int, name: str, fd: int) -> os.stat_result:
+        """What a file is that was just made. Without that it cannot be told from another's, so it
+        is taken away by its name, which nobody else has."""
+        try:
+            return os.fstat(fd)
+        except BaseException:
+            os.close(fd)
+            try:
+                syscalls.unlink(name, dir_fd=directory)
+            except OSError:
+                self.journal.keep()
+            raise
 
     def _open_stage(self, directory: int) -> tuple[str, int]:
         """A new file under a name of our own; the directory must be in the journal already."""
