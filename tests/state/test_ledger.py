@@ -125,6 +125,48 @@ async def test_reads_are_written_in_batches_soon_without_anyone_asking(tmp_path)
         assert ledger._database.transactions - before <= 2
 
 
+@pytest.mark.spec("AUDIT-3")
+async def test_what_comes_while_records_are_written_waits_for_company(monkeypatch):
+    async with ledger_at() as ledger:
+        queue, came, armed = ledger._queue, [], []
+        arm = queue._arm
+
+        def arming(within_s):
+            armed.append(within_s)
+            arm(within_s)
+
+        def encoded(items):
+            rows = encode(items)
+            if len(came) < 3:  # one more, each time some are written
+                came.append(record(len(came)))
+                queue.note(came[-1])
+            return rows
+
+        encode = queue._encoded
+        monkeypatch.setattr(queue, "_arm", arming)
+        monkeypatch.setattr(queue, "_encoded", encoded)
+        queue.note(record(100))
+        await ledger.flush()
+        assert len(came) == 3
+        assert set(armed) == {queue._batch_seconds_max}
+        assert len(await all_of(ledger)) == 4
+
+
+@pytest.mark.spec("AUDIT-2", "AUDIT-3")
+async def test_what_is_too_much_for_one_transaction_is_written_by_the_next():
+    count = queueing._FLUSH_RECORDS_MAX + 300
+    async with ledger_at() as ledger:
+        before = ledger._database.transactions
+        for number in range(count):
+            ledger.note(record(number))
+        while ledger.health().queued:
+            await asyncio.sleep(0.005)
+        assert ledger._database.transactions - before == 2
+        assert [each.bytes for each in await all_of(ledger)] == list(range(count))[-1000:]
+        verified = await ledger.verify()
+        assert (verified.ok, verified.records) == (True, count)
+
+
 async def test_changes_share_their_commits():
     async with ledger_at() as ledger:
         before = ledger._database.transactions

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -129,6 +130,11 @@ def _signature(keys: Keys, checkpoint: Checkpoint) -> bytes:
 CHECKPOINT_COLUMNS = "seq, first, before, mac, archive, signature"
 
 _LAST_RECORD = "SELECT seq, mac FROM ledger ORDER BY seq DESC LIMIT 1"
+_INSERT = "INSERT INTO ledger VALUES (?, ?, ?, ?)"
+_ROWS_TOGETHER = 128
+"""Rows that one statement adds, where there are so many: at each statement the writer's thread lets
+go of Python's lock, and takes it back from those who answer callers meanwhile."""
+_INSERT_TOGETHER = _INSERT + ", (?, ?, ?, ?)" * (_ROWS_TOGETHER - 1)
 _LAST_CHECKPOINT = "SELECT seq, mac FROM ledger_checkpoints ORDER BY seq DESC LIMIT 1"
 
 
@@ -152,7 +158,11 @@ def append(connection: Connection, keys: Keys, records: Sequence[tuple[int, byte
         seq += 1
         mac = record_mac(keys, mac, seq, time_ns, body)
         rows.append((seq, time_ns, body, mac))
-    connection.executemany("INSERT INTO ledger VALUES (?, ?, ?, ?)", rows)
+    together = len(rows) - len(rows) % _ROWS_TOGETHER
+    for start in range(0, together, _ROWS_TOGETHER):
+        block = rows[start : start + _ROWS_TOGETHER]
+        connection.execute(_INSERT_TOGETHER, tuple(chain.from_iterable(block)))
+    connection.executemany(_INSERT, rows[together:])
     return head.seq + 1
 
 

@@ -109,6 +109,8 @@ class RecordQueue:
         self._pending: deque[Record | Settled] = deque()
         self._taken = 0
         """Records that the writer's thread is at: neither queued any more nor durable yet."""
+        self._left_over = False
+        """Whether more was queued than the last attempt took."""
         self._dropped_told = 0
         # Whether an attempt to write is queued that will come soon enough for each.
         self._note_armed = False
@@ -198,6 +200,7 @@ class RecordQueue:
         wanted = len(self._pending)
         if not self._database.is_closing:
             wanted = min(wanted, _FLUSH_RECORDS_MAX)
+        self._left_over = wanted < len(self._pending)
         self._taken += wanted
         return [self._pending.popleft() for _ in range(wanted)]
 
@@ -250,7 +253,8 @@ class RecordQueue:
     def _go_on(self, written: int) -> None:
         self._taken -= written
         self.failing = False
-        if self._pending and not self._settle_armed:
+        if self._left_over and not self._settle_armed:
+            # What came since has seen to it itself that it will be written, with what comes next.
             self._note_armed = self._settle_armed = True
             with suppress(Closed):
                 self._arm(0.0)
