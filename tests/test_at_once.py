@@ -352,6 +352,43 @@ async def test_the_short_way_is_taken(disk, monkeypatch):
         assert (await fs.read_text("a.txt")).text == "newer"
 
 
+@pytest.mark.spec("TREE-6")
+async def test_ignore_files_that_come_and_go_are_noticed_on_the_short_way(disk, tmp_path):
+    place = tmp_path / "tree"
+    (place / "d").mkdir(parents=True)
+    async with disk(place=str(place), durability="rename") as fs:
+        now = [fs._ignores._monotonic_ns()]
+        fs._ignores._monotonic_ns = lambda: now[0]
+        long, ways = fs._pipeline.run, []
+
+        async def counting(call, *how):
+            ways.append(call.verb)
+            return await long(call, *how)
+
+        fs._start = fs._pipeline.run = counting
+        await fs.write_text("d/a.txt", "a")  # a new name goes the long way
+        for rules, mark in (
+            ({}, None),
+            ({".gitignore": "a.txt"}, "file"),
+            ({".gitignore": "b.txt"}, None),
+            ({".gitignore": "b.txt", "d/.bailiwickignore": "*.txt"}, "file"),
+            ({".gitignore": "d/"}, "directory"),
+            ({}, None),
+        ):
+            for name in (".gitignore", "d/.bailiwickignore"):
+                (place / name).unlink(missing_ok=True)
+            for name, text in rules.items():
+                (place / name).write_text(text)
+            for _ in range(2):
+                now[0] += 300_000_000  # what was seen is older than a mark may be
+                assert (await fs.write_text("d/a.txt", "a")).matched_ignore == mark, rules
+                now[0] += 300_000_000
+                assert (await fs.write_bytes("d/a.txt", b"a")).matched_ignore == mark, rules
+                now[0] += 300_000_000
+                assert (await fs.read_text("d/a.txt")).matched_ignore == mark, rules
+        assert ways == ["write_text"]
+
+
 @pytest.mark.spec("WRITE-1", "LIFE-2")
 async def test_what_waits_for_a_disk_is_awaited(disk):
     async with disk(durability="full") as fs:

@@ -167,6 +167,9 @@ class Stages(Protocol):
         ...
 
     @property
+    def is_missing_now(self) -> Callable[[ScopedPath], bool] | None: ...
+
+    @property
     def discreet(self) -> bool:
         """Whether anything can be hidden from one caller and not from another."""
         ...

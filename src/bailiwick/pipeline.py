@@ -88,6 +88,7 @@ class Pipeline:
         self.marks = store if "Marks" in store.powers and isinstance(store, Marks) else None
         prompt = store if isinstance(store, Prompt) else None
         self.resolve_now = None if prompt is None else prompt.resolve_now
+        self.is_missing_now = None if prompt is None else prompt.is_missing_now
         self.standing = standing
         self.policy = policy
         self.hooks = hooks

@@ -259,6 +259,10 @@ class Prompt(Protocol):
         """The same as `Store.read`; None where that must be awaited."""
         ...
 
+    def is_missing_now(self, path: ScopedPath) -> bool:
+        """Whether nothing stands there, where that is quickly told; False where it is not."""
+        ...
+
 
 @runtime_checkable
 class WritesPromptly(Protocol):

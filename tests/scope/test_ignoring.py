@@ -104,10 +104,13 @@ async def test_a_mark_lags_a_quarter_of_a_second_and_no_more(disk, under):
         with open(f"{place_of(fs)}/.gitignore", "w") as file:
             file.write("*\n")
         now_ns += 200_000_000
-        assert (await fs.read_text(f"{under}b")).matched_ignore is None  # still of that look
+        mark = "directory" if under else "file"
+        # It may still be of that look; where a look costs little it is not.
+        assert (await fs.read_text(f"{under}b")).matched_ignore in (None, mark)
+        assert (await fs.read_text(f"{under}a")).matched_ignore is None
         now_ns += 50_000_000
         found = {name: (await fs.read_text(under + name)).matched_ignore for name in "abc"}
-        assert set(found.values()) == {"directory" if under else "file"}
+        assert set(found.values()) == {mark}
 
 
 @pytest.mark.spec("TREE-6")
@@ -121,7 +124,7 @@ async def test_a_mark_is_as_old_as_the_first_of_what_it_rests_on(disk):
         with open(f"{place_of(fs)}/.gitignore", "w") as file:
             file.write("b\n")
         now_ns += 200_000_000
-        assert (await fs.read_text("d/b")).matched_ignore is None  # ``d`` itself is looked at now
+        assert (await fs.read_text("d/b")).matched_ignore in (None, "file")  # ``d`` is looked at
         now_ns += 50_000_000
         assert (await fs.read_text("d/b")).matched_ignore == "file"
 

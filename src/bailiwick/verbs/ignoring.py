@@ -45,6 +45,8 @@ class Mark(NamedTuple):
     checked_ns: int
     mark: MatchedIgnore | None
     rests_on: tuple[ScopedPath, ...]
+    absent: tuple[ScopedPath, ...]
+    """Where it could rest on another, if there was one."""
 
 
 class Ignores:
@@ -81,6 +83,29 @@ class Ignores:
             return None
         return None if known.rests_on and _hides_any(call, known.rests_on) else known
 
+    def mark_now(self, call: Call, path: ScopedPath) -> Mark | None:
+        """The same, or looked at again where nothing has to be awaited for it."""
+        known = self.known_mark(call, path) or self._renewed(call, path)
+        if known is None:
+            looking = self.mark(call, path)
+            try:
+                looking.send(None)
+            except StopIteration:
+                return self.known_mark(call, path)
+            looking.close()
+        return known
+
+    def _renewed(self, call: Call, path: ScopedPath) -> Mark | None:
+        """A mark that rests on nothing, if there still is nothing that it could rest on."""
+        known, is_missing = self._marks.get(path), call.pipeline.is_missing_now
+        if known is None or known.rests_on or is_missing is None or call.past is not None:
+            return None
+        now = self._monotonic_ns()
+        if not all(map(is_missing, known.absent)):
+            return None
+        self._marks[path] = renewed = Mark(now, known.mark, (), known.absent)
+        return renewed
+
     async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
         """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
         known = self.known_mark(call, path)
@@ -103,16 +128,18 @@ class Ignores:
         """Keep how a file is marked for whoever may see all that this rests on. What is hidden
         from this caller has no part in their mark, but in that of others."""
         rests_on: list[ScopedPath] = []
+        absent: list[ScopedPath] = []
         here = path
         while here != ROOT:
             here = here.parent
             known = self._levels.get(here)
             if known is None:
                 return  # dropped meanwhile
-            rests_on += map(here.child, known.texts)
+            for name in self.names:
+                (rests_on if name in known.texts else absent).append(here.child(name))
         if not _hides_any(call, rests_on):
             _bound(self._marks)
-            self._marks[path] = Mark(checked_ns, mark, tuple(rests_on))
+            self._marks[path] = Mark(checked_ns, mark, tuple(rests_on), tuple(absent))
 
     async def level_of(
         self,
@@ -133,6 +160,9 @@ class Ignores:
     ) -> tuple[IgnoreLevel, int]:
         """The same, with the time at which the first of them was looked at."""
         now, forgotten = self._monotonic_ns(), self._times_forgotten
+        is_missing = None
+        if call is not None and call.store is store and call.past is None:
+            is_missing = call.pipeline.is_missing_now
         oldest_ns = now
         level: IgnoreLevel | None = None
         shown: IgnoreLevel | None = None
@@ -141,7 +171,7 @@ class Ignores:
             here = here.child(name) if name else here
             above, known = level, self._levels.get(here)
             if known is None or fresh or now - known.checked_ns >= _MARK_FRESH_NS:
-                texts = await self._texts_at(store, here)
+                texts = await self._texts_at(store, here, is_missing)
                 if known is None or known.texts != texts or known.above is not level:
                     await _compile_large(texts)
                     known = _Known(now, level, texts, _enter(level, name, texts))
@@ -176,11 +206,18 @@ class Ignores:
         await _compile_large(texts)
         return _seen(call, directory.path, texts)
 
-    async def _texts_at(self, store: Store, directory: ScopedPath) -> dict[str, str]:
+    async def _texts_at(
+        self, store: Store, directory: ScopedPath, is_missing: Callable[[ScopedPath], bool] | None
+    ) -> dict[str, str]:
+        """The ignore files of a directory: most often there are none, which ``is_missing`` may say
+        sooner than a lookup."""
         texts: dict[str, str] = {}
         for name in self.names:
+            path = directory.child(name)
             try:
-                handle = await store.resolve(directory.child(name), "entry")
+                if is_missing is not None and is_missing(path):
+                    continue
+                handle = await store.resolve(path, "entry")
             except BailiwickError:
                 continue
             texts.update(await _text_of(store, handle, name))

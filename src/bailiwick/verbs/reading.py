@@ -135,7 +135,7 @@ def read_text_now(
     content = read_now(handle, 0, call.limits.text_read_bytes_max + 1)
     if content is None or len(content.data) > INLINE_BYTES_MAX:
         return None
-    known = ignores.known_mark(call, handle.path)
+    known = ignores.mark_now(call, handle.path)
     if known is None:
         return None
     decoded = _decoded(call, content, None)

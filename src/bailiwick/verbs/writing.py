@@ -151,7 +151,7 @@ def write_bytes_now(
     """The same over a file, where the store does it at once and how it is marked is known."""
     if type(data) is not bytes or len(data) > min(INLINE_BYTES_MAX, call.limits.bytes_call_max):
         return None
-    known = ignores.known_mark(call, file.path)
+    known = ignores.mark_now(call, file.path)
     if known is None or file.type != "file" or plan.mode == "create":
         return None
     written = write_now(file, data, sha256_inline(data), plan)

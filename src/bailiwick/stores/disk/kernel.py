@@ -44,6 +44,14 @@ class KernelLookup(Lookup):
         self._follows: Final = settings.symlinks == "in-root"
         self._explaining: Final = explaining
 
+    def is_missing(self, path: ScopedPath) -> bool:
+        if "\0" in path:
+            return False
+        fd = openat2(self.root.fd, path.encode(), self._strict)
+        if fd >= 0:
+            os.close(fd)
+        return fd == -errno.ENOENT
+
     def find_object(self, path: ScopedPath, directory: bool) -> Held:
         # Every operation passes here, so what can be is written out in place.
         if "\0" in path:

@@ -60,6 +60,10 @@ class Lookup(ABC):
     def _ask_root_prefix(self) -> str:
         return syscalls.kernel_name(self.root.fd).rstrip("/") + "/"
 
+    def is_missing(self, path: ScopedPath) -> bool:
+        """Whether one question tells that nothing stands there."""
+        return False
+
     @abstractmethod
     def find_object(self, path: ScopedPath, directory: bool) -> Held:
         """Hold what ``path`` leads to, links followed as the root allows."""

@@ -187,6 +187,11 @@ class DiskStore:
         except OSError as error:
             raise from_os_error(error, path) from None
 
+    def is_missing_now(self, path: ScopedPath) -> bool:
+        if self._workers.closed:
+            raise closed()
+        return self._lookup.is_missing(path)
+
     async def descend(self, directory: Handle, name: str) -> Held:
         held = held_object(directory)
         if held.type != "directory":

@@ -46,7 +46,7 @@ _LOOKS: Final = ("resolve", "descend", "stat", "children", "names_beside", "read
                  "readlink")  # fmt: skip
 _POWERS: Final = {
     "Nominates": ("nominate",),
-    "Prompt": ("resolve_now", "read_now"),
+    "Prompt": ("resolve_now", "read_now", "is_missing_now"),
     "Watches": ("sight", "watch_tree"),
 }
 """What is handed on as it is: a power whose methods change nothing."""

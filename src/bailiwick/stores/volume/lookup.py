@@ -77,6 +77,22 @@ def recall(core: Core, path: ScopedPath, *, is_entry: bool) -> VolumeHandle | No
     return VolumeHandle(core, path, inode)
 
 
+def is_known_missing(core: Core, path: ScopedPath) -> bool:
+    """Whether it is remembered that nothing has this name."""
+    cache = core.remembered()
+    if cache is None:
+        return False
+    node, known = core.view.root, cache.names
+    for name in path.parts:
+        if (node, name) not in known:
+            return False
+        bound = known[node, name]
+        if bound is None:
+            return True
+        node = bound.node
+    return False
+
+
 class Reached(NamedTuple):
     """Where a walk came to: the node, its canonical path, and the names that were not there."""
 

@@ -52,6 +52,7 @@ from bailiwick.stores.volume.lookup import (
     find_entry,
     find_object,
     inode_now,
+    is_known_missing,
     recall,
     stand,
 )
@@ -188,6 +189,10 @@ class VolumeStore:
         if handle is None:  # a look at the rows waits for nobody either
             handle = run_through(self._look_up(path, look, directory=directory, parents=parents))
         return handle
+
+    def is_missing_now(self, path: ScopedPath) -> bool:
+        self._check_open()
+        return is_known_missing(self._core, path)
 
     def _recall(self, path: ScopedPath, look: Look, *, directory: bool) -> VolumeHandle | None:
         self._check_open()

@@ -307,6 +307,8 @@ async def _(store: Store) -> None:
                 assert read is None or read == await store.read(now, offset, length)
         finally:
             now.close()
+    for text, missing in (("f", False), (".", False), ("missing", True), ("missing/a", True)):
+        assert missing or not store.is_missing_now(_at(text)), text
     with refuses(PathNotFound):
         store.resolve_now(_at("missing"), "object", False, False)
     with refuses(NotADirectory):
