@@ -64,8 +64,10 @@ browser:
 	                 apt-get install -qq -y chromium chromium-driver >/dev/null; }; }; } \
 	  || echo "Chromium is missing, so the console is not tested: apt install chromium chromium-driver"
 
+# What needs neither a server, a browser, an attacker nor much time.
 unit: venv ## The fast part of the tests.
-	$(BIN)/python -m pytest -n 2 -m "not hostile and not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 -m "not hostile and not slow" --ignore tests/fronts \
+	  --ignore tests/client --ignore tests/test_docs.py $(PYTEST_ARGS)
 
 lint: venv ## Style, types and import layers.
 	$(BIN)/ruff check $(LINTED)

@@ -23,29 +23,31 @@ TOKEN = "a-token-of-the-test"
 @contextlib.contextmanager
 def process(tmp_path, *arguments, code=0, **env):
     """A server; ``code`` is what it must end with after SIGTERM."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "bailiwick", "serve", "--port", "0", "--json", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-        env={
-            "PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path / "state"),
-            "XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path), **env,
-        },
-    )  # fmt: skip
+    log = tmp_path / "server.log"  # a pipe that nobody reads would hold it up
+    with log.open("wb") as told:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "bailiwick", "serve", "--port", "0", "--json",
+             *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=told,
+            cwd=tmp_path,
+            env={
+                "PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path / "state"),
+                "XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path), **env,
+            },
+        )  # fmt: skip
     try:
         line = server.stdout.readline()
-        assert line, server.stderr.read().decode()
+        assert line, log.read_text()
         yield server, json.loads(line)
         if server.poll() is None:
             server.terminate()
-            assert server.wait(10) == code, server.stderr.read().decode()
+            assert server.wait(10) == code, log.read_text()
     finally:
         if server.poll() is None:
             server.kill()
             server.wait()
         server.stdout.close()
-        server.stderr.close()
 
 
 def client(told, token=None):
