@@ -10,14 +10,13 @@ Run as a program: ``python -m tests.gcs PORT PORT_OF_S3 TOKEN``.
 
 import contextlib
 import http.client
-import signal
 import socket
 import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.s3 import HOST, die_with_parent, free_ports
+from tests.s3 import HOST, Endable, die_with_parent, free_ports
 
 TOKEN, WRONG_TOKEN = "not-a-secret-at-all", "hush-a-wrong-token"
 BUCKET = "google"
@@ -80,7 +79,7 @@ def main(port, behind, token):
     ThreadingHTTPServer((HOST, int(port)), Door).serve_forever()
 
 
-class GoogleServer:
+class GoogleServer(Endable):
     """The door as a process of its own, before a running S3 server; `end` is called in the end."""
 
     scheme = "gs"
@@ -106,23 +105,6 @@ class GoogleServer:
                 return
             time.sleep(0.05)
         raise RuntimeError("the door did not open")
-
-    @contextlib.contextmanager
-    def stopped(self):
-        """It listens, and answers nobody."""
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
-
-    @contextlib.contextmanager
-    def killed(self):
-        self.end()
-        try:
-            yield
-        finally:
-            self.start()
 
     def end(self):
         self._process.kill()

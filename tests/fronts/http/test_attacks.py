@@ -457,7 +457,7 @@ async def test_who_sends_thousands_together_is_answered_some(tmp_path, monkeypat
         heads += [house.head("GET /file/raw?path=a HTTP/1.1")] * 5_000
         answer = await house.send(b"".join(heads))
         answers = answer.split(b"HTTP/1.1 ")[1:]
-        assert len(answers) <= PIPELINED_MAX + 2
+        assert PIPELINED_MAX < len(answers) <= PIPELINED_MAX + 2
         assert [each[:3] for each in answers] == [b"400", *[b"200"] * (len(answers) - 1)]
         assert b"connection: close" in answers[-1].lower()
         assert max(waiting) <= PIPELINED_MAX
