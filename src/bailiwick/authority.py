@@ -44,7 +44,7 @@ from bailiwick.operations import ALL_ACCESS, OPERATIONS, Access
 from bailiwick.paths import ScopedPath, parse
 from bailiwick.pipeline import Pipeline
 from bailiwick.policies.explaining import Explanation
-from bailiwick.policies.manifest import parse_permissions
+from bailiwick.policies.manifest import manifest_grants
 from bailiwick.policies.rule import check_root_pattern, check_subject_pattern
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Delegation, Lent, Scope
@@ -111,7 +111,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     hooks: Hooks
     plan_root: Callable[[str, str, dict[str, Any]], RootPlan]
-    plan_temp: Callable[[str, Subject, float | None], Awaitable[RootPlan]]
+    plan_temp: Callable[[Subject, float, str | None, int], Awaitable[RootPlan]]
     keep_house: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
 
@@ -124,7 +124,7 @@ class Authority:
         self._services = services
         self._plans: dict[str, RootPlan] = {}
         self._opened: dict[str, asyncio.Task[OpenedRoot]] = {}
-        self._temps: dict[str, OpenedRoot] = {}
+        self._temps: dict[str, tuple[OpenedRoot, Grant]] = {}
         self._closed = False
         self._housekeeping = asyncio.create_task(self._keep_house(), name="bailiwick-housekeeping")
         self.hooks = services.hooks
@@ -352,12 +352,13 @@ class Authority:
         self._refuse_closed()
         check_subject(subject)
         check_reason(reason)
-        longest = (limits or Limits()).temp_seconds_max
-        seconds = longest if seconds is None else seconds
+        most = limits or Limits()
+        seconds = most.temp_seconds_max if seconds is None else seconds
         ends = self._expiry(seconds)
-        if seconds > longest:
-            raise ParseError(f"a temporary root lives at most {longest:g} seconds")
-        plan = await self._services.plan_temp(new_id(), subject, seconds)
+        if seconds > most.temp_seconds_max:
+            raise ParseError(f"a temporary root lives at most {most.temp_seconds_max:g} seconds")
+        await self._close_old_temps()
+        plan = await self._services.plan_temp(subject, seconds, parent, most.temp_roots_max)
         opened = await plan.open()
         grant = Grant(
             id=new_id(), subject=subject, root=plan.root, reason=reason,
@@ -369,20 +370,28 @@ class Authority:
             await opened.close()
             raise
         name = str(plan.root)
-        self._temps[name] = opened
-
-        async def close() -> None:
-            if self._temps.pop(name, None) is not None:
-                await opened.close()
-                await self._release(grant.id)
-
+        self._temps[name] = opened, grant
+        close = partial(self._close_temp, name)
         lent = self._lent(opened, grant, Caller(front=front), closing=close)
         return msgspec.structs.replace(lent, owns_root=True)
+
+    async def _close_temp(self, name: str) -> None:
+        opened, grant = self._temps.pop(name, (None, None))
+        if opened is not None and grant is not None:
+            await opened.close()
+            await self._release(grant.id)
+
+    async def _close_old_temps(self) -> None:
+        """Let go of temporary roots whose time is up: nobody may have closed them."""
+        now = self._services.machine.time_ns() / 1e9
+        for name, (_, grant) in list(self._temps.items()):
+            if grant.expires_at is not None and grant.expires_at <= now:
+                await self._close_temp(name)
 
     async def _lend(self, grant: Grant, caller: Caller) -> Lent:
         name = str(grant.root)
         try:
-            opened = self._temps.get(name) or await self._open(name)
+            opened = self._temps[name][0] if name in self._temps else await self._open(name)
         except BaseException:
             await to_the_end(self._release(grant.id))
             raise
@@ -416,7 +425,7 @@ class Authority:
         await asyncio.wait((self._housekeeping,))
         try:
             while self._temps:
-                await _close_root(self._temps.popitem()[1])
+                await _close_root(self._temps.popitem()[1][0])
             for opening in list(self._opened.values()):
                 await asyncio.wait((opening,))
                 if not opening.cancelled() and opening.exception() is None:
@@ -432,6 +441,7 @@ class Authority:
         while True:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             try:
+                await self._close_old_temps()
                 await self._services.keep_house()
             except Exception as error:
                 _log.warning("housekeeping failed", exc_info=error)
@@ -557,20 +567,6 @@ class SubjectRoots:
                 hint=None if not names else "say which, by its id",
             )
         return names[0]
-
-
-def manifest_grants(extension_id: str, permissions: Collection[str]) -> list[StandingGrant]:
-    """What the permissions of an extension's manifest let it ask for."""
-    subject = str(Extension(extension_id))
-    parse_subject(subject)
-    return [
-        StandingGrant(
-            id=f"manifest:{extension_id}:{kind}", subject=subject, access=access,
-            root=f"{kind}:{extension_id if kind == 'extension-storage' else '*'}",
-            reason="declared in the manifest", source="manifest",
-        )
-        for kind, access in parse_permissions(permissions).items()
-    ]  # fmt: skip
 
 
 def _covering(

@@ -193,6 +193,10 @@ class Limits(Value, frozen=True, kw_only=True):
     temp_seconds_max: Seconds = 24 * 3600.0
     """How long a temporary root lives when its owner forgets it."""
 
+    temp_roots_max: Amount = 16
+    """Temporary roots of one subject at a time, in one process: more than an agent works in at
+    once. Each holds descriptors, of which a process has a thousand where nobody says otherwise."""
+
     history_bytes_max: Amount = 1 * GiB
     """What one change may add to the history of a directory: any file that could have been written
     through a scope can be taken back. What holds more is changed all the same, and said not to be

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from bailiwick.errors import PermissionDenied
+from bailiwick.errors import PermissionDenied, QuotaExceeded
 from bailiwick.state import temps
 from bailiwick.state.temps import TempRoots
 
@@ -34,13 +34,17 @@ def opened(directory):
     return TempRoots(str(directory), clock), clock
 
 
+def create(roots, seconds, owner="user:x", most=1_000):
+    return roots.create(seconds, owner=owner, most=most)
+
+
 def names(directory):
     return sorted(os.listdir(directory))
 
 
 def test_a_temporary_root_is_private(directory):
     roots, _ = opened(directory)
-    place = roots.create(60)
+    place = create(roots, 60)
     try:
         for path in (directory, place.path):
             status = os.stat(path)
@@ -56,7 +60,7 @@ def test_the_umask_does_not_matter(directory):
     roots, _ = opened(directory)
     before = os.umask(0o277)
     try:
-        place = roots.create(60)
+        place = create(roots, 60)
     finally:
         os.umask(before)
     assert stat.S_IMODE(os.stat(place.path).st_mode) == 0o700
@@ -65,7 +69,7 @@ def test_the_umask_does_not_matter(directory):
 
 def test_closing_removes_everything_and_twice_does_nothing(directory):
     roots, _ = opened(directory)
-    place = roots.create(60)
+    place = create(roots, 60)
     os.makedirs(f"{place.path}/a/b")
     with open(f"{place.path}/a/b/f", "w") as file:
         file.write("x")
@@ -76,7 +80,7 @@ def test_closing_removes_everything_and_twice_does_nothing(directory):
 
 def test_two_places_are_apart(directory):
     roots, _ = opened(directory)
-    one, other = roots.create(60), roots.create(60)
+    one, other = create(roots, 60), create(roots, 60)
     assert one.path != other.path
     one.close()
     assert names(directory) == [other.name]
@@ -87,7 +91,7 @@ def test_two_places_are_apart(directory):
 def test_what_lives_is_not_swept(directory):
     roots, _ = opened(directory)
     others, _ = opened(directory)
-    place = roots.create(60)
+    place = create(roots, 60)
     assert roots.sweep() == 0
     assert others.sweep() == 0
     assert names(directory) == [place.name]
@@ -96,7 +100,7 @@ def test_what_lives_is_not_swept(directory):
 
 def test_time_is_up(directory):
     roots, clock = opened(directory)
-    short, long = roots.create(10), roots.create(100)
+    short, long = create(roots, 10), create(roots, 100)
     clock.now += 11
     assert roots.sweep() == 1
     assert names(directory) == [long.name]
@@ -109,7 +113,7 @@ def test_time_is_up(directory):
 def test_another_process_leaves_alone_what_is_over_but_alive(directory):
     roots, clock = opened(directory)
     others, late = opened(directory)
-    place = roots.create(10)
+    place = create(roots, 10)
     clock.now += 11
     late.now += 11
     assert others.sweep() == 0
@@ -120,7 +124,7 @@ def test_another_process_leaves_alone_what_is_over_but_alive(directory):
 OWNER = """
 import sys, time
 from bailiwick.state.temps import TempRoots
-place = TempRoots(sys.argv[1], time.monotonic).create(3600)
+place = TempRoots(sys.argv[1], time.monotonic).create(3600, owner="user:x", most=1)
 open(place.path + "/file", "w").close()
 print(place.path, flush=True)
 time.sleep(600)
@@ -129,7 +133,7 @@ time.sleep(600)
 
 def test_a_killed_owner_is_cleared_up_after(directory):
     roots, _ = opened(directory)
-    mine = roots.create(60)
+    mine = create(roots, 60)
     command = [sys.executable, "-c", OWNER, str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
         try:
@@ -150,7 +154,7 @@ def test_a_link_in_a_dead_root_is_removed_and_not_followed(directory, tmp_path):
     outside.mkdir()
     (outside / "secret").write_text("kept")
     roots, _ = opened(directory)
-    place = roots.create(60)
+    place = create(roots, 60)
     os.symlink(outside, f"{place.path}/link")
     os.mkdir(f"{place.path}/d")
     os.symlink(outside / "secret", f"{place.path}/d/file")
@@ -161,7 +165,7 @@ def test_a_link_in_a_dead_root_is_removed_and_not_followed(directory, tmp_path):
 
 def test_only_what_looks_like_ours_is_swept(directory, tmp_path):
     roots, _ = opened(directory)
-    roots.create(60).close()
+    create(roots, 60).close()
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("kept")
@@ -175,7 +179,7 @@ def test_only_what_looks_like_ours_is_swept(directory, tmp_path):
 
 def test_deep_trees_go_with_few_descriptors(directory):
     roots, _ = opened(directory)
-    place = roots.create(60)
+    place = create(roots, 60)
     levels = 3_000
     current = os.open(place.path, os.O_RDONLY)
     for _ in range(levels):
@@ -190,7 +194,7 @@ def test_deep_trees_go_with_few_descriptors(directory):
 
 def test_a_directory_without_rights_goes_too(directory):
     roots, _ = opened(directory)
-    place = roots.create(60)
+    place = create(roots, 60)
     os.makedirs(f"{place.path}/a/b")
     os.chmod(f"{place.path}/a", 0)
     place.close()
@@ -202,14 +206,14 @@ def test_a_place_that_others_can_enter_is_refused(directory):
     directory.chmod(0o755)
     roots, _ = opened(directory)
     with pytest.raises(PermissionDenied):
-        roots.create(60)
+        create(roots, 60)
 
 
 def test_sweeps_and_creations_at_once(directory):
     """A new place is never taken for a dead one's."""
     roots, _ = opened(directory)
     sweeper, _ = opened(directory)
-    roots.create(60).close()
+    create(roots, 60).close()
     done = threading.Event()
 
     def sweep():
@@ -219,7 +223,7 @@ def test_sweeps_and_creations_at_once(directory):
     thread = threading.Thread(target=sweep)
     thread.start()
     try:
-        places = [roots.create(60) for _ in range(200)]
+        places = [create(roots, 60) for _ in range(200)]
         assert all(os.path.isdir(place.path) for place in places)
     finally:
         done.set()
@@ -241,9 +245,9 @@ def test_a_sweep_that_wins_the_race_makes_another_one(directory, monkeypatch):
             assert sweeper.sweep() == 1
         return real(fd)
 
-    roots.create(60).close()
+    create(roots, 60).close()
     monkeypatch.setattr(temps, "_try_lock", lock_after_a_sweep)
-    place = roots.create(60)
+    place = create(roots, 60)
     assert raced
     assert names(directory) == [place.name]
     place.close()
@@ -251,14 +255,42 @@ def test_a_sweep_that_wins_the_race_makes_another_one(directory, monkeypatch):
 
 def test_a_failed_creation_holds_nothing(directory, monkeypatch):
     roots, _ = opened(directory)
-    roots.create(60).close()
+    create(roots, 60).close()
 
     def fail(fd):
         raise OSError(5, "broken")
 
     monkeypatch.setattr(temps, "_try_lock", fail)
     with pytest.raises(OSError, match="machine failed"):
-        roots.create(60)
+        create(roots, 60)
     monkeypatch.undo()
     assert roots.sweep() == 1
     assert names(directory) == []
+
+
+@pytest.mark.spec("HTTP-12")
+def test_an_owner_has_so_many_at_a_time(directory, monkeypatch):
+    roots, clock = opened(directory)
+    places = [create(roots, 60, most=3) for _ in range(3)]
+    with pytest.raises(QuotaExceeded) as told:
+        create(roots, 60, most=3)
+    assert told.value.details["limit"] == 3
+    assert told.value.hint
+    other = create(roots, 60, "user:y", most=3)
+    places.pop().close()
+    # What could not be made is not counted.
+    with monkeypatch.context() as failing:
+        failing.setattr(temps, "_make_locked", lambda parent: os.open("/nowhere/at/all", 0))
+        for _ in range(3):
+            with pytest.raises(OSError, match="no such file"):
+                create(roots, 60, most=3)
+    create(roots, 30, most=3)
+    clock.now += 45
+    assert roots.sweep() == 1
+    create(roots, 60, most=3)
+    with pytest.raises(QuotaExceeded):
+        create(roots, 60, most=3)
+    other.close()
+    roots.close()
+    assert names(directory) == []
+    assert not roots._owned

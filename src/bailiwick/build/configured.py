@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from bailiwick.authority import manifest_grants
 from bailiwick.build.places import on_host
 from bailiwick.build.stores import default_state_dir
 from bailiwick.config.loading import load
@@ -27,6 +26,7 @@ from bailiwick.config.values import Config, GrantConfig
 from bailiwick.errors import ParseError, PathNotFound, from_os_error
 from bailiwick.grant import StandingGrant
 from bailiwick.model import Limits
+from bailiwick.policies.manifest import manifest_grants
 from bailiwick.state.grants import GrantBook
 
 _log = logging.getLogger("bailiwick.authority")

@@ -65,6 +65,7 @@ from bailiwick.pipeline import Pipeline
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Scope
 from bailiwick.state import approvals, faults, grants, questions, rules, tokens, trust, usage
+from bailiwick.state.budgets import accountable
 from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
@@ -377,12 +378,18 @@ class _Joiner:
         host_path = directory if volume is None else volume.file
         return RootPlan(root=root, host_path=host_path, limits=options.limits, open=open_root)
 
-    async def plan_temp(self, name: str, owner: Subject, seconds: float | None) -> RootPlan:
-        """A private directory that is gone when its scope is closed."""
+    async def plan_temp(
+        self, owner: Subject, seconds: float, parent: str | None, most: int
+    ) -> RootPlan:
+        """A private directory that is gone when its scope is closed. It counts for whoever the
+        grant that it is made under counts for."""
         limits = Limits()
+        counted = None if parent is None else accountable(self._database.read, parent)
         await asyncio.to_thread(self._temps.sweep)
-        place = await asyncio.to_thread(self._temps.create, seconds or limits.temp_seconds_max)
-        root = Root(kind="temp", id=name, trusted=True, owner=str(owner))
+        place = await asyncio.to_thread(
+            self._temps.create, seconds, owner=counted or str(owner), most=most
+        )
+        root = Root(kind="temp", id=grants.new_id(), trusted=True, owner=str(owner))
         options = Options(limits=limits)
 
         async def open_root() -> OpenedRoot:

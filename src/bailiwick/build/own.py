@@ -149,7 +149,10 @@ class OwnDelegates:
             ends = min(ends, parent.expires_at)
         roots = temp_roots(state)
         await asyncio.to_thread(roots.sweep)
-        place = await asyncio.to_thread(roots.create, seconds)
+        owner = parent.via[0] if parent.via else str(parent.subject)
+        place = await asyncio.to_thread(
+            roots.create, seconds, owner=owner, most=limits.temp_roots_max
+        )
         scope = join(temp_store(place, state, limits), Options(limits=limits), place.name, "/")
         root = Root(kind="temp", id=place.name, trusted=True, owner=str(parent.subject))
         grant = Grant(

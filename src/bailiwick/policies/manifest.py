@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from bailiwick.errors import ParseError
-from bailiwick.grant import ROOT_KINDS, RootKind
+from bailiwick.grant import ROOT_KINDS, Extension, RootKind, StandingGrant, parse_subject
 from bailiwick.operations import Access
 from bailiwick.policies.nearness import hint_for, quoted
 
@@ -50,3 +50,17 @@ def hint_for_permission(permission: str) -> str:
     if near.startswith("did you mean"):
         return near
     return "a permission is filesystem:KIND:MODE, with MODE one of " + ", ".join(_MODES)
+
+
+def manifest_grants(extension_id: str, permissions: Collection[str]) -> list[StandingGrant]:
+    """What the permissions of an extension's manifest let it ask for."""
+    subject = str(Extension(extension_id))
+    parse_subject(subject)
+    return [
+        StandingGrant(
+            id=f"manifest:{extension_id}:{kind}", subject=subject, access=access,
+            root=f"{kind}:{extension_id if kind == 'extension-storage' else '*'}",
+            reason="declared in the manifest", source="manifest",
+        )
+        for kind, access in parse_permissions(permissions).items()
+    ]  # fmt: skip

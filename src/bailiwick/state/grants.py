@@ -99,12 +99,13 @@ _CHILDLESS = "NOT EXISTS (SELECT 1 FROM grants AS child WHERE child.parent = gra
 
 _LISTED = "SELECT id, body, ended_ns FROM grants WHERE kind = 'standing' AND origin = ?"
 
-_TREE_UP = """
+LINE = """
     WITH RECURSIVE line (id, parent, step) AS (
         SELECT id, parent, 0 FROM grants WHERE id = ?1
         UNION SELECT grants.id, grants.parent, step + 1
         FROM grants JOIN line ON grants.id = line.parent)
 """
+"""A grant, and those that it descends from, the nearest first."""
 
 
 class Bound(NamedTuple):
@@ -371,7 +372,7 @@ class GrantBook:
 
         def job(connection: Connection) -> None:
             connection.execute(
-                _TREE_UP + "UPDATE grants SET seen_ns = ?2 WHERE id IN (SELECT id FROM line)",
+                LINE + "UPDATE grants SET seen_ns = ?2 WHERE id IN (SELECT id FROM line)",
                 (grant_id, now_ns),
             )
 
@@ -479,7 +480,7 @@ class GrantBook:
 
     def _read_lineage(self, grant_id: str) -> tuple[Bound, ...] | None:
         rows = self._database.read(
-            _TREE_UP + "SELECT id, kind, body FROM line JOIN grants USING (id) ORDER BY step",
+            LINE + "SELECT id, kind, body FROM line JOIN grants USING (id) ORDER BY step",
             (grant_id,),
         )
         if not rows:

@@ -5,6 +5,9 @@ as long as that lives. The lock is on the directory itself (flock), so it ends w
 however that ends. Whoever sweeps removes the directories whose lock is free, and no other. Their
 owner removes them when they are closed or when their time is up.
 
+A subject has only so many at a time: each holds descriptors, of which all that a process does needs
+some.
+
 A child made by a bare fork shares its parent's lock; one that executes a program does not.
 """
 
@@ -14,12 +17,13 @@ import fcntl
 import os
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from bailiwick.errors import PermissionDenied, from_os_error
+from bailiwick.errors import PermissionDenied, QuotaExceeded, from_os_error
 
 _NAME = re.compile(r"[0-9a-f]{32}").fullmatch
 
@@ -36,9 +40,10 @@ _BATCH_ENTRIES: Final = 1_024
 class TempPlace:
     """One temporary directory, owned by this process until it is closed."""
 
-    def __init__(self, roots: TempRoots, name: str, fd: int, expires_at: float) -> None:
+    def __init__(self, roots: TempRoots, name: str, fd: int, expires_at: float, owner: str) -> None:
         self._roots = roots
         self.name = name
+        self.owner = owner
         self.path = os.path.join(roots.directory, name)
         self.fd = fd
         self.expires_at = expires_at
@@ -57,23 +62,46 @@ class TempRoots:
         self._clock: Final = clock
         self._lock: Final = threading.Lock()
         self._places: dict[str, TempPlace] = {}
+        self._owned = Counter[str]()
 
-    def create(self, seconds: float) -> TempPlace:
-        """A new private directory, which lives for ``seconds`` unless it is closed before."""
+    def create(self, seconds: float, *, owner: str, most: int) -> TempPlace:
+        """A new private directory, which lives for ``seconds`` unless it is closed before.
+
+        Raises `QuotaExceeded` where ``owner`` has ``most`` of them already.
+        """
+        self._take(owner, most)
         try:
             parent = self._ambient_make()
-        except OSError as error:
-            raise from_os_error(error) from None
-        try:
-            name, fd = _make_locked(parent)
-        except OSError as error:
-            raise from_os_error(error) from None
-        finally:
-            os.close(parent)
-        place = TempPlace(self, name, fd, self._clock() + seconds)
+            try:
+                name, fd = _make_locked(parent)
+            finally:
+                os.close(parent)
+        except BaseException as error:
+            with self._lock:
+                self._give_back(owner)
+            if isinstance(error, OSError):
+                raise from_os_error(error) from None
+            raise
+        place = TempPlace(self, name, fd, self._clock() + seconds, owner)
         with self._lock:
             self._places[name] = place
         return place
+
+    def _take(self, owner: str, most: int) -> None:
+        with self._lock:
+            if self._owned[owner] >= most:
+                raise QuotaExceeded(
+                    f"a subject has at most {most} temporary roots at a time",
+                    hint="close one that is no longer needed; over HTTP by DELETE /temp/{id}",
+                    details={"of": "temporary roots", "limit": most},
+                )
+            self._owned[owner] += 1
+
+    def _give_back(self, owner: str) -> None:
+        """With the lock held."""
+        self._owned[owner] -= 1
+        if not self._owned[owner]:
+            del self._owned[owner]
 
     def sweep(self) -> int:
         """Remove what is over: places of this process whose time is up, and all of dead ones.
@@ -105,6 +133,7 @@ class TempRoots:
         with self._lock:
             if self._places.pop(place.name, None) is None:
                 return
+            self._give_back(place.owner)
         parent = self._ambient_open()
         try:
             if parent is not None:

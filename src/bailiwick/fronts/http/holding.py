@@ -175,6 +175,7 @@ class Holding:
         """
         if not isinstance(error, (Closed, GrantExpired, GrantRevoked)):
             return
+        self.temps.pop(str(scope.root), None)
         for name, fork in list(self._forks.items()):
             if fork is scope:
                 self._part(self._forks.pop(name))
