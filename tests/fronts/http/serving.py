@@ -14,6 +14,7 @@ from bailiwick.fronts.http.listening import bind
 from bailiwick.fronts.http.server import Server, configure
 from bailiwick.fronts.http.settings import Settings
 from bailiwick.grant import User
+from tests.waiting import until
 
 PERSON = User("local")
 AGENT = "agent_run:c1/r1"
@@ -57,6 +58,14 @@ class House:
     def app_connections(self):
         """How many connections the server has open."""
         return len(self.server.server_state.connections)
+
+    async def settled(self):
+        """Once all clients have gone: the server has read what they sent, and has ended it."""
+        # Connections are taken in the order in which they came, so those before this one are.
+        head = self.head("GET /health HTTP/1.1", "Connection: close", token="")
+        assert (await self.send(head)).startswith(b"HTTP/1.1 200")
+        state = self.server.server_state
+        await until(lambda: not state.connections and not state.tasks)
 
     async def aclose(self):
         for client in self._clients:
