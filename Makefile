@@ -1,16 +1,18 @@
 # Everything a developer runs, one target each. `make test` is the whole gate.
 #
 # The virtual environment lives in .venv and is stamped with the hash of the lock file:
-# as long as the lock is unchanged, no target installs anything.
+# as long as the lock is unchanged, no target installs anything. A Python that is named has one of
+# its own beside it: `make unit PYTHON=python3.13` works in .venv-3.13.
 
 PYTHON ?= python3
+PYTHONS ?= python3.11 python3.12 python3.13
 TRIES ?= 20000
 KILLS ?= 30
 SECONDS ?= 10
 CLIENTS ?= 256
 PYTEST_ARGS ?=
 
-VENV := .venv
+VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
 LOCK := requirements/dev.lock
 LOCK_HASH := $(shell { sha256sum $(LOCK) || shasum -a 256 $(LOCK); } 2>/dev/null | cut -c1-16)
@@ -21,7 +23,7 @@ TYPED := $(wildcard src examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test browser unit lint format bench bench-fronts attack crash soak clouds lock clean
+.PHONY: help venv run test browser unit unit-all lint format bench bench-fronts attack crash soak clouds lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -68,6 +70,9 @@ unit: venv ## The fast part of the tests.
 	$(BIN)/python -m pytest -n 3 -m "not hostile and not slow" --ignore tests/fronts \
 	  --ignore tests/client --ignore tests/test_docs.py $(PYTEST_ARGS)
 
+unit-all: ## The fast part on every version of Python; PYTHONS="…" names the interpreters.
+	@for python in $(PYTHONS); do $(MAKE) --no-print-directory unit PYTHON=$$python || exit 1; done
+
 lint: venv ## Style, types and import layers.
 	$(BIN)/ruff check $(LINTED)
 	$(BIN)/ruff format --check $(LINTED)
@@ -112,4 +117,4 @@ lock: ## Write the lock file anew, with the newest versions that fit.
 	  --no-emit-index-url --no-header --quiet --output-file bench/requirements-peers.txt
 
 clean: ## Remove everything that can be made again.
-	rm -rf $(VENV) .demo .venv-lock .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-* .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
