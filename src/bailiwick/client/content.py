@@ -30,7 +30,7 @@ from bailiwick.model import (
     WriteResult,
 )
 from bailiwick.paths import PathText
-from bailiwick.verbs import reading
+from bailiwick.text.json_document import parse_json
 from bailiwick.verbs.arguments import check_all
 from bailiwick.verbs.writing import AS_JSON, ByteSource, chunks_of, json_text
 
@@ -138,7 +138,7 @@ class RemoteContent(RemoteCore):
     async def read_json(self, path: PathText, *, as_of: str | None = None) -> JsonRead:
         """A JSON document. Invalid JSON is `ParseError` with line and column."""
         read = await self.read_bytes(path, as_of=as_of)
-        value = await asyncio.to_thread(reading.parse_json, read.data)
+        value = await asyncio.to_thread(parse_json, read.data)
         return JsonRead(
             path=read.path, value=value, sha256=hashlib.sha256(read.data).hexdigest(),
             version=read.version, request_id=read.request_id,

@@ -10,4 +10,5 @@ whoever has the bytes hands them in. Modules, in the order they build on each ot
 ``lines``     windows of lines into files of any size
 ``edits``     replacing text and nothing else
 ``diff``      unified diffs within a bound
+``json_document``  JSON, and where it goes wrong
 """

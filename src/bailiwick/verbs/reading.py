@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from bailiwick.at_once import ReadsNow
 from bailiwick.call import Call, Past
@@ -17,13 +15,11 @@ from bailiwick.model import BytesRead, JsonRead, MatchedIgnore, TextRead
 from bailiwick.store import Content, Handle
 from bailiwick.text.codec import Decoded, decode, line_ending_of
 from bailiwick.text.cursor import decode_cursor, encode_cursor
+from bailiwick.text.json_document import parse_json
 from bailiwick.text.lines import Reads, WindowResult, resume, tail, window
 from bailiwick.verbs.arguments import check_all
 from bailiwick.verbs.hashing import INLINE_BYTES_MAX, sha256_inline, sha256_of
 from bailiwick.verbs.ignoring import Ignores
-
-_string_or_constant = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity', re.DOTALL).finditer
-
 
 _OFFSET_MAX = 2**63 - 1
 """The largest offset any filesystem has: they count in signed 64-bit numbers."""
@@ -248,36 +244,6 @@ async def read_json(call: Call) -> JsonRead:
         version=content.version,
         request_id=call.request_id,
     )
-
-
-def parse_json(data: bytes) -> Any:
-    """The value of a document. Raises `ParseError` with line and column, and `BinaryFile`."""
-    text = decode(data).text
-    try:
-        return json.loads(text, parse_constant=lambda name: _refuse_constant(text, name))
-    except json.JSONDecodeError as error:
-        raise _not_json(text, error.msg, error.pos) from None
-    except RecursionError:
-        raise ParseError("the JSON is nested too deeply", status=422) from None
-    except ParseError:
-        raise
-    except ValueError:
-        # The one other thing json refuses: a number with thousands of digits.
-        raise ParseError("the JSON holds a number that is too long", status=422) from None
-
-
-def _refuse_constant(text: str, name: str) -> NoReturn:
-    """NaN and the infinities are no JSON, though Python would take them."""
-    at = next(found.start() for found in _string_or_constant(text) if found[0][0] != '"')
-    raise _not_json(text, f"{name} is no number", at)
-
-
-def _not_json(text: str, why: str, at: int) -> ParseError:
-    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-    return ParseError(
-        f"not valid JSON: {why} at line {line}, column {column}",
-        status=422, details={"line": line, "column": column},
-    )  # fmt: skip
 
 
 async def stream(call: Call, offset: int, length: int | None) -> AsyncGenerator[bytes, None]:
