@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import bailiwick
-from bailiwick.errors import BailiwickError, HashMismatch
+from bailiwick.errors import BailiwickError
 from tests.hostile import inside
 from tests.hostile.corpus import CONTAINMENTS, attempt, count_descriptors
 from tests.hostile.layouts import (
@@ -265,17 +265,6 @@ def descriptors_gone(containment: str) -> None:
 # --- files that do not hold still ------------------------------------------------------------
 
 
-async def _retried(act: Callable[[], Awaitable[Any]]) -> Any:
-    """The kernel moves a file's time before its size: for that instant an append looks like a
-    rewrite, and the error says to try again. More than twice in a row it must not happen."""
-    for _ in range(2):
-        try:
-            return await act()
-        except HashMismatch:
-            continue
-    return await act()
-
-
 async def _growing_file() -> list[str]:
     root = _place("case")
     _put(f"{root}/log", b"x" * 4096)
@@ -295,7 +284,7 @@ async def _growing_file() -> list[str]:
             thread.start()
             try:
                 for number in range(60):
-                    window = await _retried(lambda: fs.read_bytes("log", offset=0, length=64 * KIB))
+                    window = await fs.read_bytes("log", offset=0, length=64 * KIB)
                     if set(window.data) != {ord("x")} or len(window.data) > 64 * KIB:
                         faults.append("a window holds other bytes than were written")
                     size = 0
@@ -304,7 +293,7 @@ async def _growing_file() -> list[str]:
                     if size > 256 * KIB:
                         faults.append("a stream gave more than was asked for")
                     if number % 20 == 0:
-                        await _retried(lambda: fs.read_text("log", tail=1))
+                        await fs.read_text("log", tail=1)
                         await fs.grep("needle", "log", max_file_bytes=None)
             finally:
                 stop.set()

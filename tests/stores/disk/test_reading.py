@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -78,7 +81,7 @@ async def test_a_file_cut_while_it_is_read_is_a_mismatch(every_place, monkeypatc
     file.write_bytes(b"a" * 100)
     fs = every_place.open()
     held = await hold(fs, "f")
-    sizes = iter([90, 80, 70])
+    sizes = iter(range(90, 0, -10))
     real = os.pread
 
     def read_then_cut(*args):
@@ -109,6 +112,149 @@ async def test_a_file_that_grows_is_read_to_what_was_asked(every_place, monkeypa
     content = await fs.store.read(held, 0, 150)
     assert content.data == b"a" * 100 + b"b" * 50
     held.close()
+
+
+def moving(monkeypatch, call, moves):
+    """Let ``os.<call>`` be followed by one of ``moves`` each time, until there are none left."""
+    real, left = getattr(os, call), list(moves)
+
+    def then_move(*args):
+        try:
+            return real(*args)
+        finally:
+            if left:
+                left.pop(0)()
+
+    monkeypatch.setattr(os, call, then_move)
+
+
+@pytest.mark.spec("READ-6")
+async def test_an_append_whose_time_moves_before_its_size_is_no_rewrite(every_place, monkeypatch):
+    file = every_place.root / "f"
+    file.write_bytes(b"a" * 100)
+    fs = every_place.open()
+    held = await hold(fs, "f")
+
+    def time_moves():
+        os.utime(file)
+
+    def size_moves():
+        with file.open("ab") as open_file:
+            open_file.write(b"b" * 10)
+
+    for moves in (
+        [time_moves], [time_moves, time_moves], [time_moves, time_moves, size_moves],
+        [size_moves, time_moves], [time_moves, size_moves, time_moves, size_moves],
+    ):  # fmt: skip
+        with monkeypatch.context() as patch:
+            moving(patch, "pread", moves)
+            content = await fs.store.read(held, 0, 400)
+        assert content.data == file.read_bytes()
+        assert content.size == len(content.data)
+        assert content.version == (await fs.store.stat(held)).version
+    held.close()
+
+
+@pytest.mark.spec("READ-6")
+async def test_bytes_that_come_back_by_being_written_again_are_a_rewrite(every_place, monkeypatch):
+    file = every_place.root / "f"
+    file.write_bytes(b"a" * 100)
+    fs = every_place.open()
+    held = await hold(fs, "f")
+
+    def rewrite():
+        with file.open("r+b") as open_file:
+            open_file.write(b"a" * 100)
+
+    moving(monkeypatch, "pread", [rewrite] * 20)
+    with pytest.raises(HashMismatch):
+        await fs.store.read(held, 0, 200)
+    held.close()
+
+
+@pytest.mark.spec("READ-6")
+async def test_a_stream_waits_for_the_append_that_is_under_way_at_its_end(every_place, monkeypatch):
+    file = every_place.root / "f"
+    file.write_bytes(b"a" * MiB)
+    fs = every_place.open()
+    held = await hold(fs, "f")
+
+    def size_moves():
+        with file.open("ab") as open_file:
+            open_file.write(b"b" * 10)
+
+    got = 0
+    with monkeypatch.context() as patch:
+        moving(patch, "lseek", [size_moves])
+        async for chunk in fs.store.stream(held, 0, MiB):
+            got += len(chunk)
+            os.utime(file)
+    assert got == MiB
+    held.close()
+
+
+APPENDS = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+os.write(1, b"!")
+while os.fstat(fd).st_size < 64 << 20:
+    os.write(fd, b"x" * 8192)
+os.set_blocking(0, True)
+os.read(0, 1)
+"""
+
+REWRITES = """
+import os, select, sys
+fd = os.open(sys.argv[1], os.O_WRONLY)
+os.write(1, b"!")
+while not select.select([0], [], [], 0)[0]:
+    for letter in b"ab":
+        os.pwrite(fd, bytes([letter]) * 65536, 0)
+"""
+
+
+@contextmanager
+def at_work(script, file):
+    """Another process that works on the file until it is told to stop."""
+    with subprocess.Popen(
+        [sys.executable, "-c", script, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout.read(1) == b"!"
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.spec("READ-6")
+async def test_a_process_that_appends_is_never_in_the_way(both_places):
+    file = both_places.root / "f"
+    file.write_bytes(b"x" * 4096)
+    fs = both_places.open()
+    with at_work(APPENDS, file):
+        for _ in range(150):
+            assert set(await fs.read("f", 0, 64 * KiB)) == {ord("x")}
+            async for chunk in fs.stream("f", 0, 128 * KiB):
+                assert set(chunk) == {ord("x")}
+        await fs.copy("f", "copy")
+    assert set((both_places.root / "copy").read_bytes()) == {ord("x")}
+
+
+@pytest.mark.spec("READ-6")
+async def test_a_process_that_rewrites_is_told_of(both_places):
+    file = both_places.root / "f"
+    file.write_bytes(b"a" * 65536)
+    fs = both_places.open()
+    seen = 0
+    with at_work(REWRITES, file):
+        for _ in range(5_000):
+            try:
+                assert len(await fs.read("f", 0, 65536)) == 65536
+            except HashMismatch:
+                seen += 1
+            if seen == 20:
+                break
+    assert seen == 20
 
 
 @pytest.mark.spec("READ-6")

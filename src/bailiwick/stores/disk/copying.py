@@ -30,7 +30,7 @@ from bailiwick.stores.disk.handles import (
 from bailiwick.stores.disk.links import check_links_made, check_stays_inside
 from bailiwick.stores.disk.lookup import check_filesystem
 from bailiwick.stores.disk.publishing import Publisher, rename_new
-from bailiwick.stores.disk.reading import check_unchanged
+from bailiwick.stores.disk.reading import check_not_rewritten
 from bailiwick.stores.disk.removal import remove_litter
 from bailiwick.stores.disk.workers import Stop
 
@@ -237,7 +237,7 @@ class _Copying:
         copy = syscalls.open_at(name, syscalls.STAGE_FLAGS, 0o600, dir_fd=parent)
         try:
             self._copy_bytes(original, copy, path)
-            check_unchanged(before, os.fstat(original), path)
+            check_not_rewritten(original, before, path)
             self._finish(copy, before)
         finally:
             os.close(copy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Final
 
 from bailiwick.errors import HashMismatch, ParseError, PathNotFound
@@ -12,7 +13,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.store import Content
 from bailiwick.stores.disk.handles import VERSION, Held, check_readable, new_tuple, version_of
 from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, Settings
-from bailiwick.stores.disk.workers import Stop, Workers
+from bailiwick.stores.disk.workers import UNSTOPPABLE, Stop, Workers
 
 PIECE_BYTES: Final = 1 * MiB
 """Bytes moved between two looks at a cancellation: under a millisecond."""
@@ -55,25 +56,38 @@ def read_quickly(held: Held, offset: int, length: int, settings: Settings) -> Co
 
 
 def read_closely_blocking(held: Held, offset: int, length: int, stop: Stop) -> Content:
-    """At most ``length`` bytes, with a look at the file immediately before and after.
+    """At most ``length`` bytes of one version, also while others append to the file.
 
-    `read_quickly` has checked what the file is.
+    `read_quickly` has checked what the file is. Where its times move while it is read, the bytes
+    tell what happened: they are read a second time, and must be the same. An append moves the time
+    of a file before its size, so times and size alone cannot tell it from a rewrite.
     """
     if offset < 0 or length < 0:
         raise ParseError("offset and length cannot be negative", path=held.path)
     fd = held.open_for_reading_unchecked()
     try:
+        pieces: list[bytes] = []
+        end = offset
         before = os.fstat(fd)
-        data = _read_pieces(fd, offset, length, stop)
-        after = os.fstat(fd)
+        while True:
+            more = _read_pieces(fd, end, offset + length - end, stop)
+            pieces += more
+            end += sum(map(len, more))
+            now = os.fstat(fd)
+            if not _is_unchanged(before, now):
+                _check_same_bytes(fd, offset, pieces, held.path, stop)
+                _check_appended(before, now, os.fstat(fd), held.path)
+            # What was appended before the second look is part of that version. Where no bytes came
+            # though the size promised some, there are none: sizes are not trusted.
+            if not more or end >= min(offset + length, now.st_size):
+                break
     finally:
         os.close(fd)
-    check_unchanged(before, after, held.path)
-    size = max(after.st_size, offset + len(data)) if data else after.st_size
-    return Content(data, size, version_of(after))
+    size = max(now.st_size, end) if pieces else now.st_size
+    return Content(b"".join(pieces), size, version_of(now))
 
 
-def _read_pieces(fd: int, offset: int, length: int, stop: Stop) -> bytes:
+def _read_pieces(fd: int, offset: int, length: int, stop: Stop) -> list[bytes]:
     """Read until ``length`` bytes or the end of the file, whatever its size is said to be."""
     pieces = []
     while length > 0:
@@ -84,29 +98,84 @@ def _read_pieces(fd: int, offset: int, length: int, stop: Stop) -> bytes:
         offset += len(piece)
         length -= len(piece)
         stop.check()
-    return b"".join(pieces)
+    return pieces
 
 
-def check_unchanged(before: os.stat_result, after: os.stat_result, path: ScopedPath) -> None:
-    """Raise unless what was read between the two is of one version. Appending is fine.
+def _check_same_bytes(
+    fd: int, offset: int, pieces: list[bytes], path: ScopedPath, stop: Stop
+) -> None:
+    """Raise unless the file still holds these bytes from ``offset`` on."""
+    for piece in pieces:
+        if b"".join(_read_pieces(fd, offset, len(piece), stop)) != piece:
+            raise _rewritten(os.fstat(fd), path)
+        offset += len(piece)
+
+
+def _check_appended(
+    before: os.stat_result, now: os.stat_result, after: os.stat_result, path: ScopedPath
+) -> None:
+    """Raise where what was read is under a rewriting that the bytes did not show.
+
+    Between two appends the size has moved. What moves the times twice and never the size comes back
+    to the same bytes by writing them again.
+    """
+    if after.st_size <= before.st_size and not _is_unchanged(now, after):
+        raise _rewritten(after, path)
+
+
+def _is_unchanged(before: os.stat_result, after: os.stat_result) -> bool:
+    """Whether what was read between the two is of one version.
 
     A file that was replaced loses a name, which moves its ctime and nothing else: then the old
     bytes are whole.
     """
-    if after.st_size > before.st_size:
-        return
-    replaced = after.st_nlink != before.st_nlink
-    if (
+    return (
         after.st_size == before.st_size
         and after.st_mtime_ns == before.st_mtime_ns
-        and (after.st_ctime_ns == before.st_ctime_ns or replaced)
-    ):
-        return
-    raise HashMismatch(
+        and (after.st_ctime_ns == before.st_ctime_ns or after.st_nlink != before.st_nlink)
+    )
+
+
+def check_not_rewritten(fd: int, before: os.stat_result, path: ScopedPath) -> None:
+    """Raise unless what was read since ``before`` is of one version. Appending is fine.
+
+    For what is too large to be read twice. A file whose time has moved and not its size is being
+    appended to, if its size has moved too as soon as the write under way is over.
+    """
+    if not _has_grown_or_is_unchanged(before, os.fstat(fd)):
+        _check_grows(fd, before, path)
+
+
+def _has_grown_or_is_unchanged(before: os.stat_result, after: os.stat_result) -> bool:
+    return after.st_size > before.st_size or _is_unchanged(before, after)
+
+
+def _check_grows(
+    fd: int, before: os.stat_result, path: ScopedPath, _stop: Stop = UNSTOPPABLE
+) -> None:
+    _wait_for_writes(fd)
+    after = os.fstat(fd)
+    if after.st_size <= before.st_size:
+        raise _rewritten(after, path)
+
+
+def _wait_for_writes(fd: int) -> None:
+    """Return when no write to the file is under way that had begun before.
+
+    Asking where data is takes the lock of the inode that a write holds, on ext4, btrfs and in
+    memory; reading does on XFS. Elsewhere this does not wait.
+    """
+    with suppress(OSError):  # ENXIO: behind the last data; EINVAL: the filesystem cannot tell
+        os.lseek(fd, 0, os.SEEK_DATA)
+    os.pread(fd, 1, 0)
+
+
+def _rewritten(status: os.stat_result, path: ScopedPath) -> HashMismatch:
+    return HashMismatch(
         "the file was rewritten while it was read",
         path=path,
         hint="read it again",
-        details={"current_sha256": None, "current_version": version_of(after)},
+        details={"current_sha256": None, "current_version": version_of(status)},
     )
 
 
@@ -133,7 +202,8 @@ async def stream(
             if length is not None:
                 length -= len(chunk)
             yield chunk
-        check_unchanged(before, os.fstat(fd), held.path)
+        if not _has_grown_or_is_unchanged(before, os.fstat(fd)):
+            await workers.run(_check_grows, fd, before, held.path)
     finally:
         os.close(fd)
 
