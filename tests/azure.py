@@ -16,10 +16,10 @@ import http.client
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 from tests.s3 import HOST, Endable, die_with_parent, free_ports
+from tests.waiting import until_blocking
 
 VERSION = "3.37.0"
 FOLDER_VARIABLE = "BAILIWICK_AZURITE"
@@ -94,15 +94,19 @@ class AzureServer(Endable):
                      "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"},
                 preexec_fn=die_with_parent,
             )  # fmt: skip
-        deadline = time.monotonic() + READY_S_MAX
-        while time.monotonic() < deadline and self._process.poll() is None:
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                self.make_bucket("ready")
-                return
-            time.sleep(0.1)
-        said = (self._folder / "log").read_text()
-        self.end()
-        raise RuntimeError(f"Azurite did not start:\n{said}")
+        try:
+            until_blocking(self._is_ready, READY_S_MAX)
+        except BaseException as error:
+            error.add_note((self._folder / "log").read_text())
+            self.end()
+            raise
+
+    def _is_ready(self):
+        assert self._process.poll() is None, "Azurite did not start"
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.make_bucket("ready")
+            return True
+        return False
 
     def make_bucket(self, name):
         """A container. The library makes none, so the request is signed here."""

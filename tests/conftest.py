@@ -15,7 +15,7 @@ import time
 import hypothesis
 import pytest
 
-THREAD_GRACE_S = 5.0
+THREAD_GRACE_S = 30.0
 """How long a thread that was told to stop may take to be gone."""
 
 CALL_FAILED = pytest.StashKey[bool]()
@@ -92,11 +92,10 @@ def _new_descriptors(before):
 
 def _new_threads(before):
     deadline = time.monotonic() + THREAD_GRACE_S
-    while True:
-        new = [thread for thread in threading.enumerate() if thread not in before]
-        if not new or time.monotonic() > deadline:
-            return new
-        time.sleep(0.01)
+    new = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in new:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [thread for thread in new if thread.is_alive()]
 
 
 def _leak_is_excused(request):

@@ -16,6 +16,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
 from bailiwick.stores.disk import DiskStore
 from bailiwick.stores.disk.judging import sighting_of
+from tests.waiting import let_pass, until
 
 _ids = itertools.count(1)
 
@@ -41,13 +42,6 @@ def disk_store(tmp_path, **options):
     return DiskStore.open(root, state_dir=state, **options)
 
 
-async def until(condition, timeout_s=20):
-    """Wait for something that other parts bring about."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 class Follower:
     """Gathers what a feed tells, from the moment it is entered."""
 
@@ -71,13 +65,12 @@ class Follower:
         with contextlib.suppress(asyncio.CancelledError, BailiwickError):
             await self._task
 
-    async def quiet(self, seconds=0.4, timeout_s=30):
-        """Wait until nothing was told for a while."""
-        async with asyncio.timeout(timeout_s):
-            count = -1
-            while count != len(self.told):
-                count = len(self.told)
-                await asyncio.sleep(seconds)
+    async def quiet(self, seconds=0.4):
+        """Wait until nothing was told for a while: for where nothing can be said last."""
+        count = -1
+        while count != len(self.told):
+            count = len(self.told)
+            await let_pass(seconds)
         return self.told
 
     def brief(self, start=0):
@@ -256,15 +249,16 @@ async def own_step(own, rng, top=""):
 
 
 STRANGER = """
-import os, random, sys, time
+import os, random, sys
 sys.path[:0] = [{checkout!r}]
 from tests.feeds import stranger_step
+from tests.waiting import let_pass_blocking
 rng = random.Random({seed})
 os.chdir({root!r})
 for _ in range({steps}):
     stranger_step(rng)
     if rng.random() < {rest}:
-        time.sleep(rng.random() * 0.01)
+        let_pass_blocking(rng.random() * 0.01)
 """
 
 
@@ -310,8 +304,7 @@ def stranger(root, seed, steps, rest=0.2):
 
 
 async def ended(process):
-    while process.poll() is None:
-        await asyncio.sleep(0.01)
+    await until(lambda: process.poll() is not None)
     assert process.returncode == 0
 
 

@@ -13,15 +13,14 @@ import http.client
 import socket
 import subprocess
 import sys
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.s3 import HOST, Endable, die_with_parent, free_ports
+from tests.waiting import until_blocking
 
 TOKEN, WRONG_TOKEN = "not-a-secret-at-all", "hush-a-wrong-token"
 BUCKET = "google"
 """The one bucket that the S3 server lets anybody use."""
-READY_S_MAX = 20.0
 XML = {"content-type": "application/xml"}
 REFUSED = b"<Error><Code>AuthenticationRequired</Code><Message>Log in.</Message></Error>"
 NO_BUCKET = b"<Error><Code>NoSuchBucket</Code><Message>There is no bucket.</Message></Error>"
@@ -99,12 +98,13 @@ class GoogleServer(Endable):
             [sys.executable, "-m", "tests.gcs", str(self._port), self._behind, TOKEN],
             stdin=subprocess.DEVNULL, preexec_fn=die_with_parent,
         )  # fmt: skip
-        deadline = time.monotonic() + READY_S_MAX
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection((HOST, self._port), 1):
-                return
-            time.sleep(0.05)
-        raise RuntimeError("the door did not open")
+        until_blocking(self._is_open)
+
+    def _is_open(self):
+        assert self._process.poll() is None, "the door did not open"
+        with contextlib.suppress(OSError), socket.create_connection((HOST, self._port), 1):
+            return True
+        return False
 
     def end(self):
         self._process.kill()

@@ -15,7 +15,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+
+from tests.waiting import until_blocking
 
 HOST = "127.0.0.1"
 KEY, SECRET = "bailiwick-tests", "not-a-secret-at-all"
@@ -23,7 +24,7 @@ PORTS = (
     "master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port",
     "filer.port.grpc", "s3.port", "s3.port.grpc",
 )  # fmt: skip
-READY_S_MAX = 60.0
+READY_S_MAX = 110.0
 
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -138,18 +139,19 @@ class S3Server(Endable):
         self._wait()
 
     def _wait(self):
-        deadline = time.monotonic() + READY_S_MAX
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                break
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                self.make_bucket("ready")
-                if self._answers():
-                    return
-            time.sleep(0.1)
-        said = (self._folder / "log").read_text()
-        self.end()
-        raise RuntimeError(f"the S3 server did not start:\n{said}")
+        try:
+            until_blocking(self._is_ready, READY_S_MAX)
+        except BaseException as error:
+            error.add_note((self._folder / "log").read_text())
+            self.end()
+            raise
+
+    def _is_ready(self):
+        assert self._process.poll() is None, "the S3 server did not start"
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.make_bucket("ready")
+            return self._answers()
+        return False
 
     def _answers(self):
         """Whether it stores and gives back: that takes longer than to listen."""

@@ -12,7 +12,8 @@ from bailiwick.errors import Closed, ParseError
 from bailiwick.events import Cursor, InFlight, parse_cursor
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Noticed
-from tests.feeds import Follower, change, memory_feed, until
+from tests.feeds import Follower, change, memory_feed
+from tests.waiting import until
 
 pytestmark = pytest.mark.spec("EVENT-1")
 
@@ -121,7 +122,7 @@ async def test_many_followers_of_different_speed_all_hear_everything():
 async def test_cancelled_followers_leave_nothing_behind():
     feed = memory_feed()
     tasks = [asyncio.create_task(anext(feed.follow())) for _ in range(50)]
-    await asyncio.sleep(0.01)
+    await until(lambda: len(feed._waiting) == len(tasks))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -132,7 +133,7 @@ async def test_cancelled_followers_leave_nothing_behind():
 async def test_closing_ends_all_who_follow():
     feed = memory_feed()
     tasks = [asyncio.create_task(anext(feed.follow())) for _ in range(5)]
-    await asyncio.sleep(0.01)
+    await until(lambda: len(feed._waiting) == len(tasks))
     feed.close()
     feed.close()
     ends = await asyncio.gather(*tasks, return_exceptions=True)

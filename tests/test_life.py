@@ -10,6 +10,7 @@ from bailiwick.model import Limits
 from tests.scope import support
 from tests.scope.every_verb import VERBS, plant_tree
 from tests.scope.support import place_of, plant, records, snapshot
+from tests.waiting import loop_turns
 
 opening, either = support.opening, support.either
 
@@ -133,7 +134,7 @@ async def test_a_cancellation_while_an_after_hook_watches_comes_too_late(opening
 
         async def after(self, context, record):
             reached.set()
-            await asyncio.sleep(0.01)
+            await loop_turns(20)
             self.seen += 1
 
     hook = Slow()
@@ -303,16 +304,16 @@ async def test_closing_ends_streams_with_a_clear_error(opening):
         await fs.write_bytes("f", b"x" * 100)
         chunks, unread = fs.stream("f"), fs.stream("f")
         await anext(chunks)
-        go_on = asyncio.Event()
+        taken, go_on = asyncio.Event(), asyncio.Event()
 
         async def slow():
             yield b"x"
+            taken.set()
             await go_on.wait()
             yield b"y"
 
         upload = asyncio.create_task(fs.write_stream("upload", slow()))
-        for _ in range(20):
-            await asyncio.sleep(0.001)
+        await taken.wait()
         closing = asyncio.create_task(fs.aclose())
         await asyncio.sleep(0)
         go_on.set()

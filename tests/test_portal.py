@@ -14,6 +14,7 @@ import bailiwick
 from bailiwick import Scope, SyncScope
 from bailiwick.portal import Portal
 from tests.scope.every_verb import BESIDES, TREE, TWO_ROOTS, VERBS
+from tests.waiting import loop_turns
 
 SPEC = pathlib.Path(__file__).parent.parent / "SPEC.md"
 
@@ -166,7 +167,7 @@ def test_a_portal_closes_once_and_finishes_what_it_runs():
 
     async def work():
         started.set()
-        await asyncio.sleep(0.02)
+        await loop_turns(20)
         order.append("worked")
 
     thread = threading.Thread(target=lambda: portal.run(work()))

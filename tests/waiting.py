@@ -4,7 +4,7 @@ Whoever can be told awaits the event, the record or the process itself. What is 
 rest. A time that is guessed proves nothing on a quiet machine, and is too short on a busy one.
 
     until           something that another part brings about, and nobody tells of
-    turns           the event loop goes round, and no time is meant to pass
+    loop_turns      the event loop goes round, and no time is meant to pass
     for_ever        what goes on until it is cancelled or killed
     let_pass        a time that must really pass, since the clock is what is tested or simulated
 """
@@ -42,7 +42,7 @@ def until_blocking(holds, timeout_s=PATIENCE_S):
     return found
 
 
-async def turns(count=1):
+async def loop_turns(count=1):
     """Let every task that is ready take a step, so many times."""
     for _ in range(count):
         await asyncio.sleep(0)

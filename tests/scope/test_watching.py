@@ -14,8 +14,9 @@ from bailiwick.errors import Closed, GrantRevoked, MissingAccess, ParseError, Pa
 from bailiwick.events import parse_cursor
 from bailiwick.operations import ALL_ACCESS
 from bailiwick.paths import ScopedPath
-from tests.feeds import any_path, until
+from tests.feeds import any_path
 from tests.scope.support import Rules, deny, granted, hide, place_of, plant, records, unruled
+from tests.waiting import until
 
 pytestmark = pytest.mark.spec("EVENT-1")
 

@@ -59,9 +59,9 @@ def rows(connection):
 async def test_tasks_that_wait_share_a_transaction_and_fail_alone(tmp_path):
     frame = Noting()
     with writing(tmp_path / "db", frame) as writer:
-        gate = threading.Event()
-        blocked = asyncio.ensure_future(writer.run(lambda _: gate.wait()))
-        await asyncio.sleep(0.05)
+        gate, reached = threading.Event(), threading.Event()
+        blocked = asyncio.ensure_future(writer.run(lambda _: reached.set() or gate.wait()))
+        await asyncio.to_thread(reached.wait)
         waiting = [asyncio.ensure_future(writer.run(insert(n))) for n in (1, 2, 2, 3)]
         await asyncio.sleep(0)
         gate.set()

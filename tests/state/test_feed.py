@@ -29,11 +29,11 @@ from tests.feeds import (
     stranger,
     tree_of,
     twice_told,
-    until,
 )
 from tests.laws.repository import ROOT as CHECKOUT
 from tests.state.following import ROOT_NAME
 from tests.state.ledgers import change_of, intent
+from tests.waiting import until
 
 pytestmark = pytest.mark.spec("EVENT-1")
 

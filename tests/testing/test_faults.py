@@ -13,6 +13,7 @@ from bailiwick.testing import faults
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.testing.faults import ANY, Fault, FaultyStore, at_every_call
 from bailiwick.testing.store_contract import CASES, DIFFERENCES
+from tests.waiting import loop_turns
 
 
 def faulty(*plan):
@@ -120,7 +121,7 @@ async def test_a_call_can_be_held():
     event = asyncio.Event()
     _, fs = faulty(Fault("write", faults.waiting(event)), Fault("read", faults.delaying(0.001)))
     task = asyncio.create_task(fs.write("f", b"x"))
-    await asyncio.sleep(0.01)
+    await loop_turns(20)
     assert not task.done()
     event.set()
     await task

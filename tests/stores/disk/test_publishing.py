@@ -24,6 +24,7 @@ from bailiwick.store import WritePlan
 from bailiwick.stores.disk import syscalls
 from bailiwick.testing.contract.chunks import of, sha256_of
 from tests.stores.disk.conftest import hold
+from tests.waiting import for_ever
 
 DURABILITIES = ("full", "rename")
 
@@ -494,7 +495,7 @@ async def test_a_write_cancelled_after_publishing_is_done_and_the_cancellation_c
     async def write_then_wait():
         results.append(await fs.write("f", b"new"))
         results.append("not yet cancelled")
-        await asyncio.sleep(10)
+        await for_ever()
 
     def cancel(*_args, **_options):
         asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(10)

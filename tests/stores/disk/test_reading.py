@@ -20,6 +20,7 @@ from bailiwick.model import KiB, Limits, MiB
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.disk import reading
 from tests.stores.disk.conftest import hold
+from tests.waiting import loop_turns
 
 
 @pytest.mark.spec("READ-1", "READ-7")
@@ -388,7 +389,7 @@ async def test_a_cancelled_large_read_waits_for_its_thread_and_leaves_nothing(pl
     task = asyncio.create_task(fs.read("f"))
     await started.wait()
     task.cancel()
-    await asyncio.sleep(0.01)
+    await loop_turns(20)
     assert not task.done()
     release.set()
     with pytest.raises(asyncio.CancelledError):

@@ -24,6 +24,7 @@ from bailiwick.stores.memory import MemoryStore
 from bailiwick.testing.contract.chunks import of
 from bailiwick.testing.driver import StoreDriver
 from tests.stores.disk.conftest import hold
+from tests.waiting import loop_turns
 
 
 @pytest.mark.spec("DISK-1", "DISK-2")
@@ -131,7 +132,7 @@ async def test_closing_waits_for_a_write_under_way(place, monkeypatch):
     write = asyncio.create_task(fs.write("f", b"x"))
     await reached.wait()
     close = asyncio.create_task(fs.aclose())
-    await asyncio.sleep(0.01)
+    await loop_turns(20)
     assert not close.done()
     gate.set()
     assert (await write).created

@@ -283,19 +283,19 @@ async def test_large_files_are_appended_to_and_cut(place):
 async def test_writers_of_one_path_take_turns_and_others_do_not_wait(place, monkeypatch):
     fs = place.open(durability="full")
     await fs.write("f", OLD)
-    loop, gate = asyncio.get_running_loop(), asyncio.Event()
+    loop, gate, reached = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
     real, seen = syscalls.flush, []
 
     def waits(fd):
         seen.append(fd)
+        loop.call_soon_threadsafe(reached.set)
         if len(seen) == 1:
             asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(10)
         return real(fd)
 
     monkeypatch.setattr(syscalls, "flush", waits)
     first = asyncio.create_task(fs.write("f", b"1" * KiB))
-    while not seen:
-        await asyncio.sleep(0.001)
+    await reached.wait()
     second = asyncio.create_task(fs.write("f", b"2" * KiB))
     await fs.write("g", b"not in the way")
     assert not first.done()

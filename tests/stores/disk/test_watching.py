@@ -27,8 +27,8 @@ from tests.feeds import (
     stranger,
     tree_of,
     twice_told,
-    until,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.spec("DISK-7")
 

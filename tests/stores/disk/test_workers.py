@@ -8,6 +8,7 @@ import pytest
 
 from bailiwick.errors import Busy, Closed
 from bailiwick.stores.disk.workers import THREADS_MAX, Turns, Workers
+from tests.waiting import for_ever, loop_turns, until
 
 
 class Job:
@@ -37,10 +38,10 @@ async def test_a_job_cancelled_before_its_commit_is_abandoned_and_waited_for():
     task = asyncio.create_task(workers.run(job.run, False))
     await job.started.wait()
     task.cancel()
-    await asyncio.sleep(0.01)
+    await loop_turns(20)
     assert not task.done()
     task.cancel()  # impatience does not help
-    await asyncio.sleep(0.01)
+    await loop_turns(20)
     assert not task.done()
     job.gate.set()
     with pytest.raises(asyncio.CancelledError):
@@ -75,12 +76,21 @@ async def test_a_job_cancelled_after_its_commit_is_carried_to_its_end():
 @pytest.mark.parametrize("commit_first", [False, True])
 async def test_a_timeout_stays_a_timeout(commit_first):
     workers, job = Workers(None), Job()
-    threading.Timer(0.1, job.gate.set).start()
 
     async def within_a_moment():
-        async with asyncio.timeout(0.02):
-            await workers.run(job.run, commit_first)
-            await asyncio.sleep(1)
+        async with asyncio.timeout(None) as patience:
+            running = asyncio.create_task(let_go_when_it_is_over(patience))
+            try:
+                await workers.run(job.run, commit_first)
+                await for_ever()
+            finally:
+                await running
+
+    async def let_go_when_it_is_over(patience):
+        await job.started.wait()
+        patience.reschedule(0)  # long ago
+        await until(patience.expired)
+        job.gate.set()
 
     with pytest.raises(TimeoutError):
         await within_a_moment()
@@ -113,7 +123,7 @@ async def test_closing_waits_for_jobs_and_then_refuses_them():
     task = asyncio.create_task(workers.run(job.run, False))
     await job.started.wait()
     closing = asyncio.create_task(workers.aclose())
-    await asyncio.sleep(0.01)
+    await loop_turns(20)
     assert not closing.done()
     with pytest.raises(Closed):
         await workers.run(job.run, False)
@@ -154,18 +164,18 @@ async def test_a_jobs_error_is_the_callers():
 
 @pytest.mark.spec("WRITE-6")
 async def test_turns_come_in_the_order_of_asking_and_only_for_one_key():
-    turns, order = Turns(10), []
+    queues, order = Turns(10), []
 
     async def take(key, name):
-        await turns.take(key)
+        await queues.take(key)
         order.append(name)
-        await asyncio.sleep(0.001)
-        turns.give_back(key)
+        await loop_turns(5)
+        queues.give_back(key)
 
     await asyncio.gather(*(take("a", f"a{n}") for n in range(4)), take("b", "b"))
     assert order == ["a0", "b", "a1", "a2", "a3"]
-    assert "a" not in turns.taken
-    assert "b" not in turns.taken
+    assert "a" not in queues.taken
+    assert "b" not in queues.taken
 
 
 @pytest.mark.spec("LIFE-1", "WRITE-6")

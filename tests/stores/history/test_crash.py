@@ -4,7 +4,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -16,6 +15,7 @@ from tests.stores.history.crashes import is_whole
 from tests.stores.history.places import by, opened
 from tests.stores.history.test_undo import everything
 from tests.stores.trees import litter
+from tests.waiting import let_pass_blocking
 
 pytestmark = pytest.mark.spec("DISK-8", "DISK-4")
 
@@ -27,7 +27,7 @@ def run_until_killed(place, seed, seconds):
     command = [sys.executable, "-m", "tests.stores.history.crashes", str(place), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
         said = [process.stdout.readline()]
-        time.sleep(seconds)
+        let_pass_blocking(seconds)
         process.send_signal(signal.SIGKILL)
         said += process.stdout.read().splitlines()
     return [line.decode().split() for line in said]

@@ -19,6 +19,7 @@ from bailiwick.versions import Marks, Undoing
 from tests.laws.citations import ROOT
 from tests.stores.history.places import by, open_place, opened
 from tests.stores.history.test_undo import everything
+from tests.waiting import until
 
 pytestmark = pytest.mark.spec("DISK-8")
 
@@ -192,10 +193,7 @@ async def test_it_forgets_by_itself(tmp_path):
         await fs.write("a", b"1")
         keeping = Keeping(fs.store, 0.0, first_s=0.0, every_s=0.001)
         keeping.begin()
-        for _ in range(500):
-            if not fs.store._core.ledger.entries(""):
-                break
-            await asyncio.sleep(0.01)
+        await until(lambda: not fs.store._core.ledger.entries(""))
         await keeping.aclose()
         await keeping.aclose()
         assert fs.store._core.ledger.entries("") == []

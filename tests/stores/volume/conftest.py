@@ -3,13 +3,11 @@
 import contextlib
 import gc
 import os
-import time
 
 import pytest
 
 from tests.s3 import KEY, SECRET, S3Server
-
-SETTLE_S_MAX = 5.0
+from tests.waiting import until_blocking
 
 
 @pytest.fixture(scope="session")
@@ -34,9 +32,7 @@ def settling():
     before = sockets()
     yield
     gc.collect()
-    deadline = time.monotonic() + SETTLE_S_MAX
-    while sockets() - before and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until_blocking(lambda: not sockets() - before)
 
 
 def sockets():

@@ -10,8 +10,8 @@ from bailiwick.errors import ParseError
 from bailiwick.stores.volume import VolumeStore, keeping
 from bailiwick.stores.volume.keeping import Keeping
 from bailiwick.testing.driver import StoreDriver
-from tests.feeds import until
 from tests.stores.volume.volumes import in_database, opened
+from tests.waiting import for_ever, until
 
 pytestmark = pytest.mark.spec("VOL-8")
 
@@ -47,9 +47,10 @@ async def test_it_collects_what_is_older_than_the_retention(tmp_path):
 
 
 async def until_stored(volume, size):
-    async with asyncio.timeout(20):
-        while await stored(volume) != size:
-            await asyncio.sleep(0.01)
+    async def only_that():
+        return await stored(volume) == size
+
+    await until(only_that)
 
 
 async def test_what_is_within_the_retention_stays(tmp_path):
@@ -80,10 +81,10 @@ async def test_only_one_of_several_collects_at_a_time(tmp_path, monkeypatch):
     try:
         for each in keepers:
             each.begin()
-        async with asyncio.timeout(20):
-            while passes < 3:
-                await rewritten(stores[0], 10, 5_000)
-                await asyncio.sleep(0.02)
+        while passes < 3:
+            await rewritten(stores[0], 10, 5_000)
+            before = passes
+            await until(lambda before=before: passes > before)
         await until_stored(stores[0], 5_000)
     finally:
         for each in keepers:
@@ -160,7 +161,14 @@ async def test_writers_go_on_while_it_collects(tmp_path):
         assert (await volume.store.versions.check()).problems == []
 
 
-async def test_what_is_being_read_is_not_taken_away(tmp_path):
+async def test_what_is_being_read_is_not_taken_away(tmp_path, monkeypatch):
+    passes, collect = [], keeping.collect
+
+    async def counted(*given, **named):
+        passes.append(await collect(*given, **named))
+        return passes[-1]
+
+    monkeypatch.setattr(keeping, "collect", counted)
     async with opened(tmp_path / "v.db") as volume:
         content = os.urandom(4_000_000)
         await volume.write("f", content)
@@ -171,7 +179,7 @@ async def test_what_is_being_read_is_not_taken_away(tmp_path):
         await volume.write("f", b"other")
         kept = Keeping(store, "main", 0.0, first_s=0.0, every_s=0.001)
         kept.begin()
-        await asyncio.sleep(0.1)
+        await until(lambda: len(passes) >= 3)
         async for chunk in chunks:
             read += chunk
         handle.close()
@@ -180,12 +188,19 @@ async def test_what_is_being_read_is_not_taken_away(tmp_path):
 
 
 async def test_closing_in_the_middle_stops_between_two_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr(keeping, "_PAUSE_S_MIN", 0.05)
+    between, pace = asyncio.Event(), Keeping._pace
+
+    async def held(keeper):
+        await pace(keeper)
+        between.set()
+        await for_ever()
+
+    monkeypatch.setattr(Keeping, "_pace", held)
     async with opened(tmp_path / "v.db") as volume:
         await rewritten(volume, 30, 5_000)
         kept = Keeping(volume.store, "main", 0.0, first_s=0.0)
         kept.begin()
-        await asyncio.sleep(0.06)
+        await between.wait()
         await kept.aclose()
         await kept.aclose()
         assert await in_database(volume, "SELECT count(*) FROM lease") == 0

@@ -257,7 +257,6 @@ async def test_what_an_upload_uses_again_is_not_collected_under_it(tmp_path):
         gate = chunks.Gate(same + b"x", b"second")
         writer = asyncio.ensure_future(fs.write_stream("g", gate.chunks()))
         await gate.wait_for(writer)
-        await asyncio.sleep(0.05)
         await fs.remove("f")
         await fs.store.versions.collect(keep_days=0)
         gate.opened.set()

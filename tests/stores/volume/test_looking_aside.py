@@ -7,6 +7,7 @@ import pytest
 
 from bailiwick.errors import InternalError, IoError
 from tests.stores.volume.volumes import opened
+from tests.waiting import loop_turns
 
 
 def _numbers(connection):
@@ -71,7 +72,7 @@ async def test_a_short_look_is_by_the_connection_that_writes_where_nobody_uses_i
             before = _numbers(first)
             assert second.pragma("query_only"), "the other one is in use"
             writing = asyncio.ensure_future(fs.write("a", b"1"))
-            await asyncio.sleep(0.05)
+            await loop_turns(20)
             assert not writing.done(), "it waits until the look is over"
             assert _numbers(first) == _numbers(second) == before
         await writing

@@ -6,13 +6,13 @@ import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from bailiwick.errors import HashMismatch
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import opened
+from tests.waiting import let_pass, until
 
 PROCESSES, INCREMENTS = 8, 200
 
@@ -120,7 +120,7 @@ async def test_whoever_is_killed_leaves_what_was_acknowledged(tmp_path):
             start(WRITING, path, f"p{number}", stdout=file) for number, file in enumerate(files)
         ]
         await wait_until_both_write(tmp_path, processes)
-        await asyncio.sleep(seed.uniform(0.0, 0.3))
+        await let_pass(seed.uniform(0.0, 0.3))
         for process in processes:
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
@@ -142,11 +142,11 @@ async def test_whoever_is_killed_leaves_what_was_acknowledged(tmp_path):
 
 
 async def wait_until_both_write(tmp_path, processes):
-    deadline = time.monotonic() + 20
-    while any((tmp_path / f"said{number}").stat().st_size < 200 for number in range(2)):
+    def both_write():
         assert all(process.poll() is None for process in processes)
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+        return all((tmp_path / f"said{number}").stat().st_size >= 200 for number in range(2))
+
+    await until(both_write)
 
 
 def assert_acknowledged(tree, said):

@@ -14,6 +14,7 @@ from bailiwick.model import KiB, Limits, MiB
 from bailiwick.stores.volume.blobs import FolderBlobs
 from bailiwick.stores.volume.threads import RestingPool, in_thread
 from tests.stores.volume.volumes import blob_files, in_database, opened
+from tests.waiting import loop_turns, until
 
 DATA = os.urandom(21 * MiB + 12_345)
 
@@ -135,10 +136,9 @@ async def test_hashing_goes_on_while_blobs_are_put_and_only_a_few_are_at_once(tm
         watched.gate.clear()
         writer = asyncio.ensure_future(fs.write_stream("f", source()))
         try:
-            while watched.at_once < 4:
-                await asyncio.sleep(0.005)
-            await asyncio.sleep(0.05)
-            assert 15 * MiB <= taken <= 20 * MiB, "more is taken meanwhile, and not without end"
+            await until(lambda: watched.at_once >= 4 and taken >= 15 * MiB)
+            await loop_turns(20)
+            assert taken <= 20 * MiB, "more is taken meanwhile, and not without end"
         finally:
             watched.gate.set()
         assert (await writer).sha256 == hashlib.sha256(DATA).hexdigest()

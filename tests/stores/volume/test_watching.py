@@ -14,9 +14,10 @@ import bailiwick
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.errors import BailiwickError
 from bailiwick.stores.volume import watching
-from tests.feeds import any_path, until
+from tests.feeds import any_path
 from tests.laws.repository import ROOT
 from tests.stores.volume.trees import tree_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.spec("EVENT-1")
 
@@ -25,13 +26,13 @@ pytestmark = pytest.mark.spec("EVENT-1")
 async def followed(fs, since=None, **options):
     """What a scope is told from now on, gathered in a list."""
     told = []
+    cursor = await fs.change_cursor() if since is None else since
 
     async def gather():
-        async for change in fs.watch(since=since, **options):
+        async for change in fs.watch(since=cursor, **options):
             told.append(change)  # noqa: PERF401 (seen while it goes on)
 
     task = asyncio.create_task(gather())
-    await asyncio.sleep(0.02)
     try:
         yield told
     finally:
