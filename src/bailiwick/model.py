@@ -131,6 +131,10 @@ class Limits(Value, frozen=True, kw_only=True):
     lock_ttl_seconds_max: Seconds = 600.0
     """How long a lease may last: a caller that died keeps others out no longer than this."""
 
+    lock_tokens_max: Amount = 1_000
+    """Tokens of ended leases that a volume remembers, the newest: an older one is refused, be it
+    the newest of its path. Each is a row that the change of a whole directory looks at."""
+
     history_default: Amount = 100
     """Versions told in one call unless asked otherwise."""
 

@@ -61,6 +61,40 @@ async def _planted(fs):
 
 
 @pytest.mark.parametrize("verb", CHANGES)
+async def test_a_stale_token_changes_nothing_when_all_leases_are_gone(tmp_path, verb):
+    """Whoever slept while others locked, changed and went is not let in by their old token, nor is
+    one that made a number up; the last of those others still is."""
+    async with volume(tmp_path) as fs:
+        await _planted(fs)
+        before = await tree(fs)
+        first = await fs.lock("d")
+        await first.release()
+        last = await fs.lock("d")
+        await last.release()
+        for stale in (first.token, 999_999):
+            with pytest.raises(LockHeld) as held:
+                await CHANGES[verb](fs, lock_token=stale)
+            assert held.value.details["stale"] is True
+        assert await tree(fs) == before
+        await CHANGES[verb](fs, lock_token=last.token)
+
+
+async def test_a_transaction_with_a_stale_token_changes_nothing(tmp_path):
+    async with volume(tmp_path) as fs:
+        await fs.write_text("f", "1")
+        tokens = []
+        for _ in range(2):
+            async with fs.lock("f") as lease:
+                tokens.append(lease.token)
+        for stale in (tokens[0], 999_999):
+            with pytest.raises(LockHeld) as held:
+                async with fs.transaction(lock_token=stale) as inside:
+                    await inside.write_text("f", "2")
+            assert held.value.details["stale"] is True
+        assert await text(fs, "f") == "1"
+
+
+@pytest.mark.parametrize("verb", CHANGES)
 async def test_a_lease_keeps_out_every_change_but_those_with_its_token(tmp_path, verb):
     async with volume(tmp_path) as fs:
         await _planted(fs)

@@ -116,6 +116,15 @@ async def test_a_lock_is_known_to_every_process_of_a_server(tmp_path, where):
         assert not (await first.post(f"/lock/{lock['id']}/release")).json()["held"]
         late = await first.post(f"/lock/{lock['id']}/renew", json={})
         check_error(late.status_code, late.json(), "lock_held")
+        newer = (await second.post(f"/lock{where}", json={"path": "a", "ttl": 30})).json()
+        assert (await first.post(f"/lock/{newer['id']}/release")).json()["held"]
+        for token in (lock["token"], 999_999):
+            stale = await first.post(f"/file/write{where}", json={**change, "lockToken": token})
+            check_error(stale.status_code, stale.json(), "lock_held")
+            assert stale.json()["details"]["stale"] is True
+        assert (
+            await first.post(f"/file/write{where}", json={**change, "lockToken": newer["token"]})
+        ).status_code == 200
 
 
 @pytest.mark.spec("HTTP-4", "VOL-7")

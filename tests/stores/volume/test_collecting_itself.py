@@ -9,6 +9,7 @@ import bailiwick
 from bailiwick.errors import ParseError
 from bailiwick.stores.volume import VolumeStore, keeping
 from bailiwick.stores.volume.keeping import Keeping
+from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.testing.driver import StoreDriver
 from tests.stores.volume.volumes import in_database, opened
 from tests.waiting import for_ever, until
@@ -95,13 +96,13 @@ async def test_only_one_of_several_collects_at_a_time(tmp_path, monkeypatch):
 
 
 async def test_another_takes_over_from_one_that_died(tmp_path):
-    now = [10**18]
-    async with opened(tmp_path / "v.db", clock_ns=lambda: now[0]) as volume:
+    now = [10**6]
+    async with opened(tmp_path / "v.db", uptime=Uptime("boot", lambda: now[0])) as volume:
         await rewritten(volume, 3)
         assert await Keeping(volume.store, "main", 0.0)._take()  # and is never heard of again
         other = Keeping(volume.store, "main", 0.0)
         assert await other.collect_if_due() is None
-        now[0] += 61 * 10**9
+        now[0] += 61_000
         done = await other.collect_if_due()
         assert done is not None
         assert done.chunks == 2
@@ -110,12 +111,12 @@ async def test_another_takes_over_from_one_that_died(tmp_path):
 async def test_one_that_lost_its_turn_stops(tmp_path, monkeypatch):
     """A process that was stopped for long must not go on as if nothing had happened."""
     monkeypatch.setattr(keeping, "_PAUSE_S_MIN", 0.0)
-    now = [10**18]
-    async with opened(tmp_path / "v.db", clock_ns=lambda: now[0]) as volume:
+    now = [10**6]
+    async with opened(tmp_path / "v.db", uptime=Uptime("boot", lambda: now[0])) as volume:
         await rewritten(volume, 3)
         slow, quick = (Keeping(volume.store, "main", 0.0) for _ in range(2))
         assert await slow._take()
-        now[0] += 61 * 10**9
+        now[0] += 61_000
         assert await quick._take()
         slow._leased_until = 0.0
         with pytest.raises(bailiwick.Busy):

@@ -33,6 +33,8 @@ ADVISORY = {
     "lease.token": "the same",
     "lease.owner": "the same",
     "lease.expires_ms": "the same",
+    "lease.boot": "the same",
+    "lease.ends_ms": "the same",
     "pin.session": "a reader says it again three times a minute",
     "pin.version": "the same",
     "pin.expires_ms": "the same",

@@ -6,8 +6,9 @@ import sys
 import apsw
 import pytest
 
-from bailiwick.errors import Unsupported
+from bailiwick.errors import LockHeld, Unsupported
 from bailiwick.stores.volume import schema
+from bailiwick.stores.volume.uptime import Uptime
 from tests.stores.volume.volumes import opened
 
 pytestmark = pytest.mark.spec("VOL-10")
@@ -78,6 +79,34 @@ async def test_merges_of_an_older_file_are_known_in_the_newer_one(tmp_path, monk
         pass
     taken = look(path, "SELECT branch, version, source, upto FROM taken ORDER BY branch")
     assert taken == [(2, 30, 7, 30), (7, 20, 2, 20)]
+
+
+@pytest.mark.spec("VOL-7")
+async def test_leases_of_an_older_file_go_on_for_what_is_left_of_them(tmp_path, monkeypatch):
+    """They were given by the clock alone: two of them, of which one is over by now."""
+    path, all_of_them = tmp_path / "v.db", schema._scripts()
+    monkeypatch.setattr(schema, "_scripts", lambda: all_of_them[:5])
+    connection = apsw.Connection(str(path))
+    schema.migrate(connection)
+    connection.execute(
+        "INSERT INTO volume VALUES (1, 'main', 'uid', 1, 40, 0, 2, 0, 0, NULL);"
+        "INSERT INTO branch VALUES (1, 2, 'main', 0, 0, 9223372036854775807, 0, NULL, NULL);"
+        "INSERT INTO lineage VALUES (1, 2, 0, 2, 9223372036854775806);"
+        "INSERT INTO inode VALUES (1, 2, 1, 3, 2, 448, 0, 0, 3, NULL, NULL, NULL, NULL);"
+        "INSERT INTO lease VALUES (1, 2, 1, 'held', 30, 'a', 90000), (1, 2, 1, 'over', 31, 'a', 1)"
+    )
+    connection.close()
+    monkeypatch.setattr(schema, "_scripts", lambda: all_of_them)
+    now = [7]
+    uptime = Uptime("boot", lambda: now[0])
+    async with opened(path, clock_ns=lambda: 60_000 * 10**6, uptime=uptime) as volume:
+        await volume.write("over", b"x")
+        for later_ms in (0, 29_999):
+            now[0] = 7 + later_ms
+            with pytest.raises(LockHeld):
+                await volume.write("held", b"x")
+        now[0] = 30_007
+        await volume.write("held", b"x")
 
 
 async def test_a_migration_that_fails_leaves_the_old_file(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from bailiwick.errors import (
 )
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.trees import tree_of
@@ -332,8 +333,8 @@ async def test_a_transaction_appears_at_once_or_not_at_all(tmp_path):
 
 @pytest.mark.spec("VOL-7")
 async def test_a_lease_keeps_others_out_until_it_ends(tmp_path):
-    now = [10**18]
-    async with opened(tmp_path / "v.db", clock_ns=lambda: now[0]) as fs:
+    now = [10**6]
+    async with opened(tmp_path / "v.db", uptime=Uptime("boot", lambda: now[0])) as fs:
         await fs.write("d/f", b"x", parents=True)
         entry = await fs.store.resolve(at("d"), "entry")
         holder = fs.store.marked(Mark(subject="agent_run:1")).versions
@@ -360,7 +361,7 @@ async def test_a_lease_keeps_others_out_until_it_ends(tmp_path):
         with pytest.raises(LockHeld):
             await fs.store.versions.renew(lease, 60.0)
         lease = await holder.renew(lease, 60.0)
-        now[0] += 61 * 10**9
+        now[0] += 61_000
         later = await fs.store.versions.lock(inner, 60.0)
         inner.close()
         assert later.token > lease.token

@@ -177,7 +177,8 @@ SELECT v.last >= (SELECT coalesce(max(x), 0) FROM (
         UNION ALL SELECT max(token) FROM lease WHERE volume = $1
         UNION ALL SELECT max(id) FROM chunk WHERE volume = $1)),
     v.horizon BETWEEN 0 AND v.last AND v.drained BETWEEN 0 AND v.last,
-    v.locks > 0 OR NOT EXISTS (SELECT 1 FROM lease l WHERE l.volume = $1 AND l.branch <> 0),
+    v.locks > 0 OR NOT EXISTS (SELECT 1 FROM lease l WHERE l.volume = $1 AND l.branch <> 0
+        AND l.expires_ms > 0),
     EXISTS (SELECT 1 FROM inode i WHERE i.volume = $1 AND i.branch = 2 AND i.id = v.root
         AND i.kind = 2)
 FROM volume v WHERE v.id = $1

@@ -171,5 +171,6 @@ async def open_sibling(core: Core, branch: int) -> Core:
     identity = Identity(core.view.volume, core.identity.uid, branch, core.view.root)
     return Core(
         database, identity, levels, core.blobs,
-        limits=core.limits, modes=core.modes, clock_ns=core.clock_ns, pack=core.pack,
+        limits=core.limits, modes=core.modes, clock_ns=core.clock_ns,
+        uptime=core.uptime, pack=core.pack,
     )  # fmt: skip

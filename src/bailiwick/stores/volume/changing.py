@@ -78,7 +78,7 @@ async def publish(
 ) -> Written:  # fmt: skip
     """Give the name new content. What stood there was admitted in this same turn."""
     check_size(held.path, fresh.size, plan)
-    await check_lease(turn, spot.directory, held.path.name, mark)
+    await check_lease(turn, *_first_made(held, spot), mark)
     mode = plan.file_mode
     if mode is None:
         mode = turn.core.modes.file if old is None else old.mode
@@ -96,6 +96,12 @@ async def publish(
         await mutation.touch_directories()
     before = None if old is None else old.size
     return Written(old is None, fresh.size, fresh.sha256.hex(), inode.version, mode, before)
+
+
+def _first_made(held: VolumeHandle, spot: Spot) -> Place:
+    """The place nearest to the root that is made or changed: nothing can be locked beneath it that
+    is not there yet."""
+    return Place(spot.directory, spot.missing[0] if spot.missing else held.path.name)
 
 
 async def _make_missing(turn: Turn, mutation: Mutation, spot: Spot) -> int:
@@ -120,7 +126,7 @@ async def make_dir(
         if parents and spot.bound.kind == DIRECTORY:
             return False
         raise FileAlreadyExists("already exists", path=held.path)
-    await check_lease(turn, spot.directory, held.path.name, mark)
+    await check_lease(turn, *_first_made(held, spot), mark)
     mode = turn.core.modes.directory if file_mode is None else file_mode & PERMISSION_BITS
     mutation = turn.mutation("make_dir", mark)
     directory = await _make_missing(turn, mutation, spot)
@@ -265,8 +271,8 @@ async def set_attributes(
         raise no_such(held.path)
     if inode.kind == LINK:
         raise not_through_a_link(held.path)
-    if node != tree.view.root:
-        await check_lease(turn, way[1][0], way[0][1], mark)
+    place = Place(way[1][0], way[0][1]) if len(way) > 1 else Place(node, ROOT.name)
+    await check_lease(turn, *place, mark)
     mutation = turn.mutation(verb, mark)
     changed = attributes_of(inode)
     if file_mode is not None:

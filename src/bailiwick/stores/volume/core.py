@@ -35,8 +35,10 @@ from bailiwick.stores.volume.embedded import (
 from bailiwick.stores.volume.guards import row_guard
 from bailiwick.stores.volume.mutation import Mutation
 from bailiwick.stores.volume.packing import Pack, packing
+from bailiwick.stores.volume.refusals import stale_token
 from bailiwick.stores.volume.rows import DIRECTORY, Inode, Key, View
 from bailiwick.stores.volume.tree import Level, Tree, levels_of
+from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
 
 Result = TypeVar("Result")
@@ -74,6 +76,13 @@ ON CONFLICT (volume, session) DO UPDATE SET
 _UNPIN: Final = "DELETE FROM pin WHERE volume = $1 AND session = $2"
 _PIN_S: Final = 60.0
 """How long a process that does nothing is still believed to read."""
+
+_FOREIGN_LEASES: Final = """
+SELECT branch, token, expires_ms FROM lease WHERE volume = $1 AND boot <> $2 AND expires_ms > 0
+"""
+_GO_ON: Final = """
+UPDATE lease SET boot = $4, ends_ms = $5 WHERE volume = $1 AND branch = $2 AND token = $3
+"""
 
 BRANCH: Final = "SELECT id FROM branch WHERE volume = $1 AND name = $2"
 _STANDS: Final = """
@@ -125,6 +134,7 @@ class Core:
         limits: Limits,
         modes: Modes,
         clock_ns: Callable[[], int],
+        uptime: Uptime,
         pack: Pack | None = None,
         at: int = HEAD,
     ) -> None:
@@ -136,6 +146,7 @@ class Core:
         self.limits = limits
         self.modes = modes
         self.clock_ns = clock_ns
+        self.uptime = uptime
         self.pack = pack
         self.hashes = Hashes()
         self.is_closed = False
@@ -222,6 +233,8 @@ class Core:
         turn, numbers = Turn(self, transaction), transaction.numbers
         before = numbers.last
         result = await job(turn)
+        if turn.is_fenced is False:
+            raise stale_token()
         self.note(transaction, Own(before, numbers.last, turn.made, turn.written))
         return result
 
@@ -320,7 +333,7 @@ class Core:
 class Turn:
     """A turn to change one branch: its tree as the transaction sees it, and versions to be made."""
 
-    __slots__ = ("core", "held_up", "made", "transaction", "tree", "written")
+    __slots__ = ("core", "held_up", "is_fenced", "made", "transaction", "tree", "written")
 
     def __init__(self, core: Core, transaction: Transaction) -> None:
         self.core = core
@@ -328,9 +341,17 @@ class Turn:
         self.written: Inode | None = None  # the file that was written, where it stood already
         # What leases stand against, where that is told only once the work is looked at.
         self.held_up: list[LockHeld] | None = None
+        # Whether the caller's token is of a lease on anything that is touched; None without one.
+        self.is_fenced: bool | None = None
         self.made: list[list[Key]] = []  # what each of its versions touched
         cache = transaction.cache(core.view.branch)
         self.tree = Tree(transaction.session, core.view, core.levels, cache)
+
+    def refuse(self, held: LockHeld) -> None:
+        """Raise, or note it for when it is known that all that is touched may be told."""
+        if self.held_up is None:
+            raise held
+        self.held_up.append(held)
 
     def mutation(self, verb: str, mark: Mark) -> Mutation:
         """A new version. What may be refused must be refused before: a version that is begun and
@@ -352,6 +373,7 @@ def open_core(
     limits: Limits,
     modes: Modes,
     clock_ns: Callable[[], int] = time.time_ns,
+    uptime: Uptime | None = None,
     compression: str = "off",
 ) -> Core:
     """Open a branch of a volume in the file at ``path``; file and volume are made if missing.
@@ -367,10 +389,11 @@ def open_core(
         blobs = blobs or FolderBlobs(f"{file.path}-blobs")
         settings = {"blobs": blobs.description, "compression": compression}
         compare_settings(file, volume, settings)
-        now_ns = clock_ns()
+        now_ns, uptime = clock_ns(), uptime or uptime_of_this_machine()
 
         async def find(session: Session) -> tuple[Identity, tuple[Level, ...]]:
             identity = await _find_or_make(session, volume, branch, modes, now_ns)
+            await _go_on_here(session, identity.volume, uptime, now_ns // 1_000_000, limits)
             view = View(identity.volume, identity.branch, identity.root, HEAD)
             return identity, await levels_of(session, view)
 
@@ -381,7 +404,7 @@ def open_core(
         raise
     return Core(
         database, identity, levels, blobs,
-        limits=limits, modes=modes, clock_ns=clock_ns, pack=pack,
+        limits=limits, modes=modes, clock_ns=clock_ns, uptime=uptime, pack=pack,
     )  # fmt: skip
 
 
@@ -415,6 +438,18 @@ async def _find_or_make(
     if found is None:
         raise RootNotFound(f"the volume has no branch {branch!r}")
     return Identity(row[0], row[1], found[0], row[2])
+
+
+async def _go_on_here(
+    session: Session, volume: int, uptime: Uptime, clock_ms: int, limits: Limits
+) -> None:
+    """Leases of another machine, or from before this one was started again, go on by its count: for
+    what the clock says is left of them, and never for longer than any lease may last."""
+    boot, now_ms = uptime
+    most = int(limits.lock_ttl_seconds_max * 1000)
+    for branch, token, expires_ms in await session.rows(_FOREIGN_LEASES, volume, boot):
+        left = min(max(expires_ms - clock_ms, 0), most)
+        await session.run(_GO_ON, volume, branch, token, boot, now_ms() + left)
 
 
 async def _refuse_renamed(session: Session) -> None:

@@ -45,11 +45,13 @@ _PAUSE_S_MAX: Final = 1.0
 
 # No branch has the number 0, so nobody's path ever meets this lease.
 _TAKE: Final = """
-INSERT INTO lease (volume, branch, parent, name, token, owner, expires_ms)
-VALUES ($1, 0, 0, 'collecting', 0, $2, $3)
+INSERT INTO lease (volume, branch, parent, name, token, owner, expires_ms, boot, ends_ms)
+VALUES ($1, 0, 0, 'collecting', 0, $2, $3, $5, $6)
 ON CONFLICT (volume, branch, parent, name) DO UPDATE SET
-    owner = excluded.owner, expires_ms = excluded.expires_ms
-WHERE lease.owner = excluded.owner OR lease.expires_ms <= $4
+    owner = excluded.owner, expires_ms = excluded.expires_ms, boot = excluded.boot,
+    ends_ms = excluded.ends_ms
+WHERE lease.owner = excluded.owner
+    OR lease.boot = $5 AND lease.ends_ms <= $7 OR lease.boot <> $5 AND lease.expires_ms <= $4
 RETURNING owner
 """
 _GIVE_BACK: Final = """
@@ -157,10 +159,14 @@ class Keeping:
         self._step_ended = time.monotonic()
 
     async def _take(self) -> bool:
-        volume, now_ms = self._core.volume, self._core.clock_ns() // 1_000_000
+        volume, clock_ms = self._core.volume, self._core.clock_ns() // 1_000_000
+        boot, now_ms = self._core.uptime.boot, self._core.uptime.now_ms()
 
         async def job(turn: Transaction) -> bool:
-            row = await turn.session.row(_TAKE, volume, self._owner, now_ms + _LEASE_MS, now_ms)
+            row = await turn.session.row(
+                _TAKE, volume, self._owner, clock_ms + _LEASE_MS, clock_ms, boot,
+                now_ms + _LEASE_MS, now_ms,
+            )  # fmt: skip
             return row is not None
 
         taken = await self._core.database.write(job)

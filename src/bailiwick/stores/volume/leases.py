@@ -1,130 +1,224 @@
 """Locks: leases on a place, with a number that grows, binding for every change that comes here.
 
-A lease on a directory covers all that lies in it. The number is a fencing token: what holds a
-later lease has a greater one, so whoever keeps the greatest it has seen can refuse the others.
+A lease on a directory covers all that lies in it. The number is a fencing token: whoever was given
+a lease later has a greater one. A change that carries a token passes with that of a lease that is
+alive, or else with the newest that was ever given out for what it touches: a holder that slept
+past the end of its lease finds out, also when those who came after it are gone again.
+
+Tokens of ended leases stay in their rows. The oldest are forgotten first, and one that is forgotten
+is no token: so what is forgotten can only refuse.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from bailiwick.errors import LockHeld, ParseError
-from bailiwick.paths import ROOT
+from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.stores.volume.core import Turn
+from bailiwick.stores.volume.database import INFINITY
 from bailiwick.stores.volume.lookup import VolumeHandle, stand
+from bailiwick.stores.volume.refusals import stale_token
 from bailiwick.stores.volume.rows import DIRECTORY, Bound
 from bailiwick.versions import Leased, Mark
 
-_AT: Final = """
-SELECT token, owner, expires_ms FROM lease
-WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4
-"""
-_ALL: Final = """
-SELECT parent, token, owner FROM lease WHERE volume = $1 AND branch = $2 AND expires_ms > $3
+_RECORD: Final = "SELECT token, owner, boot, ends_ms, expires_ms, parent, name FROM lease"
+_AT: Final = f"{_RECORD} WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4"
+_BY_TOKEN: Final = f"{_RECORD} WHERE volume = $1 AND branch = $2 AND token = $3"
+_ALL: Final = f"""
+{_RECORD} WHERE volume = $1 AND branch = $2 AND (expires_ms > 0 OR token >= $3)
 """
 _PUT: Final = """
-INSERT INTO lease (volume, branch, parent, name, token, owner, expires_ms)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO lease (volume, branch, parent, name, token, owner, expires_ms, boot, ends_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (volume, branch, parent, name) DO UPDATE SET
-    token = excluded.token, owner = excluded.owner, expires_ms = excluded.expires_ms
+    token = excluded.token, owner = excluded.owner, expires_ms = excluded.expires_ms,
+    boot = excluded.boot, ends_ms = excluded.ends_ms
 """
-_RENEW: Final = """
-UPDATE lease SET expires_ms = $4
-WHERE volume = $1 AND branch = $2 AND token = $3 AND expires_ms > $5 AND owner = $6
-RETURNING token
+_END: Final = "UPDATE lease SET expires_ms = 0 WHERE volume = $1 AND branch = $2 AND token = $3"
+_SWEEP: Final = """
+UPDATE lease SET expires_ms = 0
+WHERE volume = $1 AND branch <> 0 AND expires_ms > 0
+    AND (boot = $2 AND ends_ms <= $3 OR boot <> $2 AND expires_ms <= $4)
 """
-_RELEASE: Final = """
-DELETE FROM lease WHERE volume = $1 AND branch = $2 AND token = $3 AND owner = $4 RETURNING token
+_FORGET: Final = """
+DELETE FROM lease WHERE volume = $1 AND branch <> 0 AND expires_ms = 0 AND token < (
+    SELECT min(token) FROM (
+        SELECT token FROM lease WHERE volume = $1 AND branch <> 0 AND expires_ms = 0
+        ORDER BY token DESC LIMIT $2))
 """
-_SWEEP: Final = "DELETE FROM lease WHERE volume = $1 AND expires_ms <= $2"
 _COUNT: Final = """
-UPDATE volume SET locks = (SELECT count(*) FROM lease WHERE volume = $1) WHERE id = $1
-RETURNING locks
+UPDATE volume SET locks =
+    (SELECT count(*) FROM lease WHERE volume = $1 AND branch <> 0 AND expires_ms > 0)
+WHERE id = $1 RETURNING locks
 """
+
+
+class _Record(NamedTuple):
+    """A lease that was given out, as its row has it."""
+
+    token: int
+    owner: str
+    boot: str
+    ends_ms: int
+    expires_ms: int
+    parent: int
+    name: str
+
+    def is_of(self, mark: Mark) -> bool:
+        """Whether it is the caller's own. A number can be guessed, so it is good for nobody but
+        the one it was given to."""
+        return self.token == mark.lock_token and self.owner == mark.subject
+
+    def is_alive(self, turn: Turn) -> bool:
+        """One of another start is judged by the clock. Opening a volume has brought all of them
+        to this start, so that is one of a machine that shares the file at this moment."""
+        if not self.expires_ms:
+            return False
+        boot, now_ms = turn.core.uptime
+        if self.boot == boot:
+            return self.ends_ms > now_ms()
+        return self.expires_ms > turn.core.clock_ns() // 1_000_000
 
 
 async def check_lease(
     turn: Turn, parent: int, name: str, mark: Mark, *, beneath: Bound | None = None
 ) -> None:
     """Refuse a change of a place that another holds a lease on, itself or a directory above it;
-    for a directory that goes as a whole (``beneath``) also where something in it is locked."""
-    if not turn.transaction.locks:
+    for a directory that goes as a whole (``beneath``) also where something in it is locked.
+
+    A token must be good for one of the places that a change touches: that it was good for none is
+    known at the end, and refused by `Core.run`.
+    """
+    if mark.lock_token is None and not turn.transaction.locks:
         return
-    tree, session = turn.tree, turn.transaction.session
-    view, now_ms = tree.view, turn.core.clock_ns() // 1_000_000
-    way = await tree.way_up(parent) or []
-    # Each directory by its own place.
+    over = await _covering(turn, parent, name)
+    under = [] if beneath is None else await _inside(turn, beneath, mark)
+    found = [*over, *under]
+    own = next((each for each in found if each.is_of(mark)), None)
+    if mark.lock_token is not None:
+        turn.is_fenced = bool(turn.is_fenced) or own is not None
+    other = next((each for each in found if each is not own and each.is_alive(turn)), None)
+    if other is not None:
+        await _refuse_held(turn, other.owner if other in over else "", mark)
+    elif own is not None and not own.is_alive(turn) and _is_followed(own, found):
+        turn.refuse(stale_token())
+
+
+def _is_followed(own: _Record, found: list[_Record]) -> bool:
+    return any(each.token > own.token for each in found)
+
+
+async def _covering(turn: Turn, parent: int, name: str) -> list[_Record]:
+    """The newest lease of a place, and of each directory that it lies in by its own place."""
+    view, found = turn.tree.view, list[_Record]()
+    way = await turn.tree.way_up(parent) or []
     places = [(parent, name), *((above, own) for (_, own), (above, _) in pairwise(way))]
-    places.append((view.root, ROOT.name))
-    for place in places:
-        row = await session.row(_AT, view.volume, view.branch, *place)
-        if row is not None and row[2] > now_ms and not _is_of(mark, row[0], row[1]):
-            _refuse(turn, row[1])
-    if beneath is None or beneath.kind != DIRECTORY:
-        return
-    for directory, token, owner in await session.rows(_ALL, view.volume, view.branch, now_ms):
-        inside = {node for node, _ in await tree.way_up(directory) or ()}
-        if beneath.node in inside and not _is_of(mark, token, owner):
-            _refuse(turn, "")
+    for place in {*places, (view.root, ROOT.name)}:
+        row = await turn.transaction.session.row(_AT, view.volume, view.branch, *place)
+        if row is not None:
+            found.append(_Record(*row))
+    return found
 
 
-def _is_of(mark: Mark, token: int, owner: str) -> bool:
-    """Whether a lease is the caller's own. A number can be guessed, so it is good for nobody but
-    the one it was given to."""
-    return token == mark.lock_token and owner == mark.subject
+async def _inside(turn: Turn, top: Bound, mark: Mark) -> list[_Record]:
+    """Leases of what lies in a directory: those that may be alive, and with a token those that are
+    not older."""
+    if top.kind != DIRECTORY:
+        return []
+    view, found = turn.tree.view, list[_Record]()
+    since = INFINITY if mark.lock_token is None else mark.lock_token
+    for row in await turn.transaction.session.rows(_ALL, view.volume, view.branch, since):
+        record = _Record(*row)
+        if top.node in {node for node, _ in await turn.tree.way_up(record.parent) or ()}:
+            found.append(record)
+    return found
 
 
-def _refuse(turn: Turn, owner: str) -> None:
-    """Raise, or note it for when it is known that all that is touched may be told."""
-    held = LockHeld(
-        "is locked", details={"owner": owner}, hint="wait until the lock is released or expires"
+async def _refuse_held(turn: Turn, owner: str, mark: Mark) -> None:
+    is_stale = mark.lock_token is not None
+    if is_stale:
+        record = await _given_out(turn, mark)
+        is_stale = record is None or not record.is_alive(turn)
+    details = {"owner": owner, "stale": True} if is_stale else {"owner": owner}
+    turn.refuse(
+        LockHeld("is locked", details=details, hint="wait until the lock is released or expires")
     )
-    if turn.held_up is None:
-        raise held
-    turn.held_up.append(held)
+
+
+async def _given_out(turn: Turn, mark: Mark) -> _Record | None:
+    """The lease that the caller's token was given out for; None where there was none."""
+    view = turn.tree.view
+    row = await turn.transaction.session.row(_BY_TOKEN, view.volume, view.branch, mark.lock_token)
+    record = None if row is None else _Record(*row)
+    return record if record is not None and record.is_of(mark) else None
 
 
 async def lock(turn: Turn, held: VolumeHandle, ttl_s: float, mark: Mark) -> Leased:
     """Take a lease on a place, whether or not something stands there. Raises `LockHeld`."""
     _check_ttl(turn, ttl_s)
     spot = await stand(turn.tree, held)
-    view, session = turn.tree.view, turn.transaction.session
-    now_ms = turn.core.clock_ns() // 1_000_000
     await check_lease(turn, spot.directory, held.path.name, mark, beneath=spot.bound)
-    await session.run(_SWEEP, view.volume, now_ms)
-    token, expires_ms = turn.transaction.numbers.next(), now_ms + int(ttl_s * 1000)
-    await session.run(
-        _PUT, view.volume, view.branch, spot.directory, held.path.name, token, mark.subject,
-        expires_ms,
-    )  # fmt: skip
-    await _count(turn)
-    return Leased(path=held.path, token=token, expires_ns=expires_ms * 1_000_000)
+    view, session, core = turn.tree.view, turn.transaction.session, turn.core
+    boot, now_ms = core.uptime
+    clock_ms = core.clock_ns() // 1_000_000
+    await session.run(_SWEEP, view.volume, boot, now_ms(), clock_ms)
+    await session.run(_FORGET, view.volume, core.limits.lock_tokens_max)
+    token = turn.transaction.numbers.next()
+    record = _record(turn, token, mark.subject, spot.directory, held.path.name, ttl_s)
+    await _put(turn, record)
+    return _leased(held.path, record)
 
 
 async def renew(turn: Turn, lease: Leased, ttl_s: float, mark: Mark) -> Leased:
     """Keep a lease for longer. Raises `LockHeld` where it has expired: another may have it."""
     _check_ttl(turn, ttl_s)
-    view, now_ms = turn.tree.view, turn.core.clock_ns() // 1_000_000
-    expires_ms = now_ms + int(ttl_s * 1000)
-    row = await turn.transaction.session.row(
-        _RENEW, view.volume, view.branch, lease.token, expires_ms, now_ms, mark.subject
-    )
-    if row is None:
-        raise LockHeld("the lock has expired", path=lease.path)
-    return msgspec.structs.replace(lease, expires_ns=expires_ms * 1_000_000)
+    record = await _given_out(turn, _with_token(mark, lease))
+    if record is None or not record.is_alive(turn):
+        raise LockHeld("the lock has expired", path=lease.path, details={"stale": True})
+    token, owner, *_, parent, name = record
+    record = _record(turn, token, owner, parent, name, ttl_s)
+    await _put(turn, record)
+    return _leased(lease.path, record)
 
 
 async def release(turn: Turn, lease: Leased, mark: Mark) -> bool:
     """Give a lease back. Returns whether it was still there."""
     view = turn.tree.view
-    row = await turn.transaction.session.row(
-        _RELEASE, view.volume, view.branch, lease.token, mark.subject
+    record = await _given_out(turn, _with_token(mark, lease))
+    if record is None or not record.expires_ms:
+        return False
+    await turn.transaction.session.run(_END, view.volume, view.branch, record.token)
+    await _count(turn)
+    return True
+
+
+def _with_token(mark: Mark, lease: Leased) -> Mark:
+    return msgspec.structs.replace(mark, lock_token=lease.token)
+
+
+def _record(turn: Turn, token: int, owner: str, parent: int, name: str, ttl_s: float) -> _Record:
+    """A lease from now on."""
+    boot, now_ms = turn.core.uptime
+    ttl_ms = int(ttl_s * 1000)
+    expires_ms = turn.core.clock_ns() // 1_000_000 + ttl_ms
+    return _Record(token, owner, boot, now_ms() + ttl_ms, expires_ms, parent, name)
+
+
+async def _put(turn: Turn, record: _Record) -> None:
+    token, owner, boot, ends_ms, expires_ms, parent, name = record
+    view = turn.tree.view
+    await turn.transaction.session.run(
+        _PUT, view.volume, view.branch, parent, name, token, owner, expires_ms, boot, ends_ms
     )
     await _count(turn)
-    return row is not None
+
+
+def _leased(path: ScopedPath, record: _Record) -> Leased:
+    return Leased(path=path, token=record.token, expires_ns=record.expires_ms * 1_000_000)
 
 
 def _check_ttl(turn: Turn, ttl_s: float) -> None:

@@ -7,6 +7,7 @@ import errno
 from bailiwick.errors import (
     FileTooLarge,
     HashMismatch,
+    LockHeld,
     NotADirectory,
     ParseError,
     PathNotFound,
@@ -59,6 +60,14 @@ def check_link_text(path: ScopedPath, text: str, bytes_max: int) -> bytes:
     if len(data) > bytes_max:
         raise ParseError("the link's text is too long", path=path, details={"limit": bytes_max})
     return data
+
+
+def stale_token() -> LockHeld:
+    return LockHeld(
+        "the lock token is not the newest for this path, or was never given out for it",
+        details={"stale": True},
+        hint="take the lock again, read what stands there now, then change it with the new token",
+    )
 
 
 def no_such(path: ScopedPath) -> PathNotFound:

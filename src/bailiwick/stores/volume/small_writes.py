@@ -94,6 +94,7 @@ class SmallWrite:
             parent is None
             or held.missing
             or turn.locks
+            or self._mark.lock_token is not None
             or len(self._data) > plan.size_max
             or plan.expected_sha256 is not None
             or plan.expected_version is not None

@@ -70,6 +70,7 @@ from bailiwick.stores.volume.rows import (
 from bailiwick.stores.volume.small_writes import SmallWrite
 from bailiwick.stores.volume.staging import VolumeStage
 from bailiwick.stores.volume.uploads import Prepared, Upload, cut
+from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.stores.volume.versions import Versions
 from bailiwick.stores.volume.watching import VolumeLog
 from bailiwick.versions import Mark
@@ -119,6 +120,7 @@ class VolumeStore:
         symlinks: Symlinks = "in-root",
         limits: Limits | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
+        uptime: Uptime | None = None,
         new_file_mode: NewFileMode = "private",
         blobs: Blobs | None = None,
         compression: str = "off",
@@ -126,7 +128,8 @@ class VolumeStore:
         """Open a branch of a volume kept in the SQLite file at ``path``; both are made if missing.
 
         Blocks. Large files go to ``blobs``, a folder beside the file by default. With
-        ``compression="zstd"`` chunks are kept compressed where that pays. Raises
+        ``compression="zstd"`` chunks are kept compressed where that pays. Leases end by ``uptime``,
+        that of this machine by default. Raises
         `ParseError`, `RootNotFound` for an unknown branch, `Unsupported` for a file that is not a
         volume or of a newer Bailiwick, `IoError`, `Busy`.
         """
@@ -138,6 +141,7 @@ class VolumeStore:
             limits=limits or Limits(),
             modes=_default_modes(new_file_mode),
             clock_ns=clock_ns,
+            uptime=uptime,
             compression=compression,
         )
         return cls(core, symlinks)

@@ -151,7 +151,8 @@ class Versions:
         identity = Identity(core.view.volume, core.identity.uid, branch, core.view.root)
         then = Core(
             core.database, identity, levels, core.blobs,
-            limits=core.limits, modes=core.modes, clock_ns=core.clock_ns, at=number,
+            limits=core.limits, modes=core.modes, clock_ns=core.clock_ns, uptime=core.uptime,
+            at=number,
         )  # fmt: skip
         core.hold_version(then, number)
         return type(self._store)(then, self._store.symlinks, self._store)
