@@ -385,6 +385,10 @@ class EditResult(Value, frozen=True, kw_only=True):
     version: str
     dry_run: bool
     request_id: str
+    encoding: str | None = None
+    bom: bool | None = None
+    line_ending: LineEnding | None = None
+    matched_ignore: MatchedIgnore | None = None
 
 
 class DiffResult(Value, frozen=True, kw_only=True):

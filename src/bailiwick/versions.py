@@ -105,7 +105,7 @@ class Difference(Value, frozen=True, kw_only=True):
     """One thing that is not the same in two branches. A directory that was moved or removed is one
     thing, whatever lies in it."""
 
-    kind: Literal["added", "removed", "modified", "moved"]
+    kind: ChangeKind
     path: ScopedPath
     type: EntryType
     origin: ScopedPath | None = None

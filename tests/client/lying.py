@@ -7,7 +7,7 @@ import json
 CAPABILITIES = {
     "kind": "capabilities", "version": "0", "features": [], "subject": "user:local",
     "root": "workspace:demo", "grantId": "g1", "access": ["read", "write", "list", "watch"],
-    "powers": ["Branches"], "trusted": True, "readOnly": False,
+    "powers": ["forks"], "trusted": True, "readOnly": False,
     "limits": {
         "textReadBytes": 262144, "textWriteBytes": 5242880, "maxFileBytes": 2**30,
         "jsonBodyBytes": 10485760, "uploadBytes": 52428800, "lines": 2000, "listPage": 2000,

@@ -74,7 +74,7 @@ async def test_what_is_no_answer_is_an_error(body):
 
 
 ENTRY = {
-    "name": "b", "path": "a/b", "kind": "file", "ignored": False, "sizeBytes": 1,
+    "name": "b", "path": "a/b", "type": "file", "ignored": False, "sizeBytes": 1,
     "modifiedMs": 1, "modifiedNs": 1, "addressable": True,
 }  # fmt: skip
 

@@ -339,7 +339,7 @@ async def test_forks_are_scopes_of_their_own(tmp_path):
         main = await fork.open_fork("main")
         assert ((await main.read_text("a")).text, main.root.branch) == ("1", "")
         (difference,) = (await fs.compare("try_it")).differences
-        assert (difference.kind, difference.sha256_before) == ("modified", first.sha256)
+        assert (difference.kind, difference.sha256_before) == ("updated", first.sha256)
         assert (await fs.merge("try_it", preview=True)).changed == ["a"]
         merged = await fs.merge("try_it")
         assert merged.changed == ["a"]

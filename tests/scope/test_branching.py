@@ -25,7 +25,7 @@ async def test_a_fork_goes_its_own_way_until_it_is_merged(tmp_path):
         assert await tree(fs) == {"a": "1", "c": "ours", "d/b": "1"}
         compared = await fs.compare("work")
         assert [(each.kind, each.path, each.origin) for each in compared.differences] == [
-            ("modified", "a", None), ("removed", "c", None), ("moved", "e", "d"),
+            ("updated", "a", None), ("deleted", "c", None), ("moved", "e", "d"),
         ]  # fmt: skip
         seen = await fs.merge("work", preview=True)
         assert (seen.version, seen.preview, seen.changed) == (None, True, ["a", "d", "e"])

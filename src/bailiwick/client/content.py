@@ -367,6 +367,7 @@ class RemoteContent(RemoteCore):
         new: str | None = None,
         replace_all: bool = False,
         expected_sha256: str | None = None,
+        expected_version: str | None = None,
         dry_run: bool = False,
         lock_token: int | None = None,
     ) -> EditResult:
@@ -374,8 +375,8 @@ class RemoteContent(RemoteCore):
         check_all({"edits": edits})
         body = {
             "path": path_text(path), "oldText": old, "newText": new, "replaceAll": replace_all,
-            "edits": wire_edits(edits), "expectedHash": expected_sha256, "dryRun": dry_run,
-            "lockToken": lock_token,
+            "edits": wire_edits(edits), "expectedHash": expected_sha256,
+            "expectedVersion": expected_version, "dryRun": dry_run, "lockToken": lock_token,
         }  # fmt: skip
         return await self._done(EditResult, "file_edit", "/file/edit", body)
 

@@ -25,6 +25,7 @@ from bailiwick.errors import (
 from bailiwick.grant import Grant, Root, Subject, parse_root_name, parse_subject
 from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
+from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_request_id
 
 Result = TypeVar("Result")
@@ -359,7 +360,7 @@ def session_of(transport: Transport, document: Mapping[str, Any], fork: str | No
     root = Root(kind=kind, id=name, trusted=told.trusted, branch=branch_of(fork))
     access = frozenset(each for each in ALL_ACCESS if each in told.access)
     return Session(
-        transport=transport, powers=frozenset(told.powers), version=told.version, fork=fork,
+        transport=transport, powers=Powers.of(told.powers), version=told.version, fork=fork,
         grant=Grant(id=told.grant_id, subject=subject, root=root, access=access, limits=limits),
         body_bytes_max=told.limits.json_body_bytes,
     )  # fmt: skip

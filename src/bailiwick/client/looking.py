@@ -124,7 +124,7 @@ class RemoteLooking(RemoteCore):
         given = {
             "pattern": pattern, "path": path_text(path), "literal": literal,
             "ignoreCase": ignore_case, "word": word, "include": one_glob(include),
-            "exclude": one_glob(exclude), "maxResults": max_results,
+            "exclude": one_glob(exclude), "limit": max_results,
             "maxFileBytes": _file_bytes(max_file_bytes), "context": context,
             "includeIgnored": include_ignored, "reportSkipped": report_skipped,
         }  # fmt: skip

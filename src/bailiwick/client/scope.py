@@ -36,8 +36,8 @@ class RemoteScope(
     @asynccontextmanager
     async def _transaction(self, lock_token: int | None) -> AsyncGenerator[RemoteTransaction, None]:
         self._refuse_closed()
-        if "Branches" not in self.powers:
-            raise Unsupported("this root has no branches", details={"power": "Branches"})
+        if "forks" not in self.powers:
+            raise Unsupported("this root has no branches", details={"power": "forks"})
         inside = RemoteTransaction(self._session, self._life)
         try:
             yield inside

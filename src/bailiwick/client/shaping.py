@@ -64,7 +64,7 @@ class RemoteShaping(RemoteCore):
         return await self._changed(
             "/move",
             {
-                "path": path_text(path), "to": path_text(to), "replace": replace,
+                "path": path_text(path), "destination": path_text(to), "replace": replace,
                 "lockToken": lock_token,
             },
         )  # fmt: skip
@@ -81,7 +81,7 @@ class RemoteShaping(RemoteCore):
         return await self._changed(
             "/copy",
             {
-                "path": path_text(path), "to": path_text(to), "recursive": recursive,
+                "path": path_text(path), "destination": path_text(to), "recursive": recursive,
                 "lockToken": lock_token,
             },
         )  # fmt: skip
@@ -113,7 +113,7 @@ class RemoteShaping(RemoteCore):
         return await self._changed(
             "/copy",
             {
-                "path": path_text(path), "to": path_text(to), "recursive": recursive,
+                "path": path_text(path), "destination": path_text(to), "recursive": recursive,
                 "fromRoot": str(other.root), "parents": parents, "lockToken": lock_token,
             },
         )  # fmt: skip
@@ -200,8 +200,8 @@ class RemoteShaping(RemoteCore):
         if not listed:
             raise ParseError("an archive is made of at least one path")
         body = {
-            "paths": [path_text(each) for each in listed], "to": path_text(to), "format": format,
-            "includeIgnored": include_ignored, "mode": mode, "fileMode": file_mode,
-            "lockToken": lock_token,
+            "paths": [path_text(each) for each in listed], "destination": path_text(to),
+            "format": format, "includeIgnored": include_ignored, "mode": mode,
+            "fileMode": file_mode, "lockToken": lock_token,
         }  # fmt: skip
         return await self._done(ArchiveResult, "archive_create", "/archive/create", body)

@@ -1,7 +1,7 @@
 """Results from the wire: the same values that a scope returns.
 
 The wire says the same things by other names: camelCase, ``hash`` with its algorithm before it,
-``sizeBytes``, times in milliseconds, ``kind`` for the type of an entry. The names that follow from
+``sizeBytes``, times in milliseconds, permission bits in octal. The names that follow from
 those of the fields are worked out once for each class; the few others are in one table. What is
 missing, of another type, or no path of a root, is no answer.
 """
@@ -28,12 +28,13 @@ _USUAL = {"size": "sizeBytes", "sha256": "hash", "sha256_before": "hashBefore"}
 _OTHERS: dict[type, dict[str, str]] = {
     TextRead: {"text": "content", "total_lines": "originalLineCount"},
     Stat: {"mtime_ns": "modifiedNs"},
-    Entry: {"type": "kind", "mtime_ns": "modifiedNs"},
+    Entry: {"mtime_ns": "modifiedNs"},
     Found: {"base": "path", "matches": "entries"},
     Leased: {"expires_ns": "expiresAtMs"},
 }
 """What is called otherwise on the wire, by class and field."""
 
+_is_octal = re.compile("0[0-7]{3,4}").fullmatch
 _is_sha256 = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 
 
@@ -115,6 +116,8 @@ def _key(name: str) -> str:
 def _reader(name: str, key: str, kind: Any) -> Callable[[Any], Any] | None:
     if name.startswith("sha256"):
         return _digits
+    if name == "file_mode":
+        return _bits
     if name.endswith("_ns") and key.endswith("Ms"):
         return _nanoseconds
     if get_origin(kind) is list:
@@ -134,6 +137,12 @@ def _digits(value: object) -> str:
     if not isinstance(value, str) or not _is_sha256(value):
         raise _Wrong("a hash is no hash")
     return value.removeprefix("sha256:")
+
+
+def _bits(value: object) -> int:
+    if not isinstance(value, str) or not _is_octal(value):
+        raise _Wrong("permission bits are no octal text")
+    return int(value, 8)
 
 
 def _nanoseconds(value: object) -> int:

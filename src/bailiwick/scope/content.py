@@ -273,6 +273,7 @@ class ContentVerbs(ScopeCore):
         new: str | None = None,
         replace_all: bool = False,
         expected_sha256: str | None = None,
+        expected_version: str | None = None,
         dry_run: bool = False,
         lock_token: int | None = None,
     ) -> EditResult:
@@ -285,10 +286,11 @@ class ContentVerbs(ScopeCore):
             operations.EDIT, "edit", Target(path, "entry"),
             lambda call: editing.edit(
                 call, self._ignores, editing.collect(edits, old, new, replace_all),
-                expected_sha256, dry_run,
+                (expected_sha256, expected_version), dry_run,
             ),
             edits=edits, old=old, new=new, replace_all=replace_all,
-            expected_sha256=expected_sha256, dry_run=dry_run, lock_token=lock_token,
+            expected_sha256=expected_sha256, expected_version=expected_version, dry_run=dry_run,
+            lock_token=lock_token,
         )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from bailiwick.model import Limits
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
+from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_request_id, checking, locking
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.versions import Mark
@@ -117,8 +118,9 @@ class ScopeCore:
 
     @property
     def powers(self) -> frozenset[str]:
-        """What the store beneath can do beyond the common verbs."""
-        return self._pipeline.store.powers
+        """What the store beneath can do beyond the common verbs: ``history``, ``forks``, ``locks``,
+        ``foreign_changes`` …"""
+        return Powers.of(self._pipeline.store.powers)
 
     @property
     def description(self) -> dict[str, str]:

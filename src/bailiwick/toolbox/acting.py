@@ -62,7 +62,7 @@ class Actor:
 
     @property
     def keeps_versions(self) -> bool:
-        return "Remembers" in self.owner.powers
+        return "history" in self.owner.powers
 
     async def run(self, work: Work[Result], *, asker: Asker | None = None) -> Result:
         """Do it, and wait for the person where one is asked. Without an ``asker``, nor one of the

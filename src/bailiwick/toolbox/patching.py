@@ -68,7 +68,7 @@ async def apply(scope: Scope, parts: Sequence[Part]) -> list[str]:
         await _refuse_questions(scope, steps)
     if len(steps) == 1:
         await steps[0].do(scope)
-    elif "Branches" in scope.powers:
+    elif "forks" in scope.powers:
         await _at_once(scope, steps)
     else:
         made, left = steps
@@ -194,7 +194,7 @@ def _explain(error: BailiwickError, why: str) -> None:
 async def _planned(scope: Scope, parts: Sequence[Part]) -> list[_Step]:
     """Work out all parts: first what is written, then what is removed."""
     _refuse_twice(scope, parts)
-    if len(parts) > 1 and "Branches" not in scope.powers:
+    if len(parts) > 1 and "forks" not in scope.powers:
         raise Unsupported(
             "a patch of several files needs a store with transactions, which this one has not",
             hint="apply its parts one by one",

@@ -109,10 +109,10 @@ def _shown(call: Call, each: Difference) -> Difference | None:
     if each.origin is not None:
         came = _sees(call, each.origin, is_directory)
         if here and not came:
-            each = msgspec.structs.replace(each, kind="added", origin=None, sha256_before=None)
+            each = msgspec.structs.replace(each, kind="created", origin=None, sha256_before=None)
         elif came and not here:
             each = msgspec.structs.replace(
-                each, kind="removed", path=each.origin, origin=None, sha256=None
+                each, kind="deleted", path=each.origin, origin=None, sha256=None
             )
         elif not here:
             return None

@@ -12,6 +12,7 @@ from bailiwick.errors import BailiwickError, FileTooLarge, HashMismatch, ParseEr
 from bailiwick.metering import Amount
 from bailiwick.model import Edit, EditResult
 from bailiwick.store import WritePlan
+from bailiwick.text.codec import line_ending_of
 from bailiwick.text.diff import Diff, unified_diff
 from bailiwick.text.edits import Edited, apply_edits
 from bailiwick.verbs.hashing import sha256_of
@@ -56,12 +57,13 @@ async def edit(
     call: Call,
     ignores: Ignores,
     edits: list[Edit],
-    expected_sha256: str | None,
+    expected: tuple[str | None, str | None],
     dry_run: bool,
 ) -> EditResult:
+    """``expected`` is the hash and the version that the file must have."""
     handle = call.handle
     try:
-        prepared = await _prepare(call, edits, expected_sha256)
+        prepared = await _prepare(call, edits, *expected)
     except BailiwickError:
         if call.questions is not None:
             await call.clear()  # what is wrong with an edit tells what the file holds
@@ -75,6 +77,7 @@ async def edit(
                 diff_truncated=diff.truncated,
             )
         )  # fmt: skip
+    mark = await ignores.mark(call, handle.path)
     if not changes:
         call.sha256_after = before
     else:
@@ -95,11 +98,14 @@ async def edit(
         path=handle.path, replacements=edited.replacements, diff=diff.text,
         diff_truncated=diff.truncated, first_changed_line=edited.first_changed_line,
         sha256_before=before, sha256=after, size=len(edited.data), version=version,
-        dry_run=dry_run, request_id=call.request_id,
+        dry_run=dry_run, request_id=call.request_id, encoding=edited.encoding, bom=edited.bom,
+        line_ending=line_ending_of(edited.text_after), matched_ignore=mark,
     )  # fmt: skip
 
 
-async def _prepare(call: Call, edits: list[Edit], expected_sha256: str | None) -> _Prepared:
+async def _prepare(
+    call: Call, edits: list[Edit], expected_sha256: str | None, expected_version: str | None
+) -> _Prepared:
     handle = call.handle
     check_sha256(expected_sha256)
     existing(handle)
@@ -115,7 +121,7 @@ async def _prepare(call: Call, edits: list[Edit], expected_sha256: str | None) -
             f"files over {limit} bytes cannot be edited", path=handle.path, details={"limit": limit}
         )
     call.sha256_before = before = await sha256_of(content.data)
-    if expected_sha256 is not None and expected_sha256 != before:
+    if expected_sha256 not in (None, before) or expected_version not in (None, content.version):
         raise HashMismatch(
             "the file is not what was expected", path=handle.path,
             hint="read it again and repeat the edit",

@@ -55,6 +55,7 @@ def test_ls(place):
     assert set(first) == {
         "name",
         "path",
+        "type",
         "kind",
         "ignored",
         "sizeBytes",
@@ -202,7 +203,7 @@ def test_write(place):
     )
     assert place.refused("write", "no/such/dir", "--text", "x") == "path_not_found"
     told = place.json("write", "a/b/c", "--text", "x", "--parents", "--file-mode", "640")
-    assert (told["kind"], told["created"], told["fileMode"]) == ("file_write", True, 0o640)
+    assert (told["kind"], told["created"], told["fileMode"]) == ("file_write", True, "0640")
     assert told["hash"] == "sha256:" + hashlib.sha256(b"x").hexdigest()
     wrong = "0" * 64
     assert place.refused("write", "a/b/c", "--text", "y", "--expect", wrong) == "hash_mismatch"

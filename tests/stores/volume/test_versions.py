@@ -198,9 +198,9 @@ async def test_a_diff_names_what_differs(tmp_path):
         await fs.write("ours", b"")
         found = await fs.store.versions.compare("work")
         assert [(each.kind, each.path, each.origin) for each in found] == [
-            ("moved", "e", "d"), ("moved", "e/moved", "moved"), ("modified", "edited", None),
-            ("removed", "gone", None), ("added", "new", None), ("added", "new/deep", None),
-            ("removed", "ours", None),
+            ("moved", "e", "d"), ("moved", "e/moved", "moved"), ("updated", "edited", None),
+            ("deleted", "gone", None), ("created", "new", None), ("created", "new/deep", None),
+            ("deleted", "ours", None),
         ]  # fmt: skip
         await fork.aclose()
 

@@ -61,7 +61,7 @@ def served(access: Collection[Access], powers: Collection[str], *, trusted: bool
         for method, needs in _NEEDS.items()
         if needs <= frozenset(access)
         and (trusted or method == LIST)
-        and (method != UNDO or "Remembers" in powers)
+        and (method != UNDO or "history" in powers)
     ]
 
 

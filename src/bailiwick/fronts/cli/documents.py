@@ -49,6 +49,8 @@ def fields(value: msgspec.Struct) -> dict[str, Any]:
 def _wire(name: str, value: Any) -> Any:
     if value is None:
         return None
+    if name == "file_mode":
+        return f"{value:04o}"
     if name.startswith("sha256"):
         return f"sha256:{value}"
     if name.endswith("_ns") and isinstance(value, int):
@@ -65,9 +67,9 @@ def _wire(name: str, value: Any) -> Any:
 def entry(value: Entry) -> dict[str, Any]:
     """A row of a listing."""
     return {
-        "name": value.name, "path": str(value.path), "kind": value.type, "ignored": value.ignored,
-        "sizeBytes": value.size, "modifiedMs": value.mtime_ns // 1_000_000,
-        "addressable": value.addressable,
+        "name": value.name, "path": str(value.path), "type": value.type, "kind": value.type,
+        "ignored": value.ignored, "sizeBytes": value.size,
+        "modifiedMs": value.mtime_ns // 1_000_000, "addressable": value.addressable,
     }  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def found_document(value: Found) -> dict[str, Any]:
 
 
 def stat_document(value: Stat) -> dict[str, Any]:
-    return document("stat", value, modified_ns=value.mtime_ns)
+    return document("stat", value, modified_ns=value.mtime_ns, file_mode=f"{value.mode:04o}")
 
 
 def text_document(value: TextRead) -> dict[str, Any]:

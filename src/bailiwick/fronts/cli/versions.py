@@ -240,7 +240,7 @@ async def _compare_fork(scope: Scope, options: Options) -> int:
     if options.json:
         print_json(documents.document("compare", found, fork=options.name))
         return EXIT_OK
-    colours = {"added": "green", "removed": "red", "modified": "yellow", "moved": "cyan"}
+    colours = {"created": "green", "deleted": "red", "updated": "yellow", "moved": "cyan"}
     for each in found.differences:
         origin = f"{escape_for_display(each.origin)} → " if each.origin else ""
         line(f"{paint(f'{each.kind:<8}', colours[each.kind])}  {origin}"

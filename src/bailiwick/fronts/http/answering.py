@@ -92,7 +92,9 @@ class _Compiled:
 
     def __init__(self, route: Route) -> None:
         self.route = route
-        self.parameters: dict[str, Parameter] = {each.name: each for each in route.parameters}
+        self.parameters: dict[str, Parameter] = {
+            name: each for each in route.parameters for name in (each.name, *each.aliases)
+        }
         if route.rooted:
             self.parameters[FORK.name] = FORK
         self.required = tuple(each for each in route.parameters if each.required)

@@ -11,7 +11,7 @@ from bailiwick.fronts.http.answering import Pending
 from bailiwick.fronts.http.errors import ErrorBody
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.routes.system import version
-from bailiwick.fronts.http.table import FORK, Parameter, Route
+from bailiwick.fronts.http.table import FORK, OCTAL, Parameter, Route
 
 _ALWAYS = (400, 403, 404, 405, 408, 429, 431, 500, 503)
 """Statuses of errors that any route may answer."""
@@ -116,6 +116,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     schema: dict[str, Any]
     if parameter.type == "integer":
         schema = {"type": "integer", "minimum": parameter.least, "maximum": parameter.most}
+    elif parameter.type == "mode":
+        schema = {"type": "string", "pattern": f"{OCTAL}|^(0|[1-9][0-9]{{0,3}})$"}
     elif parameter.type == "boolean":
         schema = {"type": "boolean"}
     elif parameter.choices:

@@ -13,11 +13,13 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from bailiwick.errors import ParseError
-from bailiwick.fronts.http.table import Parameter
+from bailiwick.fronts.http.table import OCTAL, Parameter
 
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _DIGITS_MAX = 19
+_OCTAL = re.compile(OCTAL).search
+_MODE_MAX = 0o7777
 
 QUERY_BYTES_MAX = 28 * 1024
 """Two paths of the greatest length with every byte of them escaped, and what else a route takes."""
@@ -51,7 +53,8 @@ def parse_query(query: bytes, known: Mapping[str, Parameter]) -> dict[str, Any]:
                 raise ParseError(f"the parameter {name!r} has no value")
             key = parameter.into
             if key in given:
-                raise ParseError(f"the parameter {name!r} is given twice")
+                also = "" if name == parameter.name else f" (another name of {parameter.name!r})"
+                raise ParseError(f"the parameter {name!r}{also} is given twice")
             text = decoded(value_bytes.replace(b"+", b" "))
             given[key] = (
                 text
@@ -82,6 +85,8 @@ def _value(parameter: Parameter, text: str) -> Any:
                 details={"limit": parameter.most},
             )
         return number
+    if parameter.type == "mode":
+        return _mode(name, text)
     if parameter.type == "boolean":
         if text not in _FLAGS:
             raise ParseError(f"{name!r} is true, false, 1 or 0")
@@ -94,6 +99,16 @@ def _value(parameter: Parameter, text: str) -> Any:
             details={"limit": parameter.characters_max},
         )
     return text
+
+
+def _mode(name: str, text: str) -> int:
+    octal = _OCTAL(text) is not None
+    if not octal and not (text.isascii() and text.isdigit() and str(int(text)) == text):
+        raise ParseError(f"{name!r} is permission bits in octal (0644), or a number without zeros")
+    bits = int(text, 8 if octal else 10)
+    if bits > _MODE_MAX:
+        raise ParseError(f"{name!r} is at most 0{_MODE_MAX:o}", details={"limit": _MODE_MAX})
+    return bits
 
 
 def _unknown(name: str, known: Mapping[str, Parameter]) -> ParseError:

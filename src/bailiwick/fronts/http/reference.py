@@ -15,6 +15,7 @@ from bailiwick.fronts.http.errors import OTHER_STATUSES, STATUS
 from bailiwick.fronts.http.openapi import error_statuses
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.table import Parameter, Route, Who
+from bailiwick.fronts.http.wire import ALIAS, NEEDED
 
 INTRODUCTION = f"""\
 # HTTP
@@ -157,9 +158,19 @@ def _fields(shape: type[msgspec.Struct]) -> str:
     config = shape.__struct_config__
     named = [f'`kind: "{config.tag}"`'] if config.tag else []
     for field in msgspec.structs.fields(shape):
-        mark = "" if field.required else "?"
+        known = _marks(shape, field.name)
+        if ALIAS in known:
+            continue
+        mark = "" if field.required or NEEDED in known else "?"
         named.append(f"`{field.encode_name}{mark}`{_inner(shape, field.name)}")
     return ", ".join(named)
+
+
+def _marks(shape: type[msgspec.Struct], name: str) -> set[str]:
+    """What a field's schema says of it beyond its type."""
+    hint: Any = get_type_hints(shape, include_extras=True)[name]
+    metas = getattr(hint, "__metadata__", ())
+    return {mark for meta in metas for mark in getattr(meta, "extra_json_schema", None) or ()}
 
 
 def _inner(shape: type[msgspec.Struct], name: str) -> str:
@@ -167,7 +178,10 @@ def _inner(shape: type[msgspec.Struct], name: str) -> str:
     hint: Any = get_type_hints(shape)[name]
     for inner in get_args(hint):
         if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-            names = (f"`{field.encode_name}`" for field in msgspec.structs.fields(inner))
+            fields = msgspec.structs.fields(inner)
+            names = (
+                f"`{each.encode_name}`" for each in fields if ALIAS not in _marks(inner, each.name)
+            )
             return f" ({', '.join(names)})"
     return ""
 

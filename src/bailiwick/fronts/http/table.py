@@ -12,7 +12,10 @@ from bailiwick.operations import Access
 if TYPE_CHECKING:
     from bailiwick.fronts.http.requests import Request
 
-ParameterType = Literal["text", "integer", "boolean"]
+ParameterType = Literal["text", "integer", "boolean", "mode"]
+"""``mode`` is permission bits: octal text, which begins with 0, or a number."""
+
+OCTAL = "^0[0-7]{3,4}$"
 
 Who = Literal["anyone", "reader", "caller", "person"]
 """Who may call: anyone at all; also the anonymous reader of an open server; whoever has a token;
@@ -32,10 +35,12 @@ NAME_CHARACTERS_MAX = 255
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """One parameter of a query. ``into`` is what the handler knows it by."""
+    """One parameter of a query. ``into`` is what the handler knows it by, ``aliases`` are names
+    that are understood too and not shown."""
 
     name: str
     about: str
+    aliases: tuple[str, ...] = ()
     type: ParameterType = "text"
     required: bool = False
     choices: tuple[str, ...] = ()
@@ -122,7 +127,8 @@ CURSOR = Parameter(
 )
 
 
-def limit(most: int) -> Parameter:
+def limit(most: int, *aliases: str) -> Parameter:
     return Parameter(
-        name="limit", about=f"How many at most, up to {most:,}.", type="integer", least=1, most=most
-    )
+        name="limit", about=f"How many at most, up to {most:,}.", type="integer", least=1,
+        most=most, aliases=aliases,
+    )  # fmt: skip

@@ -9,11 +9,28 @@ import msgspec
 
 from bailiwick.errors import ParseError
 from bailiwick.fronts.http.requests import sha256_of
+from bailiwick.fronts.http.table import OCTAL
 from bailiwick.model import Entry
 
 PathField = Annotated[str, msgspec.Meta(min_length=1, description="Where, relative to the root.")]
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-FileMode = Annotated[int, msgspec.Meta(ge=0, le=0o7777, description="Permission bits.")]
+FileMode = Annotated[
+    Annotated[str, msgspec.Meta(pattern=OCTAL)] | Annotated[int, msgspec.Meta(ge=0, le=0o7777)],
+    msgspec.Meta(description='Permission bits: octal text ("0644"), or a number.'),
+]
+
+ALIAS = "deprecated"
+"""What marks a field, in its schema, that is only another name of one that is shown."""
+
+NEEDED = "x-needed"
+"""What marks a field without which a body makes no sense, under whichever of its names."""
+
+
+def alias_of(name: str) -> msgspec.Meta:
+    return msgspec.Meta(description=f"Another name of {name}.", extra_json_schema={ALIAS: True})
+
+
+Sha256Alias = Annotated[str | None, alias_of("expectedHash")]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind"):
@@ -31,12 +48,35 @@ class Change(Body, frozen=True, kw_only=True):
     lock_token: Natural | None = None
 
 
+class Bringing(Change, frozen=True, kw_only=True):
+    """The body of a request that brings something to another place."""
+
+    destination: Annotated[
+        PathField | None,
+        msgspec.Meta(
+            description="Where it goes, relative to the root.", extra_json_schema={NEEDED: True}
+        ),
+    ] = None
+    to: Annotated[PathField | None, alias_of("destination")] = None
+
+    @property
+    def place(self) -> str:
+        """Where it goes, under either of its names."""
+        if self.destination is not None and self.to is not None:
+            raise ParseError("destination and to are two names of one thing: give one of them")
+        place = self.destination or self.to
+        if place is None:
+            raise ParseError("the body is wrong: it has no destination")
+        return place
+
+
 class WireEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One entry of a listing."""
 
     name: str
     path: str
-    kind: str
+    type: str
+    kind: Annotated[str, alias_of("type")]
     ignored: bool
     size_bytes: int
     modified_ms: int
@@ -46,9 +86,9 @@ class WireEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def entry_of(entry: Entry) -> WireEntry:
     return WireEntry(
-        name=entry.name, path=str(entry.path), kind=entry.type, ignored=entry.ignored,
-        size_bytes=entry.size, modified_ms=entry.mtime_ns // 1_000_000, modified_ns=entry.mtime_ns,
-        addressable=entry.addressable,
+        name=entry.name, path=str(entry.path), type=entry.type, kind=entry.type,
+        ignored=entry.ignored, size_bytes=entry.size, modified_ms=entry.mtime_ns // 1_000_000,
+        modified_ns=entry.mtime_ns, addressable=entry.addressable,
     )  # fmt: skip
 
 
@@ -58,6 +98,16 @@ def expected(given: str | None, alias: str | None) -> str | None:
     if first is not None and second is not None and first != second:
         raise ParseError("expectedHash and expectedSha256 say two different things")
     return first or second
+
+
+def mode_bits(given: str | int | None) -> int | None:
+    """Permission bits as a client wrote them."""
+    return int(given, 8) if isinstance(given, str) else given
+
+
+def octal(bits: int) -> str:
+    """Permission bits as the wire writes them."""
+    return f"{bits:04o}"
 
 
 def locked(token: int | None) -> dict[str, Any]:

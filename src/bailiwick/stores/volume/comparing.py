@@ -7,7 +7,7 @@ whoever decides about paths has to know.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume.core import Core, Turn
@@ -37,10 +37,6 @@ _FOUND: Final = "SELECT d.name, i.guard, {}".format(
 )
 _IN_LONE_DIRECTORY: Final = f"{_FOUND} {IN_LONE_DIRECTORY} ORDER BY d.name LIMIT $6"
 _IN_DIRECTORY: Final = f"{_FOUND} {IN_DIRECTORY} AND d.name <= $6 ORDER BY d.name"
-
-_IN_WORDS: Final[dict[ChangeKind, Literal["added", "removed", "modified", "moved"]]] = {
-    "created": "added", "deleted": "removed", "updated": "modified", "moved": "moved",
-}  # fmt: skip
 
 _ORDER: Final[dict[ChangeKind, int]] = {"deleted": 0, "moved": 1, "created": 2, "updated": 3}
 """What goes makes room for what comes."""
@@ -106,7 +102,7 @@ async def compare(core: Core, branch: int) -> list[Difference]:
         found = [await _touch(ours, theirs, node, told=True) for node in nodes]
     return [
         Difference(
-            kind=_IN_WORDS[each.kind], path=each.path, type=each.type, origin=each.origin,
+            kind=each.kind, path=each.path, type=each.type, origin=each.origin,
             sha256_before=each.sha256_before, sha256=each.sha256,
         )
         for each in sorted((each for each in found if each is not None), key=_by_path)

@@ -14,7 +14,7 @@ export function on(what, listener) {
 
 export function tell(what, value) { for (const listener of listeners.get(what) ?? []) listener(value); }
 
-// What the store beneath can do: "Remembers" keeps histories, "Branches" has forks and snapshots.
+// What the store beneath can do: "history" keeps versions, "forks" has forks and snapshots.
 export const has = (power) => state.powers.has(power);
 
 const CHANGES_KEPT = 2000;

@@ -9,7 +9,16 @@ import msgspec
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import Route, access
-from bailiwick.fronts.http.wire import Body, Change, FileMode, PathField, Result, locked
+from bailiwick.fronts.http.wire import (
+    Body,
+    Bringing,
+    FileMode,
+    PathField,
+    Result,
+    locked,
+    mode_bits,
+    octal,
+)
 from bailiwick.model import WriteMode
 
 
@@ -39,7 +48,7 @@ class Archived(Result, frozen=True, kw_only=True, tag="archive_create"):
     hash: str
     version: str
     created: bool
-    file_mode: int
+    file_mode: str
     request_id: str
 
 
@@ -57,15 +66,13 @@ class TempClosed(Result, frozen=True, kw_only=True, tag="temp_closed"):
     id: str
 
 
-class ExtractBody(Change, frozen=True, kw_only=True):
+class ExtractBody(Bringing, frozen=True, kw_only=True):
     path: PathField
-    destination: PathField
     overwrite: bool = False
 
 
-class CreateBody(Change, frozen=True, kw_only=True):
+class CreateBody(Bringing, frozen=True, kw_only=True):
     paths: Annotated[list[PathField], msgspec.Meta(min_length=1, max_length=10_000)]
-    to: PathField
     format: str | None = None
     include_ignored: bool = True
     mode: WriteMode = "create"
@@ -80,7 +87,7 @@ async def extract(request: Request) -> Extracted:
     body: ExtractBody = request.body
     scope = await request.scoped(body.path)
     result = await scope.extract_archive(
-        body.path, body.destination, overwrite=body.overwrite, **locked(body.lock_token)
+        body.path, body.place, overwrite=body.overwrite, **locked(body.lock_token)
     )
     return Extracted(
         path=str(result.path), destination=str(result.destination), files=result.files,
@@ -91,16 +98,16 @@ async def extract(request: Request) -> Extracted:
 
 async def create(request: Request) -> Reply:
     body: CreateBody = request.body
-    scope = await request.scoped(body.to)
+    scope = await request.scoped(body.place)
     result = await scope.create_archive(
-        body.paths, body.to, format=body.format, include_ignored=body.include_ignored,
-        mode=body.mode, file_mode=body.file_mode, **locked(body.lock_token),
+        body.paths, body.place, format=body.format, include_ignored=body.include_ignored,
+        mode=body.mode, file_mode=mode_bits(body.file_mode), **locked(body.lock_token),
     )  # fmt: skip
     document = Archived(
         path=str(result.path), format=result.format, files=result.files,
         directories=result.directories, links=result.links, bytes=result.bytes,
         size_bytes=result.size, hash=f"sha256:{result.sha256}", version=result.version,
-        created=result.created, file_mode=result.file_mode, request_id=result.request_id,
+        created=result.created, file_mode=octal(result.file_mode), request_id=result.request_id,
     )  # fmt: skip
     return Reply(document, 201 if result.created else 200)
 
@@ -139,7 +146,7 @@ ROUTES: tuple[Route, ...] = (
         handler=create, about="Pack files and directories into an archive.", body=CreateBody,
         result=Archived, statuses=(200, 201), needs=access("archive", "read"),
         verb="create_archive", changes=True, asks=True, raises=(422,),
-        example='POST /archive/create {"paths": ["src"], "to": "src.tar.gz"}',
+        example='POST /archive/create {"paths": ["src"], "destination": "src.tar.gz"}',
     ),
     Route(
         method="POST", path="/temp", name="makeTemp", family="archives", handler=make_temp,

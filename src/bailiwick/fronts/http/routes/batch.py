@@ -125,7 +125,7 @@ async def batch(request: Request) -> BatchResult:
     _refuse_misplaced_locks(body)
     if not body.atomic:
         return BatchResult(atomic=False, results=await _one_by_one(request, scope, body))
-    if "Branches" not in scope.powers:
+    if "forks" not in scope.powers:
         raise Unsupported(
             "this root has no transactions", hint='send "atomic": false to do one after the other'
         )

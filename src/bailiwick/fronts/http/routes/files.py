@@ -27,9 +27,12 @@ from bailiwick.fronts.http.wire import (
     Natural,
     PathField,
     Result,
+    Sha256Alias,
     as_of,
     expected,
     locked,
+    mode_bits,
+    octal,
 )
 from bailiwick.model import Edit, LineEnding, TextRead, WriteMode, WriteResult
 from bailiwick.scope.fronting import read_text_now
@@ -80,7 +83,7 @@ class FileWrite(Result, frozen=True, kw_only=True, tag="file_write"):
     size_bytes: int
     hash: str | None
     version: str
-    file_mode: int
+    file_mode: str
     encoding: str | None
     bom: bool | None
     line_ending: str | None
@@ -113,6 +116,10 @@ class FileEdit(Result, frozen=True, kw_only=True, tag="file_edit"):
     size_bytes: int
     version: str
     dry_run: bool
+    encoding: str | None
+    bom: bool | None
+    line_ending: str | None
+    matched_ignore: str | None
     request_id: str
 
 
@@ -121,7 +128,7 @@ class WriteBody(Change, frozen=True, kw_only=True):
     content: str
     mode: WriteMode = "overwrite"
     expected_hash: str | None = None
-    expected_sha256: str | None = None
+    expected_sha256: Sha256Alias = None
     expected_version: str | None = None
     encoding: str | None = None
     bom: bool | None = None
@@ -145,7 +152,8 @@ class EditBody(Change, frozen=True, kw_only=True):
     replace_all: bool = False
     edits: Annotated[list[WireEdit], msgspec.Meta(max_length=1_000)] | None = None
     expected_hash: str | None = None
-    expected_sha256: str | None = None
+    expected_sha256: Sha256Alias = None
+    expected_version: str | None = None
     dry_run: bool = False
 
 
@@ -154,7 +162,7 @@ class AppendBody(Change, frozen=True, kw_only=True):
     content: str | None = None
     content_base64: str | None = None
     expected_hash: str | None = None
-    expected_sha256: str | None = None
+    expected_sha256: Sha256Alias = None
     expected_version: str | None = None
     parents: bool = False
     file_mode: FileMode | None = None
@@ -234,7 +242,7 @@ def written(result: WriteResult, kind: type[FileWrite] = FileWrite) -> Reply:
     """The answer to a write: 201 where the file is new."""
     document = kind(
         path=str(result.path), mode=result.mode, created=result.created, size_bytes=result.size,
-        hash=hash_of(result.sha256), version=result.version, file_mode=result.file_mode,
+        hash=hash_of(result.sha256), version=result.version, file_mode=octal(result.file_mode),
         encoding=result.encoding, bom=result.bom, line_ending=result.line_ending,
         matched_ignore=result.matched_ignore, request_id=result.request_id,
     )  # fmt: skip
@@ -248,7 +256,7 @@ async def write_file(request: Request) -> Reply:
         body.path, body.content, mode=body.mode,
         expected_sha256=expected(body.expected_hash, body.expected_sha256),
         expected_version=body.expected_version, encoding=body.encoding, bom=body.bom,
-        line_ending=body.line_ending, parents=body.parents, file_mode=body.file_mode,
+        line_ending=body.line_ending, parents=body.parents, file_mode=mode_bits(body.file_mode),
         **locked(body.lock_token),
     )  # fmt: skip
     return written(result)
@@ -262,7 +270,8 @@ async def edit_file(request: Request) -> FileEdit:
         edits = [Edit(each.old_text, each.new_text, each.replace_all) for each in body.edits]
     result = await scope.edit(
         body.path, edits, old=body.old_text, new=body.new_text, replace_all=body.replace_all,
-        expected_sha256=expected(body.expected_hash, body.expected_sha256), dry_run=body.dry_run,
+        expected_sha256=expected(body.expected_hash, body.expected_sha256),
+        expected_version=body.expected_version, dry_run=body.dry_run,
         **locked(body.lock_token),
     )  # fmt: skip
     return FileEdit(
@@ -270,7 +279,8 @@ async def edit_file(request: Request) -> FileEdit:
         diff_truncated=result.diff_truncated, first_changed_line=result.first_changed_line,
         hash_before=f"sha256:{result.sha256_before}", hash=f"sha256:{result.sha256}",
         size_bytes=result.size, version=result.version, dry_run=result.dry_run,
-        request_id=result.request_id,
+        encoding=result.encoding, bom=result.bom, line_ending=result.line_ending,
+        matched_ignore=result.matched_ignore, request_id=result.request_id,
     )  # fmt: skip
 
 
@@ -280,8 +290,8 @@ async def append_file(request: Request) -> Reply:
     result = await scope.append(
         body.path, _addition(body),
         expected_sha256=expected(body.expected_hash, body.expected_sha256),
-        expected_version=body.expected_version, parents=body.parents, file_mode=body.file_mode,
-        **locked(body.lock_token),
+        expected_version=body.expected_version, parents=body.parents,
+        file_mode=mode_bits(body.file_mode), **locked(body.lock_token),
     )  # fmt: skip
     return written(result, FileAppend)
 

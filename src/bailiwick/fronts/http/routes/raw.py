@@ -294,7 +294,7 @@ ROUTES: tuple[Route, ...] = (
             ),
             _PARENTS,
             Parameter(
-                name="fileMode", about="Permission bits, as a number.", type="integer", most=0o7777
+                name="fileMode", about="Permission bits: octal (0644), or a number.", type="mode"
             ),
             LOCK_TOKEN, APPROVAL,
         ),

@@ -158,7 +158,7 @@ async def grep(request: Request) -> GrepResult:
         query["pattern"], path, literal=query.get("literal", False),
         ignore_case=query.get("ignore_case", False), word=query.get("word", False),
         include=query.get("include"), exclude=query.get("exclude"),
-        max_results=query.get("max_results"), max_file_bytes=None if most == 0 else most,
+        max_results=query.get("limit"), max_file_bytes=None if most == 0 else most,
         context=query.get("context", 0), include_ignored=query.get("include_ignored", False),
         report_skipped=query.get("report_skipped", True),
     )  # fmt: skip
@@ -262,9 +262,7 @@ ROUTES: tuple[Route, ...] = (
             _flag("word", "Whole words only."),
             Parameter(name="include", about="Only files that match this glob: {*.py,*.md}."),
             Parameter(name="exclude", about="No files that match this glob."),
-            Parameter(
-                name="maxResults", about="How many at most.", type="integer", least=1, most=50_000
-            ),
+            limit(50_000, "maxResults"),
             _number("maxFileBytes", "Larger files are skipped; 0 skips none."),
             _number("context", "Lines on either side of a match.", 10),
             INCLUDE_IGNORED,

@@ -19,15 +19,19 @@ from bailiwick.fronts.http.table import (
     limit,
 )
 from bailiwick.fronts.http.wire import (
+    Bringing,
     Change,
     FileMode,
     Natural,
     PathField,
     Result,
     WireEntry,
+    alias_of,
     as_of,
     entry_of,
     locked,
+    mode_bits,
+    octal,
 )
 from bailiwick.model import ChangeResult, Stat
 
@@ -53,7 +57,8 @@ class StatResult(Result, frozen=True, kw_only=True, tag="stat"):
     modified_ns: int
     created_ms: int | None
     created_ns: int | None
-    mode: int
+    mode: Annotated[int, alias_of("fileMode, as a number")]
+    file_mode: str
     version: str
     links: int
     target: str | None
@@ -90,15 +95,13 @@ class RemoveBody(Change, frozen=True, kw_only=True):
     missing_ok: bool = False
 
 
-class MoveBody(Change, frozen=True, kw_only=True):
+class MoveBody(Bringing, frozen=True, kw_only=True):
     path: PathField
-    to: PathField
     replace: bool = False
 
 
-class CopyBody(Change, frozen=True, kw_only=True):
+class CopyBody(Bringing, frozen=True, kw_only=True):
     path: PathField
-    to: PathField
     recursive: bool = False
     from_root: Annotated[
         str | None, msgspec.Meta(description="Another root to copy from: kind:id.")
@@ -151,7 +154,7 @@ def stat_of(stat: Stat) -> StatResult:
         modified_ms=stat.mtime_ns // 1_000_000, modified_ns=stat.mtime_ns,
         created_ms=None if stat.created_ns is None else stat.created_ns // 1_000_000,
         created_ns=stat.created_ns, mode=stat.mode,
-        version=stat.version, links=stat.links, target=stat.target,
+        file_mode=octal(stat.mode), version=stat.version, links=stat.links, target=stat.target,
         mime=stat.mime,
     )  # fmt: skip
 
@@ -167,7 +170,10 @@ async def make_dir(request: Request) -> Reply:
     body: DirBody = request.body
     scope = await request.scoped(body.path)
     result = await scope.make_dir(
-        body.path, parents=body.parents, file_mode=body.file_mode, **locked(body.lock_token)
+        body.path,
+        parents=body.parents,
+        file_mode=mode_bits(body.file_mode),
+        **locked(body.lock_token),
     )
     return Reply(changed(result), 201 if result.changed else 200)
 
@@ -187,23 +193,23 @@ async def move(request: Request) -> Changed:
     body: MoveBody = request.body
     scope = await request.scoped(body.path)
     return changed(
-        await scope.move(body.path, body.to, replace=body.replace, **locked(body.lock_token))
+        await scope.move(body.path, body.place, replace=body.replace, **locked(body.lock_token))
     )
 
 
 async def copy(request: Request) -> Changed:
     body: CopyBody = request.body
-    scope = await request.scoped(body.to)
+    scope = await request.scoped(body.place)
     if body.from_root is None:
         return changed(
             await scope.copy(
-                body.path, body.to, recursive=body.recursive, **locked(body.lock_token)
+                body.path, body.place, recursive=body.recursive, **locked(body.lock_token)
             )
         )
     other = await request.holding.scope(body.from_root, access("read"), body.path)
     return changed(
         await scope.copy_from(
-            other, body.path, body.to, recursive=body.recursive, parents=body.parents,
+            other, body.path, body.place, recursive=body.recursive, parents=body.parents,
             **locked(body.lock_token),
         )
     )  # fmt: skip
@@ -220,7 +226,9 @@ async def symlink(request: Request) -> Reply:
 async def set_mode(request: Request) -> Changed:
     body: ModeBody = request.body
     scope = await request.scoped(body.path)
-    return changed(await scope.set_mode(body.path, body.file_mode, **locked(body.lock_token)))
+    bits = mode_bits(body.file_mode)
+    assert bits is not None, "it is a field that must be given"
+    return changed(await scope.set_mode(body.path, bits, **locked(body.lock_token)))
 
 
 async def set_times(request: Request) -> Changed:
@@ -283,13 +291,13 @@ ROUTES: tuple[Route, ...] = (
         method="POST", path="/move", name="move", family="tree", handler=move,
         about="Give a file, link or directory another name, atomically.", body=MoveBody,
         result=Changed, needs=access("move", "write"), verb="move", changes=True, asks=True,
-        example='POST /move {"path": "a.txt", "to": "b.txt"}',
+        example='POST /move {"path": "a.txt", "destination": "b.txt"}',
     ),
     Route(
         method="POST", path="/copy", name="copy", family="tree", handler=copy,
         about="Copy a file or directory to a new name, also from another root.", body=CopyBody,
         result=Changed, needs=access("read", "write"), verb="copy", changes=True, asks=True,
-        raises=(422,), example='POST /copy {"path": "a.txt", "to": "b.txt"}',
+        raises=(422,), example='POST /copy {"path": "a.txt", "destination": "b.txt"}',
     ),
     Route(
         method="POST", path="/remove", name="remove", family="tree", handler=remove,
@@ -307,7 +315,7 @@ ROUTES: tuple[Route, ...] = (
         method="POST", path="/mode", name="setMode", family="tree", handler=set_mode,
         about="Set permission bits.", body=ModeBody, result=Changed, needs=_WRITE,
         verb="set_mode", changes=True, asks=True,
-        example='POST /mode {"path": "run.sh", "fileMode": 448}',
+        example='POST /mode {"path": "run.sh", "fileMode": "0700"}',
     ),
     Route(
         method="POST", path="/times", name="setTimes", family="tree", handler=set_times,

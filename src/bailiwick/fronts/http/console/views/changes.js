@@ -36,7 +36,7 @@ function row(change) {
   return h("div", null, h("span", { class: "faint" }, moment(change.timeMs).slice(11)), h("span", null, h("span", { class: `chip ${TONES[change.kind] ?? ""}` }, change.kind)),
     change.kind === "deleted" ? h("span", { class: "cut" }, what) : h("a", { class: "cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, what),
     h("span", { class: "soft cut", title: plain(change.subject) }, plain(change.subject || "another program")),
-    has("Remembers") && change.requestId ? h("button", { class: "button quiet", title: "Take back everything this request changed", onClick: () => undo(change) }, icon("back"), h("span", { class: "only-wide" }, "Undo")) : h("span"));
+    has("history") && change.requestId ? h("button", { class: "button quiet", title: "Take back everything this request changed", onClick: () => undo(change) }, icon("back"), h("span", { class: "only-wide" }, "Undo")) : h("span"));
 }
 
 async function undo(change) {

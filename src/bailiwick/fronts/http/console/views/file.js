@@ -61,7 +61,7 @@ function describe(page, facts) {
 
 function buttons(page, ...first) {
   fill(page.buttons, first,
-    has("Remembers") ? h("a", { class: "button", href: link("history", page.path) }, icon("clock"), "History") : null,
+    has("history") ? h("a", { class: "button", href: link("history", page.path) }, icon("clock"), "History") : null,
     h("button", { class: "button", onClick: () => download(page.path) }, icon("down"), "Download"));
 }
 

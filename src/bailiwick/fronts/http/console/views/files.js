@@ -109,7 +109,7 @@ function more(anchor, place, entry) {
   popup(anchor, [
     { icon: "pen", label: "Rename or move", run: () => move(entry) },
     entry.kind === "file" && { icon: "down", label: "Download", run: () => download(entry.path) },
-    has("Remembers") && { icon: "clock", label: "History", run: () => go("history", entry.path) },
+    has("history") && { icon: "clock", label: "History", run: () => go("history", entry.path) },
     { icon: "trash", label: "Remove", danger: true, run: () => remove(entry) },
   ].filter(Boolean));
 }
@@ -129,7 +129,7 @@ async function move(entry) {
 
 async function remove(entry) {
   const folder = entry.kind === "directory";
-  const sure = await confirm("Remove?", `${plain(entry.path)}${folder ? " and everything in it" : ""} will be removed.${has("Remembers") ? " Its history is kept." : " This cannot be undone here."}`, "Remove", "danger");
+  const sure = await confirm("Remove?", `${plain(entry.path)}${folder ? " and everything in it" : ""} will be removed.${has("history") ? " Its history is kept." : " This cannot be undone here."}`, "Remove", "danger");
   if (sure) await api.post("/remove", { path: entry.path, recursive: folder }).then(() => toast(`Removed ${plain(entry.name)}`), complain);
 }
 

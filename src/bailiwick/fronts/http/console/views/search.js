@@ -22,7 +22,7 @@ export function view({ query }) {
     status.textContent = "Searching…";
     try {
       if (names.checked) await byName(wanted, results, status, stopper.signal);
-      else await byText({ pattern: wanted, literal: !pattern.checked, ignoreCase: anyCase.checked, include: within.value, maxResults: MATCHES, reportSkipped: "false" }, results, status, stopper.signal);
+      else await byText({ pattern: wanted, literal: !pattern.checked, ignoreCase: anyCase.checked, include: within.value, limit: MATCHES, reportSkipped: "false" }, results, status, stopper.signal);
     } catch (error) {
       if (error.name === "AbortError") return;
       fill(results);

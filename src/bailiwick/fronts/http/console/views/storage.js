@@ -34,7 +34,7 @@ async function measure(path, signal) {
 
 function draw(found, path, figures, picture, largest) {
   const card = (label, value) => h("div", { class: "card" }, h("span", { class: "soft" }, label), h("b", null, value));
-  fill(figures, card("Files", found.files.toLocaleString("en") + (found.cut ? "+" : "")), card("Bytes", size(found.bytes) + (found.cut ? "+" : "")), card("Largest", found.top[0] ? size(found.top[0].sizeBytes) : "–"), card("Kept by", has("Branches") ? "a volume" : "a directory"));
+  fill(figures, card("Files", found.files.toLocaleString("en") + (found.cut ? "+" : "")), card("Bytes", size(found.bytes) + (found.cut ? "+" : "")), card("Largest", found.top[0] ? size(found.top[0].sizeBytes) : "–"), card("Kept by", has("forks") ? "a volume" : "a directory"));
   if (found.bytes) fill(picture, treemap(found, path), found.cut ? h("p", { class: "soft" }, `The first ${count(found.files, "file")} were counted; there are more.`) : null);
   else fill(picture, h("div", { class: "empty" }, "There are no bytes here yet."));
   fill(largest, h("table", { class: "rows" }, h("thead", null, h("tr", null, h("th", null, "Largest files"), h("th", null, "Size"))), h("tbody", null, found.top.map((each) => h("tr", null, h("td", null, h("a", { href: "#", onClick: (event) => { event.preventDefault(); go("file", each.path); } }, plain(each.path))), h("td", null, size(each.sizeBytes)))))));

@@ -7,11 +7,11 @@ import { go } from "../router.js";
 import { complain, confirm, dialog, prompt, toast } from "../dialogs.js";
 import { ago, count, plain } from "../words.js";
 
-const TONES = { added: "good", removed: "bad", moved: "warn", modified: "accent" };
+const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
 
 export function view() {
   const page = { snapshots: h("div", { class: "card" }), forks: h("div", { class: "card" }) };
-  const branches = has("Branches");
+  const branches = has("forks");
   const element = h("div", { class: "page scrolls" },
     h("div", { class: "bar" }, h("h1", { class: "grow" }, "Versions"),
       branches ? h("button", { class: "button", onClick: () => snapshot(page) }, icon("clock"), "Snapshot") : null,
