@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -94,6 +94,9 @@ class Authority(CoreAuthority):
 
     tokens: tokens.TokenBook
     """Who calls from elsewhere: see `bailiwick.state.tokens`."""
+
+    accountable: Callable[[str], str | None]
+    """Whose budget a grant counts against, by its id: see `bailiwick.state.budgets`."""
 
     configured: Configured
     """What the configuration says about being served."""
@@ -242,6 +245,7 @@ async def _compose_on(
     authority = Authority(books, policy, joiner.services())
     authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
     authority.tokens = token_book
+    authority.accountable = partial(accountable, database.read)
     authority.configured = Configured(
         server=config.server, tokens=listed_tokens, origin=source.origin
     )

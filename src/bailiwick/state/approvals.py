@@ -41,10 +41,12 @@ from bailiwick.state.grants import DAY_NS, Chain, check_limit, new_id, row_of, s
 from bailiwick.state.questions import (
     COLUMNS,
     SHOWN_STATE,
+    accountable_in,
     approval_of,
     binding_of,
     find_in,
     insert_in,
+    open_in,
     refuse_another,
     rule_of,
     settle_in,
@@ -66,7 +68,8 @@ POLL_S = 0.1
 """How soon a waiting call notices what was answered in another process."""
 
 PENDING_MAX = 100
-"""Open questions of one subject: more than that nobody reads, and each may hold a diff."""
+"""Open questions of one subject, and of those it has passed grants on to: more than that nobody
+reads, and each may hold a diff."""
 
 KEPT_DAYS = 30
 """How long a settled question stays, to be looked at."""
@@ -381,19 +384,13 @@ class ApprovalDesk:
     # --- within a transaction --------------------------------------------------------------
 
     def _insert_in(self, connection: Connection, question: Question, now_ns: int) -> Approval:
-        subject = str(question.subject)
-        open_now = select(
-            connection,
-            "SELECT count(*) FROM approvals WHERE subject = ? AND state = 'pending'"
-            " AND expires_ns > ?",
-            subject, now_ns,
-        )  # fmt: skip
-        if open_now[0][0] >= PENDING_MAX:
+        counts_for = accountable_in(connection, question)
+        if open_in(connection, counts_for, now_ns) >= PENDING_MAX:
             raise ApprovalDenied(
                 f"{PENDING_MAX} questions of this subject are open already",
                 hint="wait until they are answered",
             )
-        return insert_in(connection, question, now_ns, now_ns + self._lasts_ns)
+        return insert_in(connection, question, counts_for, now_ns, now_ns + self._lasts_ns)
 
     def _expire_in(self, connection: Connection, approval: Approval) -> None:
         settle_in(connection, approval.id, "expired")

@@ -17,6 +17,7 @@ import msgspec
 from bailiwick.approvals import Answer, Approval, Question, RememberedRule, always_for
 from bailiwick.errors import ApprovalDenied
 from bailiwick.state.bodies import Bodies, encode, subject_key
+from bailiwick.state.budgets import accountable
 from bailiwick.state.database import Connection, Part
 from bailiwick.state.grants import select
 
@@ -47,6 +48,12 @@ PART = Part(
         CREATE INDEX approvals_usable ON approvals (binding)
             WHERE state IN ('pending', 'granted');
         CREATE INDEX approvals_by_state ON approvals (state, expires_ns);
+        """,
+        """
+        -- Whose question it is of whoever asks: see `bailiwick.state.budgets`.
+        ALTER TABLE approvals ADD COLUMN accountable TEXT NOT NULL DEFAULT '';
+        DROP INDEX approvals_open;
+        CREATE INDEX approvals_open ON approvals (accountable) WHERE state = 'pending';
         """,
     ),
 )
@@ -130,8 +137,29 @@ def find_in(connection: Connection, approval_id: str) -> Approval | None:
     return approval_of(rows[0]) if rows else None
 
 
+def accountable_in(connection: Connection, question: Question) -> str:
+    """For whom a question counts: what an agent's heirs ask is asked for that agent."""
+    found = accountable(lambda sql, given: select(connection, sql, *given), question.grant_id)
+    return found or str(question.subject)
+
+
+def open_in(connection: Connection, accountable_for: str, now_ns: int) -> int:
+    """How many questions of a subject wait for an answer."""
+    rows = select(
+        connection,
+        "SELECT count(*) FROM approvals WHERE accountable = ? AND state = 'pending'"
+        " AND expires_ns > ?",
+        accountable_for, now_ns,
+    )  # fmt: skip
+    return int(rows[0][0])
+
+
 def insert_in(
-    connection: Connection, question: Question, asked_ns: int, expires_ns: int
+    connection: Connection,
+    question: Question,
+    accountable_for: str,
+    asked_ns: int,
+    expires_ns: int,
 ) -> Approval:
     """Keep a new question, open."""
     kept, diff = _without_diff(question)
@@ -140,10 +168,10 @@ def insert_in(
     connection.pragma("secure_delete", True)
     connection.execute(
         "INSERT INTO approvals (id, state, subject, grant_id, binding, question, diff,"
-        " asked_ns, expires_ns) VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?)",
+        " asked_ns, expires_ns, accountable) VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             approval_id, str(question.subject), question.grant_id, binding_of(question),
-            _questions.encode(kept), diff, asked_ns, expires_ns,
+            _questions.encode(kept), diff, asked_ns, expires_ns, accountable_for,
         ),
     )  # fmt: skip
     return Approval(

@@ -192,7 +192,10 @@ async def test_who_is_bounded_unless_told(tmp_path, loopback, subject, bounded):
         secret = await house.authority.tokens.issue("t", subject, by=PERSON, front="test")
         known = callers.Callers(house.authority, house.app.settings)
         caller = known.find({b"authorization": b"Bearer " + secret.encode()}, "127.0.0.1")
-        assert (caller.reads is not None, caller.changes is not None) == (bounded, bounded)
+        assert (caller.budget.reads is not None, caller.budget.changes is not None) == (
+            bounded,
+            bounded,
+        )
         assert settings.READS_PER_MINUTE == 60_000
 
 

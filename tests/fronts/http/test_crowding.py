@@ -2,12 +2,18 @@
 to others, what they hold has no more of anything for it."""
 
 import asyncio
+import contextlib
+import itertools
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from bailiwick.fronts.http import gates
+from bailiwick.fronts.http.routes import events, governing
+from bailiwick.state import approvals
 from tests.fronts.http.serving import AGENT, check_error, serving
-from tests.fronts.http.test_review import granted
+from tests.fronts.http.test_review import granted, streaming
 
 HEIRS = [AGENT, "agent_run:c2/r2", AGENT, "agent_run:c3/r3"]
 """To whom an agent may pass on what it holds: itself, and others."""
@@ -79,3 +85,134 @@ async def test_a_temporary_root_whose_time_is_up_leaves_room(tmp_path):
             lost = await agent.get(f"/roots/temp/{first}/list")
             assert lost.json()["errorKind"] in ("closed", "grant_expired", "root_not_found")
         assert len(house.authority._temps) == 1
+
+
+# --- tokens --------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("HTTP-12", "EVENT-1")
+async def test_who_delegates_to_itself_follows_no_more_streams(tmp_path, monkeypatch):
+    monkeypatch.setattr(events, "EVENT_STREAMS_PER_CALLER_MAX", 3)
+    monkeypatch.setattr(events, "EVENT_STREAMS_MAX", 5)
+    async with serving(tmp_path, lasting=False) as house, contextlib.AsyncExitStack() as streams:
+        agent = await house.agent("watch", "read", "list")
+        tokens = await heirs_of(house, agent, 8)
+        for token in (*tokens[:2], token_of(agent)):
+            await streams.enter_async_context(streaming(house, token=token))
+        for token in (token_of(agent), *tokens):
+            assert await kind_of(house.client(token).get("/events")) == "rate_limited"
+        # Whom the agent is not has what it had: another agent, and a person even where the
+        # streams of agents are all taken.
+        other = await house.agent("watch", "read", "list", subject="agent_run:c9/r9")
+        for _ in range(2):
+            await streams.enter_async_context(streaming(house, token=token_of(other)))
+        assert await kind_of(other.get("/events")) == "rate_limited"
+        await streams.enter_async_context(streaming(house))
+
+
+@pytest.mark.spec("HTTP-12")
+async def test_without_a_bound_for_each_they_would_take_all_streams(tmp_path, monkeypatch):
+    """The control: the same tokens, where a subject may have as many as all together."""
+    monkeypatch.setattr(events, "EVENT_STREAMS_PER_CALLER_MAX", 8)
+    monkeypatch.setattr(events, "EVENT_STREAMS_MAX", 8)
+    async with serving(tmp_path, lasting=False) as house, contextlib.AsyncExitStack() as streams:
+        agent = await house.agent("watch", "read", "list")
+        for token in await heirs_of(house, agent, 8):
+            await streams.enter_async_context(streaming(house, token=token))
+        other = await house.agent("watch", "read", "list", subject="agent_run:c9/r9")
+        assert await kind_of(other.get("/events")) == "rate_limited"
+
+
+@pytest.mark.spec("HTTP-12", "AUTH-8")
+@pytest.mark.parametrize("front", ["server", "grant"])
+async def test_who_delegates_to_itself_calls_no_more_often(tmp_path, monkeypatch, front):
+    """By the rates of the server and by the quota of its grant: for each way a control calls as
+    often by tokens that were not delegated."""
+    monkeypatch.setattr(gates, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
+    quota = "quota = {operations_per_minute = 30}" if front == "grant" else ""
+    config = f"""
+        [[root]]
+        id = "demo"
+        kind = "workspace"
+        memory = true
+        trusted = true
+        [[grant]]
+        subject = "{AGENT}"
+        root = "workspace:demo"
+        access = ["read", "list", "write", "metadata"]
+        {quota}
+        [[grant]]
+        subject = "agent_run:others/*"
+        root = "workspace:demo"
+        access = ["read", "list", "write", "metadata"]
+    """
+    rates = {} if front == "grant" else {"changes_per_minute": 30}
+    async with serving(tmp_path, config=config, lasting=False, **rates) as house:
+        agent = await house.agent()
+        tokens = await heirs_of(house, agent, 6)
+        crowd = [agent, *map(house.client, tokens)]
+
+        async def changes(clients, name):
+            made = ({"path": f"{name}{number}"} for number in range(42))
+            return [
+                await kind_of(client.post("/dir", json=body))
+                for client, body in zip(itertools.cycle(clients), made, strict=False)
+            ]
+
+        kinds = await changes(crowd, "crowd")
+        spent = 6 if front == "server" else 0  # on delegating
+        assert kinds == ["ok"] * (30 - spent) + ["rate_limited"] * (12 + spent)
+        # Once it is used up a new token is of no use either.
+        held = await granted(agent)
+        again = await agent.post(f"/grants/{held}/delegate", json={"subject": AGENT})
+        if front == "grant":
+            late = house.client(again.json()["token"])
+            assert await kind_of(late.post("/dir", json={"path": "late"})) == "rate_limited"
+        else:
+            assert again.status_code == 429
+        others = [await house.agent(subject=f"agent_run:others/{number}") for number in range(7)]
+        assert await changes(others, "other") == ["ok"] * 42
+
+
+@pytest.mark.spec("HTTP-12", "AUTH-5")
+async def test_tokens_that_come_of_one_agent_are_bounded_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(governing, "DELEGATED_TOKENS_MAX", 4)
+    async with serving(tmp_path, lasting=False) as house:
+        agent = await house.agent("read", "list")
+        tokens = await heirs_of(house, agent, 4)
+        for client in (agent, *map(house.client, tokens)):
+            held = await granted(client)
+            made = await client.post(f"/grants/{held}/delegate", json={"subject": AGENT})
+            check_error(507, made.json(), "quota_exceeded")
+        other = await house.agent("read", "list", subject="agent_run:c9/r9")
+        assert len(await heirs_of(house, other, 4)) == 4
+
+
+@pytest.mark.spec("HTTP-12")
+async def test_questions_of_heirs_count_for_whom_they_come_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(approvals, "PENDING_MAX", 3)
+    rules = '[[rule]]\nid = "asked"\neffect = "ask"\naccess = ["write"]\n'
+    config = f"""
+        {rules}
+        [[root]]
+        id = "demo"
+        kind = "workspace"
+        memory = true
+        trusted = true
+        [[grant]]
+        subject = "agent_run:*"
+        root = "workspace:demo"
+        access = ["read", "list", "write", "metadata"]
+    """
+    async with serving(tmp_path, config=config, lasting=False, ask_wait_s=0.0) as house:
+        agent = await house.agent()
+        tokens = await heirs_of(house, agent, 4)
+        crowd = [agent, *map(house.client, tokens)]
+        kinds = [
+            await kind_of(client.post("/dir", json={"path": f"d{number}"}))
+            for number, client in enumerate(crowd)
+        ]
+        assert kinds == ["ok", "ok", "ok", "approval_denied", "approval_denied"]
+        other = await house.agent(subject="agent_run:c9/r9")
+        assert await kind_of(other.post("/dir", json={"path": "x"})) == "ok"
+        assert len(house.authority.approvals.pending()) == 4

@@ -395,16 +395,18 @@ async def test_one_caller_follows_so_many_streams(tmp_path, monkeypatch):
         for _ in range(2):
             await streams.enter_async_context(streaming(house, token=token))
         refused(await agent.get("/events"), "rate_limited")
+        other = await house.agent("watch", "read", "list", subject="agent_run:c9/r9")
+        token = other.headers["authorization"].split()[1]
         last = await streams.enter_async_context(contextlib.AsyncExitStack())
-        await last.enter_async_context(streaming(house))
-        refused(await house.client().get("/events"), "rate_limited")
+        await last.enter_async_context(streaming(house, token=token))
+        refused(await other.get("/events"), "rate_limited")
         # One that has ended leaves room.
         await last.aclose()
         for _ in range(100):
             if house.app.streams < 3:
                 break
             await asyncio.sleep(0.01)
-        async with streaming(house):
+        async with streaming(house, token=token):
             pass
     assert settings.EVENT_STREAMS_MAX < settings.CONNECTIONS_MAX
 

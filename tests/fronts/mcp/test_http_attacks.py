@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference, ResourceUpdatedNotification
 
 from bailiwick.build.governed import Authority
+from bailiwick.fronts.mcp import mounting
 from bailiwick.fronts.mcp.addresses import TEMPLATE
 from bailiwick.grant import AgentRun, User
 from bailiwick.model import MiB
@@ -176,3 +177,29 @@ async def test_a_grant_that_is_taken_back_bites_at_the_next_call(tmp_path, mode)
                     await call
                 assert error.value.error.data["errorKind"] == "grant_revoked"
         await scope.aclose()
+
+
+@pytest.mark.spec("HTTP-12")
+async def test_who_delegates_to_itself_has_no_more_sessions(tmp_path, monkeypatch):
+    monkeypatch.setattr(mounting, "SESSIONS_PER_SUBJECT_MAX", 2)
+    async with house(tmp_path) as (authority, url, secrets), httpx2.AsyncClient() as http:
+        scope = await authority.request_root(ANN, "workspace:one", {"read", "list"}, "test")
+        heirs = []
+        for number, heir in enumerate((ANN, AgentRun("carl", "1"))):
+            passed = await scope.delegate(heir)
+            heirs.append(
+                await authority.tokens.issue(
+                    f"heir{number}", str(heir), by=User("local"), front="test",
+                    grant_id=passed.grant.id,
+                )
+            )  # fmt: skip
+        session = await opened(http, url, secrets[ANN])
+        await opened(http, url, heirs[0])
+        for secret in (secrets[ANN], *heirs):
+            answer = await http.post(f"{url}/mcp", json=INITIALIZE, headers=shown(secret))
+            assert (answer.status_code, answer.json()["errorKind"]) == (429, "rate_limited")
+        # Others have theirs, and one that has ended leaves room.
+        assert await opened(http, url, secrets[BOB])
+        ended = shown(secrets[ANN], **{"mcp-session-id": session})
+        assert (await http.delete(f"{url}/mcp", headers=ended)).status_code == 200
+        assert await opened(http, url, heirs[1])

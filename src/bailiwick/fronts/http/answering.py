@@ -300,6 +300,7 @@ class Application:
                     raise Closed("the server is closing")
                 told = {
                     "bailiwick.subject": caller.subject, "bailiwick.grant": caller.grant_id,
+                    "bailiwick.accountable": caller.budget.subject,
                     "bailiwick.most": self.holding_of(caller).most,
                     "bailiwick.holds": lambda caller=caller: self.still_knows(caller),
                 }  # fmt: skip

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from bailiwick.errors import ForbiddenOrigin, MissingAccess, Unauthenticated
 from bailiwick.fronts.http.gates import Pace, is_loopback, same_origin
-from bailiwick.fronts.http.settings import CHANGES_PER_MINUTE, READS_PER_MINUTE, Settings
+from bailiwick.fronts.http.settings import (
+    BUDGETS_KEPT,
+    CHANGES_PER_MINUTE,
+    READS_PER_MINUTE,
+    Settings,
+)
 from bailiwick.grant import Core, Subject, User, parse_subject
 
 if TYPE_CHECKING:
@@ -31,12 +36,29 @@ of the host; what a page keeps for itself reaches its own server alone."""
 _CALLERS_KEPT = 10_000
 
 
+class Budget:
+    """What one subject may have of this process, by whichever tokens it calls."""
+
+    __slots__ = ("changes", "reads", "streams", "subject")
+
+    def __init__(self, subject: str, reads: Pace | None, changes: Pace | None) -> None:
+        self.subject = subject
+        self.reads = reads
+        self.changes = changes
+        self.streams = 0
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether a new one would be the same."""
+        paces = (self.reads, self.changes)
+        return not self.streams and all(pace is None or pace.is_paid for pace in paces)
+
+
 class Caller:
     """One token, session or the anonymous reader: who it is, and what is remembered for it."""
 
     __slots__ = (
-        "by_cookie", "changes", "digest", "grant_id", "holding", "reads", "streams", "subject",
-        "token",
+        "budget", "by_cookie", "digest", "grant_id", "holding", "subject", "token",
     )  # fmt: skip
 
     def __init__(
@@ -52,9 +74,7 @@ class Caller:
         self.by_cookie = by_cookie
         self.digest = digest
         self.token = token
-        self.streams = 0
-        self.reads: Pace | None = None
-        self.changes: Pace | None = None
+        self.budget = Budget(str(subject), None, None)
         self.holding: Holding | None = None
 
     @property
@@ -80,11 +100,13 @@ class Callers:
         settings: Settings,
         forgotten: Callable[[Caller], None] = lambda caller: None,
     ) -> None:
+        self._authority = authority
         self._tokens = authority.tokens
         self._forgotten = forgotten
         self._settings = settings
         self._seen: object = None
         self._known: dict[bytes, tuple[Caller, Token]] = {}
+        self._budgets: dict[tuple[str, bool], Budget] = {}
         self._anonymous = Caller(ANONYMOUS, None, False)
         # Decided once: a server that had a token does not open because the last one has ended.
         self._open = not self._tokens.tokens()
@@ -125,7 +147,7 @@ class Callers:
                 self._forgotten(self._known.pop(next(iter(self._known)))[0])
             subject = parse_subject(token.subject)
             caller = Caller(subject, token.grant_id, by_cookie, key, token)
-            self._pace(caller)
+            caller.budget = self._budget_of(caller)
             known = self._known[key] = caller, token
         return known[0]
 
@@ -144,20 +166,37 @@ class Callers:
                 del self._known[key]
                 self._forgotten(caller)
 
-    def _pace(self, caller: Caller) -> None:
+    def _budget_of(self, caller: Caller) -> Budget:
+        """The budget that a caller shares with all who act for the same subject. It outlives their
+        tokens: one who could have a new one by a new token would be bounded by nothing."""
+        subject = str(caller.subject)
+        if caller.grant_id is not None:
+            # A name that somebody chose must not be charged; one that has ended has no line.
+            subject = self._authority.accountable(caller.grant_id) or f"grant {caller.grant_id}"
+        key = subject, caller.is_person
+        budget = self._budgets.get(key)
+        if budget is None:
+            if len(self._budgets) >= BUDGETS_KEPT:
+                self._budgets = {
+                    kept: each for kept, each in self._budgets.items() if not each.is_untouched
+                }
+            budget = self._budgets[key] = self._new_budget(subject, is_person=caller.is_person)
+        return budget
+
+    def _new_budget(self, subject: str, *, is_person: bool) -> Budget:
         """Bounds for an agent over a network; for others, and on this machine, where they are
         set. Every worker counts for itself, so each has its part."""
         settings = self._settings
         reads, changes = settings.reads_per_minute, settings.changes_per_minute
-        if not caller.is_person and not settings.loopback:
+        if not is_person and not settings.loopback:
             reads = READS_PER_MINUTE if reads is None else reads
             changes = CHANGES_PER_MINUTE if changes is None else changes
-        if caller.is_person and not settings.loopback:
+        if is_person and not settings.loopback:
             reads = changes = None
-        if reads is not None:
-            caller.reads = Pace(max(1, reads // settings.workers))
-        if changes is not None:
-            caller.changes = Pace(max(1, changes // settings.workers))
+        return Budget(subject, self._pace(reads), self._pace(changes))
+
+    def _pace(self, per_minute: int | None) -> Pace | None:
+        return None if per_minute is None else Pace(max(1, per_minute // self._settings.workers))
 
 
 def admit(caller: Caller, route: Route, headers: dict[bytes, bytes]) -> None:
@@ -170,7 +209,7 @@ def admit(caller: Caller, route: Route, headers: dict[bytes, bytes]) -> None:
     elif route.who == "person" and not caller.is_person:
         raise MissingAccess("only a person or the host may ask this")
     _refuse_foreign(caller, route.method, headers)
-    pace = caller.changes if route.changes else caller.reads
+    pace = caller.budget.changes if route.changes else caller.budget.reads
     if pace is not None:
         pace.take()
 
@@ -179,7 +218,7 @@ def admit_mounted(caller: Caller, method: str, headers: dict[bytes, bytes]) -> N
     """Refuse a caller of what is mounted. What it does is not known here, so that anything but
     looking counts as a change."""
     _refuse_foreign(caller, method, headers)
-    pace = caller.reads if method in ("GET", "HEAD") else caller.changes
+    pace = caller.budget.reads if method in ("GET", "HEAD") else caller.budget.changes
     if pace is not None:
         pace.take()
 

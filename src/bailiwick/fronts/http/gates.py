@@ -76,7 +76,7 @@ def same_origin(headers: dict[bytes, bytes]) -> bool:
 
 
 class Pace:
-    """How often one token may call: so many a minute, which it may use all at once.
+    """How often one subject may call: so many a minute, which it may use all at once.
 
     A bound is kept as the moment at which everything done so far would be paid for at an even
     pace: one number for each, and nothing to clear away.
@@ -87,6 +87,11 @@ class Pace:
     def __init__(self, per_minute: int) -> None:
         self._price = 60.0 / per_minute
         self._paid = 0.0
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether all that was done is paid for."""
+        return self._paid <= time.monotonic()
 
     def take(self, calls: int = 1) -> None:
         """Count one call, or several at once. Raises `RateLimited`."""

@@ -13,9 +13,10 @@ import msgspec
 from bailiwick.fronts.http import settings
 from bailiwick.fronts.http.errors import OTHER_STATUSES, STATUS
 from bailiwick.fronts.http.openapi import error_statuses
-from bailiwick.fronts.http.routes import ROUTES
+from bailiwick.fronts.http.routes import ROUTES, governing
 from bailiwick.fronts.http.table import Parameter, Route, Who
 from bailiwick.fronts.http.wire import ALIAS, NEEDED
+from bailiwick.model import Limits
 
 INTRODUCTION = f"""\
 # HTTP
@@ -61,10 +62,15 @@ must be its own. JSON bodies hold at most {settings.JSON_BYTES_MAX // 2**20} MiB
 {settings.HEADER_BYTES_MAX // 1024} KiB; headers take at most {settings.HEADER_SECONDS_MAX:g} s,
 and a client that stops sending or reading is let go after {settings.IDLE_SECONDS_MAX:g} s. There
 are at most {settings.CONNECTIONS_MAX:,} connections, and
-{settings.EVENT_STREAMS_PER_CALLER_MAX} streams of events for one caller; a stream ends with the
-token or session it began with. Where others can reach the server, an agent's
-token may read {settings.READS_PER_MINUTE:,} times and change {settings.CHANGES_PER_MINUTE:,} times
+{settings.EVENT_STREAMS_PER_CALLER_MAX} streams of events for one subject; a stream ends with the
+token or session it began with. Where others can reach the server, an agent
+may read {settings.READS_PER_MINUTE:,} times and change {settings.CHANGES_PER_MINUTE:,} times
 a minute; `[server] rates` sets that. A batch counts as many changes as it holds.
+
+All of this counts for a subject, by whichever tokens it calls. What an agent has passed on, to
+itself or to others, counts for that agent; what a person passes on counts for whoever got it. A
+subject has at most {Limits().temp_roots_max} temporary roots at a time, and an agent at most
+{governing.DELEGATED_TOKENS_MAX} tokens by which it passed something on.
 
 ## What is the same for all routes
 

@@ -61,11 +61,16 @@ EVENT_BYTES_TOGETHER = 64 * KiB
 feed."""
 
 EVENT_STREAMS_PER_CALLER_MAX = 32
-"""Streams of events of one token or session: a page has one in every tab, an agent a few."""
+"""Streams of events of one subject, by whichever tokens and sessions: a page has one in every tab,
+an agent a few. Every worker counts for itself, so each has its part."""
 
 EVENT_STREAMS_MAX = 768
-"""All streams together: a quarter of the connections is left for what ends by itself, however many
-tokens somebody has."""
+"""All streams of agents together: a quarter of the connections is left for what ends by itself,
+and for people, however many agents there are."""
+
+BUDGETS_KEPT = 10_000
+"""Subjects whose calls are counted at a time; beyond, those who called nothing in the last minute
+are forgotten."""
 
 LINES_MAX = 2_000
 TEXT_BYTES_MAX = 256 * KiB
@@ -80,7 +85,7 @@ BATCH_OPERATIONS_MAX = 1_000
 
 READS_PER_MINUTE = 60_000
 CHANGES_PER_MINUTE = 6_000
-"""What an agent's token may do over a network unless told otherwise."""
+"""What an agent may do over a network unless told otherwise."""
 
 
 WHOLE = "bailiwick.whole"

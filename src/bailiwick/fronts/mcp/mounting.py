@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from bailiwick.errors import BailiwickError
+from bailiwick.errors import BailiwickError, RateLimited
 from bailiwick.fronts.mcp.opening import Wanted, open_service
 from bailiwick.fronts.mcp.sdk_server import SERVICE_KEY, create_server
 from bailiwick.fronts.mcp.service import Service
@@ -38,7 +39,11 @@ BODY_BYTES_MAX: Final = 32 * MiB
 """One message: what a text write takes at most, every character of it escaped."""
 
 _SERVICES_MAX = 1_000
-"""Callers whose workspaces are held open at once; the one that came first goes first."""
+"""Callers whose workspaces are held open at once; the one that has not called for longest goes
+first."""
+
+SESSIONS_PER_SUBJECT_MAX = 64
+"""Sessions of one subject and of those it has passed grants on to: more clients than one has."""
 
 _SESSION_CHARACTERS = 12
 
@@ -69,12 +74,14 @@ class Mount:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Raises what the caller is refused: the server tells it."""
         await self._ready.wait()
-        service = await self._service_of(scope)
         subject = str(scope["bailiwick.subject"])
+        counts_for: str = scope.get("bailiwick.accountable", subject)
+        if _begins_session(scope["headers"]):
+            self._refuse_many_sessions(counts_for)
+        service = await self._service_of(scope)
         # By this the SDK keeps the sessions of different callers apart.
-        token = AccessToken(
-            token="", client_id=f"{subject} {scope.get('bailiwick.grant') or ''}", scopes=[]
-        )
+        client = f"{subject} {scope.get('bailiwick.grant') or ''}"
+        token = AccessToken(token="", client_id=client, scopes=[], subject=counts_for)
         request = {
             **scope, SERVICE_KEY: service, "user": AuthenticatedUser(token),
             # Blanks around a value are not part of it; the SDK compares values as they come.
@@ -82,6 +89,17 @@ class Mount:
         }  # fmt: skip
         stream = _Stream(receive, send, scope.get("bailiwick.holds"))
         await self._manager.handle_request(request, stream.receive, stream.send)
+
+    def _refuse_many_sessions(self, counts_for: str) -> None:
+        """Refuse a subject that has as many sessions as it may: the SDK counts only all of them."""
+        owners = self._manager._session_owners.values()
+        if sum(each["subject"] == counts_for for each in owners) < SESSIONS_PER_SUBJECT_MAX:
+            return
+        raise RateLimited(
+            f"a subject has at most {SESSIONS_PER_SUBJECT_MAX} sessions at a time",
+            hint="end one of them: DELETE with its Mcp-Session-Id",
+            details={"limit": SESSIONS_PER_SUBJECT_MAX},
+        )
 
     async def aclose(self) -> None:
         self._closing.set()
@@ -95,7 +113,9 @@ class Mount:
         subject, grant_id = scope["bailiwick.subject"], scope.get("bailiwick.grant")
         most: frozenset[Access] = scope.get("bailiwick.most") or ALL_ACCESS
         key = (str(subject), grant_id, most)
-        opening = self._services.get(key)
+        opening = self._services.pop(key, None)
+        if opening is not None:
+            self._services[key] = opening  # now the last to go
         if opening is None or _has_failed(opening):
             wanted = Wanted(subject, _session_of(key), most, grant_id=grant_id)
             opening = asyncio.create_task(self._open(wanted))
@@ -146,6 +166,15 @@ class _Stream:
         finally:
             said.cancel()
             ended.cancel()
+
+
+def _begins_session(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a request would have a session of its own: the newer dialects have none."""
+    given = {name: value.strip(b" \t").decode("latin-1") for name, value in headers}
+    return (
+        b"mcp-session-id" not in given
+        and given.get(b"mcp-protocol-version") not in MODERN_PROTOCOL_VERSIONS
+    )
 
 
 def _session_of(key: Key) -> str:

@@ -118,7 +118,7 @@ class _Within:
 
 async def batch(request: Request) -> BatchResult:
     body: BatchBody = request.body
-    pace = request.caller.changes
+    pace = request.caller.budget.changes
     if pace is not None and len(body.operations) > 1:
         pace.take(len(body.operations) - 1)  # the request itself was counted as one
     scope = await request.scoped()

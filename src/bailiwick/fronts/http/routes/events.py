@@ -54,12 +54,16 @@ async def follow(request: Request) -> Reply:
 async def _counted(request: Request) -> AsyncGenerator[bytes, None]:
     """The stream, counted from before it begins until it ends. First comes an empty chunk, which
     says that it could begin."""
-    caller, app = request.caller, request.app
-    if caller.streams >= EVENT_STREAMS_PER_CALLER_MAX:
-        raise RateLimited("this caller follows as many streams as it may", hint="end one of them")
-    if app.streams >= EVENT_STREAMS_MAX:
+    budget, app = request.caller.budget, request.app
+    most = max(1, EVENT_STREAMS_PER_CALLER_MAX // app.settings.workers)
+    if budget.streams >= most:
+        raise RateLimited(
+            "this subject follows as many streams as it may", hint="end one of them",
+            details={"limit": most},
+        )  # fmt: skip
+    if app.streams >= EVENT_STREAMS_MAX and not request.caller.is_person:
         raise RateLimited("the server has as many streams as it may", hint="try again later")
-    caller.streams += 1
+    budget.streams += 1
     app.streams += 1
     try:
         async with aclosing(await _begun(request)) as events:
@@ -67,7 +71,7 @@ async def _counted(request: Request) -> AsyncGenerator[bytes, None]:
             async for event in events:
                 yield event
     finally:
-        caller.streams -= 1
+        budget.streams -= 1
         app.streams -= 1
 
 

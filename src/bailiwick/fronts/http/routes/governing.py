@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from typing import Annotated
@@ -116,7 +117,8 @@ GRANTS_MAX = 1_000
 """Grants that one answer lists."""
 
 DELEGATED_TOKENS_MAX = 100
-"""Tokens by which one grant is passed on at a time: more helpers than an agent leads at once."""
+"""Tokens by which an agent passes on what it holds at a time, and those who got it from it: more
+helpers than one leads at once. Of a person's grants each is passed on so often."""
 
 
 async def list_roots(request: Request) -> RootList:
@@ -201,27 +203,31 @@ async def delegate(request: Request) -> Reply:
             "no such grant is held through this server", hint="GET /capabilities names yours"
         )
     subject = parse_plain_subject(body.subject)
-    await _make_room(request, scope.grant.id)
+    front = await _make_room(request, scope.grant.id)
     heir = await scope.delegate(
         subject, access=body.access, path=body.path, rebase=body.rebase, allowed=body.allowed,
         denied=body.denied, expires_in=body.expires_in, reason=body.reason,
     )  # fmt: skip
     token = await request.authority.tokens.issue(
-        f"{_delegated_from(scope.grant.id)}{secrets.token_hex(6)}", str(subject),
+        f"{front}{secrets.token_hex(6)}", str(subject),
         by=request.caller.subject, front="http", grant_id=heir.grant.id, expires_in=body.expires_in,
     )  # fmt: skip
     return Reply(Delegated(grant=_grant(_entry(request, heir.grant.id)), token=token), 201)
 
 
-def _delegated_from(grant_id: str) -> str:
-    """What the names of the tokens begin with by which a grant was passed on."""
-    return f"delegated:{grant_id}:"
+def _delegated_by(request: Request, grant_id: str) -> str:
+    """What the names of the tokens begin with that count together: those of an agent and of all who
+    got something from it, or those of one grant of a person."""
+    if request.caller.is_person:
+        return f"delegated:{grant_id}:"
+    counts_for = request.authority.accountable(grant_id) or ""
+    return f"delegated:by:{hashlib.sha256(counts_for.encode()).hexdigest()[:16]}:"
 
 
-async def _make_room(request: Request, grant_id: str) -> None:
-    """Bound the tokens of one grant: each is kept for as long as what it is for. Those whose grant
-    has ended are let go of first."""
-    book, front = request.authority.tokens, _delegated_from(grant_id)
+async def _make_room(request: Request, grant_id: str) -> str:
+    """Bound the tokens that come of delegating: each is kept for as long as what it is for. Those
+    whose grant has ended are let go of first. Returns how the next one's name begins."""
+    book, front = request.authority.tokens, _delegated_by(request, grant_id)
     made = [each for each in book.tokens() if each.name.startswith(front)]
     left = len(made)
     for each in made if left >= DELEGATED_TOKENS_MAX else ():
@@ -231,10 +237,11 @@ async def _make_room(request: Request, grant_id: str) -> None:
             left -= 1
     if left >= DELEGATED_TOKENS_MAX:
         raise QuotaExceeded(
-            f"a grant is passed on to {DELEGATED_TOKENS_MAX} others at once, and not to more",
+            f"grants are passed on to {DELEGATED_TOKENS_MAX} others at once, and not to more",
             hint="revoke one that is no longer used",
             details={"limit": DELEGATED_TOKENS_MAX},
         )
+    return front
 
 
 def _entry(request: Request, grant_id: str) -> GrantEntry:
