@@ -296,6 +296,30 @@ def stranger_step(rng):
         pass
 
 
+def rough_step(rng):
+    """The same by one who moves directories about most of the time, among very few names."""
+    path, other = ("/".join(rng.choices("ab", k=rng.randint(1, 3))) for _ in range(2))
+    kind = rng.randrange(10)
+    try:
+        if kind <= 4:
+            os.rename(path, other)
+        elif kind == 5:
+            os.makedirs(path, exist_ok=True)
+        elif kind == 6:
+            os.mkdir(path)
+        elif kind == 7:
+            with open(path, "ab") as file:
+                file.write(b"more")
+        elif kind == 8:
+            (shutil.rmtree if os.path.isdir(path) else os.unlink)(path)
+        else:
+            os.rename(path, "t")
+            os.rename(other, path)
+            os.rename("t", other)
+    except (OSError, shutil.Error):
+        pass
+
+
 def stranger(root, seed, steps, rest=0.2):
     """Start another program that changes the tree at random."""
     checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -319,6 +343,8 @@ def twice_told(told):
         gone = each.path if each.kind == "deleted" else each.origin
         if gone is not None:
             standing = {key for key in standing if not ScopedPath(key[0]).lies_in(gone)}
+        # What lies in it says that it is not a file any more.
+        standing = {key for key in standing if not each.path.startswith(key[0] + "/")}
         if each.type == "directory" or each.version is None:
             continue
         key = (str(each.path), each.version)

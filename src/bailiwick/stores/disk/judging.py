@@ -37,6 +37,10 @@ from bailiwick.stores.disk.known import (
 from bailiwick.stores.disk.lookup import Lookup
 
 _Elsewhere = Literal["elsewhere", "again", "unknown"]
+_Outcome = Literal["settled", "again", "unknown"]
+
+ELSEWHERE: Final = (PathNotFound, NotADirectory, SymlinkEscape, TooManyLinks)
+"""What a lookup answers where the way to a name is not made of directories any more."""
 
 Key = tuple[Place, str]
 """A name: the directory it stands in, whatever that is called by now, and the name itself."""
@@ -58,22 +62,28 @@ def look(lookup: Lookup, path: ScopedPath, inode: str = "") -> Sighting | _Elsew
     ``elsewhere``: the way to it is not made of directories any more, or they are others than the
     one with the number ``inode``. ``again``: it keeps changing. ``unknown``: may not be examined.
     """
+    above = path.parent
     try:
-        held = lookup.find_entry(path, False, False)
-    except (PathNotFound, NotADirectory, SymlinkEscape, TooManyLinks):
+        directory = lookup.find_object(above, True)
+    except ELSEWHERE:
         return "elsewhere"
     except Busy:
         return "again"
     except (BailiwickError, OSError, UnicodeError):
         return "unknown"
     try:
-        if held.path != path:
+        if directory.path != above:
             return "elsewhere"  # a link stands in the way: what it leads to has a name of its own
-        if inode and f"{os.fstat(held.parent).st_ino:x}" != inode:
+        if inode and f"{os.fstat(directory.fd).st_ino:x}" != inode:
             return "elsewhere"
-        return None if held.status is None else sighting_of(held.status)
+        name, status = lookup.look_at(directory, path.name)
+    except Busy:
+        return "again"
+    except (BailiwickError, OSError, UnicodeError):
+        return "unknown"
     finally:
-        held.close()
+        directory.close()
+    return None if status is None or name != path.name else sighting_of(status)
 
 
 def sight(lookup: Lookup, path: ScopedPath) -> Sighting | None:
@@ -110,6 +120,16 @@ class Judge:
         for each in (change.origin, path):
             if each is not None:
                 self._catch_up(each)
+        self._take_note(change)
+        # It may have been undone by others before it could be told, with notices that were judged
+        # by what was known then.
+        for each in (change.origin, path):
+            found = None if each is None else known.seek(each)
+            if found is not None:
+                self._look_again(*found, 0)
+
+    def _take_note(self, change: Change) -> None:
+        path, known = change.path, self._known
         taken = None if change.origin is None else self._take(change, change.origin)
         if change.kind == "deleted":
             found = known.seek(path)
@@ -164,7 +184,7 @@ class Judge:
             known.hang(taken, place, name)
             taken.version = version or taken.version
             taken.implied = False
-            self._enter_unless_watched(taken)
+            self._enter_unless_entered(taken)
             return
         if isinstance(old, Place) and (
             old.implied or not version or _number(old.version) in ("", _number(version))
@@ -178,7 +198,7 @@ class Judge:
             place.entries[name] = old
         if change.kind == "created" and change.subtree:
             old.adopt_ns = change.time_ns
-        if old.watch < 0 or change.subtree:
+        if not old.entered or change.subtree:
             old.blind = False
             self._enter_later(old)
 
@@ -197,35 +217,30 @@ class Judge:
             return False  # it was found under its new name before
         was = version_known(told)
         if isinstance(told, Place):
+            if place.lies_in(told):
+                return False  # others have brought that about, in steps which are not known yet
+            # Taken first: what stood there before may be the directory that it comes from.
+            del from_place.entries[from_name]
             known.drop(place, name)
-            from_place.entries.pop(from_name)
             known.hang(told, place, name)
             told.version, told.implied = seen.version, False
-            self._enter_unless_watched(told)
+            self._enter_unless_entered(told)
             names, truncated = told.names_beneath(self._beneath_max)
             self.report(
                 "moved", path, "directory", seen, was, origin=origin, subtree=True,
                 beneath=names, beneath_truncated=truncated,
             )  # fmt: skip
         else:
-            known.drop(place, name)
             known.drop(from_place, from_name)
+            known.drop(place, name)
             known.keep(place, name, leaf_of(seen.type, seen.version))
             self.report("moved", path, seen.type, seen, was, origin=origin)
         return True
 
-    def is_carried(self, place: Place) -> bool:
-        """Whether a directory, or one above it, is about to be found under another name."""
-        while place.parent is not None:
-            if self._is_moving((place.parent, place.name)):
-                return True
-            place = place.parent
-        return False
-
-    def _enter_unless_watched(self, moved: Place) -> None:
+    def _enter_unless_entered(self, moved: Place) -> None:
         """What was moved before it was entered could not be found under its old name."""
         for place in moved.places():
-            if place.watch < 0:
+            if not place.entered:
                 place.blind = False
                 self._enter_later(place)
 
@@ -236,21 +251,29 @@ class Judge:
         self, place: Place, name: str, path: ScopedPath, mask: int, *, at_once: bool = False
     ) -> bool:
         """Tell what became of one name, if that is news; False where it is to be seen later."""
+        return self._settle(place, name, path, mask, at_once) != "again"
+
+    def _settle(
+        self, place: Place, name: str, path: ScopedPath, mask: int, at_once: bool
+    ) -> _Outcome:
         if not at_once and self._is_moving((place, name)):
             # What went from here, or came here, is to be looked at as a move first.
             self._look_again(place, name, mask)
-            return False
+            return "again"
         seen = self._look(place, path)
         if seen == "elsewhere":
             # Not the name has changed but a directory above it: that is what is told, once.
-            above = place.parent
-            if above is None or self.compare(above, place.name, path.parent, 0, at_once=at_once):
-                return True
+            if place.parent is None:
+                return "unknown"
+            above = self._settle(place.parent, place.name, path.parent, 0, at_once)
+            if above == "unknown" or self._known.path_of(place) is None:
+                return above
         if seen in ("elsewhere", "again"):
+            # Also where the directory was away for an instant only, and is back.
             self._look_again(place, name, mask)
-            return False
+            return "again"
         if seen == "unknown":
-            return True
+            return "unknown"
         told = place.entries.get(name)
         if not isinstance(seen, Sighting):
             self._gone(place, name, path, told, mask)
@@ -264,7 +287,7 @@ class Judge:
         else:
             self._gone(place, name, path, told, mask)
             self._new(place, name, path, seen, kernel.CREATE)
-        return True
+        return "settled"
 
     def _gone(
         self, place: Place, name: str, path: ScopedPath, told: Entry | None, mask: int
@@ -303,7 +326,7 @@ class Judge:
         was = version_known(told)
         if isinstance(told, Place):
             told.version, told.blind = seen.version, False
-            if told.watch < 0:
+            if not told.entered:
                 self._enter_later(told)
         else:
             self._known.keep(place, name, leaf_of(seen.type, seen.version))
@@ -315,7 +338,7 @@ class Judge:
         if told.implied:
             told.implied = False
             self.report("created", path, "directory", seen)
-        if told.watch < 0 and not told.blind:
+        if not told.entered and not told.blind:
             self._enter_later(told)
 
     def report(

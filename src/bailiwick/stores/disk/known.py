@@ -33,13 +33,13 @@ class Place:
     ``version`` is empty where it was never looked at. ``adopt_ns``: names found in it that were
     last changed until then are no news, because the directory was told as a whole at that time;
     ``implied``: nobody has told of the directory itself, only of something in it. ``complete``
-    says that a name which is not in ``entries`` did not exist; ``blind``, that it could not be
-    entered.
+    says that a name which is not in ``entries`` did not exist; ``entered``, that it is watched and
+    was looked through since; ``blind``, that it may not be entered.
     """
 
     __slots__ = (
-        "adopt_ns", "blind", "complete", "entries", "implied", "name", "parent", "queued",
-        "version", "watch",
+        "adopt_ns", "blind", "complete", "entered", "entries", "implied", "name", "parent",
+        "queued", "version", "watch",
     )  # fmt: skip
 
     def __init__(self, parent: Place | None, name: str, version: str, adopt_ns: int = 0) -> None:
@@ -49,10 +49,18 @@ class Place:
         self.adopt_ns = adopt_ns
         self.entries: dict[str, Leaf | Place] = {}
         self.watch = -1
+        self.entered = False
         self.implied = False
         self.blind = False
         self.queued = False
         self.complete = True
+
+    def lies_in(self, other: Place) -> bool:
+        """Whether this is ``other``, or a directory beneath it."""
+        place: Place | None = self
+        while place is not None and place is not other:
+            place = place.parent
+        return place is other
 
     def places(self) -> Iterator[Place]:
         """This directory and all that are known beneath it."""
@@ -153,7 +161,7 @@ class Known:
         is then the same directory under the name it used to have."""
         other = self.by_watch.get(watch)
         if other is not None and other is not place:
-            other.watch = -1
+            other.watch, other.entered = -1, False
         else:
             other = None
         if place.watch not in (-1, watch):

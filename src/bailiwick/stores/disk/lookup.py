@@ -93,7 +93,7 @@ class Lookup(ABC):
         if missing:
             path = from_parts((*path.parts, *missing))
         else:
-            name, status = self._look_at(parent, name)
+            name, status = self.look_at(parent, name)
         if directory and status is not None and not is_directory(status):
             raise NotADirectory("not a directory", path=path.child(name))
         held = Held(path.child(name), status, -1)
@@ -101,7 +101,7 @@ class Lookup(ABC):
         parent.fd = -1
         return held
 
-    def _look_at(self, parent: Held, name: str) -> tuple[str, os.stat_result | None]:
+    def look_at(self, parent: Held, name: str) -> tuple[str, os.stat_result | None]:
         """What stands under a name, and the name it really has."""
         path = parent.path.child(name)
         for _ in range(self._retries):

@@ -2,7 +2,8 @@
 
 Each function does one call and nothing else: it decides no policy, makes no path and follows no
 rule. The plain names at the end are Python's own functions; rooms that write call them through
-this module, so that a test can make exactly one call fail.
+this module, so that a test can make exactly one call fail; the watcher lists through it, so that
+a test can have something happen between two names.
 
 Linux was run and measured. The macOS parts (``renameatx_np``, ``F_FULLFSYNC``, ``F_GETPATH``) are
 written from its headers and were not run.
@@ -327,9 +328,10 @@ NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 """What a filesystem answers that knows no locks."""
 
 
-# What writes, by the names a test replaces.
+# What writes and what the watcher lists with, by the names a test replaces.
 open_at = os.open
 write = os.write
 rename_over = os.rename
 unlink = os.unlink
 mkdir = os.mkdir
+scandir = os.scandir

@@ -24,8 +24,9 @@ from bailiwick.model import Change
 from bailiwick.paths import DEPTH_MAX, RESERVED_PREFIX, ROOT, ScopedPath
 from bailiwick.store import Changing, Noticed, Sighting
 from bailiwick.stores.disk import inotify as kernel
+from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.inotify import Inotify, Notice
-from bailiwick.stores.disk.judging import Judge, Key, sighting_of
+from bailiwick.stores.disk.judging import ELSEWHERE, Judge, Key, sighting_of
 from bailiwick.stores.disk.known import Known, Place, is_same, is_same_object, leaf_of
 from bailiwick.stores.disk.lookup import Lookup
 
@@ -65,7 +66,7 @@ _OVER: Final = kernel.CLOSE_WRITE | kernel.DELETE | kernel.MOVED_TO | kernel.MOV
 class _Hint:
     """What the kernel said of one name since it was last looked at."""
 
-    __slots__ = ("due", "first", "is_open", "mask", "order", "origin")
+    __slots__ = ("due", "first", "is_open", "key", "mask", "order", "origin")
 
     def __init__(self, now: float, mask: int = 0) -> None:
         self.mask = mask
@@ -73,6 +74,7 @@ class _Hint:
         self.first = now
         self.due = now
         self.origin: Key | None = None
+        self.key: Key | None = None
         self.order = 0
 
 
@@ -96,7 +98,7 @@ class TreeWatcher:
         self._loop: Final = asyncio.get_running_loop()
         self._inotify: Final = queue or Inotify.open()
         self._known: Final = Known(self._inotify.unwatch)
-        self._moving: dict[Key, int] = {}
+        self._moving: dict[Key, set[_Hint]] = {}
         self._judge: Final = Judge(
             lookup, self._known, self._enter_later, self._hint, self._moving.__contains__
         )
@@ -153,7 +155,7 @@ class TreeWatcher:
         try:
             for notice in self._inotify.read():
                 self._take_in(notice)
-        except OSError as error:
+        except Exception as error:
             _log.warning("notices of changes cannot be read", exc_info=error)
             self._lose_track()
         if self._fresh:
@@ -170,7 +172,7 @@ class TreeWatcher:
         if mask & kernel.IGNORED:
             # The directory is gone, or what it is mounted from: a look at its name will tell.
             del self._known.by_watch[notice.watch]
-            place.watch = -1
+            place.watch, place.entered = -1, False
             if place.parent is not None:
                 self._hint(place.parent, place.name, 0)
             elif place is self._known.root:
@@ -224,17 +226,47 @@ class TreeWatcher:
         """
         if hint.origin is not None:
             for each in (hint.origin, key):
-                self._moving[each] = self._moving.get(each, 0) - 1
-                if self._moving[each] <= 0:
-                    del self._moving[each]
+                moves = self._moving.get(each, set())
+                moves.discard(hint)
+                if not moves:
+                    self._moving.pop(each, None)
             if not considered:
                 self._look_now(*hint.origin, kernel.MOVED_FROM)
-        hint.origin = origin
+        hint.key, hint.origin = key, origin
         if origin is not None:
             self._moved += 1
             hint.order = self._moved
             for each in (origin, key):
-                self._moving[each] = self._moving.get(each, 0) + 1
+                self._moving.setdefault(each, set()).add(hint)
+
+    def _is_carried(self, hint: _Hint) -> bool:
+        """Whether a directory that a move leads from or to, or one above it, is about to be found
+        under another name: then that is looked at first.
+
+        Moves may wait for each other in a ring, when what was moved into a directory made room for
+        that directory. The first of them to be looked at does not wait: what cannot be seen as a
+        move any more is looked at name by name.
+        """
+        met: set[_Hint] = set()
+        waiting = self._carriers(hint)
+        while waiting:
+            each = waiting.pop()
+            if each is hint:
+                return False
+            if each not in met:
+                met.add(each)
+                waiting |= self._carriers(each)
+        return bool(met)
+
+    def _carriers(self, hint: _Hint) -> set[_Hint]:
+        """The moves that a move has to wait for, itself perhaps among them."""
+        found: set[_Hint] = set()
+        for key in (hint.key, hint.origin):
+            place = None if key is None else key[0]
+            while place is not None and place.parent is not None:
+                found |= self._moving.get((place.parent, place.name), set())
+                place = place.parent
+        return found
 
     def _lose_track(self) -> None:
         """Notices were lost: look at everything anew, tell what differs, and say that it was so."""
@@ -336,6 +368,7 @@ class TreeWatcher:
     # --- entering directories -----------------------------------------------------------------
 
     def _enter_later(self, place: Place) -> None:
+        place.entered = False
         if not place.queued:
             place.queued = True
             self._to_enter.append(place)
@@ -352,7 +385,7 @@ class TreeWatcher:
             return
         found: set[str] = set()
         try:
-            with os.scandir(listing) as entries:
+            with syscalls.scandir(listing) as entries:
                 for entry in entries:
                     if len(found) % _CHUNK_NAMES == _CHUNK_NAMES - 1:
                         yield
@@ -366,6 +399,7 @@ class TreeWatcher:
         finally:
             os.close(listing)
         place.adopt_ns = 0
+        place.entered = not place.queued
         for name in [name for name in place.entries if name not in found]:
             self._look_now(place, name, kernel.DELETE)
 
@@ -373,16 +407,19 @@ class TreeWatcher:
         """Begin to watch a directory, if it is still where it is known; a descriptor to list it."""
         try:
             held = self._lookup.find_object(path, True)
+        except ELSEWHERE:
+            self._look_for(place)
+            return None
         except (BailiwickError, OSError, UnicodeError) as error:
             self._blinded(place, path, error)
             return None
         try:
-            if held.path != path or len(path.parts) >= DEPTH_MAX:
+            if len(path.parts) >= DEPTH_MAX:
                 self._blinded(place, path, None)
                 return None
             seen = sighting_of(os.fstat(held.fd))
-            if not is_same_object(place, seen):
-                self._blinded(place, path, None)
+            if held.path != path or not is_same_object(place, seen):
+                self._look_for(place)
                 return None
             place.version = place.version or seen.version
             other = self._known.watched(place, self._inotify.watch(held.fd))
@@ -395,11 +432,16 @@ class TreeWatcher:
         finally:
             held.close()
 
-    def _blinded(self, place: Place, path: ScopedPath, error: Exception | None) -> None:
-        """A directory cannot be entered: most often because it is not there any more."""
-        place.blind = True
+    def _look_for(self, place: Place) -> None:
+        """A directory is not where it is known. It may have gone for an instant only: once it is
+        seen in its place it is entered."""
         if place.parent is not None:
             self._look_now(place.parent, place.name, 0)
+
+    def _blinded(self, place: Place, path: ScopedPath, error: Exception | None) -> None:
+        """A directory may not be entered, as long as it is what it is."""
+        place.blind = True
+        self._look_for(place)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.ENOMEM):
             if self.sees_all:
                 _log.warning("no watches are left: not all foreign changes will be noticed")
@@ -427,7 +469,7 @@ class TreeWatcher:
             self._look_now(place, name, kernel.CREATE)
         else:
             told.version, told.implied = seen.version, False
-            if told.watch < 0 and not told.blind:
+            if not told.entered and not told.blind:
                 told.adopt_ns = told.adopt_ns or adopts
                 self._enter_later(told)
 
@@ -455,9 +497,7 @@ class TreeWatcher:
             return
         if hint.origin is not None:
             from_key = hint.origin
-            if key not in self._fresh and (
-                self._judge.is_carried(key[0]) or self._judge.is_carried(from_key[0])
-            ):
+            if key not in self._fresh and self._is_carried(hint):
                 hint.due = self._loop.time() + QUIET_S
                 self._fresh[key] = hint
                 return
