@@ -3,28 +3,295 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, TypeVar, cast
 
-from bailiwick.errors import BailiwickError, InternalError, from_os_error
+from bailiwick.errors import BailiwickError, Closed, InternalError, from_os_error
+
+_log = logging.getLogger("bailiwick")
 
 Result = TypeVar("Result")
 
+_LAYERS: Final = 4
+"""Exceptions that may come just while the one before is being caught. Between them any number may
+come: each such instant is a few machine instructions long."""
 
-async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+_LOOK_SECONDS: Final = 1.0
+"""How often a waiting thread looks whether the loop it waits for was closed by its owner."""
+
+
+async def to_the_end(
+    work: Coroutine[Any, Any, Result], stoppable: Callable[[], bool] | None = None
+) -> Result:
     """Await work that must be finished. A cancellation that comes meanwhile is delivered at the
-    next await of the task, as one that comes too late for a store to obey."""
+    next await of the task, as one that comes too late for a store to obey.
+
+    While the work is ``stoppable`` it is cancelled, and its end waited for. One who is closed
+    cannot wait: the work is closed as well."""
     task, late = asyncio.ensure_future(work), False
     while not task.done():
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError:
             late = True
-    caller = asyncio.current_task()
-    if late and caller is not None:
-        caller.uncancel()
-        caller.cancel()
+            if stoppable is not None and stoppable():
+                task.cancel()
+        except GeneratorExit:
+            work.close()
+            task.add_done_callback(look_at)  # it finds nothing left to do, and says so
+            raise
+    if late and not task.cancelled():
+        cancel_at_next_await()
     return task.result()
+
+
+def cancel_at_next_await() -> None:
+    """Deliver again a cancellation that came too late to be obeyed, counting it once."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+        task.cancel()
+
+
+async def wait_through_cancellation(waiting: asyncio.Future[Any]) -> None:
+    """Wait for something that can no longer be stopped, whoever asks."""
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError:
+            continue
+    look_at(waiting)
+
+
+def look_at(ended: asyncio.Future[Any]) -> None:
+    """Take notice of how something ended, for which nobody waits: asyncio would complain."""
+    if not ended.cancelled():
+        ended.exception()
+
+
+class Errand(Generic[Result]):
+    """Work for a thread, which can be waited for without an event loop.
+
+    A coroutine that is closed (`coroutine.close`, or collected when its loop has gone) must let go
+    of what it holds there and then. What a thread still uses of it would be another's next.
+    """
+
+    def __init__(self, work: Callable[..., Result], *arguments: object) -> None:
+        self._work = work
+        self._arguments = arguments
+        self._begun = threading.Lock()
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._process = threading.main_thread().native_id
+
+    def __call__(self) -> Result | None:
+        if not self._begun.acquire(blocking=False):
+            return None  # nobody waits for it
+        try:
+            return self._work(*self._arguments)
+        finally:
+            self._ended.release()
+
+    def end(self) -> None:
+        """See to it that it is never begun, else wait for its end. Blocks. A forked child, which
+        does not have the thread, goes on."""
+        here = threading.main_thread().native_id == self._process
+        if not self._begun.acquire(blocking=False) and here:
+            self._ended.acquire()
+
+
+async def in_thread(
+    work: Callable[..., Result],
+    *arguments: object,
+    pool: concurrent.futures.Executor | None = None,
+    let_go: Callable[[Result], Coroutine[Any, Any, object]] | None = None,
+) -> Result:
+    """Run ``work`` on a thread of ``pool``, by default of the event loop's.
+
+    Cancelled, this waits for its end before it gives way, so that whoever cleans up afterwards
+    knows that nothing is still at work. What the work has made by then is given to ``let_go``.
+    Closed, it waits as well, and everything else on this thread with it."""
+    errand = Errand(work, *arguments)
+    running = asyncio.get_running_loop().run_in_executor(pool, errand)
+    try:
+        return cast(Result, await asyncio.shield(running))
+    except GeneratorExit:
+        errand.end()
+        running.add_done_callback(look_at)
+        raise
+    except asyncio.CancelledError:
+        await wait_through_cancellation(running)
+        made = not running.cancelled() and running.exception() is None
+        if let_go is not None and made:
+            await to_the_end(let_go(cast(Result, running.result())))
+        raise
+
+
+class HandedOver(Generic[Result]):
+    """A coroutine that is run on an event loop of another thread, for one who waits for its end.
+
+    A signal may raise in a waiting thread between any two instructions. Whatever is raised there
+    asks the work to stop, and gets out of `wait` only when the work has ended: what it changed, it
+    has changed by then. The same for a task that waits and is cancelled.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, Result],
+        *,
+        submit: Callable[[Callable[[], None]], bool] | None = None,
+        stoppable: bool = True,
+    ) -> None:
+        """``submit`` has something called on the loop, and says whether it will be. Work that is
+        not ``stoppable`` is carried to its end whatever is raised."""
+        self._loop = loop
+        self._work = work
+        self._submit = submit or self._call_on_loop
+        self._stoppable = stoppable
+        self._begun = False
+        self._task: asyncio.Task[Result] | None = None
+        self._ended = False
+        self._on_end: Callable[[], object] | None = None
+        self._telling = threading.Lock()
+        self._telling.acquire()
+        self._raised: BaseException | None = None
+        self._warned = False
+
+    def wait(self) -> Result:
+        """What the work returns or raises, for a thread without an event loop. Of what is raised
+        here meanwhile the first comes out, and `KeyboardInterrupt` or `SystemExit` before errors.
+        """
+        try:
+            self._bear(_LAYERS)
+            return self._outcome()
+        except BaseException as error:
+            if self._raised is None or self._raised is error:
+                raise
+            raise self._raised from error
+        finally:
+            self._raised = None  # it holds this frame
+
+    async def wait_here(self) -> Result:
+        """The same on another event loop. A cancellation that came too late is delivered at the
+        next await."""
+        here = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = here.create_future()
+        self._on_end = lambda: here.call_soon_threadsafe(ended.set_result, None)
+        late = False
+        self._hand_over()
+        while not ended.done():
+            try:
+                await asyncio.wait((ended,))
+            except asyncio.CancelledError:
+                late = True
+                self._submit(self._stop)
+        if late:
+            if self.result is None:
+                raise asyncio.CancelledError
+            cancel_at_next_await()
+        return self._outcome()
+
+    @property
+    def result(self) -> Result | None:
+        """What the work returned, also for one who was interrupted; None where it did not."""
+        task = self._task
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return None
+        return task.result()
+
+    def _call_on_loop(self, call: Callable[[], None]) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            return False
+        return True
+
+    def _hand_over(self) -> None:
+        if not self._submit(self._begin):
+            self._ended = True
+            self._work.close()
+            raise Closed("this scope is closed")
+
+    def _bear(self, layers: int) -> None:
+        try:
+            if layers:
+                self._bear(layers - 1)
+            else:
+                self._hand_over()
+                self._wait()
+        except BaseException as error:
+            self._outlast(error)
+            raise
+
+    def _outlast(self, error: BaseException | None) -> None:
+        """Wait for the end, whatever is raised meanwhile."""
+        while not self._ended:
+            try:
+                if error is not None:
+                    self._note(error)
+                    error = None
+                self._submit(self._stop)
+                self._wait()
+            except BaseException as more:
+                error = more
+
+    def _note(self, error: BaseException) -> None:
+        first, self._raised = self._raised, self._raised or error
+        if first is None or error is first:
+            return
+        if isinstance(first, Exception):
+            self._raised = error
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "interrupted again: what was begun is waited for, so that nothing of it happens "
+                "later. SIGQUIT or SIGKILL ends the process at once"
+            )
+
+    def _wait(self) -> None:
+        while not self._ended:
+            if not self._telling.acquire(timeout=_LOOK_SECONDS) and self._loop.is_closed():
+                self._work.close()
+                self._ended = True  # nothing runs there any more
+                raise Closed("the event loop of this scope was closed")
+
+    def _outcome(self) -> Result:
+        task = self._task
+        try:
+            if task is None or task.cancelled():
+                raise concurrent.futures.CancelledError
+            return task.result()
+        finally:
+            del task  # it holds the error, which holds this frame
+
+    # --- on the loop ---------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._task = self._loop.create_task(self._work)
+            self._task.add_done_callback(self._tell)
+
+    def _stop(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._work.close()
+            self._tell(None)
+        elif self._stoppable and self._task is not None:
+            self._stoppable = False  # once: what it does to stop is not to be stopped
+            self._task.cancel()
+
+    def _tell(self, _: object) -> None:
+        self._ended = True
+        self._telling.release()
+        if self._on_end is not None:
+            self._on_end()
 
 
 def typed(error: Exception) -> BailiwickError:

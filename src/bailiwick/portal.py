@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from bailiwick.approvals import Asker
 from bailiwick.errors import BailiwickError, Closed
+from bailiwick.finishing import HandedOver
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.model import Change, ChangeResult, Limits
 from bailiwick.operations import Access
@@ -75,10 +76,19 @@ class Portal:
             portal._lock = threading.Lock()  # another thread may have held it
             portal._closed = True
 
-    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run to the end and return the result. An interrupt cancels the coroutine first.
+    def run(
+        self,
+        coroutine: Coroutine[Any, Any, Result],
+        *,
+        stoppable: bool = True,
+        let_go: Callable[[Result], Coroutine[Any, Any, object]] | None = None,
+    ) -> Result:
+        """Run to the end and return the result.
 
-        Raises `RuntimeError` on the portal's own thread, which would wait for itself forever.
+        What a signal raises here meanwhile asks the coroutine to stop, unless it is not
+        ``stoppable``, and comes out when it has ended. What it had returned all the same is given
+        to ``let_go``: nobody else will. Raises `RuntimeError` on the portal's own thread, which
+        would wait for itself forever.
         """
         if self.is_here:
             coroutine.close()
@@ -86,16 +96,27 @@ class Portal:
                 "a blocking scope was called on its own event loop, which would never end: "
                 "call it from another thread"
             )
-        with self._lock:
-            if self._closed:
-                coroutine.close()
-                raise Closed("this scope is closed")
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        work = HandedOver(self._loop, coroutine, submit=self._submit, stoppable=stoppable)
         try:
-            return future.result()
+            return work.wait()
         except BaseException:
-            future.cancel()
+            unwanted = work.result
+            if let_go is not None and unwanted is not None:
+                with contextlib.suppress(BailiwickError):
+                    self.run(let_go(unwanted), stoppable=False)
             raise
+        finally:
+            del work  # it holds what was raised, which holds this frame
+
+    async def run_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """The same for a caller on another event loop, which goes on meanwhile."""
+        return await HandedOver(self._loop, coroutine, submit=self._submit).wait_here()
+
+    def _submit(self, call: Callable[[], None]) -> bool:
+        with self._lock:
+            if not self._closed:
+                self._loop.call_soon_threadsafe(call)
+            return not self._closed
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -114,25 +135,36 @@ class Portal:
             self._loop.create_task(_close(chunks))
             return
         with contextlib.suppress(Closed):  # a closed portal has ended the stream already
-            self.run(_close(chunks))
+            self.run(_close(chunks), stoppable=False)
 
     def close(self) -> None:
         """Wait for what other threads run here, then end the loop. Closing twice does nothing."""
         with self._lock:
-            first, self._closed = not self._closed, True
-            if first:
+            if not self._closed:
                 self._loop.call_soon_threadsafe(self._loop.stop)
+                self._closed = True
         self._thread.join()
-        if first:
-            self._loop.close()
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        while tasks := asyncio.all_tasks(self._loop):
-            self._loop.run_until_complete(asyncio.wait(tasks))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        try:
+            self._run_forever()
+            while tasks := asyncio.all_tasks(loop):
+                loop.run_until_complete(asyncio.wait(tasks))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
+            loop.close()  # here, as whoever waits for it may be interrupted
+
+    def _run_forever(self) -> None:
+        """Until it is stopped: what a task raises is told to whoever waits for that task."""
+        while True:
+            try:
+                self._loop.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                continue
+            return
 
 
 os.register_at_fork(after_in_child=Portal.forget_after_fork)
@@ -140,6 +172,7 @@ os.register_at_fork(after_in_child=Portal.forget_after_fork)
 
 def _blocking(
     verb: Callable[Concatenate[Scope, Arguments], Coroutine[Any, Any, Result]],
+    let_go: Callable[[Result], Coroutine[Any, Any, object]] | None = None,
 ) -> Callable[Concatenate[SyncScope, Arguments], Result]:
     """The blocking twin of a verb: same arguments, same result, same errors.
 
@@ -150,10 +183,15 @@ def _blocking(
     @functools.wraps(verb)
     def run(scope: SyncScope, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         work: Coroutine[Any, Any, Result] = getattr(scope._scope, name)(*arguments, **options)
-        return scope._portal.run(work)
+        return scope._portal.run(work, let_go=let_go)
 
     run.__qualname__ = f"SyncScope.{name}"
     return run
+
+
+async def _hush(end: Callable[[], None]) -> None:
+    """End what nobody got the end of."""
+    end()
 
 
 class SyncScope:
@@ -230,18 +268,20 @@ class SyncScope:
             self._scope.delegate(
                 subject, access=access, path=path, rebase=rebase, allowed=allowed, denied=denied,
                 expires_in=expires_in, reason=reason,
-            )
+            ),
+            let_go=_let_go,
         )  # fmt: skip
         return SyncScope(scope, self._portal)
 
     def create_temp(self, *, seconds: float | None = None) -> SyncScope:
         """A private root of its own, removed when it is closed, or with this process."""
-        return SyncScope(self._portal.run(self._scope.create_temp(seconds=seconds)), self._portal)
+        scope = self._portal.run(self._scope.create_temp(seconds=seconds), let_go=_let_go)
+        return SyncScope(scope, self._portal)
 
     def close(self) -> None:
         """Let go of a scope that was delegated or is temporary. The scope that a ``with`` opened
         is closed by it."""
-        self._portal.run(self._scope.aclose())
+        self._portal.run(self._scope.aclose(), stoppable=False)
 
     def watch(
         self, path: PathText = ".", *, since: str | None = None, expand: bool = False
@@ -300,7 +340,7 @@ class SyncScope:
     copy_in = _blocking(Scope.copy_in)
     extract_archive = _blocking(Scope.extract_archive)
     create_archive = _blocking(Scope.create_archive)
-    on_change = _blocking(Scope.on_change)
+    on_change = _blocking(Scope.on_change, _hush)
     change_cursor = _blocking(Scope.change_cursor)
     history = _blocking(Scope.history)
     restore = _blocking(Scope.restore)
@@ -333,28 +373,31 @@ class SyncScope:
 
     def fork(self, name: str, *, version: str | None = None) -> SyncScope:
         """A branch of its own, as the tree is now or was at a version or snapshot."""
-        scope = self._portal.run(self._scope.fork(name, version=version))
+        scope = self._portal.run(self._scope.fork(name, version=version), let_go=_let_go)
         return SyncScope(scope, self._portal)
 
     def open_fork(self, name: str) -> SyncScope:
         """Another branch of the root, to be closed."""
-        return SyncScope(self._portal.run(self._scope.open_fork(name)), self._portal)
+        scope = self._portal.run(self._scope.open_fork(name), let_go=_let_go)
+        return SyncScope(scope, self._portal)
 
     @contextlib.contextmanager
     def transaction(self, *, lock_token: int | None = None) -> Generator[SyncScope, None, None]:
         """Many changes that appear at once when the block ends, or not at all."""
         inside = self._scope.transaction(lock_token=lock_token)
-        scope = self._portal.run(_enter(inside))
+        abandoned = asyncio.CancelledError()
+        scope = self._portal.run(_enter(inside), let_go=lambda _: _leave(inside, abandoned))
         try:
             yield SyncScope(scope, self._portal)
         except BaseException as error:
-            self._portal.run(_leave(inside, error))
+            self._portal.run(_leave(inside, error), stoppable=False)
             raise
         self._portal.run(_leave(inside, None))
 
     def lock(self, path: PathText, *, ttl: float = 60.0) -> SyncLease:
         """A lease on a place and all that lies in it, to be entered or released."""
-        return SyncLease(self._portal.run(_take(self._scope, path, ttl)), self._portal)
+        lease = self._portal.run(_take(self._scope, path, ttl), let_go=Lease.release)
+        return SyncLease(lease, self._portal)
 
 
 def behind(scope: SyncScope) -> tuple[Scope, Portal]:
@@ -388,7 +431,7 @@ class SyncLease:
 
     def release(self) -> bool:
         """Give it back. Returns whether it was still held."""
-        return self._portal.run(self._lease.release())
+        return self._portal.run(self._lease.release(), stoppable=False)
 
     def __enter__(self) -> Self:
         return self
@@ -396,6 +439,11 @@ class SyncLease:
     def __exit__(self, *error: object) -> None:
         with contextlib.suppress(BailiwickError):  # it ends by itself
             self.release()
+
+
+async def _let_go(scope: Scope) -> None:
+    """Close a scope that nobody got. By its own method: one on a server is of another class."""
+    await scope.aclose()
 
 
 async def _take(scope: Scope, path: PathText, ttl: float) -> Lease:

@@ -15,8 +15,10 @@ import apsw
 
 from bailiwick.build.options import Options
 from bailiwick.build.places import on_host, volume_store
+from bailiwick.build.stores import let_go
 from bailiwick.config.places import VolumePlace, parse_volume
 from bailiwick.errors import FileAlreadyExists, RootNotFound
+from bailiwick.finishing import in_thread
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.checking import PAGE_ROWS, Checked, Info, check
@@ -68,7 +70,7 @@ class Care:
         """Give what is free in the file back to the disk. Nobody can write meanwhile, and it takes
         as much room again as the file has. Raises `Busy` where others do not let go."""
         before = _size(self.place.file)
-        await asyncio.to_thread(_compact, self.place.file)
+        await in_thread(_compact, self.place.file)
         return Compacted(before, _size(self.place.file))
 
 
@@ -94,7 +96,7 @@ def read_volume(text: str) -> VolumePlace:
 async def open_care(text: str) -> AsyncIterator[Care]:
     """Open a volume that exists. Raises `RootNotFound`."""
     place = read_volume(text)
-    if not await asyncio.to_thread(has_volume, place):
+    if not await in_thread(has_volume, place):
         raise RootNotFound("there is no such volume")
     store = await _store_of(place)
     try:
@@ -106,7 +108,7 @@ async def open_care(text: str) -> AsyncIterator[Care]:
 async def create_volume(text: str) -> VolumePlace:
     """Make a volume, and its file where there is none. Raises `FileAlreadyExists`."""
     place = read_volume(text)
-    if await asyncio.to_thread(has_volume, place):
+    if await in_thread(has_volume, place):
         raise FileAlreadyExists("there is such a volume already")
     store = await _store_of(place)
     await store.aclose()
@@ -131,7 +133,7 @@ def has_volume(place: VolumePlace) -> bool:
 
 
 async def _store_of(place: VolumePlace) -> VolumeStore:
-    store = await asyncio.to_thread(volume_store, place, Options())
+    store = await in_thread(volume_store, place, Options(), let_go=let_go)
     assert isinstance(store, VolumeStore)
     return store
 

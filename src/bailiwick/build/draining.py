@@ -14,8 +14,10 @@ from typing import Final
 
 from bailiwick.build.options import Options
 from bailiwick.build.places import volume_store
+from bailiwick.build.stores import let_go
 from bailiwick.config.places import VolumePlace
 from bailiwick.errors import BailiwickError
+from bailiwick.finishing import in_thread
 from bailiwick.state.ledger import DurableLedger
 from bailiwick.store import ChangeLog, Logs, Store
 
@@ -30,7 +32,7 @@ async def drain_once(place: VolumePlace, options: Options, ledger: DurableLedger
     """Take over what is left in a volume that nobody has opened here yet. One that cannot be opened
     now keeps its notes; whoever asks for its root is told why."""
     try:
-        store = await asyncio.to_thread(_existing_store, place, options)
+        store = await in_thread(_existing_store, place, options, let_go=let_go)
     except BailiwickError as error:
         _log.warning("notes of a volume could not be taken over: %s", error.message)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,8 +38,10 @@ from bailiwick.build.places import Background, Place, on_host, open_volume, read
 from bailiwick.build.stores import (
     default_state_dir,
     disk_store,
+    let_go,
     memory_store,
     remembered,
+    remove_temp,
     temp_roots,
     temp_store,
 )
@@ -48,6 +49,7 @@ from bailiwick.call import Caller, Machine
 from bailiwick.config.unbuilt import refuse_unbuilt
 from bailiwick.config.values import RootConfig, ServerConfig, Surface
 from bailiwick.errors import ParseError, Unsupported
+from bailiwick.finishing import in_thread
 from bailiwick.grant import (
     Grant,
     Quota,
@@ -196,9 +198,8 @@ async def _compose(
     source: Source, directory: str | None, synchronising: bool, surface: Surface
 ) -> Authority:
     machine, places = own_machine(), places_of(source, directory)
-    database = await asyncio.to_thread(
-        Database.open, directory, PARTS, durability=source.config.state.durability
-    )
+    opening = partial(Database.open, durability=source.config.state.durability)
+    database = await in_thread(opening, directory, PARTS, let_go=Database.aclose)
     try:
         return await _compose_on(database, source, machine, places, synchronising, surface)
     except BaseException:
@@ -215,8 +216,8 @@ async def _compose_on(
     surface: Surface,
 ) -> Authority:
     config = source.config
-    key = await asyncio.to_thread(ledger_key, database)
-    ledger = await asyncio.to_thread(
+    key = await in_thread(ledger_key, database)
+    ledger = await in_thread(
         lambda: DurableLedger.open(database, key, clock=machine.time_ns, paths=config.audit.paths)
     )
     chain, time_ns = ledger.chain_in, machine.time_ns
@@ -375,7 +376,7 @@ class _Joiner:
                 return await self._join(root, store, options, keeping)
             if directory is None:
                 return await self._join(root, memory_store(options), options)
-            store = await asyncio.to_thread(disk_store, directory, options)
+            store = await in_thread(disk_store, directory, options, let_go=let_go)
             store, kept = await remembered(store, directory, options)
             return await self._join(root, store, options, kept)
 
@@ -389,10 +390,9 @@ class _Joiner:
         grant that it is made under counts for."""
         limits = Limits()
         counted = None if parent is None else accountable(self._database.read, parent)
-        await asyncio.to_thread(self._temps.sweep)
-        place = await asyncio.to_thread(
-            self._temps.create, seconds, owner=counted or str(owner), most=most
-        )
+        await in_thread(self._temps.sweep)
+        create = partial(self._temps.create, seconds, owner=counted or str(owner), most=most)
+        place = await in_thread(create, let_go=remove_temp)
         root = Root(kind="temp", id=grants.new_id(), trusted=True, owner=str(owner))
         options = Options(limits=limits)
 
@@ -401,7 +401,7 @@ class _Joiner:
 
             async def close() -> None:
                 await opened.close()
-                await asyncio.to_thread(place.close)
+                await remove_temp(place)
                 await self._meter.forget(str(root))
 
             return msgspec.structs.replace(opened, close=close)
@@ -506,8 +506,8 @@ class _Joiner:
 
     async def keep_house(self) -> None:
         """Clear away what is over."""
-        await asyncio.to_thread(self._temps.sweep)
-        await asyncio.to_thread(self._books.ledger.recover)
+        await in_thread(self._temps.sweep)
+        await in_thread(self._books.ledger.recover)
         await self._books.grants.prune()
         await self._books.approvals.prune()
         await self._meter.prune()

@@ -61,14 +61,14 @@ class SyncOpening:
         self._scope: Scope | None = None
 
     def __enter__(self) -> SyncScope:
-        portal = Portal.borrow()
+        self._portal = portal = Portal.borrow()
         try:
-            self._scope = portal.run(open_scope(self._place, self._options))
+            opening = open_scope(self._place, self._options)
+            self._scope = portal.run(opening, let_go=Scope.aclose)
+            return SyncScope(self._scope, portal)
         except BaseException:
-            portal.give_back()
+            self._close()
             raise
-        self._portal = portal
-        return SyncScope(self._scope, portal)
 
     def __exit__(
         self,
@@ -76,11 +76,17 @@ class SyncOpening:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._portal is not None and self._scope is not None:
+        self._close()
+
+    def _close(self) -> None:
+        scope, portal = self._scope, self._portal
+        self._scope = self._portal = None
+        if portal is not None:
             try:
-                self._portal.run(self._scope.aclose())
+                if scope is not None:
+                    portal.run(scope.aclose(), stoppable=False)
             finally:
-                self._portal.give_back()
+                portal.give_back()
 
 
 def open(place: str | os.PathLike[str] = EMBEDDED, **options: Unpack[OpenOptions]) -> Opening:

@@ -11,6 +11,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from bailiwick.approvals import (
     ALLOWING,
@@ -25,10 +26,11 @@ from bailiwick.audit import AuditRing, Ledger
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
 from bailiwick.build.places import Background
-from bailiwick.build.stores import default_state_dir, temp_roots, temp_store
+from bailiwick.build.stores import default_state_dir, remove_temp, temp_roots, temp_store
 from bailiwick.call import Caller, Machine
 from bailiwick.errors import ApprovalDenied, ParseError
 from bailiwick.events import Feed, MemoryFeed
+from bailiwick.finishing import in_thread
 from bailiwick.grant import Core, Grant, Narrowing, Root, Subject, User, narrowed
 from bailiwick.hook import Hooks
 from bailiwick.model import Limits
@@ -148,11 +150,10 @@ class OwnDelegates:
         if parent.expires_at is not None:
             ends = min(ends, parent.expires_at)
         roots = temp_roots(state)
-        await asyncio.to_thread(roots.sweep)
+        await in_thread(roots.sweep)
         owner = parent.via[0] if parent.via else str(parent.subject)
-        place = await asyncio.to_thread(
-            roots.create, seconds, owner=owner, most=limits.temp_roots_max
-        )
+        create = partial(roots.create, seconds, owner=owner, most=limits.temp_roots_max)
+        place = await in_thread(create, let_go=remove_temp)
         scope = join(temp_store(place, state, limits), Options(limits=limits), place.name, "/")
         root = Root(kind="temp", id=place.name, trusted=True, owner=str(parent.subject))
         grant = Grant(
@@ -163,7 +164,7 @@ class OwnDelegates:
 
         async def close() -> None:
             await scope.aclose()
-            await asyncio.to_thread(place.close)
+            await remove_temp(place)
 
         return Lent(
             pipeline=lent.pipeline, grant=grant, ignores=lent.ignores, delegates=lent.delegates,

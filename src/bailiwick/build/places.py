@@ -6,11 +6,11 @@ directory, whatever it is called.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from bailiwick.build.options import Options, host_directory, refuse_options
+from bailiwick.build.stores import let_go
 from bailiwick.errors import (
     BailiwickError,
     IsADirectory,
@@ -18,6 +18,7 @@ from bailiwick.errors import (
     RootNotFound,
     from_os_error,
 )
+from bailiwick.finishing import in_thread
 from bailiwick.store import Store
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def keep(store: Store, place: VolumePlace, options: Options) -> Background:
 
 async def open_volume(place: VolumePlace, options: Options) -> tuple[Store, Background]:
     """The store on a branch of a volume, and what keeps it."""
-    store = await asyncio.to_thread(volume_store, place, options)
+    store = await in_thread(volume_store, place, options, let_go=let_go)
     try:
         return store, keep(store, place, options)
     except BaseException:

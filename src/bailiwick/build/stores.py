@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bailiwick.build.options import Options
 from bailiwick.errors import Unsupported
+from bailiwick.finishing import in_thread
 from bailiwick.model import Limits
 from bailiwick.store import Store
 
@@ -58,7 +58,7 @@ async def remembered(
     from bailiwick.stores.history import Keeping
 
     try:
-        wrapped = await asyncio.to_thread(_with_history, store, directory, options)
+        wrapped = await in_thread(_with_history, store, directory, options, let_go=let_go)
     except BaseException:
         await store.aclose()
         raise
@@ -105,6 +105,17 @@ def default_state_dir() -> str:
             "there is no private place to note unfinished writes", hint="pass state_dir"
         )
     return fallback
+
+
+async def let_go(store: Store | None) -> None:
+    """Close a store that was opened for one who is no longer there."""
+    if store is not None:
+        await store.aclose()
+
+
+async def remove_temp(place: TempPlace) -> None:
+    """Remove a temporary root, whoever waits for it."""
+    await in_thread(place.close)
 
 
 def temp_roots(state: str) -> TempRoots:

@@ -87,15 +87,15 @@ class SyncConnecting:
         self._scope: RemoteScope | None = None
 
     def __enter__(self) -> SyncScope:
-        portal = Portal.borrow()
+        self._portal = portal = Portal.borrow()
         try:
-            self._scope = scope = portal.run(self._server.connected())
+            connecting = self._server.connected()
+            self._scope = scope = portal.run(connecting, let_go=RemoteScope.aclose)
+            # It has the verbs of a scope, which is all that its blocking twin knows of it.
+            return SyncScope(cast(Scope, scope), portal)
         except BaseException:
-            portal.give_back()
+            self._close()
             raise
-        self._portal = portal
-        # It has the verbs of a scope, which is all that its blocking twin knows of it.
-        return SyncScope(cast(Scope, scope), portal)
 
     def __exit__(
         self,
@@ -103,11 +103,17 @@ class SyncConnecting:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._portal is not None and self._scope is not None:
+        self._close()
+
+    def _close(self) -> None:
+        scope, portal = self._scope, self._portal
+        self._scope = self._portal = None
+        if portal is not None:
             try:
-                self._portal.run(self._scope.aclose())
+                if scope is not None:
+                    portal.run(scope.aclose(), stoppable=False)
             finally:
-                self._portal.give_back()
+                portal.give_back()
 
 
 def connect(

@@ -10,6 +10,7 @@ Asked again is what changes nothing, and what was never sent.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -23,15 +24,19 @@ from bailiwick.errors import (
     Closed,
     FileTooLarge,
     InternalError,
+    IoError,
     ParseError,
     Unsupported,
 )
+from bailiwick.finishing import to_the_end
 from bailiwick.model import MiB
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx
+
+_log = logging.getLogger("bailiwick.client")
 
 ANSWER_BYTES_MAX = 100 * MiB
 """The most that one answer may hold: what one call may hold in memory."""
@@ -110,7 +115,30 @@ class Transport:
 
     async def ask(self, asked: Asked) -> dict[str, Any]:
         """The document that a request is answered with. Raises the errors of the server, and
-        `IoError` where it gives no answer at all."""
+        `IoError` where it gives no answer at all.
+
+        A server carries out what has reached it, whether its caller is still there or not. So a
+        caller who is cancelled waits for the answer to a change, as long as any other."""
+        if asked.is_safe:
+            return await self._exchanged(asked)
+        upload = None
+        if asked.content is not None and type(asked.content) is not bytes:
+            upload = _Upload(cast("AsyncIterable[bytes]", asked.content))
+            asked = msgspec.structs.replace(asked, content=upload)
+        try:
+            return await to_the_end(
+                self._exchanged(asked), lambda: upload is not None and not upload.is_whole
+            )
+        except IoError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                _log.warning(
+                    "interrupted, and the server gave no answer: whether %s %s was done is not "
+                    "known", asked.method, asked.route,
+                )  # fmt: skip
+            raise
+
+    async def _exchanged(self, asked: Asked) -> dict[str, Any]:
         try:
             async with asyncio.timeout(self._patience(asked)), self.opened(asked) as answer:
                 return await answer.document()
@@ -178,6 +206,20 @@ class Transport:
         )
         query = "&".join(given)
         return f"{self.address}{asked.route}" + (f"?{query}" if query else "")
+
+
+class _Upload:
+    """What a caller's source gives, and whether all of it was asked for: until then the server
+    takes nothing of it for a file."""
+
+    def __init__(self, source: AsyncIterable[bytes]) -> None:
+        self._source = source
+        self.is_whole = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._source:
+            yield chunk
+        self.is_whole = True
 
 
 class Answer:

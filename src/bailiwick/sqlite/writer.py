@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast
 import apsw
 
 from bailiwick.errors import Busy, Closed, IoError
+from bailiwick.finishing import cancel_at_next_await, wait_through_cancellation
 from bailiwick.sqlite.failures import from_sqlite
 
 _log = logging.getLogger("bailiwick.sqlite")
@@ -285,6 +286,10 @@ class Writer:
             self.put(task)
         try:
             return await waiting
+        except GeneratorExit:
+            if not task.claim():
+                self._pass()
+            raise
         except asyncio.CancelledError:
             if task.claim():
                 raise  # its turn had not come: it never will
@@ -324,6 +329,13 @@ class Writer:
         waiting: concurrent.futures.Future[Result] = concurrent.futures.Future()
         self.put(Task(job, partial(_settle, waiting), None, control=control))
         return waiting.result()
+
+    def _pass(self) -> None:
+        """Wait until whatever was put before has been done. Blocks."""
+        try:
+            self.run_blocking(lambda _: None)
+        except Closed:
+            self._thread.join()
 
     def on_commit(self, action: Callable[[], None]) -> None:
         """For use inside a task: run ``action`` on this thread once the task is committed."""
@@ -570,20 +582,3 @@ def _settle(
         waiting.set_result(result)
     else:
         waiting.set_exception(error)
-
-
-async def wait_through_cancellation(waiting: asyncio.Future[Any]) -> None:
-    """Wait for something that can no longer be stopped, whoever asks."""
-    while not waiting.done():
-        try:
-            await asyncio.wait([waiting])
-        except asyncio.CancelledError:
-            continue
-
-
-def cancel_at_next_await() -> None:
-    """Deliver again a cancellation that came too late to be obeyed, counting it once."""
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
-        task.cancel()

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from bailiwick.errors import Closed, PermissionDenied, Unsupported, from_os_error
+from bailiwick.finishing import in_thread
 from bailiwick.model import Durability
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, Writer
@@ -290,7 +291,7 @@ class Database:
     async def aclose(self) -> None:
         """Do what is queued, and let go of everything. Closing twice does nothing."""
         # Off the loop: what is queued may have to tell the loop that it is done.
-        await asyncio.to_thread(self.close)
+        await in_thread(self.close)
 
     def close(self) -> None:
         """The same for a thread without an event loop."""

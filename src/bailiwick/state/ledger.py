@@ -22,6 +22,7 @@ from typing import Literal
 
 from bailiwick.audit import AuthorityRecord, Intent, Ledger, LedgerRecord, Record
 from bailiwick.errors import BailiwickError, Busy, IoError
+from bailiwick.finishing import in_thread
 from bailiwick.model import Change, Limits, Value
 from bailiwick.state.chain import Head, adopt_key, append, genesis, parse_head
 from bailiwick.state.database import Connection, Database
@@ -366,7 +367,7 @@ class DurableLedger:
         except BailiwickError as error:
             _log.error("%d records are lost: %s", len(self._queue), error)
         finally:
-            await asyncio.to_thread(self._sinks.close)
+            await in_thread(self._sinks.close)
 
     def close(self) -> None:
         """The same for a thread without an event loop; to be called after the database's close,

@@ -20,6 +20,7 @@ import msgspec
 
 from bailiwick.audit import LedgerRecord
 from bailiwick.errors import IoError, ParseError, Unsupported, from_os_error
+from bailiwick.finishing import in_thread
 from bailiwick.model import Value
 from bailiwick.state.chain import (
     CHECKPOINT_COLUMNS,
@@ -104,10 +105,10 @@ class Retention:
         last = await asyncio.to_thread(self._last_before, horizon_ns)
         if last is None:
             return None
-        checkpoint = await asyncio.to_thread(self._segment, last, archive)
+        checkpoint = await in_thread(self._segment, last, archive)
         if not await self._database.write(lambda connection: _cut(connection, checkpoint)):
             # Another process was quicker: its archive may well be the same file.
-            await asyncio.to_thread(self._discard, checkpoint)
+            await in_thread(self._discard, checkpoint)
             return None
         return checkpoint
 

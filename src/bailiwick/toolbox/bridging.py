@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from bailiwick.finishing import HandedOver
 from bailiwick.portal import Portal, SyncScope, behind
 from bailiwick.scope import Scope
 
@@ -49,12 +50,12 @@ class Bridge:
         if self._portal is not None:
             if self._portal.is_here:
                 return await work()
-            return await asyncio.to_thread(self._portal.run, work())
+            return await self._portal.run_for(work())
         if self._home is None:
             self._home = here
         if self._home is here:
             return await work()
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._home))
+        return await HandedOver(self._home, work()).wait_here()
 
     def run_blocking(self, work: Work[Result]) -> Result:
         """Run to the end, from any thread that is not the scope's own loop."""
@@ -65,12 +66,7 @@ class Bridge:
                 "a blocking call cannot wait for its own event loop: use the async twin, call it "
                 "from another thread, or open the scope with bailiwick.open_sync"
             )
-        future = asyncio.run_coroutine_threadsafe(work(), self._home)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        return HandedOver(self._home, work()).wait()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -3,7 +3,8 @@
 A cancelled call waits until its thread is done, so that nothing it started outlives it. A job has
 one instant, `Stop.commit`, before which cancelling undoes everything and after which it is too
 late: the call then returns its result, and the cancellation is delivered at the next await. So
-`CancelledError` out of a write means that nothing was changed.
+`CancelledError` out of a write means that nothing was changed. A coroutine that is closed, which
+cannot await, waits for its thread in place.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bailiwick.errors import Busy, Closed
+from bailiwick.finishing import Errand, cancel_at_next_await, look_at, wait_through_cancellation
 
 T = TypeVar("T")
 
@@ -102,18 +104,25 @@ class Workers:
         if self.closed:
             raise closed()
         stop = Stop()
-        future = self._executor().submit(job, *args, stop)
+        errand = Errand(job, *args, stop)
+        future = self._executor().submit(errand)
         self._began(future)
         waiting = asyncio.wrap_future(future)
         try:
-            return await asyncio.shield(waiting)
+            return cast(T, await asyncio.shield(waiting))
+        except GeneratorExit:
+            stop.ask()
+            future.cancel()
+            errand.end()
+            waiting.add_done_callback(look_at)
+            raise
         except asyncio.CancelledError:
             stop.ask()
             future.cancel()
-            await _wait_through_cancellation(waiting)
+            await wait_through_cancellation(waiting)
             if stop.committed and not waiting.cancelled() and waiting.exception() is None:
-                _cancel_at_next_await()
-                return waiting.result()
+                cancel_at_next_await()
+                return cast(T, waiting.result())
             raise
 
     def _began(self, future: Future[Any]) -> None:
@@ -154,24 +163,6 @@ class LentWorkers(Workers):
 
 def closed() -> Closed:
     return Closed("the store is closed")
-
-
-async def _wait_through_cancellation(waiting: asyncio.Future[Any]) -> None:
-    while not waiting.done():
-        try:
-            await asyncio.wait([waiting])
-        except asyncio.CancelledError:
-            continue
-    if not waiting.cancelled():
-        waiting.exception()  # looked at, so that asyncio does not complain
-
-
-def _cancel_at_next_await() -> None:
-    """Deliver again a cancellation that came too late to be obeyed, counting it once."""
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
-        task.cancel()
 
 
 class Turns:

@@ -98,6 +98,7 @@ class Core:
         self._closed = True
         if self._whole is None:
             await self._turns.close()
+        await self.recorder.settled()
         try:
             await self.inner.aclose()
         finally:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from bailiwick.errors import Unsupported
+from bailiwick.finishing import in_thread
 from bailiwick.paths import ScopedPath
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, Writer
@@ -267,7 +268,7 @@ class Ledger:
         await self.quiet()
         self._reader.close()
         self._finisher.close()
-        await asyncio.to_thread(self.close_blocking)
+        await in_thread(self.close_blocking)
 
     def close_blocking(self) -> None:
         """The same where there is no event loop."""

@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from bailiwick.errors import BailiwickError, Closed, InternalError, IoError
-from bailiwick.finishing import to_the_end
-from bailiwick.sqlite.writer import cancel_at_next_await
+from bailiwick.finishing import cancel_at_next_await, look_at, to_the_end
 from bailiwick.stores.history.ledger import Fresh, Ledger, Outcome
 from bailiwick.stores.history.looking import Elsewhere, Keeping, Looker
 from bailiwick.stores.history.states import SET, UNKNOWN, WENT, Effect, State, is_same
@@ -34,6 +33,7 @@ class Recorder:
     def __init__(self, ledger: Ledger, looker: Looker) -> None:
         self.ledger: Final = ledger
         self.looker: Final = looker
+        self._later: set[asyncio.Task[None]] = set()
 
     async def record(
         self,
@@ -54,11 +54,17 @@ class Recorder:
         entry = await self.begin(verb, mark, effects, keeping)
         try:
             result = await act()
+        except GeneratorExit:
+            self._settle_later(entry)
+            raise
         except BaseException as error:
             await to_the_end(self.give_up(entry, error, in_parts=in_parts))
             raise
         try:
             left = await outcome(result)
+        except GeneratorExit:
+            self._settle_later(entry)
+            raise
         except BaseException as error:
             # The change is made, whatever becomes of its caller.
             await to_the_end(self.settle(entry))
@@ -81,6 +87,22 @@ class Recorder:
         )
 
     # --- what became of it -------------------------------------------------------------------
+
+    def _settle_later(self, entry: int) -> None:
+        """For a coroutine that is closed, and cannot wait. Where its loop has gone as well, the
+        next to open the history finds the entry of one who is dead."""
+        try:
+            task = asyncio.get_running_loop().create_task(self.settle(entry))
+        except RuntimeError:
+            return
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+        task.add_done_callback(look_at)
+
+    async def settled(self) -> None:
+        """Wait for what is settled later."""
+        while self._later:
+            await asyncio.wait(self._later)
 
     async def settle_dead(self) -> None:
         """Settle what those left open who are dead by now."""

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import IoError
+from bailiwick.finishing import in_thread
 from bailiwick.stores.volume.agreeing import Agreement
 from bailiwick.stores.volume.collecting import Pace, at_once
 from bailiwick.stores.volume.content import ZEROS, Chunk, checked, chunk_of, extents, fetched
@@ -15,7 +16,6 @@ from bailiwick.stores.volume.guards import inode_guard, name_guard
 from bailiwick.stores.volume.packing import Buffer
 from bailiwick.stores.volume.releasing import Releasing
 from bailiwick.stores.volume.rows import DIRECTORY, FILE, LINK, NOTHING, Inode, View
-from bailiwick.stores.volume.threads import in_thread
 from bailiwick.stores.volume.tree import INODE_COLUMNS, Tree, open_tree
 
 PAGE_ROWS: Final = 256

@@ -18,6 +18,7 @@ from functools import partial
 from itertools import combinations, islice, pairwise
 from typing import Final, NamedTuple, TypeVar
 
+from bailiwick.finishing import in_thread
 from bailiwick.stores.volume.ancestry import held_by, needs
 from bailiwick.stores.volume.blobs import is_blob
 from bailiwick.stores.volume.core import Core, Turn
@@ -25,7 +26,6 @@ from bailiwick.stores.volume.database import HEAD, Session, Transaction
 from bailiwick.stores.volume.mutation import GONE
 from bailiwick.stores.volume.releasing import Releasing
 from bailiwick.stores.volume.rows import DIRECTORY, NOTHING, View
-from bailiwick.stores.volume.threads import in_thread
 from bailiwick.stores.volume.tree import Tree, open_tree
 
 Result = TypeVar("Result")

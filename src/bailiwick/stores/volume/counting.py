@@ -12,7 +12,7 @@ from typing import Final
 
 import apsw
 
-from bailiwick.sqlite.writer import cancel_at_next_await, wait_through_cancellation
+from bailiwick.finishing import cancel_at_next_await, wait_through_cancellation
 from bailiwick.stores.volume.core import Core
 from bailiwick.stores.volume.rows import View
 from bailiwick.stores.volume.schema import for_sqlite

@@ -7,7 +7,6 @@ Several processes may have the same file open.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import random
@@ -25,6 +24,7 @@ from weakref import WeakSet
 import apsw
 
 from bailiwick.errors import Closed, ParseError, from_os_error
+from bailiwick.finishing import in_thread
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, Writer
 from bailiwick.stores.volume.cache import Cache
@@ -559,4 +559,4 @@ class SqliteDatabase:
         self._closed = True
         self._connection.close()
         # Off the loop: what is queued may have to tell the loop that it is done.
-        await asyncio.to_thread(release_blocking, self.file)
+        await in_thread(release_blocking, self.file)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from bailiwick.errors import Busy, IoError, PathNotFound
+from bailiwick.finishing import in_thread
 from bailiwick.model import MiB
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan, Written
@@ -31,7 +32,6 @@ from bailiwick.stores.volume.lookup import Spot, VolumeHandle
 from bailiwick.stores.volume.reading import ContentReader
 from bailiwick.stores.volume.refusals import check_size
 from bailiwick.stores.volume.rows import FILE, Inode
-from bailiwick.stores.volume.threads import in_thread
 from bailiwick.stores.volume.tree import Tree
 from bailiwick.stores.volume.uploads import Upload, cut
 from bailiwick.versions import Mark

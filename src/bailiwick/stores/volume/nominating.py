@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
+from bailiwick.finishing import wait_through_cancellation
 from bailiwick.paths import ScopedPath
 from bailiwick.search.grep import Query
-from bailiwick.sqlite.writer import wait_through_cancellation
 from bailiwick.store import Surveyed
 from bailiwick.stores.volume.core import Core
 from bailiwick.stores.volume.pages import (

@@ -14,6 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
 from bailiwick.errors import IoError, Unsupported
+from bailiwick.finishing import in_thread
 from bailiwick.model import MiB
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume.content import (
@@ -29,7 +30,6 @@ from bailiwick.stores.volume.content import (
 from bailiwick.stores.volume.core import Core
 from bailiwick.stores.volume.packing import Buffer
 from bailiwick.stores.volume.rows import Inode
-from bailiwick.stores.volume.threads import in_thread
 
 _KEPT_BYTES: Final = 8 * MiB
 """Chunks that are remembered: two of the largest."""

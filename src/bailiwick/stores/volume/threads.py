@@ -1,33 +1,11 @@
-"""Work that blocks, on a thread, whatever becomes of who waits for it."""
+"""Threads for what blocks."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any, TypeVar
-
-from bailiwick.sqlite.writer import wait_through_cancellation
-
-Result = TypeVar("Result")
-
-
-async def in_thread(
-    work: Callable[..., Result], *arguments: object, pool: Executor | None = None
-) -> Result:
-    """Run ``work`` on a thread of ``pool``, by default of the event loop's. Cancelled, this waits
-    for its end before it gives way, so that whoever cleans up afterwards knows that nothing is
-    still at work."""
-    loop = asyncio.get_running_loop()
-    running = loop.run_in_executor(pool, work, *arguments)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await wait_through_cancellation(running)
-        if not running.cancelled():
-            running.exception()  # looked at: nobody else will
-        raise
+from typing import Any
 
 
 class RestingPool(Executor):

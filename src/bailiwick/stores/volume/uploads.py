@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from bailiwick.errors import BailiwickError, IoError
+from bailiwick.finishing import in_thread, wait_through_cancellation
 from bailiwick.paths import ScopedPath
-from bailiwick.sqlite.writer import wait_through_cancellation
 from bailiwick.stores.volume.blobs import new_key
 from bailiwick.stores.volume.content import (
     BLOB_BYTES,
@@ -33,7 +33,6 @@ from bailiwick.stores.volume.content import (
 from bailiwick.stores.volume.core import Core
 from bailiwick.stores.volume.database import Transaction
 from bailiwick.stores.volume.packing import Buffer, Pack
-from bailiwick.stores.volume.threads import in_thread
 
 _UNDER_WAY_MAX: Final = 4
 """Chunks on their way while the next is gathered: 20 MiB together. Enough to keep two cores, or a
