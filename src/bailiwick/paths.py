@@ -55,6 +55,16 @@ class ScopedPath(str):
         return () if self == "." else tuple(self.split("/"))
 
     @property
+    def levels(self) -> int:
+        """How many components it has; none for the root."""
+        return 0 if self == "." else self.count("/") + 1
+
+    @property
+    def order(self) -> str:
+        """Sorts as paths compared component by component: a directory, then what lies in it."""
+        return "" if self == "." else self.replace("/", "\0")
+
+    @property
     def name(self) -> str:
         """The last component; empty for the root."""
         return "" if self == "." else self.rpartition("/")[2]
@@ -219,10 +229,20 @@ def _collapse(text: str) -> list[str]:
             )
         parts.append(part)
     if len(parts) > DEPTH_MAX:
-        raise ParseError(
-            "the path is too deep", details={"limit": DEPTH_MAX}, hint=f"at most {DEPTH_MAX} levels"
-        )
+        raise too_deep("the path is too deep")
     return parts
+
+
+def too_deep(message: str, path: str | None = None) -> ParseError:
+    """The refusal of what no path could name: it lies deeper, or something beneath it would."""
+    return ParseError(
+        message, path=path, details={"limit": DEPTH_MAX}, hint=f"at most {DEPTH_MAX} levels"
+    )
+
+
+def tree_too_deep(path: str | None = None) -> ParseError:
+    """The same of a tree that would stand at ``path``, or may not be named."""
+    return too_deep("what lies beneath would be too deep there", path)
 
 
 def link_steps(text: str) -> list[str]:

@@ -19,7 +19,15 @@ from bailiwick.errors import (
     TooManyLinks,
 )
 from bailiwick.operations import MOVE, Access
-from bailiwick.paths import ROOT, ScopedPath, check_new_name, folded, parse
+from bailiwick.paths import (
+    DEPTH_MAX,
+    ROOT,
+    ScopedPath,
+    check_new_name,
+    folded,
+    parse,
+    too_deep,
+)
 from bailiwick.policy import Hide
 from bailiwick.store import Handle, Look, Store
 
@@ -189,6 +197,8 @@ async def check_new_names(call: Call, target: Target, handle: Handle) -> None:
     """A name about to be made is held to more than one that exists already. Directories that would
     be made on the way are new names too, and policy sees them."""
     check_new_name(handle.path.name)
+    if handle.path.levels > DEPTH_MAX:  # a link led there
+        raise too_deep("a new name would be too deep there", handle.path)
     if call.grant.root.names == "portable":
         await _check_siblings(call, target, handle)
     above = handle.path.parent

@@ -39,7 +39,7 @@ from bailiwick.errors import (
     UntrustedWorkspace,
 )
 from bailiwick.model import Entry, MiB, Stat, Value
-from bailiwick.paths import ScopedPath, parse
+from bailiwick.paths import DEPTH_MAX, ScopedPath, parse
 from bailiwick.scope import Scope
 
 Compare = Literal["times", "content", "never"]
@@ -110,7 +110,8 @@ async def measure(source: Scope, path: str = ".", *, include_ignored: bool = Tru
         async with aclosing(_children(source, waiting.pop(), include_ignored)) as entries:
             async for entry in entries:
                 if entry.type == "directory" and entry.addressable:
-                    waiting.append(entry.path)
+                    if entry.path.levels < DEPTH_MAX:
+                        waiting.append(entry.path)
                 elif entry.type == "file":
                     files += 1
                     size += entry.size
@@ -203,7 +204,7 @@ class _Transfer:
             await self._guarded(top.path, self._file(top.path, place, fresh=False))
         else:
             raise NotARegularFile("is neither a file nor a directory", path=path)
-        self._left_out.sort(key=lambda each: each.path.parts)
+        self._left_out.sort(key=lambda each: each.path.order)
         return Transferred(
             files=self._files, directories=self._directories, links=self._links,
             bytes=self._bytes, unchanged=self._unchanged, left_out=self._left_out,
@@ -228,7 +229,9 @@ class _Transfer:
                         self._directories_open += 1
                         group.create_task(self._opened(work))
                     else:
-                        await work
+                        # One at a time, and in a task of its own all the same: a deep tree would
+                        # else be as deep a stack.
+                        await group.create_task(work)
                 elif entry.type == "other":
                     self._leave(entry, "not_a_regular_file", "a special file")
                 else:

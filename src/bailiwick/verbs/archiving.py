@@ -162,7 +162,7 @@ class _Packing:
             decision = call.decide(handle.path, _READ, handle.type == "directory")
             call.pipeline.obey(call, decision, target)
         found: list[Handle] = []
-        for handle in sorted((call.handle, *self._more), key=lambda each: each.path.parts):
+        for handle in sorted((call.handle, *self._more), key=lambda each: each.path.order):
             existing(handle)
             if handle.path == self._to:
                 raise ParseError("an archive cannot hold itself", path=handle.path)
@@ -209,8 +209,7 @@ class _Packing:
                         handle.close()
         finally:
             top.close()
-        if walk.unreadable or walk.reason is not None:
-            raise Busy(f"not everything could be read: {walk.reason or walk.unreadable[0]}")
+        walk.refuse_partial()
 
     def _judge(self, path: ScopedPath, is_directory: bool) -> Decision:
         call = self._call

@@ -122,7 +122,7 @@ async def copy_between(
         there.given = {**(there.given or {}), "from": place_in(here.grant, path)}
 
         async def find() -> Beneath:
-            return await survey(here, ignores, here.handle, _READ, (there, to))
+            return await survey(here, ignores, here.handle, _READ, (there, to), measures=True)
 
         beneath, load = await clear_between(here, there, ignores, await find(), find)
         copy = _Copy(here, there, ignores, load)
@@ -220,8 +220,7 @@ class _Copy:
                 async for visit in visits:
                     await self._visited(visit, top.path, to)
                     count += 1
-        if walk.unreadable or walk.reason is not None:
-            raise Busy(f"not everything could be read: {walk.reason or walk.unreadable[0]}")
+        walk.refuse_partial()
         # Last, since making what lies in a directory changes its time and needs its mode.
         for path, stat in reversed(self._directories):
             await self._dress(path, stat)

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import closing
 
 from bailiwick.errors import BailiwickError
-from bailiwick.paths import ROOT
+from bailiwick.paths import DEPTH_MAX, ROOT
 from bailiwick.store import Handle, Store
 
 _ENTRIES_AT_ONCE = 10_000
@@ -19,22 +19,65 @@ async def measure(store: Store) -> tuple[int, int]:
 
 
 async def measure_in(store: Store, directory: Handle) -> tuple[int, int]:
-    """The same beneath a held directory."""
+    """The same beneath a held directory. Deeper than a path can name nothing counts: nobody got
+    there through a scope."""
     size = files = 0
-    after: str | None = None
-    while True:
-        page = await store.children(directory, after=after, limit=_ENTRIES_AT_ONCE)
-        for child in page.entries:
-            if child.type == "file":
-                size, files = size + child.size, files + 1
-            elif child.type == "directory" and child.addressable:
-                try:
-                    with closing(await store.descend(directory, child.name)) as below:
-                        inner = await measure_in(store, below)
-                except BailiwickError:
-                    continue
-                size, files = size + inner[0], files + inner[1]
-        await asyncio.sleep(0)
-        if not page.more or not page.entries:
-            return size, files
-        after = page.entries[-1].name
+    levels = [_Level(directory)]
+    try:
+        while levels:
+            level = levels[-1]
+            if level.inner:
+                below = await _opened(store, level)
+                if below is not None:
+                    levels.append(_Level(below))
+                continue
+            if not level.more:
+                levels.pop()
+                if level.directory is not directory:
+                    level.directory.close()
+                continue
+            more_size, more_files = await _count_page(store, level, top=len(levels) == 1)
+            size, files = size + more_size, files + more_files
+            await asyncio.sleep(0)
+    finally:
+        for level in levels:
+            if level.directory is not directory:
+                level.directory.close()
+    return size, files
+
+
+class _Level:
+    """One directory that is measured: what lies in it, a page at a time."""
+
+    def __init__(self, directory: Handle) -> None:
+        self.directory = directory
+        self.after: str | None = None
+        self.more = True
+        self.inner: list[str] = []
+
+
+async def _opened(store: Store, level: _Level) -> Handle | None:
+    try:
+        return await store.descend(level.directory, level.inner.pop())
+    except BailiwickError:
+        return None
+
+
+async def _count_page(store: Store, level: _Level, *, top: bool) -> tuple[int, int]:
+    size = files = 0
+    goes_on = level.directory.path.levels < DEPTH_MAX
+    try:
+        page = await store.children(level.directory, after=level.after, limit=_ENTRIES_AT_ONCE)
+    except BailiwickError:
+        if top:
+            raise
+        level.more = False
+        return 0, 0
+    for child in page.entries:
+        if child.type == "file":
+            size, files = size + child.size, files + 1
+        elif child.type == "directory" and child.addressable and goes_on:
+            level.inner.append(child.name)
+    level.more = page.more and bool(page.entries)
+    level.after = page.entries[-1].name if page.entries else None
+    return size, files

@@ -254,7 +254,7 @@ class _Search:
         if not self._asked.report_skipped and await self._is_large(top):
             nominated = await self._nominate(top, await self._ignored_children(top))
             if nominated is not None:
-                for path in sorted(nominated, key=lambda path: path.parts):
+                for path in sorted(nominated, key=lambda path: path.order):
                     if self._is_wanted(path, top.path) and not await self._is_ignored(path, top):
                         yield _Candidate(path, 0)
                 return

@@ -285,8 +285,8 @@ def touched_paths(plan: Plan) -> list[ScopedPath]:
     """The places that were touched by themselves, for a result."""
     found = {each.path for each in plan.touches if not each.beneath}
     found |= {each.origin for each in plan.touches if each.origin is not None and not each.beneath}
-    return sorted(found, key=lambda path: path.parts)
+    return sorted(found, key=lambda path: path.order)
 
 
 def sorted_conflicts(plan: Plan) -> list[Conflict]:
-    return sorted(plan.conflicts, key=lambda each: (each.path.parts, each.reason))
+    return sorted(plan.conflicts, key=lambda each: (each.path.order, each.reason))

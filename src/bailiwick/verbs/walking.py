@@ -24,10 +24,11 @@ from bailiwick.errors import (
     PermissionDenied,
     PolicyDenied,
     SymlinkEscape,
+    Unsupported,
 )
 from bailiwick.model import Entry
 from bailiwick.operations import Access
-from bailiwick.paths import ScopedPath
+from bailiwick.paths import DEPTH_MAX, ScopedPath, tree_too_deep
 from bailiwick.policy import Allow, Decision, Hide, permits
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.store import Child, Handle
@@ -100,6 +101,8 @@ class Walk:
         self.visited = 0
         self.withheld = 0
         self.reason: str | None = None
+        self.too_deep: ScopedPath | None = None
+        self._refusal: BailiwickError | None = None
         self.unreadable: list[ScopedPath] = []
 
     def visits(self, top: Handle) -> AsyncGenerator[Visit, None]:
@@ -173,6 +176,19 @@ class Walk:
         self.visited += len(run)
         return run
 
+    def refuse_partial(self) -> None:
+        """Raise, for a verb that needs all of a tree, where the walk has not seen all of it. None
+        of it is `busy`: the next try would see no more."""
+        if self.too_deep is not None:
+            raise tree_too_deep(self.too_deep)
+        if self.reason is not None:
+            raise Unsupported(
+                f"not everything could be read: {self.reason}",
+                hint="take a part of the tree at a time",
+            )
+        if self._refusal is not None:
+            raise self._refusal
+
     async def rules_at(self, top: ScopedPath) -> IgnoreLevel:
         """The rules a walk starts with: a base named inside an ignored directory is walked."""
         level = await self._ignores.level_of(self._call.store, top, call=self._call)
@@ -207,23 +223,28 @@ class Walk:
         if depth >= self._depth_max:
             if not self._depth_asked:
                 self.reason = f"the walk does not go deeper than {self._depth_max} levels"
+                self.too_deep = visit.path
             return None
         try:
             handle = await self._call.store.descend(visit.directory, visit.child.name)
         except PathNotFound:
             return None
-        except UNREADABLE:
-            self.unreadable.append(visit.path)
+        except UNREADABLE as error:
+            self._leave_out(visit.path, error)
             return None
         try:
             return await self._open_level(handle, level.rules, visit.child.name)
         except BaseException as error:
             handle.close()
             if isinstance(error, UNREADABLE):
-                self.unreadable.append(visit.path)
+                self._leave_out(visit.path, error)
             elif not isinstance(error, PathNotFound):
                 raise
             return None
+
+    def _leave_out(self, path: ScopedPath, error: BailiwickError) -> None:
+        self.unreadable.append(path)
+        self._refusal = self._refusal or error
 
     async def _open_level(
         self, handle: Handle, rules: IgnoreLevel, name: str | None = None
@@ -269,6 +290,8 @@ async def survey(
     handle: Handle,
     access: frozenset[Access],
     twin: tuple[Call, ScopedPath] | None = None,
+    *,
+    measures: bool = False,
 ) -> Beneath:
     """Look at everything beneath ``handle`` before it is changed as a whole.
 
@@ -277,7 +300,8 @@ async def survey(
     afterwards, and whose call makes it: what would arrive at a protected path there is refused as
     well. Where no rule can match, and nobody counts or listens, nothing is visited. A hidden path
     makes the directory look as if it held something that is not shown: it is not empty, and that
-    is all that is said.
+    is all that is said. With ``measures`` all is visited in any case, and refused where it would be
+    too deep at its ``twin``.
     """
     metered = call.metered or (twin is not None and twin[0].metered)
     if handle.type != "directory":
@@ -285,17 +309,20 @@ async def survey(
     judges = call.must_decide_below(handle.path, access) or (
         twin is not None and twin[0].must_decide_below(twin[1], twin[0].access_there)
     )
-    if not judges and not metered and not call.pipeline.tells_changes:
+    if not (judges or metered or measures or call.pipeline.tells_changes):
         return Beneath()
     judge = _protecting(call, handle, access, twin)
     walk = Walk(call, ignores, include_ignored=True, judge=judge)
     names: list[str] = []
     found = size = files = 0
+    left = DEPTH_MAX if twin is None or not measures else DEPTH_MAX - twin[1].levels
     top = await call.store.resolve(handle.path, "object")
     try:
         async with aclosing(walk.visits(top)) as visits:
             async for visit in visits:
                 found += 1
+                if measures and visit.path.levels - handle.path.levels > left:
+                    raise tree_too_deep(None if twin is None else twin[1])
                 if found <= call.limits.feed_subtree_paths_max:
                     slash = "/" if visit.child.type == "directory" else ""
                     names.append(visit.path.relative_to(handle.path) + slash)
@@ -303,6 +330,8 @@ async def survey(
                     size, files = size + visit.child.size, files + 1
     finally:
         top.close()
+    if measures and walk.too_deep is not None:
+        walk.refuse_partial()
     if judges and walk.unreadable:
         why, at = "what lies beneath cannot be checked", walk.unreadable[0]
         raise PolicyDenied(why, path=at, decided_by="policy")

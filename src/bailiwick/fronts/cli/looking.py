@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_OK, documents
@@ -22,6 +21,7 @@ from bailiwick.fronts.cli.output import (
 from bailiwick.fronts.cli.place import with_scope
 from bailiwick.fronts.cli.running import Options
 from bailiwick.model import Entry
+from bailiwick.paths import DEPTH_MAX
 
 if TYPE_CHECKING:
     from bailiwick.scope import Scope
@@ -143,16 +143,17 @@ async def _tree(scope: Scope, options: Options) -> int:
     rows = await drawing.rows(options.path, options.depth)
     if options.json:
         print_json({
-            "kind": "tree", "path": options.path, "entries": rows, "truncated": drawing.cut,
+            "kind": "tree", "path": options.path, "entries": rows,
+            "truncated": drawing.cut is not None,
             "directories": drawing.directories, "files": drawing.files,
         })  # fmt: skip
         return EXIT_OK
     line(paint(escape_for_display(options.path), "blue"))
-    _draw(rows, "")
+    _draw(rows)
     line()
     line(f"{drawing.directories} directories, {drawing.files} files")
     if drawing.cut:
-        sys.stderr.write(f"note: cut after {options.limit} entries; --limit or --depth\n")
+        sys.stderr.write(f"note: {drawing.cut}\n")
     return EXIT_OK
 
 
@@ -162,42 +163,72 @@ class _Tree:
     def __init__(self, scope: Scope, options: Options) -> None:
         self._scope = scope
         self._all = options.all
-        self._left = options.limit
+        self._left = self._shown_max = options.limit
         self._more = as_of(options)
         self.files = self.directories = 0
-        self.cut = False
+        self._cut_after = self._too_deep = False
 
     async def rows(self, path: str, depth: int | None) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-        async with aclosing(children(self._scope, path, **self._more)) as entries:
-            async for entry in entries:
-                if entry.ignored and not self._all:
-                    continue
-                if self._left == 0:
-                    self.cut = True
-                    break
-                self._left -= 1
-                rows.append(await self._row(entry, depth))
-        return rows
+        """What lies beneath a path, depth first, as far as that many entries go."""
+        top: list[dict[str, Any]] = []
+        levels = [(children(self._scope, path, **self._more), top)]
+        try:
+            while levels and not self._cut_after:
+                entries, rows = levels[-1]
+                entry = await anext(entries, None)
+                if entry is None:
+                    levels.pop()
+                elif self._all or not entry.ignored:
+                    below = self._add(entry, rows, depth is None or len(levels) < depth)
+                    if below is not None:
+                        levels.append((children(self._scope, entry.path, **self._more), below))
+        finally:
+            for entries, _ in levels:
+                await entries.aclose()
+        return top
 
-    async def _row(self, entry: Entry, depth: int | None) -> dict[str, Any]:
+    def _add(
+        self, entry: Entry, rows: list[dict[str, Any]], goes_on: bool
+    ) -> list[dict[str, Any]] | None:
+        """Show an entry; returns where to put what lies in it, if that is shown."""
+        if self._left == 0:
+            self._cut_after = True
+            return None
+        self._left -= 1
         row = documents.entry(entry)
+        rows.append(row)
         if entry.type != "directory":
             self.files += 1
-            return row
+            return None
         self.directories += 1
-        if entry.addressable and depth != 1:
-            row["entries"] = await self.rows(entry.path, None if depth is None else depth - 1)
-        return row
+        if not entry.addressable or not goes_on:
+            return None
+        if entry.path.levels >= DEPTH_MAX:
+            self._too_deep = True
+            return None
+        row["entries"] = []
+        return cast("list[dict[str, Any]]", row["entries"])
+
+    @property
+    def cut(self) -> str | None:
+        """Why something is not shown that should be."""
+        if self._cut_after:
+            return f"cut after {self._shown_max} entries; --limit or --depth"
+        return f"nothing deeper than {DEPTH_MAX} levels is shown" if self._too_deep else None
 
 
-def _draw(rows: list[dict[str, Any]], before: str) -> None:
-    for row in rows:
-        last = row is rows[-1]
+def _draw(rows: list[dict[str, Any]]) -> None:
+    waiting = [("", rows, 0)]
+    while waiting:
+        before, rows, at = waiting.pop()
+        if at == len(rows):
+            continue
+        row, last = rows[at], at + 1 == len(rows)
+        waiting.append((before, rows, at + 1))
         colour = "dim" if row["ignored"] else _COLOURS.get(row["kind"])
         name = escape_for_display(row["name"])
         line(f"{before}{'└── ' if last else '├── '}{paint(name, colour) if colour else name}")
-        _draw(row.get("entries", []), before + ("    " if last else "│   "))
+        waiting.append((before + ("    " if last else "│   "), row.get("entries", []), 0))
 
 
 # --- stat --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from bailiwick.errors import (
     PathNotFound,
 )
 from bailiwick.model import MiB
-from bailiwick.paths import RESERVED_PREFIX, ScopedPath
+from bailiwick.paths import DEPTH_MAX, RESERVED_PREFIX, ScopedPath, tree_too_deep
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.directories import Flushing
 from bailiwick.stores.disk.handles import (
@@ -53,6 +53,8 @@ def copy_blocking(
         if destination.path != "." and destination.path.parent.lies_in(source.path):
             raise ParseError("a directory cannot be copied into itself", path=destination.path)
     check_free(destination)
+    if destination.path.levels > DEPTH_MAX:
+        raise tree_too_deep(destination.path)
     publisher.journal.staging_in(destination.parent_path, destination.parent)
     stage = publisher.journal.new_stage_name()
     try:
@@ -150,6 +152,8 @@ class _Copying:
 
     def _copy_child(self, level: _Level, name: str) -> None:
         path, target = level.path.child(name), level.target.child(name)
+        if target.levels > DEPTH_MAX:
+            raise tree_too_deep(self._levels[0].target)
         status = os.stat(name, dir_fd=level.original, follow_symlinks=False)
         if is_directory(status):
             flags = syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW
@@ -162,7 +166,7 @@ class _Copying:
         self, original: int, parent: int, name: str, path: ScopedPath, target: ScopedPath
     ) -> None:
         try:
-            self._check_bounds(original, path)
+            self._check_bounds(original, path, target)
             syscalls.mkdir(name, 0o700, dir_fd=parent)
             copy = os.open(name, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=parent)
         except BaseException:
@@ -176,11 +180,9 @@ class _Copying:
             raise
         self.count += 1
 
-    def _check_bounds(self, original: int, path: ScopedPath) -> None:
-        if len(self._levels) >= self._limits.depth_max:
-            raise ParseError(
-                "the tree is too deep", path=path, details={"limit": self._limits.depth_max}
-            )
+    def _check_bounds(self, original: int, path: ScopedPath, target: ScopedPath) -> None:
+        if target.levels > DEPTH_MAX or len(self._levels) >= self._limits.depth_max:
+            raise tree_too_deep(self._levels[0].target if self._levels else target)
         self._lookup.check_mount(original, path)
         if os.fstat(original).st_dev != self._lookup.root.dev:
             check_filesystem(original, path)

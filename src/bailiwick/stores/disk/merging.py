@@ -68,7 +68,7 @@ class Merge:
         self, directories: Mapping[ScopedPath, Staged], leaves: Sequence[Staged], stop: Stop
     ) -> None:
         try:
-            for path in sorted(directories, key=lambda each: each.parts):
+            for path in sorted(directories, key=lambda each: each.order):
                 stop.check()
                 self._step(self._directory, directories[path])
             for leaf in leaves:

@@ -7,6 +7,7 @@ import os
 
 from bailiwick.errors import FileAlreadyExists, ParseError, PathNotFound, Unsupported
 from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.depths import check_depth
 from bailiwick.stores.disk.directories import Flushing
 from bailiwick.stores.disk.handles import Held, is_directory, lstat_at, root_itself, same_object
 from bailiwick.stores.disk.publishing import Publisher, rename_new
@@ -29,6 +30,8 @@ def move_blocking(
         raise PathNotFound("no such file or directory", path=destination.path)
     if is_directory(found) and destination.path.lies_in(source.path):
         raise ParseError("a directory cannot be moved into itself", path=destination.path)
+    if destination.path.levels > source.path.levels:
+        check_depth(source, destination.path, stop)
     publisher.lookup.check_pinned(source)
     publisher.lookup.check_pinned(destination)
     with Flushing(publisher.settings.durable, source.parent, destination.parent):

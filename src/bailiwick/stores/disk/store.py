@@ -360,7 +360,10 @@ class DiskStore:
 
     async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
         held, to = held_entry(source), held_entry(destination)
-        return await self._short(held, moving.move_blocking, self._publisher, held, to, replace)
+        job = moving.move_blocking
+        if held.type == "directory" and to.path.levels > held.path.levels:  # all in it is looked at
+            return await self._in_thread(held.path, job, self._publisher, held, to, replace)
+        return await self._short(held, job, self._publisher, held, to, replace)
 
     async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
         held, to = held_object(source), held_entry(destination)

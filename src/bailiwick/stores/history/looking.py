@@ -23,8 +23,8 @@ from bailiwick.errors import (
     TooManyLinks,
 )
 from bailiwick.model import Limits, MiB, Stat
-from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import Handle, Store
+from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath
+from bailiwick.store import Child, Handle, Store
 from bailiwick.stores.history.contents import SMALL_BYTES_MAX, Contents
 from bailiwick.stores.history.lineage import Lineage
 from bailiwick.stores.history.states import State, seen
@@ -195,37 +195,35 @@ class Looker:
             return found
         found.append((handle.path, state))
         if state.type == "directory":
-            await self._keep_beneath(handle, keeping, found, content)
+            descent = _Descent(self.inner, handle)
+            try:
+                while (child := await descent.next()) is not None:
+                    await self._keep_child(descent, child, keeping, found, content)
+            finally:
+                descent.close()
         return found
 
-    async def _keep_beneath(
-        self, directory: Handle, keeping: Keeping, found: list[tuple[ScopedPath, State]],
-        content: bool,
+    async def _keep_child(
+        self, descent: _Descent, child: Child, keeping: Keeping,
+        found: list[tuple[ScopedPath, State]], content: bool,
     ) -> None:  # fmt: skip
-        after: str | None = None
-        more = True
-        while more:
-            entries, more = await self.inner.children(directory, after=after, limit=_PAGE)
-            for child in entries:
-                after = child.name
-                if keeping.entries_left <= 0 or not child.addressable:
-                    keeping.missed += 1
-                    continue
-                try:
-                    handle = await self.inner.descend(directory, child.name)
-                except PathNotFound:
-                    continue
-                with closing(handle):
-                    state = await self.keep(handle, keeping, content=content)
-                    if state is None:
-                        continue
-                    keeping.entries_left -= 1
-                    found.append((handle.path, state))
-                    if state.type == "directory":
-                        await self._keep_beneath(handle, keeping, found, content)
-                if keeping.small_bytes > _HELD_BYTES_MAX:
-                    await self.lineage.ledger.keep(keeping.small)
-                    keeping.small, keeping.small_bytes = {}, 0
+        if keeping.entries_left <= 0 or not child.addressable or descent.is_too_deep:
+            keeping.missed += 1
+            return
+        handle = await descent.hold(child.name)
+        if handle is None:
+            return
+        state = None
+        try:
+            state = await self.keep(handle, keeping, content=content)
+            if state is not None:
+                keeping.entries_left -= 1
+                found.append((handle.path, state))
+        finally:
+            descent.enter_or_close(handle, state)
+        if keeping.small_bytes > _HELD_BYTES_MAX:
+            await self.lineage.ledger.keep(keeping.small)
+            keeping.small, keeping.small_bytes = {}, 0
 
     async def states_beneath(self, path: ScopedPath) -> list[tuple[ScopedPath, State]]:
         """What stands at a path and beneath it, by name and version only."""
@@ -238,26 +236,95 @@ class Looker:
                 return []
             found = [(path, seen(stat))]
             if stat.type == "directory":
-                await self._states_beneath(handle, found)
+                descent = _Descent(self.inner, handle)
+                try:
+                    while (child := await descent.next()) is not None:
+                        await self._see_child(descent, child, found)
+                finally:
+                    descent.close()
         return found
 
-    async def _states_beneath(
-        self, directory: Handle, found: list[tuple[ScopedPath, State]]
+    async def _see_child(
+        self, descent: _Descent, child: Child, found: list[tuple[ScopedPath, State]]
     ) -> None:
-        for child in (await self.inner.children(directory)).entries:
-            if not child.addressable or len(found) > self.limits.history_entries_max:
-                continue
-            try:
-                handle = await self.inner.descend(directory, child.name)
-            except PathNotFound:
-                continue
-            with closing(handle):
-                stat = await self.stat(handle)
-                if stat is None:
-                    continue
-                found.append((handle.path, seen(stat)))
-                if stat.type == "directory":
-                    await self._states_beneath(handle, found)
+        too_many = len(found) > self.limits.history_entries_max
+        if not child.addressable or too_many or descent.is_too_deep:
+            return
+        handle = await descent.hold(child.name)
+        if handle is None:
+            return
+        state = None
+        try:
+            stat = await self.stat(handle)
+            if stat is not None:
+                state = seen(stat)
+                found.append((handle.path, state))
+        finally:
+            descent.enter_or_close(handle, state)
+
+
+class _Descent:
+    """A walk over a tree of the wrapped store, a directory before what lies in it. It holds one
+    handle a level, and goes no deeper than a path can name."""
+
+    def __init__(self, inner: Store, top: Handle) -> None:
+        """``top`` stays the caller's to close."""
+        self._inner = inner
+        self._top = top
+        self._levels: list[_Page] = [_Page(top)]
+
+    async def next(self) -> Child | None:
+        """The next entry, in the directory that was entered last; None at the end."""
+        while self._levels:
+            page = self._levels[-1]
+            if not page.entries and page.more:
+                entries, page.more = await self._inner.children(
+                    page.directory, after=page.after, limit=_PAGE
+                )
+                page.entries = entries[::-1]
+                page.more = page.more and bool(entries)
+            if page.entries:
+                child = page.entries.pop()
+                page.after = child.name
+                return child
+            self._levels.pop()
+            if page.directory is not self._top:
+                page.directory.close()
+        return None
+
+    @property
+    def is_too_deep(self) -> bool:
+        """Whether no path names what lies in the directory that was entered last."""
+        return self._levels[-1].directory.path.levels >= DEPTH_MAX
+
+    async def hold(self, name: str) -> Handle | None:
+        """One name of the directory that was entered last; None where it is gone."""
+        try:
+            return await self._inner.descend(self._levels[-1].directory, name)
+        except PathNotFound:
+            return None
+
+    def enter_or_close(self, handle: Handle, state: State | None) -> None:
+        """Go into what was held, if it is a directory."""
+        if state is not None and state.type == "directory":
+            self._levels.append(_Page(handle))
+        else:
+            handle.close()
+
+    def close(self) -> None:
+        for page in self._levels:
+            if page.directory is not self._top:
+                page.directory.close()
+
+
+class _Page:
+    """What is left to be looked at of one directory."""
+
+    def __init__(self, directory: Handle) -> None:
+        self.directory = directory
+        self.entries: list[Child] = []
+        self.after: str | None = None
+        self.more = True
 
 
 class _Source:

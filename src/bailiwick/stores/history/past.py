@@ -29,7 +29,7 @@ from bailiwick.store import Child, Children, Content, Handle, Look, WritePlan, W
 from bailiwick.stores.history.core import Core
 from bailiwick.stores.history.lineage import END, START, Position, begin_of, end_of
 from bailiwick.stores.history.looking import Elsewhere
-from bailiwick.stores.history.states import WENT, State, seen, with_content
+from bailiwick.stores.history.states import WENT, Effect, State, seen, with_content
 
 _TIME: Final = "SELECT time_ns FROM entry WHERE id >= ? ORDER BY id LIMIT 1"
 _ALL: Final = 2**62
@@ -55,6 +55,19 @@ class PastHandle:
         """Nothing is held."""
 
 
+class _Search:
+    """What is found out about one path, from now back to a position. ``moved`` is the move that was
+    met last, of the thing itself or of a directory ``above`` it."""
+
+    def __init__(self, path: ScopedPath, until: Position) -> None:
+        self.path: Final = path
+        self.until: Final = until
+        self.at = END
+        self.found: PastHandle | None = None
+        self.moved: Effect | None = None
+        self.above = False
+
+
 class PastStore:
     """A tree as it was at a version."""
 
@@ -76,37 +89,53 @@ class PastStore:
 
     # --- what was where ----------------------------------------------------------------------
 
-    async def _at(self, path: ScopedPath, until: Position | None = None) -> PastHandle:
+    async def _at(self, path: ScopedPath) -> PastHandle:
         """What stood at a path, by its name then."""
         if path.is_root:
             with closing(await self._core.inner.resolve(ROOT, "object")) as handle:
                 return PastHandle(path, seen(await self._core.inner.stat(handle)), ROOT)
-        lineage, until = self._core.lineage, until or end_of(self._number)
-        at = END
-        found: PastHandle | None = None
+        # A thing may have been moved again and again: each move is followed by a search of its own.
+        searches = [_Search(path, end_of(self._number))]
         while True:
+            search = searches[-1]
+            following = self._follow(search)
+            if following is not None:
+                searches.append(following)
+                continue
+            found = search.found or await self._live(search.path)
+            searches.pop()
+            if not searches:
+                return found
+            outer = searches[-1]
+            assert outer.moved is not None
+            state = found.state if outer.above else self._read(outer.moved.before, found)
+            outer.found = PastHandle(outer.path, state, found.live)
+
+    def _follow(self, search: _Search) -> _Search | None:
+        """Go back as far as something else has to be found first; None at the end."""
+        lineage, path, until = self._core.lineage, search.path, search.until
+        while True:
+            at = search.at
             own = lineage.own_before(path, at)
             above = lineage.moved_above(path, at, START if own is None else own[0])
             newest = above or own
             if newest is None:
-                break
+                return None
             position, effect = newest
             if position <= until:
+                found = search.found
                 if above is None and (found is None or at.entry > until.entry + 1):
-                    found = PastHandle(path, effect.after, path if found is None else found.live)
+                    live = path if found is None else found.live
+                    search.found = PastHandle(path, effect.after, live)
                 elif above is not None and effect.kind == WENT and found is None:
-                    found = PastHandle(path, None, None)
-                break
+                    search.found = PastHandle(path, None, None)
+                return None
+            search.at = begin_of(position, effect)
             if effect.kind == WENT:  # it stands where it, or its directory, was moved to
-                arrived = position._replace(seq=position.seq + 1)
+                search.moved, search.above = effect, above is not None
                 aside = path.relative_to(effect.path).beneath(effect.other)
-                moved = await self._at(aside, arrived)
-                state = moved.state if above else self._read(effect.before, moved)
-                found = PastHandle(path, state, moved.live)
-            else:
-                found = PastHandle(path, None if above else effect.before, None)
-            at = begin_of(position, effect)
-        return found if found is not None else await self._live(path)
+                return _Search(aside, position._replace(seq=position.seq + 1))
+            search.found = PastHandle(path, None if above else effect.before, None)
 
     def _read(self, state: State | None, moved: PastHandle) -> State | None:
         """What was moved, with its content as it was read where it went to."""

@@ -44,8 +44,8 @@ async def plan_restore(
         (goes if then is None else comes).append(Step(place, now, then, found_at))
     if not goes and not comes and not conflicts and targets == {path: None}:
         raise PathNotFound("it did not exist then, nor does it now", path=path)
-    goes.sort(key=lambda step: step.path.parts, reverse=True)
-    comes.sort(key=lambda step: step.path.parts)
+    goes.sort(key=lambda step: step.path.order, reverse=True)
+    comes.sort(key=lambda step: step.path.order)
     above = await _missing_above(looker, path) if comes else []
     return Planned([*goes, *above, *comes], conflicts)
 

@@ -62,7 +62,7 @@ def plan_of(
     touches = [_touch(step, coming | going) for step in steps]
     touches += moved
     return Plan(
-        tuple(sorted(touches, key=lambda each: each.path.parts)),
+        tuple(sorted(touches, key=lambda each: each.path.order)),
         tuple(sorted(conflicts, key=lambda each: each.path)),
         subjects,
     )

@@ -14,9 +14,16 @@ from bailiwick.errors import (
     PermissionDenied,
     SymlinkEscape,
 )
-from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
 from bailiwick.store import WritePlan
-from bailiwick.stores.memory.tree import Directory, File, Node, lies_in
+from bailiwick.stores.memory.tree import (
+    Directory,
+    File,
+    Node,
+    is_deeper,
+    levels_above,
+    lies_in,
+)
 
 
 def check_size(path: ScopedPath, size: int, plan: WritePlan) -> None:
@@ -59,6 +66,12 @@ def check_replaceable(path: ScopedPath, node: Node, old: Node, origin: Directory
             raise IsADirectory("only a directory can replace a directory", path=path)
         if old.children:
             raise DirectoryNotEmpty("directory is not empty", path=path)
+
+
+def check_depth(path: ScopedPath, node: Node, directory: Directory) -> None:
+    """Refuse to put ``node`` into ``directory`` where no path could name all that lies beneath."""
+    if is_deeper(node, DEPTH_MAX - levels_above(directory)):
+        raise tree_too_deep(path)
 
 
 def check_link_text(path: ScopedPath, text: str, bytes_max: int) -> None:

@@ -28,6 +28,7 @@ from bailiwick.model import EntryType, Hardlinks, Limits, NewFileMode, Stat, Sym
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Child, Children, Content, Handle, Look, Store, WritePlan, Written
 from bailiwick.stores.memory.refusals import (
+    check_depth,
     check_expected,
     check_link_text,
     check_range,
@@ -44,6 +45,7 @@ from bailiwick.stores.memory.tree import (
     Node,
     Reached,
     beneath,
+    levels_above,
     lies_in,
     mode_of,
     size_of,
@@ -307,10 +309,13 @@ class MemoryStore:
             return False
         if lies_in(self._place(destination).directory, node):
             raise ParseError("a directory cannot be moved into itself", path=destination.path)
+        here, there = self._place(source).directory, self._place(destination).directory
+        if levels_above(there) > levels_above(here):
+            check_depth(destination.path, node, there)
         if old is not None:
             if not replace:
                 raise FileAlreadyExists("already exists", path=destination.path)
-            check_replaceable(destination.path, node, old, self._place(source).directory)
+            check_replaceable(destination.path, node, old, here)
             _let_go(old)
         self._take(source)
         self._put(destination, node)
@@ -325,6 +330,7 @@ class MemoryStore:
             raise ParseError("a directory cannot be copied into itself", path=destination.path)
         if old is not None:
             raise FileAlreadyExists("already exists", path=destination.path)
+        check_depth(destination.path, node, self._place(destination).directory)
         made, count = self._duplicate(node)
         self._put(destination, made)
         return count

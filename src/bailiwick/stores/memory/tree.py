@@ -87,6 +87,29 @@ def lies_in(directory: Directory | None, ancestor: Node) -> bool:
     return False
 
 
+def levels_above(directory: Directory | None) -> int:
+    """How many levels deep a name in ``directory`` lies."""
+    levels = 0
+    while directory is not None:
+        levels += 1
+        directory = directory.parent
+    return levels
+
+
+def is_deeper(node: Node, levels: int) -> bool:
+    """Whether anything lies more than ``levels`` levels beneath the node."""
+    rank = [node]
+    while rank and levels >= 0:
+        rank = [
+            child
+            for each in rank
+            if isinstance(each, Directory)
+            for child in each.children.values()
+        ]
+        levels -= 1
+    return bool(rank)
+
+
 class Reached(NamedTuple):
     """Where a walk came to: the node, its canonical path, and the names that were not there."""
 

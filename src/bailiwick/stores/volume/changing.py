@@ -13,7 +13,7 @@ from bailiwick.errors import (
     ParseError,
     PathNotFound,
 )
-from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
 from bailiwick.store import WritePlan, Written
 from bailiwick.stores.volume.content import Stored
 from bailiwick.stores.volume.core import Turn
@@ -180,8 +180,11 @@ async def move(
     there = await stand(tree, destination)
     if there.bound is not None and there.bound.node == moved.node:
         return False
-    if moved.node in await _ids_above(tree, there.directory):
+    way = await tree.way_up(there.directory) or ()
+    if moved.node in {node for node, _ in way}:
         raise ParseError("a directory cannot be moved into itself", path=destination.path)
+    if len(way) > len(await tree.way_up(here.directory) or ()):
+        await _check_depth(tree, destination.path, moved, len(way))
     if there.bound is not None:
         if not replace:
             raise FileAlreadyExists("already exists", path=destination.path)
@@ -195,6 +198,12 @@ async def move(
         await mutation.end_inode(there.bound)
     await mutation.touch_directories()
     return True
+
+
+async def _check_depth(tree: Tree, path: ScopedPath, bound: Bound, levels: int) -> None:
+    """Refuse to put something so many levels deep that no path names all that lies beneath."""
+    if await tree.is_deeper(bound, DEPTH_MAX - levels):
+        raise tree_too_deep(path)
 
 
 async def _ids_above(tree: Tree, directory: int) -> set[int]:
@@ -225,11 +234,13 @@ async def copy(
     if original.kind == DIRECTORY and not recursive:
         raise IsADirectory("is a directory", path=source.path)
     is_root = there.bound is not None and there.bound.node == tree.view.root
-    if not is_root and original.id in await _ids_above(tree, there.directory):
+    way = await tree.way_up(there.directory) or ()
+    if not is_root and original.id in {node for node, _ in way}:
         raise ParseError("a directory cannot be copied into itself", path=destination.path)
     if there.bound is not None:
         raise FileAlreadyExists("already exists", path=destination.path)
     await check_lease(turn, there.directory, destination.path.name, mark)
+    await _check_depth(tree, destination.path, Bound(original.id, original.kind), len(way))
     mutation = turn.mutation("copy", mark)
     place = Place(there.directory, destination.path.name)
     count = await copy_node(mutation, tree, original, place)

@@ -212,6 +212,7 @@ class _Collector:
         self._read_from = 0  # the oldest version that somebody reads, if it is not the newest
         self._names = self._nodes = self._blobs = self._steps = 0
         self._releasing = Releasing(self._volume)
+        self._cut_off: set[tuple[int, int]] = set()  # in a branch, what lies in what is gone
 
     def result(self) -> Collected:
         released = self._releasing
@@ -268,34 +269,50 @@ class _Collector:
     # --- what was removed with its directory ---------------------------------------------------
 
     async def push_down(self) -> None:
-        while await self._step(self._push_down_one):
+        while await self._step(self._push_down_some):
             pass
 
-    async def _push_down_one(self, turn: Transaction) -> bool:
+    async def _push_down_some(self, turn: Transaction) -> bool:
+        """Small directories share a step: one for each would be a commit for each."""
+        rows = 0
+        while rows < STEP_ROWS:
+            ended = await self._push_down_one(turn, STEP_ROWS - rows)
+            if ended is None:
+                return False
+            rows += ended + 1
+        return True
+
+    async def _push_down_one(self, turn: Transaction, most: int) -> int | None:
+        """End what lies in one directory, at most so many names; how many, None where there is no
+        such directory any more."""
         row = await turn.session.row(_FALLEN, self._volume, self._horizon)
         if row is None:
-            return False
+            return None
         branch, node, version, after = row
         key = (self._volume, branch, node)
         tree = await open_tree(turn.session, View(self._volume, branch, self._core.view.root, HEAD))
         if await tree.inode(node) is not None:
-            # A stage that nobody published: nothing ever said that it is gone.
-            if await tree.way_up(node) is not None:
+            # A stage that nobody published, or what a fork shares with others: nothing ever said
+            # that it is gone. Where its directory was found to be, that is not looked for again.
+            cut_off = (branch, node) in self._cut_off
+            if not cut_off and await tree.way_up(node) is not None:
                 await turn.session.run(_LANDED, *key)
-                return True
+                return 0
             await self._end_node(turn, branch, node, version)
-        children = await tree.children(node, after, STEP_ROWS)
+        children = await tree.children(node, after, most)
         for name, bound in children:
             await turn.session.run(_END_NAME, *key, name, version)
             await self._end_node(turn, branch, bound.node, version)
             if bound.kind == DIRECTORY:
                 await turn.session.run(_FALL, self._volume, branch, bound.node, version)
-        if len(children) == STEP_ROWS:
+                self._cut_off.add((branch, bound.node))
+        if len(children) == most:
             await turn.session.run(_FALLEN_UPTO, *key, children[-1][0])
         else:
             await turn.session.run(_END_HIDERS, *key, version)
             await turn.session.run(_LANDED, *key)
-        return True
+            self._cut_off.discard((branch, node))
+        return len(children)
 
     async def _end_node(self, turn: Transaction, branch: int, node: int, version: int) -> None:
         """Say that a node is gone, in a branch that has said anything of it."""

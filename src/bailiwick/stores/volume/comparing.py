@@ -110,8 +110,8 @@ async def compare(core: Core, branch: int) -> list[Difference]:
     ]  # fmt: skip
 
 
-def _by_path(touch: Touch) -> tuple[tuple[str, ...], str]:
-    return touch.path.parts, touch.kind
+def _by_path(touch: Touch) -> tuple[str, str]:
+    return touch.path.order, touch.kind
 
 
 # --- before and after a change -----------------------------------------------------------------

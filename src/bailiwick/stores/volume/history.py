@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from bailiwick.errors import IoError, ParseError, PathNotFound
-from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
 from bailiwick.stores.volume.changing import copy_node
 from bailiwick.stores.volume.comparing import looks_same
 from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.database import Session
+from bailiwick.stores.volume.depths import Depths
 from bailiwick.stores.volume.guards import log_guard, row_guard
 from bailiwick.stores.volume.leases import check_lease
 from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
@@ -232,11 +233,11 @@ async def restore(
     mutation = turn.mutation("restore", mark)
     if path == ROOT:
         await check_lease(turn, 0, "", mark, beneath=old)
-        changed = await _restore_directory(mutation, then, Bound(tree.view.root, DIRECTORY))
+        changed = await _restore_directory(mutation, then, Bound(tree.view.root, DIRECTORY), 0)
     else:
         place = await _place_for(turn, mutation, path)
         await check_lease(turn, place.parent, place.name, mark, beneath=await tree.name(*place))
-        changed = await _restore(mutation, then, place, old)
+        changed = await _restore(mutation, then, place, old, path.levels)
     await mutation.touch_directories()
     return mutation.version if changed else None
 
@@ -263,12 +264,15 @@ async def _place_for(turn: Turn, mutation: Mutation, path: ScopedPath) -> Place:
     return Place(directory, path.name)
 
 
-async def _restore(mutation: Mutation, then: Tree, place: Place, old: Bound | None) -> int:
+async def _restore(
+    mutation: Mutation, then: Tree, place: Place, old: Bound | None, levels: int
+) -> int:
+    """Make one place what it was, ``levels`` levels deep."""
     tree = mutation.tree
     now = await tree.name(*place)
     if now is not None and old is not None and now.node == old.node:
         if old.kind == DIRECTORY:
-            return await _restore_directory(mutation, then, old)
+            return await _restore_directory(mutation, then, old, levels)
         return await _restore_inode(mutation, then, old)
     changed = 0
     if now is not None:
@@ -278,6 +282,8 @@ async def _restore(mutation: Mutation, then: Tree, place: Place, old: Bound | No
     if old is not None:
         inode = await then.inode(old.node)
         if inode is not None:
+            if await then.is_deeper(old, DEPTH_MAX - levels):
+                raise tree_too_deep()
             changed += await copy_node(mutation, then, inode, place)
     return changed
 
@@ -291,22 +297,22 @@ async def _restore_inode(mutation: Mutation, then: Tree, bound: Bound) -> int:
     return 1
 
 
-async def _restore_directory(mutation: Mutation, then: Tree, top: Bound) -> int:
+async def _restore_directory(mutation: Mutation, then: Tree, top: Bound, levels: int) -> int:
     """Everything beneath a directory that still stands, and its own attributes."""
-    changed, waiting = 0, [top]
+    changed, waiting = 0, [(top, levels + 1)]
     while waiting:
-        directory = waiting.pop()
+        directory, levels = waiting.pop()
         changed += await _restore_inode(mutation, then, directory)
         before = dict(await then.children(directory.node))
         after = dict(await mutation.tree.children(directory.node))
         # What goes, goes first: a node has one name at a time.
         for name in sorted(after.keys() - before.keys()):
-            changed += await _restore(mutation, then, Place(directory.node, name), None)
+            changed += await _restore(mutation, then, Place(directory.node, name), None, levels)
         for name, old in before.items():
             if after.get(name) == old and old.kind == DIRECTORY:
-                waiting.append(old)
+                waiting.append((old, levels + 1))
             else:
-                changed += await _restore(mutation, then, Place(directory.node, name), old)
+                changed += await _restore(mutation, then, Place(directory.node, name), old, levels)
     return changed
 
 
@@ -495,6 +501,8 @@ class _UndoPlan:
             return None
         turn, tree = self._turn, self._turn.tree
         await self._check_leases(mark)
+        depths = Depths(tree)
+        await depths.note(self._names.values())
         mutation = turn.mutation("undo", mark)
         # All names are taken before any is given: a node has one name at a time.
         for place in self._names:
@@ -510,6 +518,7 @@ class _UndoPlan:
             if bound is not None:
                 await mutation.set_name(place, bound)
         await self._check_ways()
+        await depths.check(self._names)
         await mutation.touch_directories()
         return mutation.version
 

@@ -8,7 +8,7 @@ taken over.
 
 from __future__ import annotations
 
-from bailiwick.paths import ROOT
+from bailiwick.paths import DEPTH_MAX, ROOT, tree_too_deep
 from bailiwick.stores.volume.ancestry import (
     Origin,
     Unsettled,
@@ -20,6 +20,7 @@ from bailiwick.stores.volume.ancestry import (
 from bailiwick.stores.volume.comparing import State, looks_same, state_of, touched
 from bailiwick.stores.volume.core import Turn
 from bailiwick.stores.volume.database import HEAD
+from bailiwick.stores.volume.depths import Depths
 from bailiwick.stores.volume.leases import check_lease
 from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
 from bailiwick.stores.volume.rows import DIRECTORY, Bound, Inode, Place
@@ -106,6 +107,8 @@ class _Merge:
     async def _state_there(self, node: int) -> State | None:
         """A node as it is on the other side, in the directory that it would have here."""
         theirs = await state_of(self._theirs, node)
+        if len(await self._theirs.way_up(node) or ()) > DEPTH_MAX + 1:
+            raise tree_too_deep()  # at once: to look at each of a very deep tree takes minutes
         return None if theirs is None else theirs._replace(place=await self._here(theirs.place))
 
     async def _plan_removal(self, node: int, base: State | None, ours: State | None) -> None:
@@ -211,17 +214,22 @@ class _Merge:
     async def _twin(self, directory: int) -> int | None:
         """The directory here that stands where one does that is not known here; None where there
         is none, or it leaves. One that was known here and removed has none."""
-        if directory not in self._same:
-            self._same[directory] = None  # meanwhile: what stands here may move into it
+        unknown: dict[int, Place | None] = {}
+        above = directory
+        while above not in self._same and above not in unknown:
             view = self._ours.view
-            row = await self._ours.session.row(
-                INODE, view.volume, view.branch, view.at, directory, 0
-            )
-            place = None if row else await self._theirs.place(directory)
-            if place is not None:
-                bound = await self._ours.name(*await self._here(place))
-                if bound and bound.kind == DIRECTORY and not await self._leaves(bound.node):
-                    self._same[directory] = bound.node
+            row = await self._ours.session.row(INODE, view.volume, view.branch, view.at, above, 0)
+            unknown[above] = place = None if row else await self._theirs.place(above)
+            if place is None:
+                break
+            above = place.parent
+        for each in unknown:
+            self._same[each] = None  # meanwhile: what stands here may move into it
+        # From the outermost on: where each stands is known once its directory is.
+        for each, place in reversed(unknown.items()):
+            bound = None if place is None else await self._ours.name(*await self._here(place))
+            if bound and bound.kind == DIRECTORY and not await self._leaves(bound.node):
+                self._same[each] = bound.node
         return self._same[directory]
 
     async def _conflict(self, node: int, reason: str) -> None:
@@ -244,10 +252,12 @@ class _Merge:
         for _, state in self._removed:
             if await tree.name(*state.place) is not None:
                 await mutation.set_name(state.place, None)
+        depths = Depths(tree)
         for node in self._moved:
             place = await tree.place(node)
             if place is not None:
                 moving = await tree.name(*place)
+                await depths.note([moving])
                 await check_lease(turn, *place, mark, beneath=moving)
                 await mutation.set_name(place, None)
         for node, state in self._removed:
@@ -261,7 +271,7 @@ class _Merge:
         for node, state in self._added:
             bindings[node] = state.place
             await mutation.revive(node, attributes_of(state.inode, edition=None))
-        await self._bind(mutation, bindings)
+        await depths.check(await self._bind(mutation, bindings))
         await mutation.touch_directories()
         await self._note_taken(mutation.version)
         return mutation.version
@@ -273,9 +283,13 @@ class _Merge:
             session, view = self._turn.transaction.session, self._ours.view
             await note_taken(session, view, version, self._held, self._source, self._held_there)
 
-    async def _bind(self, mutation: Mutation, bindings: dict[int, Place]) -> None:
-        """Give the names. Raises `Conflicted` where one is taken, or leads nowhere."""
+    async def _bind(
+        self, mutation: Mutation, bindings: dict[int, Place]
+    ) -> dict[Place, Bound | None]:
+        """Give the names, and return them. Raises `Conflicted` where one is taken, or leads
+        nowhere."""
         tree = self._ours
+        given: dict[Place, Bound | None] = {}
         for node, place in bindings.items():
             inode = await tree.inode(node)
             assert inode is not None
@@ -283,12 +297,14 @@ class _Merge:
                 await self._conflict(node, "its name is taken here")
                 continue
             await check_lease(self._turn, *place, self._mark)
-            await mutation.set_name(place, Bound(node, inode.kind))
+            given[place] = Bound(node, inode.kind)
+            await mutation.set_name(place, given[place])
         for node in bindings:
             if not self.conflicts and await tree.way_up(node) is None:
                 await self._conflict(node, "its directory is gone here, or was moved into it")
         if self.conflicts:
             raise Conflicted(self.conflicts)
+        return given
 
 
 def _content(inode: Inode) -> tuple[object, ...]:

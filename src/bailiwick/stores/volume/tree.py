@@ -13,7 +13,7 @@ from bailiwick.paths import ScopedPath, from_parts
 from bailiwick.stores.volume.cache import LEVELS_MAX, Cache
 from bailiwick.stores.volume.database import Row, Session
 from bailiwick.stores.volume.guards import checked_inode, checked_name
-from bailiwick.stores.volume.rows import NOTHING, Bound, Inode, Place, View
+from bailiwick.stores.volume.rows import DIRECTORY, NOTHING, Bound, Inode, Place, View
 
 PAGE_ROWS: Final = 512
 """Rows fetched at a time where the end is not known."""
@@ -113,6 +113,38 @@ SELECT sum((SELECT count(*) FROM dentry e
 FROM inner_node n
 """
 
+# The directories that lie exactly $5 levels beneath another, in a branch without ancestors.
+_AT_LEVEL: Final = """
+WITH RECURSIVE inner_node (id, level) AS (
+    SELECT $4, 0
+    UNION ALL
+    SELECT d.node, n.level + 1 FROM inner_node n CROSS JOIN dentry d
+    WHERE d.volume = $1 AND d.branch = $2 AND d.parent = n.id AND d.born <= $3 AND d.died > $3
+        AND d.kind = 2 AND n.level < $5
+)
+SELECT id FROM inner_node WHERE level = $5
+"""
+
+# The same where names may be hidden by nearer levels.
+_AT_LEVEL_OF_ANY: Final = """
+WITH RECURSIVE level (depth, branch, bound) AS MATERIALIZED (
+    SELECT depth, ancestor, CASE WHEN bound < $3 THEN bound ELSE $3 END FROM lineage
+    WHERE volume = $1 AND branch = $2
+),
+inner_node (id, level) AS (
+    SELECT $4, 0
+    UNION ALL
+    SELECT d.node, n.level + 1 FROM inner_node n CROSS JOIN level l CROSS JOIN dentry d
+    WHERE d.volume = $1 AND d.branch = l.branch AND d.parent = n.id
+        AND d.born <= l.bound AND d.died > l.bound AND d.kind = 2 AND n.level < $5
+        AND NOT EXISTS (SELECT 1 FROM level k CROSS JOIN dentry f
+            WHERE k.depth < l.depth AND f.volume = $1 AND f.branch = k.branch
+                AND f.parent = d.parent AND f.name = d.name
+                AND f.born <= k.bound AND f.died > k.bound)
+)
+SELECT id FROM inner_node WHERE level = $5
+"""
+
 LEVELS: Final = """
 SELECT ancestor, bound FROM lineage WHERE volume = $1 AND branch = $2 ORDER BY depth
 """
@@ -210,6 +242,21 @@ class Tree:
         view = self.view
         row = await self.session.row(BENEATH, view.volume, view.branch, directory)
         return int(row[0]) if row else 0
+
+    async def is_deeper(self, bound: Bound, levels: int) -> bool:
+        """Whether anything lies more than ``levels`` levels beneath a node. Only directories are
+        looked at, and none that lies deeper than that."""
+        if levels < 0:
+            return True
+        if bound.kind != DIRECTORY:
+            return False
+        view = self.view
+        sql = _AT_LEVEL if len(self.levels) == 1 else _AT_LEVEL_OF_ANY
+        values = (view.volume, view.branch, view.at, bound.node, levels)
+        for (lowest,) in await self.session.rows(sql, *values):
+            if not await self.is_empty(lowest):
+                return True
+        return False
 
     async def listing(self, parent: int, after: str, limit: int) -> list[Row]:
         """At most ``limit`` names after ``after``, each with node, kind, size and time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from bailiwick.errors import (
     BailiwickError,
@@ -67,6 +68,47 @@ async def _(fs: Driver) -> None:
             with refuses(ParseError, what=to):
                 await fs.move("d", to, replace=replace)
     assert await tree(fs) == {"d": None, "d/e": None, "l": "d/e"}
+
+
+@ROOM.case("no move or copy puts anything deeper than a path can name", rules=("TREE-10",))
+async def _(fs: Driver) -> None:
+    tall, low = "/".join(["t"] * 130), "/".join(["l"] * 126)
+    for path in (tall, low):
+        await fs.make_dir(path, parents=True)
+    await fs.symlink("short", low)
+    before = await tree(fs)
+    for to in (f"{low}/l/x", "short/l/x"):
+        with refuses(PathNotFound, what=to):
+            await fs.move("t", to)
+    await fs.make_dir(f"{low}/l")
+    for act in (fs.move, partial(fs.copy, recursive=True)):
+        for to in (f"{low}/l/x", "short/l/x"):
+            with refuses(ParseError, what=to):
+                await act("t", to)
+    await fs.remove(f"{low}/l")
+    assert await tree(fs) == before
+    assert await fs.copy("t", f"{low}/t", recursive=True) == 130
+    assert (await fs.stat(f"{low}/{tall}")).type == "directory"
+    with refuses(ParseError):
+        await fs.move("l", "t/x")
+    await fs.remove(f"{low}/t", recursive=True)
+    assert await fs.move("t", f"{low}/t")
+    assert await fs.move(f"{low}/t", "t")  # not as deep as it was: there is nothing to look at
+    assert await tree(fs) == before
+
+
+@ROOM.case("a file is not put deeper than a path can name by way of a link", rules=("TREE-10",))
+async def _(fs: Driver) -> None:
+    low = "/".join(["l"] * 200)
+    await fs.make_dir(low, parents=True)
+    await fs.symlink("short", low)
+    await fs.write("f", b"x")
+    far = "/".join(["m"] * 56)
+    await fs.make_dir(f"short/{far}", parents=True)
+    for act in (fs.move, fs.copy):
+        with refuses(ParseError):
+            await act("f", f"short/{far}/f")
+    assert await fs.read("f") == b"x"
 
 
 @ROOM.case("a move does not replace unless that was said", rules=("TREE-2", "TREE-3"))
