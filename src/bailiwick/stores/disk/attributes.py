@@ -8,26 +8,26 @@ from bailiwick.errors import Busy, PathNotFound
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import Held, check_readable, is_directory, same_object
 from bailiwick.stores.disk.publishing import Publisher
-from bailiwick.stores.disk.workers import Stop
 
 
-def set_mode_blocking(publisher: Publisher, held: Held, file_mode: int, stop: Stop) -> None:
+class Shared(Exception):
+    """The file has other names, which share its mode and times: it has to become one of its own.
+    Never leaves this package."""
+
+
+def set_mode(publisher: Publisher, held: Held, file_mode: int) -> None:
     fd = _open_to_change(publisher, held)
     try:
-        stop.commit()
         os.chmod(_through(publisher, fd), file_mode & 0o777)
     finally:
         os.close(fd)
 
 
-def set_times_blocking(
-    publisher: Publisher, held: Held, mtime_ns: int, atime_ns: int | None, stop: Stop
-) -> None:
+def set_times(publisher: Publisher, held: Held, mtime_ns: int, atime_ns: int | None) -> None:
     fd = _open_to_change(publisher, held)
     try:
         if atime_ns is None:
             atime_ns = os.fstat(fd).st_atime_ns
-        stop.commit()
         os.utime(_through(publisher, fd), ns=(atime_ns, mtime_ns))
     finally:
         os.close(fd)
@@ -40,6 +40,8 @@ def _open_to_change(publisher: Publisher, held: Held) -> int:
         raise PathNotFound("no such file or directory", path=held.path)
     if not is_directory(status):
         check_readable(status, held.path, publisher.settings.hardlinks)
+        if status.st_nlink > 1:
+            raise Shared
     by_path = publisher.lookup.holds_objects
     if held.fd >= 0:
         # Without /proc only directories are held by a descriptor, and can be opened from it.

@@ -381,14 +381,19 @@ class DiskStore:
 
     async def set_mode(self, entry: Handle, file_mode: int) -> None:
         held = held_object(entry)
-        self._inline(
-            held.path, attributes.set_mode_blocking, self._publisher, held, file_mode, UNSTOPPABLE
-        )
+        try:
+            self._inline(held.path, attributes.set_mode, self._publisher, held, file_mode)
+        except attributes.Shared:
+            own = self._swapper.make_own_blocking
+            await self._in_turn(held, own, held_entry(held), file_mode, None, None)
 
     async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
         held = held_object(entry)
-        job = attributes.set_times_blocking
-        self._inline(held.path, job, self._publisher, held, mtime_ns, atime_ns, UNSTOPPABLE)
+        try:
+            self._inline(held.path, attributes.set_times, self._publisher, held, mtime_ns, atime_ns)
+        except attributes.Shared:
+            own = self._swapper.make_own_blocking
+            await self._in_turn(held, own, held_entry(held), None, mtime_ns, atime_ns)
 
     # --- powers -------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -121,6 +122,32 @@ class Swapper:
             _hash_zeros(digest, size - kept, stop)
             return digest.hexdigest()
 
+        return self._until_quiet(held, plan, fill, stop)
+
+    def make_own_blocking(
+        self,
+        held: Held,
+        file_mode: int | None,
+        mtime_ns: int | None,
+        atime_ns: int | None,
+        stop: Stop,
+    ) -> Written:
+        """Set the mode or the times of a file that has other names: on a copy in its place, so that
+        the other names keep what they have. None keeps what it is."""
+
+        def fill(stage: Stage, current: Current | None, stop: Stop) -> str:
+            if current is None:
+                raise PathNotFound("no such file or directory", path=held.path)
+            digest = hashlib.sha256()
+            size = _copy(current.fd, stage, digest, sys.maxsize, stop)
+            current.seal(digest.hexdigest(), size)
+            old = current.status
+            modified = old.st_mtime_ns if mtime_ns is None else mtime_ns
+            accessed = old.st_atime_ns if atime_ns is None else atime_ns
+            os.utime(stage.fd, ns=(accessed, modified))
+            return digest.hexdigest()
+
+        plan = WritePlan(file_mode=file_mode, size_max=sys.maxsize)
         return self._until_quiet(held, plan, fill, stop)
 
     # --- rounds -------------------------------------------------------------------------------
