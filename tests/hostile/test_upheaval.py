@@ -72,3 +72,9 @@ def test_privileged_bits_are_stripped(walled, containment):
 @CONTAINMENTS
 def test_planted_staging_names(walled, containment):
     walled(upheaval.planted_staging_names, containment)
+
+
+@pytest.mark.spec("TREE-11")
+@CONTAINMENTS
+def test_a_filesystem_mounted_inside_is_neither_emptied_nor_carried_off(walled, containment):
+    walled(upheaval.mounts_inside, containment)

@@ -44,6 +44,14 @@ async def kind_of(awaitable: Any) -> str:
     return "ok"
 
 
+async def refusal_of(awaitable: Any) -> BailiwickError | None:
+    try:
+        await awaitable
+    except BailiwickError as error:
+        return error
+    return None
+
+
 # --- the root --------------------------------------------------------------------------------
 
 
@@ -385,3 +393,38 @@ async def _planted_staging_names(containment: str) -> list[str]:
 def planted_staging_names(containment: str) -> None:
     faults = asyncio.run(_planted_staging_names(CONTAINMENTS[containment]))
     assert not faults, "\n".join(faults)
+
+
+# --- filesystems mounted inside ---------------------------------------------------------------
+
+
+async def _mounts_inside(containment: str) -> None:
+    layout = Layout(f"{inside.arena()}/bind", lambda layout: None, ("sub",))
+    layout.reset()
+    layout.file("sub/beside")
+    os.unlink(f"{layout.root}/sub/m/secret")  # the control: a plain call goes into the mount
+    assert not os.path.exists(f"{layout.outside}/secret")
+    layout.reset()
+    layout.file("sub/beside")
+    before = without_times(snapshot(layout.place))
+    options = {"containment": containment, "durability": "rename"}
+    async with bailiwick.open(layout.root, **options) as fs:
+        for attempted in (
+            fs.remove("sub", recursive=True),
+            fs.remove("sub/m", recursive=True),
+            fs.remove("sub/m"),
+            fs.move("sub", "away"),
+            fs.move("sub/m", "away"),
+        ):
+            refused = await refusal_of(attempted)
+            assert refused is not None, "a mount was taken away, or went along"
+            assert (refused.kind, refused.errno) == ("permission_denied", errno.EBUSY), refused
+            assert not refused.retryable
+            assert without_times(snapshot(layout.place)) == before
+        assert (await fs.remove("sub/beside")).changed
+    assert litter(snapshot(layout.root)) == []
+    layout.reset()
+
+
+def mounts_inside(containment: str) -> None:
+    asyncio.run(_mounts_inside(CONTAINMENTS[containment]))

@@ -10,6 +10,7 @@ from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.depths import check_depth
 from bailiwick.stores.disk.directories import Flushing
 from bailiwick.stores.disk.handles import Held, is_directory, lstat_at, root_itself, same_object
+from bailiwick.stores.disk.mounts import is_mount_point, mounted, refuse_mounts
 from bailiwick.stores.disk.publishing import Publisher, rename_new
 from bailiwick.stores.disk.workers import Stop
 
@@ -30,6 +31,8 @@ def move_blocking(
         raise PathNotFound("no such file or directory", path=destination.path)
     if is_directory(found) and destination.path.lies_in(source.path):
         raise ParseError("a directory cannot be moved into itself", path=destination.path)
+    if is_directory(found):
+        refuse_mounts(source)
     if destination.path.levels > source.path.levels:
         check_depth(source, destination.path, stop)
     publisher.lookup.check_pinned(source)
@@ -67,6 +70,10 @@ def _rename(source: Held, found: os.stat_result, destination: Held, replace: boo
                 path=destination.path,
                 hint="copy, then remove",
             ) from None
+        if error.errno == errno.EBUSY:
+            for held in (source, destination):
+                if is_mount_point(held.parent, held.name):
+                    raise mounted(held.path) from None
         raise
 
 

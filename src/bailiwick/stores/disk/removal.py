@@ -17,7 +17,8 @@ from bailiwick.paths import ScopedPath
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.directories import Flushing
 from bailiwick.stores.disk.handles import Held, is_directory, root_itself
-from bailiwick.stores.disk.lookup import across_mount, check_filesystem
+from bailiwick.stores.disk.lookup import across_mount
+from bailiwick.stores.disk.mounts import is_mount_point, mounted, refuse_mounts
 from bailiwick.stores.disk.publishing import Publisher
 from bailiwick.stores.disk.trails import open_up
 from bailiwick.stores.disk.workers import UNSTOPPABLE, Stop
@@ -37,20 +38,26 @@ def remove_blocking(publisher: Publisher, held: Held, recursive: bool, stop: Sto
     if found is None:
         raise PathNotFound("no such file or directory", path=held.path)
     publisher.lookup.check_pinned(held)
+    if recursive and is_directory(found):
+        publisher.lookup.check_mount(held.parent, held.path, held.name)
+        refuse_mounts(held)
     with Flushing(publisher.settings.durable, held.parent):
-        if not is_directory(found):
-            stop.commit()
-            syscalls.unlink(held.name, dir_fd=held.parent)
-            return 1
-        if recursive:
+        if recursive and is_directory(found):
             return _remove_tree(publisher, held, stop)
         stop.commit()
-        os.rmdir(held.name, dir_fd=held.parent)
+        try:
+            if is_directory(found):
+                os.rmdir(held.name, dir_fd=held.parent)
+            else:
+                syscalls.unlink(held.name, dir_fd=held.parent)
+        except OSError as error:
+            if error.errno == errno.EBUSY and is_mount_point(held.parent, held.name):
+                raise mounted(held.path) from None
+            raise
         return 1
 
 
 def _remove_tree(publisher: Publisher, held: Held, stop: Stop) -> int:
-    publisher.lookup.check_mount(held.parent, held.path, held.name)
     hidden = _hide(publisher, held, stop)
     mount = None if publisher.settings.cross_mounts else publisher.lookup.root.mount
     demolition = Demolition(held.path, mount)
@@ -69,8 +76,8 @@ def _remove_tree(publisher: Publisher, held: Held, stop: Stop) -> int:
 def _hide(publisher: Publisher, held: Held, stop: Stop) -> str | None:
     """Give the tree a staging name; None where that cannot be done.
 
-    A mount point cannot be renamed, and on a full disk neither the journal nor the directory may
-    take one more line: removing must work all the same.
+    On a full disk neither the journal nor the directory may take one more line: removing must work
+    all the same.
     """
     hidden = publisher.journal.new_stage_name()
     try:
@@ -89,7 +96,8 @@ class Demolition:
     """Removes one tree: children before their parents, one descriptor a level.
 
     What lies deeper than `LEVELS_MAX` is first lifted to the top of the tree that is going, so
-    that no depth needs more descriptors than that.
+    that no depth needs more descriptors than that. What is mounted inside, be it since the tree
+    was looked at, is not entered.
     """
 
     def __init__(self, path: ScopedPath, mount: int | None, ours: bool = False) -> None:
@@ -98,6 +106,7 @@ class Demolition:
         self._mount = mount
         self._ours = ours
         self._device = -1
+        self._lies_on: int | None = None
         self._stack: list[tuple[int, int, str]] = []  # parent, directory, its name there
         self._count = 0
 
@@ -117,13 +126,13 @@ class Demolition:
             open_up(parent, name)
         directory = os.open(name, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=parent)
         self._stack.append((parent, directory, name))
-        device = os.fstat(directory).st_dev
-        if len(self._stack) == 1:
-            self._device = device
-        elif device != self._device:
-            check_filesystem(directory, self._path)
-        if self._mount not in (None, syscalls.mount_of(directory)):
+        device, mount = os.fstat(directory).st_dev, syscalls.mount_of(directory)
+        if self._mount not in (None, mount):
             raise across_mount(self._path)
+        if len(self._stack) == 1:
+            self._device, self._lies_on = device, mount
+        elif (device, mount) != (self._device, self._lies_on):
+            raise mounted(self._path)
 
     def _step(self) -> None:
         """Empty the innermost directory as far as it has no directories, then go in or out."""
