@@ -312,6 +312,10 @@ class TextRead(Value, frozen=True, kw_only=True):
 
     ``size`` is the file's, ``returned_bytes`` the window's as stored. ``partial_line`` says that
     the window ends inside a line, so that the next page joins it without a newline.
+
+    ``total_lines`` counts as a person does: ``"a\\n"`` has one line, an empty file none. It is known
+    where the end of the file was reached with all lines counted, ``ends_with_newline`` where it was
+    reached. A window past the end is empty, and knows both.
     """
 
     path: ScopedPath
@@ -330,6 +334,15 @@ class TextRead(Value, frozen=True, kw_only=True):
     next_cursor: str | None = None
     partial_line: bool = False
     matched_ignore: MatchedIgnore | None = None
+    ends_with_newline: bool | None = None
+
+    @property
+    def line_feeds(self) -> int | None:
+        """How many line feeds the file holds, where its lines are counted."""
+        total = self.total_lines
+        if not total:
+            return total
+        return total if self.ends_with_newline else total - 1
 
 
 class JsonRead(Value, frozen=True, kw_only=True):

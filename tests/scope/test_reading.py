@@ -119,7 +119,8 @@ async def test_a_text_read_says_all_it_knows(opening):
         assert (read.line_ending, read.size, read.returned_bytes) == ("crlf", 14, 14)
         assert read.sha256 == hashlib.sha256(stored).hexdigest()
         assert read.version == (await fs.stat("f.txt")).version
-        assert (read.total_lines, read.truncated, read.next_cursor) == (3, False, None)
+        assert (read.total_lines, read.truncated, read.next_cursor) == (2, False, None)
+        assert (read.ends_with_newline, read.line_feeds) == (True, 2)
         assert (read.path, read.matched_ignore) == ("f.txt", None)
 
 
@@ -204,7 +205,7 @@ async def test_windows_joined_are_the_file(tmp_path, text, encoding, limit):
             joined += "" if page.partial_line else "\n"
             page = await fs.read_text("f", cursor=page.next_cursor, limit=limit)
         assert joined == text
-        assert page.total_lines in (None, len(text.split("\n")))
+        assert page.total_lines in (None, text.count("\n") + (not text.endswith("\n")) - (not text))
 
 
 @pytest.mark.spec("READ-2")
@@ -215,11 +216,32 @@ async def test_windows_joined_are_the_file(tmp_path, text, encoding, limit):
 )  # fmt: skip
 async def test_a_window_is_those_lines(tmp_path, lines, first, count):
     async with Opener("memory", tmp_path)() as fs:
-        await fs.write_text("f", "\n".join(lines))
+        await fs.write_text("f", "".join(f"{line}\n" for line in lines))
         page = await fs.read_text("f", line=first, limit=count)
-        assert page.text == "\n".join(lines[first - 1 : first - 1 + count])
+        chosen = "".join(f"{line}\n" for line in lines[first - 1 : first - 1 + count])
+        assert page.text == (chosen.removesuffix("\n") if page.truncated else chosen)
+        assert page.truncated == (first - 1 + count < len(lines))
+        assert page.total_lines in ([None] if page.truncated else [len(lines)])
         last = await fs.read_text("f", tail=count)
-        assert last.text == "\n".join(lines[-count:])
+        assert last.text == "".join(f"{line}\n" for line in lines[-count:])
+
+
+@pytest.mark.spec("READ-2", "READ-3")
+@pytest.mark.parametrize("text", ["", "a", "a\n", "a\r\nb\r\n", "\n\n", "a\rb"])
+async def test_whole_and_by_windows_the_lines_are_counted_alike(opening, text):
+    count = text.count("\n") + (text != "" and not text.endswith("\n"))
+    async with opening() as fs:
+        await fs.write_text("f", text)
+        whole = await fs.read_text("f")
+        past = await fs.read_text("f", line=count + 3)
+        first = await fs.read_text("f", line=1, limit=count + 1)
+        last = await fs.read_text("f", tail=count + 1)
+        for read in (whole, past, first, last):
+            assert (read.total_lines, read.line_feeds) == (count, text.count("\n"))
+            assert (read.ends_with_newline, read.truncated) == (text.endswith("\n"), False)
+        assert (past.text, first.text, last.text) == ("", text, text)
+        found = (await fs.grep("^", "f")).matches
+        assert [match.line for match in found] == list(range(1, count + 1))
 
 
 @pytest.mark.spec("READ-5")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bailiwick.errors import BinaryFile, HashMismatch, ParseError
-from bailiwick.text.codec import encode
+from bailiwick.text.codec import decode, encode
 from bailiwick.text.cursor import Cursor, Position, decode_cursor, encode_cursor
 from bailiwick.text.lines import WINDOW_BYTES_MAX, drive, resume, tail, window
 
@@ -70,6 +70,19 @@ def joined(pages):
     return text
 
 
+def lines_of(text):
+    """Lines as a person counts them: a newline ends one, and begins none."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def sliced(text, first, count):
+    """Some lines of a text, with the newline that ends the text if they reach its end."""
+    lines = lines_of(text)
+    chosen = lines[first : first + count]
+    ends = first + count >= len(lines) and text.endswith("\n") and bool(chosen)
+    return "\n".join(chosen) + "\n" * ends
+
+
 @pytest.mark.spec("READ-2", "READ-3")
 @settings(max_examples=400)
 @given(
@@ -93,7 +106,9 @@ def test_pages_join_to_the_file(text, form, limit, bytes_max, chunk_bytes):
     )
     assert joined(pages) == text
     lines = text.split("\n")
-    assert pages[-1].total_lines == len(lines)
+    assert pages[-1].total_lines == len(lines_of(text))
+    assert pages[-1].ends_with_newline == text.endswith("\n")
+    assert all(page.ends_with_newline is None for page in pages[:-1])
     for before, page in zip([None, *pages], pages, strict=False):
         assert (page.encoding, page.bom) == (encoding, bom)
         assert page.returned_bytes == len(encode(page.text, encoding)) <= bytes_max
@@ -101,7 +116,7 @@ def test_pages_join_to_the_file(text, form, limit, bytes_max, chunk_bytes):
             before.partial_line
         )
         if limit is not None:
-            assert page.text.count("\n") < limit
+            assert len(lines_of(page.text)) <= limit
         if page.partial_line:
             assert page.text
             assert "\n" not in page.text, "a cut inside a line is a page of that line alone"
@@ -119,8 +134,8 @@ def test_a_window_is_a_slice_of_the_lines(text, form, line, limit, pad):
     text = "x" * pad + "\n" + text
     data = encode(text, *form)
     page = drive(window(line, limit, chunk_bytes=16), File(data).read)
-    lines = text.split("\n")
-    assert page.text == "\n".join(lines[line - 1 : line - 1 + limit])
+    lines = lines_of(text)
+    assert page.text == sliced(text, line - 1, limit)
     assert page.first_line == line
     assert page.truncated == (line - 1 + limit < len(lines))
     assert page.total_lines == (None if page.truncated else len(lines))
@@ -146,9 +161,10 @@ def test_tail_is_the_last_lines(text, form, count, chunk_bytes, pad):
         return
     named = None if encoding.startswith("utf-") else encoding
     page = drive(tail(len(data), count, encoding=named, chunk_bytes=chunk_bytes), File(data).read)
-    lines = text.split("\n")
-    assert page.text == "\n".join(lines[-count:])
+    lines = lines_of(text)
+    assert page.text == sliced(text, max(len(lines) - count, 0), count)
     assert page.next is None
+    assert page.ends_with_newline == text.endswith("\n")
     if count >= len(lines):
         assert page.first_line == 1
         assert page.total_lines == len(lines)
@@ -166,27 +182,54 @@ def test_a_tail_larger_than_a_page_is_continued(text, count, bytes_max):
     pages = [drive(tail(len(data), count, bytes_max=bytes_max), File(data).read)]
     while pages[-1].next is not None:
         pages.append(drive(resume(pages[-1].next, bytes_max=bytes_max), File(data).read))
-    assert joined(pages) == "\n".join(text.split("\n")[-count:])
+    assert joined(pages) == sliced(text, max(len(lines_of(text)) - count, 0), count)
+
+
+@pytest.mark.spec("READ-3")
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (b"", 0), (b"a", 1), (b"a\n", 1), (b"\n", 1), (b"a\n\n", 2), (b"a\nb", 2),
+        (b"a\r\n", 1), (b"a\r\nb", 2), (b"a\rb", 1), (b"a\r", 1),
+        (b"\xef\xbb\xbf", 0), (b"\xef\xbb\xbf\n", 1), (b"\xff\xfe", 0),
+        ("a\n".encode("utf-16"), 1), ("a\nb".encode("utf-16"), 2), ("\u0a00".encode("utf-16"), 1),
+    ],
+)  # fmt: skip
+def test_lines_are_counted_as_a_person_does(data, count):
+    text = decode(data).text
+    assert len(lines_of(text)) == count
+    ends = text.endswith("\n")
+    whole = drive(window(), File(data).read)
+    assert (whole.total_lines, whole.ends_with_newline, whole.next) == (count, ends, None)
+    for line in (1, count, count + 1, count + 5):
+        page = drive(window(max(line, 1)), File(data).read)
+        assert (page.total_lines, page.ends_with_newline) == (count, ends)
+        assert bool(page.text) == (1 <= line <= count)
+    for limit in (max(count, 1), count + 1):
+        page = drive(window(1, limit), File(data).read)
+        assert (page.text, page.total_lines, page.next) == (whole.text, count, None)
+    assert drive(tail(len(data), count + 1), File(data).read).text == whole.text
+    last = drive(tail(len(data), 1), File(data).read)
+    assert len(lines_of(last.text)) == min(count, 1)
 
 
 @pytest.mark.spec("READ-2")
-def test_lines_are_counted_as_the_contract_says():
-    page = drive(window(), File(b"a\n").read)
-    assert (page.text, page.total_lines, page.next) == ("a\n", 2, None)
-    first = drive(window(1, 1), File(b"a\n").read)
-    assert first.text == "a"
-    assert first.next is not None
-    second = drive(resume(first.next, 1), File(b"a\n").read)
-    assert (second.text, second.first_line, second.total_lines) == ("", 2, 2)
-    assert second.next is None
-    empty = drive(window(), File(b"").read)
-    assert (empty.text, empty.total_lines, empty.line_ending) == ("", 1, "none")
+def test_the_newline_that_ends_a_file_comes_with_its_last_line():
+    data = b"a\nb\n"
+    assert [page.text for page in pages_of(data, limit=1)] == ["a", "b\n"]
+    assert drive(window(2), File(data).read).text == "b\n"
+    assert drive(window(2, 1), File(data).read).text == "b\n"
+    assert drive(tail(4, 1), File(data).read).text == "b\n"
+    # One that does not fit into the page is what an empty page stands for.
+    pages = pages_of(b"12345678\n", bytes_max=8)
+    assert [(page.text, page.total_lines) for page in pages] == [("12345678", None), ("", 1)]
 
 
 @pytest.mark.spec("READ-2")
 @pytest.mark.parametrize("line", [4, 5, 1000, 10**12])
-def test_past_the_end_is_an_empty_page(line):
-    page = drive(window(line, 10), File(b"a\nb\nc").read)
+@pytest.mark.parametrize("data", [b"a\nb\nc", b"a\nb\nc\n"])
+def test_past_the_end_is_an_empty_page(line, data):
+    page = drive(window(line, 10), File(data).read)
     assert (page.text, page.next, page.total_lines, page.first_line) == ("", None, 3, line)
 
 
@@ -294,7 +337,7 @@ class Generated:
 def test_a_tail_of_a_huge_file_reads_only_its_end():
     file = Generated(10**10)
     page = drive(tail(file.size, 200), file.read)
-    assert page.text.split("\n")[0] == f"{10**10 - 199:015d}"
+    assert page.text.split("\n")[0] == f"{10**10 - 200:015d}"
     assert len(file.ranges) <= 3
     assert sum(length for _, length in file.ranges) < 64 * 1024
 

@@ -83,7 +83,11 @@ async def test_every_tool_once():
         assert parts(read["text"]).groups()[:3] == ("notes", "read_file", "src/a.py")
         assert inner(read["text"]) == "one\ntwo\n"
         assert read["sha256"] == made["sha256"]
-        assert read["totalLines"] == 3
+        assert read["totalLines"] == 2
+        last = await call("read_file", {"path": "src/a.py", "line": 2, "limit": 1})
+        assert (inner(last["text"]), last.get("nextLine")) == ("two\n", None)
+        past = await call("read_file", {"path": "src/a.py", "line": 9})
+        assert (inner(past["text"]), past["totalLines"]) == ("", 2)
 
         edited = await call("edit_file", {"path": "src/a.py", "oldText": "one", "newText": "eins"})
         assert edited["ok"] is True

@@ -26,7 +26,7 @@ Rebuilt = TypeVar("Rebuilt", bound=msgspec.Struct)
 _USUAL = {"size": "sizeBytes", "sha256": "hash", "sha256_before": "hashBefore"}
 
 _OTHERS: dict[type, dict[str, str]] = {
-    TextRead: {"text": "content", "total_lines": "originalLineCount"},
+    TextRead: {"text": "content"},
     Stat: {"mtime_ns": "modifiedNs"},
     Entry: {"mtime_ns": "modifiedNs"},
     Found: {"base": "path", "matches": "entries"},

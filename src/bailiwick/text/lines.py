@@ -4,16 +4,19 @@ A window is a generator: it yields the ranges it wants as ``(offset, length)`` a
 of each. An answer shorter than asked means that the file ends there. So the same code serves a
 thread, an event loop and a test, and nothing here touches a file.
 
-Lines are what ``text.split("\\n")`` gives: counted from 1, and "a\\n" is two lines, the second
-empty. A page leaves out the line feed after its last line, and only that: in a CRLF file each line
-keeps its carriage return, also the page's last. So pages joined with "\\n" are exactly the text. A
-line longer than a page is cut between two characters; such a page says ``partial_line`` and joins
-the next without anything between. Bytes that are skipped over are counted, not decoded.
+Lines are counted as a person does, from 1: a line feed ends a line, so "a\\n" is one line, and an
+empty text none. A page after which others follow leaves out the line feed after its last line, and
+only that: in a CRLF file each line keeps its carriage return, also the page's last. So pages joined
+with "\\n" are exactly the text. (Where the line feed that ends the file is one more than fits into
+a page, an empty page follows.) A line longer than a page is cut between two characters; such a page
+says ``partial_line`` and joins the next without anything between. Bytes that are skipped over are
+counted, not decoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from typing import NamedTuple
 
 from bailiwick.errors import HashMismatch, ParseError
 from bailiwick.model import KiB, Limits, LineEnding, Value
@@ -37,8 +40,8 @@ class WindowResult(Value, frozen=True, kw_only=True):
 
     ``returned_bytes`` is the size of ``text`` as stored. ``line_ending`` counts the line feed that
     was left out. ``total_lines`` is known where the end was reached with all lines counted,
-    ``first_line`` unless this is the tail of a file too large to count. ``next`` is where the next
-    page begins, None at the end of the file.
+    ``ends_with_newline`` where it was reached, ``first_line`` unless this is the tail of a file too
+    large to count. ``next`` is where the next page begins, None at the end of the file.
     """
 
     text: str
@@ -48,6 +51,7 @@ class WindowResult(Value, frozen=True, kw_only=True):
     first_line: int | None
     returned_bytes: int
     total_lines: int | None
+    ends_with_newline: bool | None
     partial_line: bool
     next: Position | None
 
@@ -92,9 +96,10 @@ def window(
     data = data[mark_bytes:]
     if line > 1:
         newlines = Newlines(found)
-        passed, data = yield from _skip(feed, newlines, data, line - 1)
-        if passed < line - 1:
-            return _past_the_end(position, line, total_lines=passed + 1)
+        skipped = yield from _skip(feed, newlines, data, line - 1)
+        if skipped.lines < line - 1:
+            return _past_the_end(position, line, skipped)
+        data = skipped.data
         position = Position(feed.offset - len(data), line, False, found, mark_bytes > 0)
     return (yield from _page(feed, position, data, limit, bytes_max))
 
@@ -210,9 +215,13 @@ def _start_of_last(
     length_max = max(chunk_bytes - chunk_bytes % 4, 4)
     length = min(_FIRST_BYTES, length_max)
     wanted = count
+    last = True
     while end > text_start:
         start = max(end - length, text_start)
         chunk = yield from held.read(start, end - start)
+        if last and newlines.ends(chunk):
+            wanted += 1  # it ends the last line, and begins none
+        last = False
         here = newlines.count(chunk)
         if here >= wanted:
             return start + newlines.nth(chunk, here - wanted + 1) + newlines.unit
@@ -222,19 +231,30 @@ def _start_of_last(
     return text_start
 
 
+class _Skipped(NamedTuple):
+    """So many line feeds were passed, and ``data`` was read after the last. At the end of the file
+    ``unended`` says that its last line has none."""
+
+    lines: int
+    data: bytes
+    unended: bool
+
+
 def _skip(
     feed: _Feed, newlines: Newlines, data: bytes, count: int
-) -> Generator[tuple[int, int], bytes, tuple[int, bytes]]:
-    """Pass ``count`` line feeds. Return how many there were and the bytes read after the last."""
-    passed = 0
+) -> Generator[tuple[int, int], bytes, _Skipped]:
+    """Pass ``count`` line feeds, or as many as there are."""
+    passed, unended = 0, False
     while True:
         here = newlines.count(data)
         if passed + here >= count:
             end = newlines.nth(data, count - passed) + newlines.unit
-            return count, data[end:]
+            return _Skipped(count, data[end:], False)
         passed += here
+        if data:
+            unended = not newlines.ends(data)
         if feed.ended:
-            return passed, b""
+            return _Skipped(passed, b"", unended)
         data = yield from feed.next_chunk()
 
 
@@ -244,8 +264,13 @@ def _page(feed: _Feed, position: Position, data: bytes, limit: int | None, bytes
     newlines = Newlines(position.encoding)
     room = bytes_max - bytes_max % newlines.unit
     pieces, held, feeds = [data], len(data), newlines.count(data)
-    # One unit more than fits: the line feed after the last line is not part of the page.
-    while not feed.ended and held < room + newlines.unit and (limit is None or feeds < limit):
+    # One unit more than fits: the line feed after the last line is not part of the page. And what
+    # follows the last line that is asked for, if only to see that something does.
+    while (
+        not feed.ended
+        and held < room + newlines.unit
+        and (limit is None or feeds < limit or (feeds == limit and newlines.ends(pieces[-1])))
+    ):
         chunk = yield from feed.next_chunk()
         pieces.append(chunk)
         held += len(chunk)
@@ -253,9 +278,9 @@ def _page(feed: _Feed, position: Position, data: bytes, limit: int | None, bytes
     data = b"".join(pieces)
     if limit is not None and feeds >= limit:
         end = newlines.nth(data, limit)
-        if end <= room:
+        if end <= room and (end + newlines.unit < len(data) or not feed.ended):
             return _whole_lines(position, data[:end], newlines)
-    elif feed.ended and len(data) <= room:
+    if feed.ended and len(data) <= room and (limit is None or feeds <= limit):
         return _last_lines(position, data, newlines)
     end = newlines.last(data[: room + newlines.unit])
     if end >= 0:
@@ -270,6 +295,7 @@ def _result(
     following: Position | None,
     *,
     total_lines: int | None = None,
+    ends_with_newline: bool | None = None,
     partial_line: bool = False,
 ) -> WindowResult:
     ended = following is not None and not partial_line
@@ -281,6 +307,7 @@ def _result(
         first_line=position.line,
         returned_bytes=len(data),
         total_lines=total_lines,
+        ends_with_newline=ends_with_newline,
         partial_line=partial_line,
         next=following,
     )
@@ -300,9 +327,15 @@ def _whole_lines(position: Position, data: bytes, newlines: Newlines) -> WindowR
 
 
 def _last_lines(position: Position, data: bytes, newlines: Newlines) -> WindowResult:
-    line = position.line
-    total = None if line is None else line + newlines.count(data)
-    return _result(position, decode_exactly(data, position.encoding), data, None, total_lines=total)
+    line, whole = position.line, position.line == 1
+    if data:
+        ended = newlines.ends(data)
+    else:
+        ended = not position.inside_line and not whole
+    empty = not data and not position.inside_line
+    total = None if line is None else line + newlines.count(data) - (ended or empty)
+    text = decode_exactly(data, position.encoding)
+    return _result(position, text, data, None, total_lines=total, ends_with_newline=ended)
 
 
 def _part_of_line(position: Position, data: bytes) -> WindowResult:
@@ -315,7 +348,7 @@ def _part_of_line(position: Position, data: bytes) -> WindowResult:
     return _result(position, text, data, following, partial_line=True)
 
 
-def _past_the_end(position: Position, line: int, *, total_lines: int) -> WindowResult:
+def _past_the_end(position: Position, line: int, skipped: _Skipped) -> WindowResult:
     return WindowResult(
         text="",
         encoding=position.encoding,
@@ -323,7 +356,8 @@ def _past_the_end(position: Position, line: int, *, total_lines: int) -> WindowR
         line_ending="none",
         first_line=line,
         returned_bytes=0,
-        total_lines=total_lines,
+        total_lines=skipped.lines + skipped.unended,
+        ends_with_newline=skipped.lines > 0 and not skipped.unended,
         partial_line=False,
         next=None,
     )

@@ -46,6 +46,10 @@ class Newlines:
         index = text.rfind("\n")
         return index if index < 0 else self._bytes_before(text, index)
 
+    def ends(self, piece: bytes) -> bool:
+        """Return whether a line feed is the last of ``piece``."""
+        return piece.endswith(self._mark) and len(piece) % self.unit == 0
+
     def _wide(self, piece: bytes) -> str:
         # A pair of surrogates may be cut by the border of a piece; only whole windows are decoded
         # strictly.

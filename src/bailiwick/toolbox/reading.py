@@ -69,11 +69,15 @@ def _lines_of(read: TextRead, line: int, limit: int | None) -> _Window:
     """A window of a text that is all there."""
     if line == 1 and limit is None:
         return _Window(read.text, 1, _mark_bytes(read), False, False)
-    lines = read.text.split("\n")
+    lines = [f"{each}\n" for each in read.text.split("\n")]
+    lines[-1] = lines[-1].removesuffix("\n")  # nothing, where a newline ends the text
+    if not lines[-1]:
+        lines.pop()
     end = len(lines) if limit is None else line - 1 + limit
-    before, chosen = lines[: line - 1], lines[line - 1 : end]
-    offset = _mark_bytes(read) + _stored(read, "".join(f"{each}\n" for each in before))
-    return _Window("\n".join(chosen), line, offset, False, end < len(lines))
+    before, chosen = "".join(lines[: line - 1]), "".join(lines[line - 1 : end])
+    follows = end < len(lines)
+    offset = _mark_bytes(read) + _stored(read, before)
+    return _Window(chosen.removesuffix("\n") if follows else chosen, line, offset, False, follows)
 
 
 def _answer(bench: Bench, read: TextRead, window: _Window, cut_by_scope: bool = False) -> FileRead:

@@ -153,12 +153,15 @@ def _text_read(
     call: Call, content: Content, decoded: Decoded, sha256: str, mark: MatchedIgnore | None
 ) -> TextRead:
     text = decoded.text
+    ended = text.endswith("\n")
+    lines = text.count("\n") + (not ended and text != "")
     call.bytes = count = len(content.data)
     return TextRead(
         path=call.handle.path, text=text, encoding=decoded.encoding, bom=decoded.bom,
         line_ending=line_ending_of(text), size=count, returned_bytes=count,
         sha256=sha256, version=content.version, truncated=False,
-        request_id=call.request_id, total_lines=text.count("\n") + 1, matched_ignore=mark,
+        request_id=call.request_id, total_lines=lines, matched_ignore=mark,
+        ends_with_newline=ended,
     )  # fmt: skip
 
 
@@ -212,6 +215,7 @@ class _Ranges:
             first_line=result.first_line, total_lines=result.total_lines, next_cursor=following,
             partial_line=result.partial_line,
             matched_ignore=await ignores.mark(call, call.handle.path),
+            ends_with_newline=result.ends_with_newline,
         )  # fmt: skip
 
 

@@ -70,17 +70,11 @@ async def _cat(scope: Scope, options: Options) -> int:
 
 
 async def _print_lines(scope: Scope, path: str, options: Options) -> None:
-    """Some lines of a file. What follows a last newline is a line to the verb, and none to a
-    person: one more is asked for, and left out where the file does not end with a newline."""
-    tail = None if options.tail is None else options.tail + 1
     read = await scope.read_text(
-        path, line=options.line, limit=options.limit, tail=tail, **as_of(options)
+        path, line=options.line, limit=options.limit, tail=options.tail, **as_of(options)
     )
-    text = read.text
-    if tail is not None and not text.endswith("\n") and text.count("\n") == options.tail:
-        text = text.partition("\n")[2]
-    _print_text(text)
-    if read.next_cursor is not None and tail is None:
+    _print_text(read.text)
+    if read.next_cursor is not None:
         sys.stderr.write("note: the file goes on\n")
 
 

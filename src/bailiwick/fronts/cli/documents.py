@@ -20,8 +20,6 @@ _NAMES = {
     "sha256_before": "hashBefore",
     "sha256_after": "hashAfter",
     "mtime_ns": "modifiedMs",
-    "total_lines": "originalLineCount",
-    "lines_total": "originalLineCount",
 }
 
 
@@ -92,4 +90,6 @@ def stat_document(value: Stat) -> dict[str, Any]:
 def text_document(value: TextRead) -> dict[str, Any]:
     told = document("file", value)
     told["content"] = told.pop("text")
-    return told | {"hasMore": value.next_cursor is not None}
+    feeds = value.line_feeds
+    count = None if feeds is None else feeds + 1
+    return told | {"originalLineCount": count, "hasMore": value.next_cursor is not None}

@@ -277,15 +277,16 @@ async def _read_window(scope: Scope, place: str, offset: int, limit: int) -> Rea
     if limit == 0:
         return ReadResult(file_data=FileData(content="", encoding="utf-8"), no_lines_requested=True)
     read = await scope.read_text(place, line=offset + 1, limit=limit)
-    lines = read.text.split("\n")
+    follows = read.next_cursor is not None
+    lines = (read.text if follows else read.text.removesuffix("\n")).split("\n")
     if read.partial_line:
         lines.pop()  # half a line would be taken for a whole one, and its rest never be seen
         if not lines:
             raise FileTooLarge("this line is longer than can be read", path=place)
-    if not read.text and read.next_cursor is None:
+    if not read.text and not follows:
         raise ParseError("the file has fewer lines")
-    end, follows = offset + len(lines), read.next_cursor is not None
-    content = "\n".join(lines) + ("\n" if follows else "")
+    end = offset + len(lines)
+    content = "\n".join(lines) + ("\n" if follows or read.ends_with_newline else "")
     return ReadResult(
         file_data=FileData(content=content, encoding="utf-8"), start_line=offset + 1, end_line=end,
         next_offset=end if follows else None,

@@ -54,6 +54,8 @@ class FileRead(Result, frozen=True, kw_only=True, tag="file"):
     matched_ignore: str | None
     first_line: int | None
     original_line_count: int | None
+    total_lines: int | None
+    ends_with_newline: bool | None
     next_cursor: str | None
     has_more: bool
     partial_line: bool
@@ -212,12 +214,16 @@ async def read_file(request: Request) -> FileRead:
 
 
 def _read(read: TextRead) -> FileRead:
+    line_feeds = read.line_feeds
     return FileRead(
         path=str(read.path), content=read.text, encoding=read.encoding, bom=read.bom,
         line_ending=read.line_ending, size_bytes=read.size, returned_bytes=read.returned_bytes,
         truncated=read.truncated, hash=hash_of(read.sha256), version=read.version,
         matched_ignore=read.matched_ignore, first_line=read.first_line,
-        original_line_count=read.total_lines, next_cursor=read.next_cursor,
+        # What follows the last newline counts here, as it does for those who have always read it.
+        original_line_count=None if line_feeds is None else line_feeds + 1,
+        total_lines=read.total_lines, ends_with_newline=read.ends_with_newline,
+        next_cursor=read.next_cursor,
         has_more=read.next_cursor is not None, partial_line=read.partial_line,
         request_id=read.request_id,
     )  # fmt: skip
