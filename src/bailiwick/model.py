@@ -313,9 +313,9 @@ class TextRead(Value, frozen=True, kw_only=True):
     ``size`` is the file's, ``returned_bytes`` the window's as stored. ``partial_line`` says that
     the window ends inside a line, so that the next page joins it without a newline.
 
-    ``total_lines`` counts as a person does: ``"a\\n"`` has one line, an empty file none. It is known
-    where the end of the file was reached with all lines counted, ``ends_with_newline`` where it was
-    reached. A window past the end is empty, and knows both.
+    ``total_lines`` counts as a person does: ``"a\\n"`` has one line, an empty file none. It is
+    known where the end of the file was reached with all lines counted, ``ends_with_newline`` where
+    it was reached. A window past the end is empty, and knows both.
     """
 
     path: ScopedPath

@@ -327,12 +327,8 @@ def _whole_lines(position: Position, data: bytes, newlines: Newlines) -> WindowR
 
 
 def _last_lines(position: Position, data: bytes, newlines: Newlines) -> WindowResult:
-    line, whole = position.line, position.line == 1
-    if data:
-        ended = newlines.ends(data)
-    else:
-        ended = not position.inside_line and not whole
-    empty = not data and not position.inside_line
+    line, empty = position.line, not data and not position.inside_line
+    ended = newlines.ends(data) if data else empty and line != 1
     total = None if line is None else line + newlines.count(data) - (ended or empty)
     text = decode_exactly(data, position.encoding)
     return _result(position, text, data, None, total_lines=total, ends_with_newline=ended)
