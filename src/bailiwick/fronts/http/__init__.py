@@ -4,7 +4,9 @@
     parameters · bodies   from text nobody trusts to checked values, strictly
     callers · gates       who asks, by which host and origin, how often
     holding               the scopes of those who ask
+    conditions · ranges   what must hold of a file, and which part of it is meant
     answering             one ASGI application that joins them
+    replying              from a result or an error to what is sent
     errors                every kind of error, and its status
     protocol · serving    the server itself: slow and oversized clients, signals, workers
 

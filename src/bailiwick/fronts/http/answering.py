@@ -9,10 +9,8 @@ noticed it, is answered in one shape.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -20,19 +18,16 @@ import msgspec
 
 from bailiwick.build.governed import Authority
 from bailiwick.errors import (
-    ApprovalTimeout,
     BailiwickError,
     Closed,
     MethodNotAllowed,
     ParseError,
-    RateLimited,
     ReadOnly,
     RootNotFound,
     RouteNotFound,
-    Unauthenticated,
 )
-from bailiwick.fronts.http import bodies, errors
-from bailiwick.fronts.http.bodies import Message, Receive
+from bailiwick.fronts.http import bodies, conditions, errors, replying
+from bailiwick.fronts.http.bodies import Receive
 from bailiwick.fronts.http.callers import KEY, Caller, Callers, admit, admit_mounted
 from bailiwick.fronts.http.console_files import ConsoleFiles
 from bailiwick.fronts.http.gates import HostGate
@@ -40,23 +35,15 @@ from bailiwick.fronts.http.holding import Holding
 from bailiwick.fronts.http.leases import LeaseNames
 from bailiwick.fronts.http.parameters import decoded, parse_query, require
 from bailiwick.fronts.http.refusals import Refusals
-from bailiwick.fronts.http.requests import Headers, Reply, Request
+from bailiwick.fronts.http.replying import Send, Whole
+from bailiwick.fronts.http.requests import Reply, Request, sane_request_id
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.settings import BEGUN, WHOLE, Settings
 from bailiwick.fronts.http.table import FORK, SESSION, Parameter, Route
 from bailiwick.hooks.metrics import Metrics
 
-Send = Callable[[Message], Awaitable[None]]
 ASGI = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
-NO_STORE = (b"cache-control", b"no-store")
-NO_SNIFF = (b"x-content-type-options", b"nosniff")
-OWN_PAGES = (b"cross-origin-resource-policy", b"same-origin")
-"""A browser does not draw an answer of this server into a page of another, nor of another port."""
-
-_HOUSE = (NO_STORE, NO_SNIFF, OWN_PAGES)
-_HOUSE_NAMES = tuple(name for name, _ in _HOUSE)
-_JSON = (b"content-type", b"application/json")
 _CLOSE = (b"connection", b"close")
 
 _ONCE = (b"authorization", b"host", b"origin", b"content-length", b"content-type", b"x-request-id",
@@ -64,23 +51,10 @@ _ONCE = (b"authorization", b"host", b"origin", b"content-length", b"content-type
          b"transfer-encoding", b"content-encoding")  # fmt: skip
 """Headers that mean something here: given twice, two readers could take two different ones."""
 
-_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
-
 _METHODS = ("DELETE", "GET", "HEAD", "POST", "PUT")
 
 _QUERIES_KEPT = 256
 _QUERY_BYTES_KEPT = 256
-
-_encoder = msgspec.json.Encoder(enc_hook=str)
-
-
-class Pending(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A person is being asked. The same request, with ``approval``, goes on once they said yes."""
-
-    approval_id: str
-    expires_at: str
-    request_id: str
-    kind: str = "approval_pending"
 
 
 class _Compiled:
@@ -88,6 +62,7 @@ class _Compiled:
 
     __slots__ = (
         "decoder", "known", "parameters", "required", "route", "takes_body", "takes_session",
+        "terms",
     )  # fmt: skip
 
     def __init__(self, route: Route) -> None:
@@ -101,6 +76,7 @@ class _Compiled:
         self.decoder = None if route.body is None else msgspec.json.Decoder(route.body)
         self.takes_body = route.body is not None or route.raw_body
         self.takes_session = SESSION in route.parameters
+        self.terms = conditions.terms_of(route)
         self.known: dict[bytes, dict[str, Any]] = {}
 
     def parse(self, query: bytes) -> dict[str, Any]:
@@ -184,6 +160,7 @@ class Application:
 
     async def _answer(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request: Request | None = scope.get(BEGUN)
+        head = scope["method"] == "HEAD"
         headers = dict(scope["headers"]) if request is None else request.headers
         try:
             if request is None:
@@ -192,20 +169,16 @@ class Application:
                     return
             result = await request.route.handler(request)
             if type(result) is not Reply:
-                body = _encoder.encode(result)
-                whole = scope.get(WHOLE)
-                if whole is not None and whole(body):
+                answer = replying.whole(result, request.request_id)
+                quickly = None if head else scope.get(WHOLE)
+                if quickly is not None and quickly(answer):
                     return
-                await send({
-                    "type": "http.response.start", "status": 200,
-                    "headers": [_JSON, (b"content-length", b"%d" % len(body)), *_HOUSE],
-                })  # fmt: skip
-                await send({"type": "http.response.body", "body": body})
-                return
+                reply = replying.plain(answer)
+            else:
+                reply = replying.rendered(result, request.request_id)
         except Exception as error:
-            await self._refuse(request, headers, error, send)
-            return
-        await _reply(result, send, receive)
+            reply = self._refused(request, headers, error)
+        await replying.send_reply(reply, send, receive, head=head)
 
     async def _begin(
         self, scope: dict[str, Any], headers: dict[bytes, bytes], receive: Receive, send: Send
@@ -240,6 +213,8 @@ class Application:
             request.body = await bodies.read_json(receive, headers, found.decoder)
         elif not found.takes_body:
             await bodies.refuse_body(receive, headers)
+        if route.changes and (b"if-match" in headers or b"if-none-match" in headers):
+            await conditions.apply(request, found.terms)
         return request
 
     def at_once(
@@ -249,7 +224,7 @@ class Application:
         headers: dict[bytes, bytes],
         client: tuple[str, int] | None,
         scheme: str,
-    ) -> bytes | Request | None:
+    ) -> Whole | Request | None:
         """The short way of a GET without a body: its result, where nothing keeps it waiting.
 
         Else the request as far as it came, which goes on from there in a task; None where it did
@@ -270,7 +245,7 @@ class Application:
         request.caller, request.query = caller, values
         try:
             result = answer(request)
-            return request if result is None else _encoder.encode(result)
+            return request if result is None else replying.whole(result, request.request_id)
         except Exception as error:
             # To be told by the handler, which does not begin anew: it may have come afterwards.
             request.going_on = partial(_failing, error)
@@ -289,7 +264,8 @@ class Application:
         """Answer what is no route of ours: the console's files, and what is mounted."""
         reply = await self._console.answer(scope["method"], path, scope["query_string"], headers)
         if reply is not None:
-            await _reply(reply, send, receive)
+            head = scope["method"] == "HEAD"
+            await replying.send_reply(replying.rendered(reply, None), send, receive, head=head)
             return True
         for prefix, app in self._mounts.items():
             if path == prefix or path.startswith(prefix + "/"):
@@ -304,7 +280,7 @@ class Application:
                     "bailiwick.most": self.holding_of(caller).most,
                     "bailiwick.holds": lambda caller=caller: self.still_knows(caller),
                 }  # fmt: skip
-                await app({**scope, **told}, receive, _with_house_headers(send))
+                await app({**scope, **told}, receive, replying.with_house_headers(send))
                 return True
         return False
 
@@ -404,46 +380,23 @@ class Application:
 
     # --- errors ------------------------------------------------------------------------------
 
-    async def _refuse(
-        self,
-        request: Request | None,
-        headers: dict[bytes, bytes],
-        error: Exception,
-        send: Send,
-    ) -> None:
+    def _refused(
+        self, request: Request | None, headers: dict[bytes, bytes], error: Exception
+    ) -> Reply:
         failure = errors.typed(error)
         self._refusals.note(failure)
         if request is not None and request.scope is not None:
             request.holding.forget(request.scope, failure)
-        given_id = headers.get(b"x-request-id")
-        if failure.request_id is None and given_id is not None and _REQUEST_ID(given_id):
-            failure.request_id = given_id.decode("ascii")
-        if isinstance(failure, ApprovalTimeout) and failure.details.get("pending"):
-            await _reply(Reply(_pending(failure), 202), send, None)
-            return
-        status = errors.status_of(failure)
-        body = errors.encode(failure, status)
-        answer: Headers = [
-            _JSON, (b"content-length", b"%d" % len(body)), *_HOUSE,
-            *_extra_headers(failure),
-        ]  # fmt: skip
-        if bodies.expects_body(headers):
+        if request is not None and request.conditional:
+            failure = conditions.judged(request, failure)
+        given_id = sane_request_id(headers.get(b"x-request-id"))
+        if failure.request_id is None:
+            failure.request_id = given_id
+        reply = replying.rendered(replying.failed(failure), failure.request_id)
+        if bodies.expects_body(headers) and reply.status != 202:
             # Nobody has read what the client may still be sending, and nobody will.
-            answer.append(_CLOSE)
-        await send({"type": "http.response.start", "status": status, "headers": answer})
-        await send({"type": "http.response.body", "body": body})
-
-
-def _with_house_headers(send: Send) -> Send:
-    """What is mounted answers with the headers that every answer here has."""
-
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            given = [each for each in message.get("headers", ()) if each[0] not in _HOUSE_NAMES]
-            message = {**message, "headers": [*given, *_HOUSE]}
-        await send(message)
-
-    return sent
+            reply.headers.append(_CLOSE)
+        return reply
 
 
 def _compiled(
@@ -457,10 +410,18 @@ def _compiled(
         compiled = _Compiled(route)
         if route.names:
             parts = route.path.strip("/").split("/")
-            named.setdefault((route.method, len(parts)), []).append((parts, compiled))
+            for method in _methods(route):
+                named.setdefault((method, len(parts)), []).append((parts, compiled))
         else:
-            exact[route.method, route.path] = compiled
+            for method in _methods(route):
+                exact[method, route.path] = compiled
     return exact, named
+
+
+def _methods(route: Route) -> tuple[str, ...]:
+    """What a route is asked by: HEAD wherever GET is. A route of its own for HEAD comes later in
+    the table, and counts."""
+    return ("GET", "HEAD") if route.method == "GET" else (route.method,)
 
 
 def _refuse_repeated(given: list[tuple[bytes, bytes]]) -> None:
@@ -492,76 +453,5 @@ def _raw_path(scope: dict[str, Any]) -> bytes:
     return raw[len(prefix) :] if prefix and raw.startswith(prefix) else raw
 
 
-def _extra_headers(error: BailiwickError) -> Headers:
-    if isinstance(error, Unauthenticated):
-        return [(b"www-authenticate", b'Bearer realm="bailiwick"')]
-    if isinstance(error, MethodNotAllowed):
-        return [(b"allow", str(error.details.get("allow", "")).encode("latin-1"))]
-    if isinstance(error, RateLimited):
-        seconds = float(error.details.get("retry_after_s", 1.0))
-        return [(b"retry-after", b"%d" % (int(seconds) + 1))]
-    return []
-
-
-def _pending(error: ApprovalTimeout) -> Pending:
-    seconds = int(error.details.get("expires_ns", 0)) / 1e9
-    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-    return Pending(
-        approval_id=str(error.details["approval_id"]),
-        expires_at=until,
-        request_id=error.request_id or errors.new_request_id(),
-    )
-
-
 async def _failing(error: Exception) -> NoReturn:
     raise error
-
-
-async def _reply(reply: Reply, send: Send, receive: Receive | None) -> None:
-    """Send an answer. A stream that fails half way is cut off, so that the client notices."""
-    headers: Headers = [*_HOUSE, *reply.headers]
-    if reply.chunks is None:
-        body = reply.body
-        if body is None:
-            body = b"" if reply.result is None else _encoder.encode(reply.result)
-            if reply.result is not None:
-                headers.append(_JSON)
-        length = len(body) if reply.length is None else reply.length
-        if reply.status not in (204, 304):
-            headers.append((b"content-length", b"%d" % length))
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-        return
-    if reply.length is not None:
-        headers.append((b"content-length", b"%d" % reply.length))
-    assert receive is not None, "whoever streams must know when the client has gone"
-    async with aclosing(reply.chunks) as chunks:
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await _stream(chunks, send, receive)
-
-
-async def _stream(chunks: AsyncGenerator[bytes, None], send: Send, receive: Receive) -> None:
-    """Send what comes, for as long as there is somebody to read it: what is sent to a client that
-    has gone is silently dropped, and a stream of events would wait for the next one for ever."""
-    gone = asyncio.ensure_future(_until_gone(receive))
-    try:
-        while True:
-            coming = asyncio.ensure_future(anext(chunks, None))
-            await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
-                coming.cancel()
-                await asyncio.wait((coming,))
-                return
-            chunk = coming.result()
-            if chunk is None or gone.done():
-                break
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        gone.cancel()
-        await asyncio.wait((gone,))
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

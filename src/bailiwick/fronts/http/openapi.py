@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.fronts.http.answering import Pending
+from bailiwick.fronts.http.conditions import terms_of
 from bailiwick.fronts.http.errors import ErrorBody
+from bailiwick.fronts.http.replying import Pending
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.routes.system import version
 from bailiwick.fronts.http.table import FORK, OCTAL, Parameter, Route
@@ -39,6 +40,8 @@ def error_statuses(route: Route) -> tuple[int, ...]:
         found.add(401)
     if route.body is not None or route.raw_body:
         found.update(_WITH_BODY)
+    if terms_of(route):
+        found.add(412)
     if route.rooted:
         found.update(_SCOPED)
         if route.changes:

@@ -27,6 +27,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bailiwick.errors import BailiwickError, Busy, IoError, ParseError
 from bailiwick.fronts.http import errors
+from bailiwick.fronts.http.replying import Whole
 from bailiwick.fronts.http.settings import (
     BEGUN,
     BODY_BYTES_PER_SECOND_MIN,
@@ -263,7 +264,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._short_way_free = False
         url = httptools.parse_url(self.url)
         answer = self._short_way(url.path, url.query or b"", headers, self.client, self.scheme)
-        if type(answer) is not bytes:
+        if type(answer) is not Whole:
             self.scope[BEGUN] = answer  # type: ignore[literal-required]
             return False
         self._write_whole(answer)
@@ -272,7 +273,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._rest()
         return True
 
-    def _answer_whole(self, body: bytes) -> bool:
+    def _answer_whole(self, answer: Whole) -> bool:
         """Send a result with status 200 in one piece: the same bytes as by the usual way, which
         looks at every header of every answer anew. False where there is more to consider."""
         cycle = self.cycle
@@ -286,19 +287,21 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        self._write_whole(body)
+        self._write_whole(answer)
         cycle.response_complete = True
         cycle.message_event.set()
         cycle.on_response()
         return True
 
-    def _write_whole(self, body: bytes) -> None:
+    def _write_whole(self, answer: Whole) -> None:
         dated = self.server_state.default_headers
         if dated is not self._dated:
             self._dated = dated
             lines = b"".join(b"%b: %b\r\n" % each for each in dated)
             self._head = STATUS_LINE[200] + lines + _RESULT_HEADERS
-        self.real.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+        headers, body = answer
+        own = b"".join([b"\r\n%b: %b" % each for each in headers])
+        self.real.write(b"%b%d%b\r\n\r\n%b" % (self._head, len(body), own, body))
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(ParseError("this is not HTTP"))

@@ -9,6 +9,7 @@ from bailiwick.errors import HashMismatch, ParseError, RangeNotSatisfiable
 
 _RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*").fullmatch
 
+_OPAQUE = re.compile(r"[\x21\x23-\x7e]{1,256}", re.ASCII).fullmatch
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"').fullmatch
 
 
@@ -50,9 +51,9 @@ def unsatisfiable(size: int) -> RangeNotSatisfiable:
     return RangeNotSatisfiable("the range lies outside the file", details={"size": size})
 
 
-def tag_of(version: str) -> bytes:
-    """The entity tag of a version."""
-    return b'"' + version.encode("latin-1", "replace") + b'"'
+def tag_of(version: str) -> bytes | None:
+    """The entity tag of a version; None for one that does not fit into a header."""
+    return f'"{version}"'.encode("ascii") if _OPAQUE(version) else None
 
 
 def names(header: str | None, version: str) -> bool:

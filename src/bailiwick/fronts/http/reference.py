@@ -80,7 +80,14 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   repeated or unknown is `parse_error`. A body that nobody asked for is refused, and so is one that
   would have to be unpacked (`Content-Encoding`) or is a part of something (`Content-Range`).
 - `X-Request-Id` (1 to 128 printable characters) names the request in results, errors, events,
-  records and versions.
+  records and versions, and comes back with the answer. A request without one, or with one that
+  cannot be used, gets one of the server's.
+- Every answer about one file has an `ETag`: its `version`, in quotes. Where a route takes
+  `expectedHash` or `expectedVersion`, it takes `If-Match` instead: an `ETag`, `"sha256:…"`, or `*`
+  for whatever stands there. One that does not hold is 412 with `hash_mismatch`, also where nothing
+  stands. Where it takes `mode`, `If-None-Match: *` writes only where nothing stands. On any other
+  route that changes something both are refused.
+- `HEAD` is answered wherever `GET` is: the same headers, and no body.
 - A call that needs a person's approval waits {settings.ASK_WAIT_SECONDS:g} s, then answers 202
   with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request
   with `approval` set to that id goes through once it was granted. In an atomic batch only one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +24,8 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer that is not simply a result with status 200."""
+    """An answer that is not simply a result with status 200. ``request_id`` is for one whose result
+    does not say it."""
 
     result: msgspec.Struct | None = None
     status: int = 200
@@ -31,6 +33,7 @@ class Reply(msgspec.Struct, frozen=True):
     body: bytes | None = None
     chunks: AsyncGenerator[bytes, None] | None = None
     length: int | None = None
+    request_id: str | None = None
 
 
 class Request:
@@ -38,12 +41,14 @@ class Request:
 
     ``body`` is the decoded JSON of a route that takes some. ``scope`` was chosen by the access that
     the route needs, and is kept here for whoever must know whose grant has ended. ``going_on`` goes
-    on with what the route has begun and could not end on the spot.
+    on with what the route has begun and could not end on the spot. ``request_id`` is the one that
+    the client gave, if it did and it can be used; ``conditional`` says that headers of the request
+    name what must hold.
     """
 
     __slots__ = (
-        "app", "body", "caller", "going_on", "headers", "names", "query", "receive", "root",
-        "route", "scope",
+        "app", "body", "caller", "conditional", "going_on", "headers", "names", "query", "receive",
+        "request_id", "root", "route", "scope",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +64,8 @@ class Request:
         self.names = names
         self.headers = headers
         self.receive = receive
+        self.request_id = sane_request_id(headers.get(b"x-request-id"))
+        self.conditional = False
         self.query: dict[str, Any] = {}
         self.body: Any = None
         self.caller: Caller = None  # type: ignore[assignment]  # set before any handler runs
@@ -88,9 +95,8 @@ class Request:
 
     def _called(self, scope: Scope) -> Scope:
         self.scope = scope
-        request_id = self.headers.get(b"x-request-id")
-        if request_id is not None:
-            scope = scope.with_request(request_id.decode("latin-1"))
+        if self.request_id is not None:
+            scope = scope.with_request(self.request_id)
         approval = self.query.get("approval") or getattr(self.body, "approval", None)
         if approval is not None:
             scope = scope.with_approval(approval)
@@ -99,6 +105,18 @@ class Request:
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+
+is_sane = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?", re.ASCII).fullmatch
+"""What a request id may be: one line of plain characters, not too long. It stands in headers,
+records and logs."""
+
+
+def sane_request_id(given: bytes | None) -> str | None:
+    """The id that a client gave its request; None for one that cannot be used, in whose place it
+    gets one of ours."""
+    text = None if given is None else given.decode("latin-1")
+    return text if text is not None and is_sane(text) else None
 
 
 def hash_of(sha256: str | None) -> str | None:

@@ -3,7 +3,7 @@ milliseconds, and a ``kind`` that says what a document is."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -34,7 +34,10 @@ Sha256Alias = Annotated[str | None, alias_of("expectedHash")]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind"):
-    """A result. ``kind`` names it."""
+    """A result. ``kind`` names it. One that is ``tagged`` is about one file, whose ``version`` is
+    the entity tag of the answer."""
+
+    tagged: ClassVar[bool] = False
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

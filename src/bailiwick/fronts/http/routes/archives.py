@@ -38,6 +38,7 @@ class Extracted(Result, frozen=True, kw_only=True, tag="archive_extract"):
 class Archived(Result, frozen=True, kw_only=True, tag="archive_create"):
     """An archive that was made."""
 
+    tagged = True
     path: str
     format: str
     files: int

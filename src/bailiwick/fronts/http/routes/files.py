@@ -41,6 +41,7 @@ from bailiwick.scope.fronting import read_text_now
 class FileRead(Result, frozen=True, kw_only=True, tag="file"):
     """Text of a file, or a window of its lines."""
 
+    tagged = True
     path: str
     content: str
     encoding: str
@@ -65,6 +66,7 @@ class FileRead(Result, frozen=True, kw_only=True, tag="file"):
 class FileBytes(Result, frozen=True, kw_only=True, tag="file_bytes"):
     """Bytes of a file, as base64."""
 
+    tagged = True
     path: str
     content_base64: str
     offset: int
@@ -79,6 +81,7 @@ class FileBytes(Result, frozen=True, kw_only=True, tag="file_bytes"):
 class FileWrite(Result, frozen=True, kw_only=True, tag="file_write"):
     """A file that was written."""
 
+    tagged = True
     path: str
     mode: str
     created: bool
@@ -108,6 +111,7 @@ class FileUpload(FileWrite, frozen=True, kw_only=True, tag="file_upload"):
 class FileEdit(Result, frozen=True, kw_only=True, tag="file_edit"):
     """What an edit changed, or would change."""
 
+    tagged = True
     path: str
     replacements: int
     diff: str

@@ -81,9 +81,9 @@ async def release(request: Request) -> Released:
 async def _own(request: Request, found: Held) -> Lease:
     """A lease of the caller, in the scope that they have now."""
     request.scope = await request.holding.scope(found.root, _WRITE, found.text, found.fork)
-    scope, request_id = request.scope, request.header(b"x-request-id")
-    if request_id is not None:
-        scope = scope.with_request(request_id)
+    scope = request.scope
+    if request.request_id is not None:
+        scope = scope.with_request(request.request_id)
     return Lease(scope, found.text, _leased(found, scope))
 
 

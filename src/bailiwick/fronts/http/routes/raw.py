@@ -10,7 +10,6 @@ from bailiwick.errors import (
     FileAlreadyExists,
     HashMismatch,
     IsADirectory,
-    ParseError,
     RangeNotSatisfiable,
 )
 from bailiwick.fronts.http import bodies, ranges
@@ -68,7 +67,7 @@ async def download(request: Request) -> Reply:
         raise HashMismatch("the file is not the one that If-Match names", status=412, path=path)
     headers = _headers(request, path, version)
     if ranges.names(request.header(b"if-none-match"), version):
-        return Reply(status=304, headers=headers)
+        return Reply(status=304, headers=headers, request_id=read.request_id)
     if_range = request.header(b"if-range")
     if asked is not None and if_range is not None and not ranges.names_strongly(if_range, version):
         asked = None
@@ -98,7 +97,7 @@ async def _answer(
     headers: Headers,
     at: dict[str, Any],
 ) -> Reply:
-    size, path = read.size, request.query["path"]
+    size, path, named = read.size, request.query["path"], read.request_id
     status = 200
     part = ranges.Range(0, size)
     if asked is not None:
@@ -112,12 +111,12 @@ async def _answer(
         headers.append((b"content-range", b"bytes %d-%d/%d" % (part.first, end, size)))
     length = part.length or 0
     if request.route.method == "HEAD":
-        return Reply(status=status, headers=headers, body=b"", length=length)
+        return Reply(status=status, headers=headers, body=b"", length=length, request_id=named)
     if len(read.data) >= length:
-        return Reply(status=status, headers=headers, body=read.data[:length])
+        return Reply(status=status, headers=headers, body=read.data[:length], request_id=named)
     chunks, first = await _opened(scope, path, part, read.version, at)
     stream = _all(first, chunks)
-    return Reply(status=status, headers=headers, chunks=stream, length=length)
+    return Reply(status=status, headers=headers, chunks=stream, length=length, request_id=named)
 
 
 async def _opened(
@@ -156,13 +155,14 @@ def _headers(request: Request, path: str, version: str) -> Headers:
     if request.query.get("inline", False):
         kind = _SHOWN.get(name.rpartition(".")[2].lower(), b"text/plain; charset=utf-8")
         how = b"inline"
+    tag = ranges.tag_of(version)
     filename = b"; filename*=UTF-8''" + quote(name, safe="").encode("ascii")
     return [
         (b"content-type", kind),
         (b"content-disposition", how + filename),
-        (b"etag", ranges.tag_of(version)),
         (b"accept-ranges", b"bytes"),
         _SANDBOX,
+        *([] if tag is None else [(b"etag", tag)]),
     ]
 
 
@@ -173,18 +173,6 @@ async def put(request: Request) -> Reply:
     scope = await request.scoped(path)
     sha256, version = sha256_of(query.get("expected_hash")), query.get("expected_version")
     mode = query.get("mode", "overwrite")
-    if_match, if_none_match = request.header(b"if-match"), request.header(b"if-none-match")
-    if if_match is not None:
-        if sha256 is not None or version is not None:
-            raise ParseError("expect something by If-Match or by a parameter, not by both")
-        if if_match.strip() == "*":
-            version = (await scope.stat(path)).version
-        else:
-            sha256, version = ranges.condition(if_match)
-    if if_none_match is not None:
-        if if_none_match.strip() != "*":
-            raise ParseError("If-None-Match is * here: write only where nothing stands")
-        mode = "create"
     source = bodies.chunks_of(request.receive, request.headers, scope.limits.max_file_bytes)
     try:
         result = await scope.write_stream(
@@ -192,10 +180,6 @@ async def put(request: Request) -> Reply:
             parents=query.get("parents", False), file_mode=query.get("file_mode"),
             **locked(query.get("lock_token")),
         )  # fmt: skip
-    except (HashMismatch, FileAlreadyExists) as error:
-        if if_match is not None or if_none_match is not None:
-            error.status = 412
-        raise
     finally:
         await source.aclose()
     return written(result)

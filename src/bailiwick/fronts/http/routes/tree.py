@@ -49,6 +49,7 @@ class Listing(Result, frozen=True, kw_only=True, tag="list"):
 class StatResult(Result, frozen=True, kw_only=True, tag="stat"):
     """What is known of one object."""
 
+    tagged = True
     path: str
     name: str
     type: str

@@ -1,0 +1,133 @@
+"""`If-Match` and `If-None-Match` of what changes one file.
+
+They say in headers what a body or a query says by `expectedHash`, `expectedVersion` and `mode`. A
+route that has those takes the headers by itself; on any other that changes something they are
+refused, since a condition that nobody looks at is worse than none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bailiwick.errors import (
+    BailiwickError,
+    FileAlreadyExists,
+    HashMismatch,
+    ParseError,
+    PathNotFound,
+)
+from bailiwick.fronts.http import ranges
+from bailiwick.fronts.http.requests import Request
+from bailiwick.fronts.http.table import Route
+from bailiwick.paths import parse
+
+_HASH, _VERSION, _MODE = "expected_hash", "expected_version", "mode"
+_ENTRIES = frozenset(("move", "remove"))
+"""Verbs that act on a link itself, not on what it leads to."""
+
+
+def terms_of(route: Route) -> frozenset[str]:
+    """What the conditions of a request can be said by: those of the names above that it has."""
+    if not route.changes:
+        return frozenset()
+    known = {each.into for each in route.parameters}
+    if route.body is not None:
+        known.update(field.name for field in msgspec.structs.fields(route.body))
+    return frozenset((_HASH, _VERSION, _MODE)) & known
+
+
+def takes_if_match(terms: frozenset[str]) -> bool:
+    return not terms.isdisjoint((_HASH, _VERSION))
+
+
+async def apply(request: Request, terms: frozenset[str]) -> None:
+    """Have a request say in its own terms what its headers say. Raises `ParseError`."""
+    if_match, if_none_match = request.header(b"if-match"), request.header(b"if-none-match")
+    if if_match is not None:
+        await _apply_match(request, terms, if_match)
+    if if_none_match is not None:
+        if _MODE not in terms:
+            raise ParseError("this route takes no If-None-Match")
+        if if_none_match.strip() != "*":
+            raise ParseError("If-None-Match is * here: write only where nothing stands")
+        if if_match is not None:
+            raise ParseError("If-Match and If-None-Match cannot both hold")
+        _set(request, **{_MODE: "create"})
+    request.conditional = True
+
+
+async def _apply_match(request: Request, terms: frozenset[str], header: str) -> None:
+    if not takes_if_match(terms):
+        raise ParseError("this route takes no If-Match")
+    if any(_given(request, term) is not None for term in (_HASH, "expected_sha256", _VERSION)):
+        raise ParseError("expect something by If-Match or by a parameter, not by both")
+    if header.strip() != "*":
+        sha256, version = ranges.condition(header)
+        if (_HASH if sha256 is not None else _VERSION) not in terms:
+            raise ParseError("this route cannot expect what If-Match names")
+        if sha256 is not None:
+            _set(request, **{_HASH: sha256})
+        else:
+            _set(request, **{_VERSION: version})
+    else:
+        if _given(request, _MODE) == "create":
+            raise ParseError("what must exist cannot be created")
+        path = _path_of(request)
+        scope = await request.scoped(path)
+        look = scope.lstat if request.route.verb in _ENTRIES else scope.stat
+        try:
+            _set(request, **{_VERSION: (await look(path)).version})
+        except PathNotFound as error:
+            raise _missing(path) from error
+
+
+def judged(request: Request, error: BailiwickError) -> BailiwickError:
+    """An error of a request with conditions: one that says that a condition does not hold has the
+    status for that, and nothing at all is not what If-Match names."""
+    if isinstance(error, (HashMismatch, FileAlreadyExists)):
+        error.status = 412
+    elif isinstance(error, PathNotFound) and b"if-match" in request.headers:
+        path = _path_of(request)
+        if error.path is not None and str(error.path) == _canonical(path):
+            missing = _missing(path)
+            missing.request_id = error.request_id
+            return missing
+    return error
+
+
+def _canonical(path: str) -> str | None:
+    """A path as errors name it, as far as its text says."""
+    try:
+        return str(parse(path).path)
+    except BailiwickError:
+        return None
+
+
+def _missing(path: str) -> HashMismatch:
+    return HashMismatch("nothing stands there, and If-Match names something", status=412, path=path)
+
+
+def _path_of(request: Request) -> str:
+    """The file that conditions are about."""
+    if request.body is None:
+        path: str = request.query["path"]
+    elif request.route.verb == "copy":
+        path = request.body.place
+    else:
+        path = request.body.path
+    return path
+
+
+def _given(request: Request, term: str) -> Any:
+    if request.body is None:
+        return request.query.get(term)
+    return getattr(request.body, term, None)
+
+
+def _set(request: Request, **terms: Any) -> None:
+    if request.body is None:
+        request.query = {**request.query, **terms}
+    else:
+        request.body = msgspec.structs.replace(request.body, **terms)
