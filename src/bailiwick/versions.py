@@ -13,7 +13,7 @@ is done.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -358,6 +358,23 @@ class Leases(Protocol):
         ...
 
 
+POWER_NAMES: Final = {
+    "Branches": "forks",
+    "Leases": "locks",
+    "Logs": "change_log",
+    "Marks": "attribution",
+    "Narrows": "narrowing",
+    "Nominates": "indexed_search",
+    "Prompt": "prompt_reads",
+    "Remembers": "history",
+    "Stages": "staging",
+    "Watches": "foreign_changes",
+    "WritesPromptly": "prompt_writes",
+}
+"""What callers know a power by, by the protocol that a store has. ``forks`` are snapshots, merges
+and transactions too. What is not listed is a power of somebody's own store, and keeps its name."""
+
+
 def remembers(store: Store) -> Remembers:
     """The past of a store. Raises `Unsupported` where it has none."""
     return cast(Remembers, _power(store, "Remembers", "keeps no history"))
@@ -373,5 +390,5 @@ def leases(store: Store) -> Leases:
 
 def _power(store: Store, name: str, without: str) -> object:
     if name not in store.powers:
-        raise Unsupported(f"this root {without}", details={"power": name})
+        raise Unsupported(f"this root {without}", details={"power": POWER_NAMES[name]})
     return store.versions  # type: ignore[attr-defined]

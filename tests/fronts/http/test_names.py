@@ -3,9 +3,9 @@
 import pytest
 
 from bailiwick.fronts.http import openapi, reference
-from bailiwick.scope.powers import NAMES
 from bailiwick.stores.history import store as history_store
 from bailiwick.stores.volume import store as volume_store
+from bailiwick.versions import POWER_NAMES as NAMES
 from tests.fronts.http.serving import PERSON, check_error, serving
 
 WORDS = {"created", "updated", "moved", "deleted"}
