@@ -201,6 +201,20 @@ class Limits(Value, frozen=True, kw_only=True):
     """Temporary roots of one subject at a time, in one process: more than an agent works in at
     once. Each holds descriptors, of which a process has a thousand where nobody says otherwise."""
 
+    idempotency_seconds: Seconds = 24 * 3600.0
+    """How long an idempotency key is remembered: whoever repeats a request after a failure does so
+    within a day."""
+
+    idempotency_keys_max: Amount = 10_000
+    """Keys of one caller that are remembered at a time: one every nine seconds, all day long."""
+
+    idempotency_answer_bytes_max: Amount = 1 * MiB
+    """The largest answer that is kept with a key: a batch of a thousand operations is some 400 KiB.
+    Of a larger one only the status is."""
+
+    idempotency_bytes_max: Amount = 64 * MiB
+    """What is kept with all keys of one caller: they share a database with the ledger."""
+
     history_bytes_max: Amount = 1 * GiB
     """What one change may add to the history of a directory: any file that could have been written
     through a scope can be taken back. What holds more is changed all the same, and said not to be

@@ -66,7 +66,17 @@ from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Scope
-from bailiwick.state import approvals, faults, grants, questions, rules, tokens, trust, usage
+from bailiwick.state import (
+    approvals,
+    faults,
+    grants,
+    idempotency,
+    questions,
+    rules,
+    tokens,
+    trust,
+    usage,
+)
 from bailiwick.state.budgets import accountable
 from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
@@ -81,7 +91,7 @@ from bailiwick.versions import branches
 
 PARTS = (
     LEDGER, FEED, grants.PART, trust.PART, rules.PART, questions.PART, usage.PART, faults.PART,
-    tokens.PART, NOTES,
+    tokens.PART, NOTES, idempotency.PART,
 )  # fmt: skip
 
 RootFeed = DurableFeed | StoreFeed
@@ -99,6 +109,9 @@ class Authority(CoreAuthority):
 
     accountable: Callable[[str], str | None]
     """Whose budget a grant counts against, by its id: see `bailiwick.state.budgets`."""
+
+    idempotency: idempotency.IdempotencyBook
+    """What was answered under a key: see `bailiwick.state.idempotency`."""
 
     configured: Configured
     """What the configuration says about being served."""
@@ -247,6 +260,7 @@ async def _compose_on(
     authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
     authority.tokens = token_book
     authority.accountable = partial(accountable, database.read)
+    authority.idempotency = idempotency.IdempotencyBook(database, time_ns=time_ns)
     authority.configured = Configured(
         server=config.server, tokens=listed_tokens, origin=source.origin
     )

@@ -7,13 +7,14 @@ server answers here too, as far as a server lets its callers say.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from bailiwick import operations
 from bailiwick.call import Caller, Target
 from bailiwick.model import TextRead
-from bailiwick.paths import PathText
+from bailiwick.operations import Access
+from bailiwick.paths import PathText, parse
 from bailiwick.scope.core import ScopeCore
 from bailiwick.verbs import reading
 
@@ -40,6 +41,29 @@ def with_file_max(scope: Called, file_bytes: int) -> Called:
     """The same scope, through which no file becomes larger than this. More than the limit is no
     more. Less than the limit of a server is `Unsupported`: only the server could hold to it."""
     return scope._with_file_max(file_bytes)
+
+
+def refuse_now(scope: ScopeCore, verb: str, needs: frozenset[Access], paths: Sequence[str]) -> None:
+    """Refuse a call that could not be made now: the grant has ended, does not hold the access or
+    does not reach a place, or a rule denies it. For what a caller is shown once more without being
+    done again: it looks at the names alone, asks nobody, counts nothing and records nothing.
+
+    Raises `MissingAccess`, `GrantExpired`, `GrantRevoked`, `UntrustedWorkspace`, `PolicyDenied`,
+    `PathNotFound`, `Closed`.
+    """
+    pipeline, grant = scope._pipeline, scope.grant
+    operation = _BY_VERB.get(verb, operations.WRITE)
+    pipeline.refuse_closed()
+    pipeline.check_access(grant, needs)
+    pipeline.standing.holds(grant, operation)
+    for text in paths:
+        target = Target(text, "entry")
+        call = scope._call(operation, verb, target)
+        path = parse(text, grant.root.mount_point).path.beneath(grant.base)
+        pipeline.obey(call, pipeline.decide(call, path, operation.ruled, False), target, path)
+
+
+_BY_VERB = {verb: each for each in operations.OPERATIONS.values() for verb in each.verbs}
 
 
 def read_text_now(scope: ScopeCore, path: PathText) -> TextRead | Callable[[], Awaitable[TextRead]]:

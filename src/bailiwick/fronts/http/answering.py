@@ -26,7 +26,7 @@ from bailiwick.errors import (
     RootNotFound,
     RouteNotFound,
 )
-from bailiwick.fronts.http import bodies, conditions, errors, replying
+from bailiwick.fronts.http import bodies, conditions, errors, idempotency, replying
 from bailiwick.fronts.http.bodies import Receive
 from bailiwick.fronts.http.callers import KEY, Caller, Callers, admit, admit_mounted
 from bailiwick.fronts.http.console_files import ConsoleFiles
@@ -48,7 +48,7 @@ _CLOSE = (b"connection", b"close")
 
 _ONCE = (b"authorization", b"host", b"origin", b"content-length", b"content-type", b"x-request-id",
          b"cookie", KEY, b"sec-fetch-site", b"range", b"if-match", b"if-none-match",
-         b"transfer-encoding", b"content-encoding")  # fmt: skip
+         b"transfer-encoding", b"content-encoding", idempotency.HEADER)  # fmt: skip
 """Headers that mean something here: given twice, two readers could take two different ones."""
 
 _METHODS = ("DELETE", "GET", "HEAD", "POST", "PUT")
@@ -62,7 +62,6 @@ class _Compiled:
 
     __slots__ = (
         "decoder", "known", "parameters", "required", "route", "takes_body", "takes_session",
-        "terms",
     )  # fmt: skip
 
     def __init__(self, route: Route) -> None:
@@ -76,7 +75,6 @@ class _Compiled:
         self.decoder = None if route.body is None else msgspec.json.Decoder(route.body)
         self.takes_body = route.body is not None or route.raw_body
         self.takes_session = SESSION in route.parameters
-        self.terms = conditions.terms_of(route)
         self.known: dict[bytes, dict[str, Any]] = {}
 
     def parse(self, query: bytes) -> dict[str, Any]:
@@ -167,18 +165,30 @@ class Application:
                 request = await self._begin(scope, headers, receive, send)
                 if request is None:
                     return
-            result = await request.route.handler(request)
-            if type(result) is not Reply:
-                answer = replying.whole(result, request.request_id)
-                quickly = None if head else scope.get(WHOLE)
-                if quickly is not None and quickly(answer):
-                    return
-                reply = replying.plain(answer)
+            if idempotency.HEADER in headers:
+                reply = await idempotency.once(request, partial(self._done, request))
             else:
-                reply = replying.rendered(result, request.request_id)
+                result = await _handled(request)
+                if type(result) is not Reply:
+                    answer = replying.whole(result, request.request_id)
+                    quickly = None if head else scope.get(WHOLE)
+                    if quickly is not None and quickly(answer):
+                        return
+                    reply = replying.plain(answer)
+                else:
+                    reply = replying.rendered(result, request.request_id)
         except Exception as error:
             reply = self._refused(request, headers, error)
         await replying.send_reply(reply, send, receive, head=head)
+
+    async def _done(self, request: Request) -> Reply:
+        """What a request is answered with, whatever becomes of it."""
+        try:
+            result = await _handled(request)
+            reply = result if type(result) is Reply else Reply(result)
+            return replying.rendered(reply, request.request_id)
+        except Exception as error:
+            return self._refused(request, request.headers, error)
 
     async def _begin(
         self, scope: dict[str, Any], headers: dict[bytes, bytes], receive: Receive, send: Send
@@ -213,8 +223,6 @@ class Application:
             request.body = await bodies.read_json(receive, headers, found.decoder)
         elif not found.takes_body:
             await bodies.refuse_body(receive, headers)
-        if route.changes and (b"if-match" in headers or b"if-none-match" in headers):
-            await conditions.apply(request, found.terms)
         return request
 
     def at_once(
@@ -451,6 +459,14 @@ def _raw_path(scope: dict[str, Any]) -> bytes:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     prefix = scope.get("root_path", "").encode()
     return raw[len(prefix) :] if prefix and raw.startswith(prefix) else raw
+
+
+async def _handled(request: Request) -> Any:
+    """What the route makes of a request, once what its headers name is part of it."""
+    headers, route = request.headers, request.route
+    if route.changes and (b"if-match" in headers or b"if-none-match" in headers):
+        await conditions.apply(request)
+    return await route.handler(request)
 
 
 async def _failing(error: Exception) -> NoReturn:

@@ -42,8 +42,10 @@ def takes_if_match(terms: frozenset[str]) -> bool:
     return not terms.isdisjoint((_HASH, _VERSION))
 
 
-async def apply(request: Request, terms: frozenset[str]) -> None:
-    """Have a request say in its own terms what its headers say. Raises `ParseError`."""
+async def apply(request: Request) -> None:
+    """Have a request say in its own terms what its headers say. Raises `ParseError`, and
+    `HashMismatch` where that does not hold already."""
+    terms = terms_of(request.route)
     if_match, if_none_match = request.header(b"if-match"), request.header(b"if-none-match")
     if if_match is not None:
         await _apply_match(request, terms, if_match)

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.fronts.http.conditions import terms_of
+from bailiwick.fronts.http.conditions import takes_if_match, terms_of
 from bailiwick.fronts.http.errors import ErrorBody
+from bailiwick.fronts.http.idempotency import HEADER, KEY_CHARACTERS_MAX, takes_key
 from bailiwick.fronts.http.replying import Pending
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.routes.system import version
@@ -18,6 +19,7 @@ _ALWAYS = (400, 403, 404, 405, 408, 429, 431, 500, 503)
 """Statuses of errors that any route may answer."""
 
 _WITH_BODY = (413, 415)
+_WITH_KEY = (413, 507)
 _SCOPED = (501,)
 _CHANGING = (409, 413, 423, 507)
 
@@ -42,6 +44,8 @@ def error_statuses(route: Route) -> tuple[int, ...]:
         found.update(_WITH_BODY)
     if terms_of(route):
         found.add(412)
+    if takes_key(route):
+        found.update(_WITH_KEY)
     if route.rooted:
         found.update(_SCOPED)
         if route.changes:
@@ -94,9 +98,11 @@ def _operation(route: Route, known: dict[Any, Any], prefix: str) -> dict[str, An
     parameters = [_parameter(each) for each in route.parameters]
     if route.rooted:
         parameters.append(_parameter(FORK))
+    parameters += _headers(route)
     parameters += [_in_path("item" if prefix and name == "id" else name) for name in route.names]
     if prefix:
-        parameters += [_in_path("kind"), _in_path("id")]
+        parameters += _headers(route)
+    parameters += [_in_path("kind"), _in_path("id")]
     operation: dict[str, Any] = {
         "operationId": route.name + ("InRoot" if prefix else ""),
         "summary": route.about,
@@ -136,6 +142,24 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "description": parameter.about,
         "schema": schema,
     }
+
+
+def _headers(route: Route) -> list[dict[str, Any]]:
+    """The headers that mean something on this route, besides those of every request."""
+    found = []
+    if takes_if_match(terms_of(route)):
+        about = 'The ETag of what is changed, its hash as "sha256:…", or *.'
+        found.append(("If-Match", about, 1_024))
+    if takes_key(route):
+        about = "The same key is answered the same within a day, without doing it twice."
+        found.append((HEADER.decode().title(), about, KEY_CHARACTERS_MAX))
+    return [
+        {
+            "name": name, "in": "header", "required": False, "description": about,
+            "schema": {"type": "string", "minLength": 1, "maxLength": most},
+        }
+        for name, about, most in found
+    ]  # fmt: skip
 
 
 def _in_path(name: str) -> dict[str, Any]:

@@ -87,6 +87,17 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   for whatever stands there. One that does not hold is 412 with `hash_mismatch`, also where nothing
   stands. Where it takes `mode`, `If-None-Match: *` writes only where nothing stands. On any other
   route that changes something both are refused.
+- `Idempotency-Key` (1 to 255 printable characters without spaces) on a change: the same key of the
+  same caller within a day is answered the same, with `Idempotency-Replayed: true`, and nothing is
+  done twice, by whichever worker and across restarts. With another request it is `parse_error`.
+  While the first is under way it is `busy`. Where the server ended between doing it and keeping
+  the answer it is `internal_error` with `details.interrupted`: whether it was done is not known.
+  Not kept, so that the same key may be used again, is an answer that says that nothing was done: a
+  202, one that is `retryable`, one that says that the caller may not; but `io_error` is kept.
+  Grants and rules are asked again before an answer is given again. Keys and answers are bounded
+  for each caller (`idempotency_…` of the limits), beyond that it is `quota_exceeded`. Refused on
+  `PUT /file/raw` and `POST /file/upload`, whose bodies are streams, and on
+  `POST /grants/{{id}}/delegate`, whose answer is a secret; nothing on what only reads.
 - `HEAD` is answered wherever `GET` is: the same headers, and no body.
 - A call that needs a person's approval waits {settings.ASK_WAIT_SECONDS:g} s, then answers 202
   with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request

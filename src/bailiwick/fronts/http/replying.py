@@ -99,7 +99,10 @@ def rendered(reply: Reply, request_id: str | None) -> Reply:
         length = len(body) if length is None else length
     if length is not None and reply.status not in (204, 304):
         headers.append((b"content-length", b"%d" % length))
-    return Reply(status=reply.status, headers=headers, body=body, chunks=reply.chunks)
+    return Reply(
+        status=reply.status, headers=headers, body=body, chunks=reply.chunks,
+        failure=reply.failure,
+    )  # fmt: skip
 
 
 def failed(error: BailiwickError) -> Reply:
@@ -107,11 +110,12 @@ def failed(error: BailiwickError) -> Reply:
     if error.request_id is None:
         error.request_id = errors.new_request_id()
     if isinstance(error, ApprovalTimeout) and error.details.get("pending"):
-        return Reply(_pending(error), 202)
+        return Reply(_pending(error), 202, failure=error)
     status = errors.status_of(error)
     return Reply(
-        status=status, headers=[JSON, *_extra_headers(error)], body=errors.encode(error, status)
-    )
+        status=status, headers=[JSON, *_extra_headers(error)], body=errors.encode(error, status),
+        failure=error,
+    )  # fmt: skip
 
 
 def _extra_headers(error: BailiwickError) -> Headers:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bailiwick.errors import ParseError
+from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.fronts.http.bodies import Receive
 from bailiwick.scope import Scope
 
@@ -25,7 +25,7 @@ Headers = list[tuple[bytes, bytes]]
 
 class Reply(msgspec.Struct, frozen=True):
     """An answer that is not simply a result with status 200. ``request_id`` is for one whose result
-    does not say it."""
+    does not say it, ``failure`` what was answered with an error."""
 
     result: msgspec.Struct | None = None
     status: int = 200
@@ -34,6 +34,7 @@ class Reply(msgspec.Struct, frozen=True):
     chunks: AsyncGenerator[bytes, None] | None = None
     length: int | None = None
     request_id: str | None = None
+    failure: BailiwickError | None = None
 
 
 class Request:

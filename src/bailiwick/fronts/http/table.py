@@ -60,6 +60,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     ``needs`` is the access by which the grant is chosen that answers it; the verb itself checks
     what it needs. ``rooted`` routes are also found under ``/roots/{kind}/{id}``. ``statuses`` are
     those of success. ``raises`` are statuses of errors beyond those that every such route has.
+    The answer of a ``secret`` one holds what is shown once and kept nowhere.
     ``now`` answers a GET on the spot where all of it is at hand; None leaves it to the handler.
     """
 
@@ -83,6 +84,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     rooted: bool = True
     who: Who = "reader"
     asks: bool = False
+    secret: bool = False
     example: str = ""
 
     @property

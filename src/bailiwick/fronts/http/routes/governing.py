@@ -307,7 +307,7 @@ ROUTES: tuple[Route, ...] = (
         method="POST", path="/grants/{id}/delegate", name="delegateGrant", family="governing",
         handler=delegate, about="Pass on a part of a grant that the caller holds, with a token.",
         body=DelegateBody, result=Delegated, statuses=(201,), rooted=False, who="caller",
-        changes=True,
+        changes=True, secret=True,
         example='POST /grants/4f1c/delegate {"subject": "agent_run:c1/r8", "access": ["read"]}',
     ),
 )  # fmt: skip

@@ -1,0 +1,190 @@
+"""Answers that were given under an idempotency key: the same key is answered the same, and what was
+asked is not done twice.
+
+A key is taken before anything is done, and the answer is kept after it. All processes that share
+the state share the keys, and a restart forgets none. What lies between is this: a process that
+dies after it has done something and before it has kept the answer leaves a key that nobody can
+answer. Whether it was done is then not known, and that is what whoever asks again is told; it is
+not done again.
+
+Keys and requests are kept as digests, answers as they were sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from bailiwick.errors import Busy, FileTooLarge, InternalError, ParseError, QuotaExceeded
+from bailiwick.model import Limits
+from bailiwick.state.database import Connection, Database, Part
+from bailiwick.state.grants import select
+
+PART = Part(
+    "idempotency",
+    (
+        """
+        CREATE TABLE answers (
+            digest     BLOB PRIMARY KEY,  -- SHA-256 of the caller and the key
+            caller     BLOB NOT NULL,     -- SHA-256 of the caller: what is kept is bounded for each
+            request    BLOB NOT NULL,     -- SHA-256 of all that was asked
+            owner      TEXT NOT NULL,     -- the process that does it, see `Owner`
+            status     INTEGER,           -- NULL while it is being done
+            headers    BLOB,
+            body       BLOB,              -- NULL where it was too large to be kept
+            bytes      INTEGER NOT NULL,
+            created_ns INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX answers_by_caller ON answers (caller, bytes);
+        CREATE INDEX answers_by_age ON answers (created_ns);
+        """,
+    ),
+)
+
+_COLLECTED_MAX = 1_000
+"""Answers whose time is up that one request clears away: it should not pay for a whole day."""
+
+
+class Headers(msgspec.Struct, array_like=True, frozen=True):
+    pairs: list[tuple[bytes, bytes]]
+
+
+class Answer(NamedTuple):
+    """An answer as it was sent."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class Taken(NamedTuple):
+    """A key that was new, and is now that of what is being done."""
+
+    digest: bytes
+    limits: Limits
+
+
+class IdempotencyBook:
+    """The keys of one authority, shared by all processes that share its state."""
+
+    def __init__(self, database: Database, *, time_ns: Callable[[], int]) -> None:
+        self._database = database
+        self._time_ns = time_ns
+        self._under_way: set[bytes] = set()
+
+    async def take(self, caller: str, key: str, request: bytes, limits: Limits) -> Taken | Answer:
+        """Take a key, or give the answer that was given under it.
+
+        Raises `ParseError` where the key was used for another request, `Busy` while the first is
+        under way, `InternalError` where nobody knows what became of it, `FileTooLarge` where its
+        answer was not kept, `QuotaExceeded` where the caller has as many keys as may be kept.
+        """
+        whose = hashlib.sha256(caller.encode()).digest()
+        digest = hashlib.sha256(whose + key.encode()).digest()
+        oldest = self._time_ns() - int(limits.idempotency_seconds * 1e9)
+
+        def job(connection: Connection) -> Answer | None:
+            connection.execute(
+                "DELETE FROM answers WHERE digest IN"
+                " (SELECT digest FROM answers WHERE created_ns <= ? LIMIT ?)",
+                (oldest, _COLLECTED_MAX),
+            )
+            rows = select(
+                connection,
+                "SELECT request, owner, status, headers, body FROM answers"
+                " WHERE digest = ? AND created_ns > ?",
+                digest, oldest,
+            )  # fmt: skip
+            if rows:
+                return self._known(digest, request, *rows[0])
+            self._make_room(connection, whose, limits)
+            connection.execute(
+                "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, NULL, NULL, NULL, 0, ?)",
+                (digest, whose, request, self._database.owner.name, self._time_ns()),
+            )
+            self._under_way.add(digest)
+            return None
+
+        known = await self._database.write(job)
+        return Taken(digest, limits) if known is None else known
+
+    def _known(
+        self,
+        digest: bytes,
+        request: bytes,
+        known: bytes,
+        owner: str,
+        status: int | None,
+        headers: bytes | None,
+        body: bytes | None,
+    ) -> Answer:
+        if known != request:
+            raise ParseError(
+                "this Idempotency-Key was used for another request",
+                hint="a key is for one request and its repetitions: draw a new one",
+            )
+        if status is not None and headers is not None:
+            if body is None:
+                raise FileTooLarge(
+                    f"this was done and answered with {status}; the answer was too large to keep",
+                    hint="look at what it changed",
+                    details={"status": status},
+                )
+            return Answer(status, msgspec.msgpack.decode(headers, type=Headers).pairs, body)
+        mine = owner == self._database.owner.name
+        if digest in self._under_way if mine else self._database.owner.is_alive(owner):
+            raise Busy(
+                "the first request with this Idempotency-Key is still under way",
+                hint="ask again in a moment",
+            )
+        raise InternalError(
+            "the server ended while it did this, and whether it was done is not known",
+            hint="look at what it would have changed; to do it again, use another key",
+            details={"interrupted": True},
+        )
+
+    def _make_room(self, connection: Connection, whose: bytes, limits: Limits) -> None:
+        ((count, size),) = select(
+            connection, "SELECT count(*), total(bytes) FROM answers WHERE caller = ?", whose
+        )
+        for held, most, what in (
+            (count, limits.idempotency_keys_max, "keys"),
+            (size, limits.idempotency_bytes_max, "bytes of answers"),
+        ):
+            if held >= most:
+                raise QuotaExceeded(
+                    f"{most} {what} are remembered for one caller, and no more",
+                    hint="leave out Idempotency-Key, or wait until earlier ones are a day old",
+                    details={"limit": most},
+                )
+
+    async def keep(self, taken: Taken, answer: Answer) -> None:
+        """Keep what a key is answered with from now on."""
+        headers = msgspec.msgpack.encode(Headers(answer.headers))
+        most = taken.limits.idempotency_answer_bytes_max
+        body = answer.body if len(answer.body) <= most else None
+        size = len(headers) + len(body or b"")
+
+        def job(connection: Connection) -> None:
+            connection.execute(
+                "UPDATE answers SET status = ?, headers = ?, body = ?, bytes = ? WHERE digest = ?",
+                (answer.status, headers, body, size, taken.digest),
+            )
+
+        await self._database.write(job)
+
+    async def give_back(self, taken: Taken) -> None:
+        """Let go of a key under which nothing was done."""
+
+        def job(connection: Connection) -> None:
+            connection.execute("DELETE FROM answers WHERE digest = ?", (taken.digest,))
+
+        await self._database.write(job)
+
+    def ended(self, taken: Taken) -> None:
+        """What was asked is not under way any more. A key that was neither kept nor given back
+        stays, and what became of what was asked is not known."""
+        self._under_way.discard(taken.digest)
