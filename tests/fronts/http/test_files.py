@@ -193,7 +193,7 @@ async def test_listing_and_searching(tmp_path):
         assert [entry["name"] for entry in page["entries"]] == ["a.py", "b.py"]
         entry = page["entries"][0]
         assert entry.keys() == {
-            "name", "path", "kind", "ignored", "sizeBytes", "modifiedMs", "modifiedNs",
+            "name", "path", "type", "kind", "ignored", "sizeBytes", "modifiedMs", "modifiedNs",
             "addressable",
         }  # fmt: skip
         rest = await get("/list", limit="2", cursor=page["nextCursor"])
@@ -275,7 +275,8 @@ async def test_a_request_id_goes_with_everything(tmp_path):
         assert {record["verb"] for record in records} == {"write_text", "read_text"}
         assert {record["front"] for record in records} == {"http"}
         odd = await house.client(**{"x-request-id": "a" * 200}).get("/file?path=a")
-        check_error(odd.status_code, odd.json(), "parse_error")
+        assert odd.status_code == 200
+        assert odd.json()["requestId"] != "a" * 200, "it got one of ours"
 
 
 @pytest.mark.spec("HTTP-4")
