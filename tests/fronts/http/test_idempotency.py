@@ -133,14 +133,15 @@ async def test_at_the_same_time_it_is_done_once(tmp_path, monkeypatch):
 
 @pytest.mark.spec("HTTP-11")
 async def test_many_at_once_under_few_keys(tmp_path):
-    async with serving(tmp_path) as house:
-        client = house.client()
+    async with serving(tmp_path) as house, serving(tmp_path) as other:
+        clients = house.client(other.token), other.client()
 
-        async def until_done(key):
-            while (await append(client, key)).status_code == 503:
+        async def until_done(number):
+            key = f"{number % 5}"
+            while (await append(clients[number // 5 % 2], key)).status_code == 503:
                 await asyncio.sleep(0)
 
-        await asyncio.gather(*(until_done(f"{number % 5}") for number in range(40)))
+        await asyncio.gather(*(until_done(number) for number in range(40)))
         assert log(house) == "x" * 5
 
 
@@ -278,6 +279,22 @@ async def test_an_answer_is_given_again_only_to_who_may_still_ask(tmp_path):
         again = await agent.post("/file/edit", json=edit, headers=KEY)
         assert again.status_code in (403, 404)
         assert "secret" not in again.text
+
+
+@pytest.mark.spec("HTTP-11", "POL-1")
+async def test_a_rule_that_came_since_holds_for_an_answer_too(tmp_path):
+    (tmp_path / "tree").mkdir()
+    free = ASKING.partition("[[rule]]")[0]
+    async with serving(tmp_path, config=free) as house:
+        agent = await house.agent()
+        secret = agent.headers["authorization"]
+        assert (await append(agent)).status_code == 201
+        assert (await append(agent)).headers["idempotency-replayed"] == "true"
+    async with serving(tmp_path, config=ASKING.replace('"ask"', '"deny"')) as house:
+        agent = house.client("", authorization=secret)
+        denied = await append(agent)
+        check_error(denied.status_code, denied.json(), "policy_denied")
+        assert log(house) == "x"
 
 
 @pytest.mark.spec("HTTP-11")
