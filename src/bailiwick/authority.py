@@ -123,7 +123,7 @@ class Authority:
         self._books = books
         self._services = services
         self._plans: dict[str, RootPlan] = {}
-        self._opened: dict[str, asyncio.Task[OpenedRoot]] = {}
+        self._opened: dict[str, asyncio.Future[OpenedRoot]] = {}
         self._temps: dict[str, tuple[OpenedRoot, Grant]] = {}
         self._closed = False
         self._housekeeping = asyncio.create_task(self._keep_house(), name="bailiwick-housekeeping")
@@ -391,7 +391,7 @@ class Authority:
     async def _lend(self, grant: Grant, caller: Caller) -> Lent:
         name = str(grant.root)
         try:
-            opened = self._temps[name][0] if name in self._temps else await self._open(name)
+            opened = await self._open(name)
         except BaseException:
             await to_the_end(self._release(grant.id))
             raise
@@ -457,9 +457,11 @@ class Authority:
 
     async def _open(self, name: str) -> OpenedRoot:
         """Open a root for the first who asks; others wait for the same opening."""
+        if name in self._temps:
+            return self._temps[name][0]
         opening = self._opened.get(name)
         if opening is None:
-            opening = asyncio.ensure_future(_opened(self._plan(name)))
+            opening = asyncio.ensure_future(self._plan(name).open())
             self._opened[name] = opening
         try:
             return await asyncio.shield(opening)
@@ -589,7 +591,3 @@ async def _close_root(opened: OpenedRoot) -> None:
         await opened.close()
     except Exception as error:
         _log.warning("a root could not be closed properly", exc_info=error)
-
-
-async def _opened(plan: RootPlan) -> OpenedRoot:
-    return await plan.open()

@@ -10,6 +10,7 @@ from bailiwick.grant import AgentRun, Automation, Core, Extension, Quota, Root, 
 from bailiwick.model import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.state.bodies import Bodies
+from bailiwick.state.budgets import accountable
 from bailiwick.state.grants import DAY_NS, ENDED_KEPT_DAYS, IDLE_DAYS_MAX
 from tests.state.rooms import (
     AGENT,
@@ -142,6 +143,68 @@ async def test_a_delegation_does_not_outlive_what_it_comes_from():
         assert (child.expires_at, later.expires_at, sooner.expires_at) == (soon, soon, soon - 9)
         rooms.clock.advance(60)
         assert living(rooms, "a", "aa", "ab", "ac") == []
+
+
+@pytest.mark.spec("AUTH-5", "HTTP-1")
+async def test_a_grant_that_processes_share_is_one(tmp_path):
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        assert one.grants.shared("shared-1-a") is None
+        given = [
+            await rooms.grants.hand_out(held("shared-1-a", reason=why), front="http", shared=True)
+            for rooms, why in ((one, "first"), (other, "second"))
+        ]
+        assert [each.reason for each in given] == ["first", "first"]
+        assert other.grants.shared("shared-1-a") == given[0]
+        await one.grants.revoke("shared-1-a", **WHO)
+        for rooms in (one, other):
+            with pytest.raises(GrantRevoked):
+                rooms.grants.shared("shared-1-a")
+            with pytest.raises(GrantRevoked):
+                await rooms.grants.hand_out(held("shared-1-a"), front="http", shared=True)
+        soon = START_NS / 1e9 + 60
+        await one.grants.hand_out(held("shared-1-b", expires_at=soon), front="http", shared=True)
+        other.clock.advance(61)
+        with pytest.raises(GrantExpired):
+            other.grants.shared("shared-1-b")
+        # Once nobody acts under them any more they go, but for what was passed on.
+        await one.grants.hand_out(held("shared-1-c"), front="http", shared=True)
+        await one.grants.hand_out(held("heir", "shared-1-c"), front="http")
+        await one.grants.hand_out(held("shared-2-d"), front="http", shared=True)
+        await other.grants.release_shared("shared-1-")
+        assert other.grants.find("shared-1-b") is None
+        assert living(one, "shared-1-c", "heir", "shared-2-d") == [
+            "shared-1-c", "heir", "shared-2-d",
+        ]  # fmt: skip
+
+
+@pytest.mark.spec("AUTH-5", "HTTP-12")
+async def test_a_grant_counts_for_the_first_on_its_line_who_is_no_person():
+    async with opened() as rooms:
+        await rooms.grants.add(standing_grant("s1"), **WHO)
+        person, host, ann, bob = User("p"), Core("h"), AgentRun("ann", "1"), AgentRun("bob", "1")
+        lines = {
+            "own": (ann,),
+            "to itself": (ann, ann, ann),
+            "to another": (ann, bob, ann),
+            "from a person": (person, bob),
+            "from the host by a person": (host, person, bob, ann),
+            "through somebody who calls himself a person": (ann, person, bob),
+            "of people": (host, person),
+        }
+        told = {}
+        for name, line in lines.items():
+            parent = "s1"
+            for number, subject in enumerate(line):
+                id_ = f"{name} {number}"
+                await rooms.grants.hand_out(held(id_, parent, subject=subject), front="python")
+                parent = id_
+            told[name] = accountable(rooms.database.read, parent)
+        assert told == {
+            "own": str(ann), "to itself": str(ann), "to another": str(ann),
+            "from a person": str(bob), "from the host by a person": str(bob),
+            "through somebody who calls himself a person": str(ann), "of people": str(person),
+        }  # fmt: skip
+        assert accountable(rooms.database.read, "nothing") is None
 
 
 @pytest.mark.spec("AUTH-5")

@@ -61,7 +61,7 @@ from bailiwick.grant import (
 )
 from bailiwick.hook import Hooks
 from bailiwick.model import Change, Limits
-from bailiwick.operations import ALL_ACCESS
+from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.policies.rules import RulePolicy
@@ -81,6 +81,7 @@ from bailiwick.state.budgets import accountable
 from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
+from bailiwick.state.grant_rows import revoked
 from bailiwick.state.ledger import DurableLedger, ledger_key
 from bailiwick.state.notes import NOTES
 from bailiwick.state.standing import StateStanding
@@ -136,10 +137,37 @@ class Authority(CoreAuthority):
         self._refuse_closed()
         grant = self._books.grants.load(grant_id)
         if grant is None:
-            raise grants.revoked()
-        lent = await self._lend(grant, Caller(front=front))
+            raise revoked()
         # It goes on without this scope: what is lent here is not what the grant was made for.
-        return Scope(msgspec.structs.replace(lent, closing=None))
+        return Scope(self._lent(await self._open(str(grant.root)), grant, Caller(front=front)))
+
+    async def share_root(
+        self,
+        subject: Subject,
+        root: str,
+        access: frozenset[Access],
+        reason: str,
+        *,
+        grant_id: str,
+        path: str,
+        front: str,
+        wait_s: float,
+    ) -> Scope:
+        """As `request_root`, under the grant of an id which whoever asks first puts into the book:
+        for processes that serve together. It goes on when a scope is closed, until `end_sharing`.
+        Raises `GrantRevoked` or `GrantExpired` where it does not hold any more."""
+        self._refuse_closed()
+        grant = self._books.grants.shared(grant_id)
+        if grant is None:
+            grant = self._grant_for(subject, root, access, reason, path, None, None)
+            grant = msgspec.structs.replace(grant, id=grant_id)
+            grant = await self._books.grants.hand_out(grant, front=front, shared=True)
+        opened = await self._open(str(grant.root))
+        return Scope(self._lent(opened, grant, Caller(front=front, wait_s=wait_s)))
+
+    async def end_sharing(self, front: str) -> None:
+        """Let go of the shared grants whose ids begin with ``front``."""
+        await self._books.grants.release_shared(front)
 
     @classmethod
     def from_config(

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from bailiwick.errors import IoError, ParseError
+from bailiwick.errors import GrantExpired, GrantRevoked, IoError, ParseError
 from bailiwick.grant import Grant, StandingGrant
 from bailiwick.model import Value
 from bailiwick.state.bodies import Bodies, encode, made_of
@@ -114,3 +114,19 @@ def nanoseconds(expires_at: float | None) -> int:
 
 def until(grant: Grant, expires_ns: int) -> Grant:
     return msgspec.structs.replace(grant, expires_at=expires_ns / 1e9)
+
+
+def shared_of(rows: list[tuple[Any, ...]], now_ns: int) -> Grant | None:
+    """The grant that processes share, of its row. Raises `GrantRevoked` or `GrantExpired`."""
+    if not rows:
+        return None
+    entry = entry_of(rows[0])
+    if entry.ended_ns is not None or not isinstance(entry.grant, Grant):
+        raise revoked()
+    if not entry.holds(now_ns):
+        raise GrantExpired("the grant's time is up", hint="request the root again")
+    return entry.grant
+
+
+def revoked() -> GrantRevoked:
+    return GrantRevoked("the grant was taken back", hint="request the root again")

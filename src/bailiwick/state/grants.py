@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from bailiwick.audit import AuthorityAct, AuthorityRecord
-from bailiwick.errors import FileAlreadyExists, GrantExpired, GrantRevoked, ParseError
+from bailiwick.errors import FileAlreadyExists, GrantExpired, ParseError
 from bailiwick.grant import Grant, Quota, StandingGrant
 from bailiwick.state.current import Current
 from bailiwick.state.database import Connection, Database, Part
@@ -29,6 +29,8 @@ from bailiwick.state.grant_rows import (
     nanoseconds,
     readable_entries,
     readable_standing,
+    revoked,
+    shared_of,
     until,
 )
 
@@ -97,6 +99,8 @@ _TREE = """
 
 _CHILDLESS = "NOT EXISTS (SELECT 1 FROM grants AS child WHERE child.parent = grants.id)"
 
+_ROW = f"SELECT {COLUMNS} FROM grants WHERE id = ?"
+
 _LISTED = "SELECT id, body, ended_ns FROM grants WHERE kind = 'standing' AND origin = ?"
 
 LINE = """
@@ -151,7 +155,7 @@ class GrantBook:
 
     def find(self, grant_id: str) -> GrantEntry | None:
         """A grant of either kind, ended or not, as long as it is in the book."""
-        rows = self._database.read(f"SELECT {COLUMNS} FROM grants WHERE id = ?", (grant_id,))
+        rows = self._database.read(_ROW, (grant_id,))
         return entry_of(rows[0]) if rows else None
 
     def load(self, grant_id: str) -> Grant | None:
@@ -233,10 +237,22 @@ class GrantBook:
 
         await self._database.write_control(job)
 
+    def shared(self, grant_id: str) -> Grant | None:
+        """A grant that several processes act under, if one of them has put it into the book. Raises
+        `GrantRevoked` or `GrantExpired` where it does not hold any more."""
+        return shared_of(self._database.read(_ROW, (grant_id,)), self._time_ns())
+
     async def hand_out(
-        self, grant: Grant, *, front: str, by: str | None = None, request_id: str = ""
+        self,
+        grant: Grant,
+        *,
+        front: str,
+        by: str | None = None,
+        request_id: str = "",
+        shared: bool = False,
     ) -> Grant:
-        """Put a grant into the book, and return it as it stands there.
+        """Put a grant into the book, and return it as it stands there; one that is ``shared`` as
+        another process has put it there before.
 
         It ends with its parent at the latest. ``by`` is whoever gave it: its own subject where a
         root was requested, the parent's holder where it was delegated. Raises `GrantRevoked` or
@@ -250,6 +266,9 @@ class GrantBook:
             now = self._time_ns()
             if clear:
                 _prune_in(connection, now)
+            known = shared_of(select(connection, _ROW, grant.id), now) if shared else None
+            if known is not None:
+                return known
             act: AuthorityAct = "grant"
             kept, expires_ns = grant, own_ns
             if grant.parent is not None:
@@ -294,19 +313,16 @@ class GrantBook:
         only waited for it. While something hangs on it, it stays. Nobody is refused anything by
         this, so it is not on record, and other processes may learn of it late."""
 
+        await self._database.write(lambda connection: _release_in(connection, grant_id))
+
+    async def release_shared(self, front: str) -> None:
+        """Release all whose ids begin with ``front``, once no process acts under them any more."""
+
         def job(connection: Connection) -> None:
-            connection.execute(
-                "UPDATE grants SET released = 1 WHERE id = ? AND kind = 'held'", (grant_id,)
-            )
-            freed: str | None = grant_id
-            while freed is not None:
-                gone = select(
-                    connection,
-                    f"DELETE FROM grants WHERE id = ? AND released = 1 AND {_CHILDLESS}"
-                    " RETURNING parent",
-                    freed,
-                )
-                freed = gone[0][0] if gone else None
+            for (grant_id,) in select(
+                connection, "SELECT id FROM grants WHERE substr(id, 1, ?) = ?", len(front), front
+            ):
+                _release_in(connection, grant_id)
 
         await self._database.write(job)
 
@@ -528,6 +544,18 @@ def _insert(
     )
 
 
+def _release_in(connection: Connection, grant_id: str) -> None:
+    connection.execute("UPDATE grants SET released = 1 WHERE id = ? AND kind = 'held'", (grant_id,))
+    freed: str | None = grant_id
+    while freed is not None:
+        gone = select(
+            connection,
+            f"DELETE FROM grants WHERE id = ? AND released = 1 AND {_CHILDLESS} RETURNING parent",
+            freed,
+        )
+        freed = gone[0][0] if gone else None
+
+
 def _prune_in(connection: Connection, now_ns: int) -> int:
     past = now_ns - ENDED_KEPT_DAYS * DAY_NS
     removed = 0
@@ -562,7 +590,3 @@ def _living_parent(connection: Connection, parent: str, now_ns: int) -> tuple[st
     if now_ns >= expires_ns:
         raise GrantExpired("the time of the grant this would come from is up")
     return kind, expires_ns
-
-
-def revoked() -> GrantRevoked:
-    return GrantRevoked("the grant was taken back", hint="request the root again")

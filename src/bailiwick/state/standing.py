@@ -16,7 +16,8 @@ from bailiwick.operations import Operation
 from bailiwick.standing import refuse_expired, untrusted
 from bailiwick.state.current import epoch_now
 from bailiwick.state.database import Database
-from bailiwick.state.grants import DAY_NS, GrantBook, revoked
+from bailiwick.state.grant_rows import revoked
+from bailiwick.state.grants import DAY_NS, GrantBook
 from bailiwick.state.rates import Rates
 from bailiwick.state.trust import TrustBook
 

@@ -8,6 +8,10 @@ request is the first that holds the access and reaches the path.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bailiwick.errors import (
@@ -51,6 +55,7 @@ class Holding:
         elif settings.read_only:
             self.most = _LOOKING
         self._wait_s = settings.ask_wait_s
+        self._shared = SharedGrants(settings.lock_key) if settings.workers > 1 else None
         self._state: object = None
         self._choices: dict[tuple[str, frozenset[Access]], list[StandingGrant]] = {}
         self._opening: dict[tuple[str, StandingGrant | None], asyncio.Task[Scope]] = {}
@@ -118,10 +123,30 @@ class Holding:
             scope = await self._authority.resume(self._grant_id, front=FRONT)
             return scope.with_caller(FRONT, wait_s=self._wait_s)
         access = standing.access if self.most is None else standing.access & self.most
+        if self._shared is not None:
+            return await self._share(self._shared, root, standing, access)
         return await self._authority.request_root(
             self._subject, root, access, _REASON, path=str(standing.path), front=FRONT,
             wait_s=self._wait_s,
         )  # fmt: skip
+
+    async def _share(
+        self, shared: SharedGrants, root: str, standing: StandingGrant, access: frozenset[Access]
+    ) -> Scope:
+        """The scope under the grant that all workers have for this: what is passed on or taken back
+        at one of them is so at all. After one that is over comes the next."""
+        for name in shared.names(str(self._subject), root, standing, access):
+            try:
+                return await self._authority.share_root(
+                    self._subject, root, access, _REASON, grant_id=name, path=str(standing.path),
+                    front=FRONT, wait_s=self._wait_s,
+                )  # fmt: skip
+            except GrantExpired:
+                continue
+            except GrantRevoked:
+                if standing.id:
+                    raise
+        raise AssertionError("there is always a next name")
 
     async def _granted(self, root: str) -> Scope:
         """The scope of a token that is for one grant."""
@@ -159,12 +184,18 @@ class Holding:
             self._parting.add(task)
             task.add_done_callback(self._parting.discard)
 
-    def held(self, grant_id: str) -> Scope | None:
-        """The scope that is held here under a grant."""
+    async def held(self, grant_id: str) -> Scope | None:
+        """A scope under a grant of this caller, wherever it was requested: another process may have
+        done so. Whoever has the token of one grant has that one only."""
         for scope in (*self._open.values(), *self.temps.values()):
             if scope.grant.id == grant_id:
                 return scope
-        return None
+        entry = self._authority.grant(grant_id)
+        if entry is None or entry.kind != "held" or str(entry.grant.subject) != str(self._subject):
+            return None
+        if self._grant_id not in (None, grant_id):
+            return None
+        return await self._authority.resume(grant_id, front=FRONT)
 
     def forget(self, scope: Scope, error: BailiwickError) -> None:
         """Let go of a scope whose grant has ended, where another may be had; and of a fork that is
@@ -206,6 +237,30 @@ class Holding:
             await temp.aclose()
         for scope in list(self._open.values()):
             await scope.aclose()
+
+
+class SharedGrants:
+    """What the grants are called that the workers of one server have together."""
+
+    def __init__(self, key: bytes) -> None:
+        """``key`` is the same for all workers, and another for every server."""
+        self._key = key
+
+    @property
+    def front(self) -> str:
+        """What the names of all of them begin with."""
+        return f"shared-{self._digest('')[:8]}-"
+
+    def names(
+        self, subject: str, root: str, standing: StandingGrant, access: frozenset[Access]
+    ) -> Iterator[str]:
+        """The names for what a subject has of a root by a grant, one after the other."""
+        what = "\0".join((subject, root, standing.id, str(standing.path), *sorted(access)))
+        for number in itertools.count():
+            yield self.front + self._digest(f"{what}\0{number}")[:16]
+
+    def _digest(self, text: str) -> str:
+        return hmac.digest(self._key, text.encode(), hashlib.sha256).hex()
 
 
 def _reaching(choices: list[StandingGrant], path: str | None) -> StandingGrant:

@@ -25,6 +25,7 @@ from bailiwick.errors import (
     escape_for_display,
 )
 from bailiwick.fronts.http.gates import is_loopback
+from bailiwick.fronts.http.holding import SharedGrants
 from bailiwick.fronts.http.listening import address_of, bind
 from bailiwick.fronts.http.plans import Plan, make_plan, opened
 from bailiwick.grant import User
@@ -308,14 +309,15 @@ def _serve_with_workers(plan: Plan, token: str | None, *, as_json: bool) -> int:
                 worker.kill()
                 worker.wait()
         listener.close()
-        asyncio.run(_end_token_later(plan, told))
+        asyncio.run(_end_later(plan, told))
     return EXIT_OK
 
 
-async def _end_token_later(plan: Plan, told: Announcement) -> None:
-    if told.token is not None:
-        async with opened(plan, first=False) as authority:
-            await _end_token(authority, told)
+async def _end_later(plan: Plan, told: Announcement) -> None:
+    """Let go of what the workers had together, once they are gone."""
+    async with opened(plan, first=False) as authority:
+        await authority.end_sharing(SharedGrants(plan.settings.lock_key).front)
+        await _end_token(authority, told)
 
 
 def _run_first(plan: Plan, token: str | None) -> tuple[socket.socket, Announcement]:

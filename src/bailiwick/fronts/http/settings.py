@@ -110,4 +110,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secure: bool = False
     """Whether cookies are for TLS only."""
     lock_key: bytes = msgspec.field(default_factory=lambda: secrets.token_bytes(32))
-    """What the names of locks are sealed with: the same for all processes of a server."""
+    """What the names of locks, and of grants that workers share, are sealed with: the same for all
+    processes of a server."""

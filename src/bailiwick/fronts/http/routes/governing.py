@@ -197,11 +197,9 @@ async def revoke(request: Request) -> Revoked:
 
 async def delegate(request: Request) -> Reply:
     body: DelegateBody = request.body
-    scope = request.holding.held(request.names["id"])
+    scope = await request.holding.held(request.names["id"])
     if scope is None:
-        raise PathNotFound(
-            "no such grant is held through this server", hint="GET /capabilities names yours"
-        )
+        raise PathNotFound("the caller holds no such grant", hint="GET /capabilities names yours")
     subject = parse_plain_subject(body.subject)
     front = await _make_room(request, scope.grant.id)
     heir = await scope.delegate(
