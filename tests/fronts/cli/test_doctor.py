@@ -13,7 +13,7 @@ place = governed.place
 
 POWERS = {
     "openat2", "landlock", "ripgrep", "bubblewrap", "user namespaces", "inotify", "sqlite", "zstd",
-    "fuse", "data directory",
+    "fuse", "data directory", "descriptors",
 }  # fmt: skip
 
 

@@ -98,10 +98,19 @@ class House:
 
 @contextlib.asynccontextmanager
 async def serving(
-    tmp_path, *, config=None, tokens=True, place=None, root="workspace:demo", lasting=True, **how
+    tmp_path,
+    *,
+    config=None,
+    tokens=True,
+    place=None,
+    root="workspace:demo",
+    lasting=True,
+    room=None,
+    **how,
 ):
     """Serve a directory (or another place, or a whole configuration) and give the house. What
-    is not ``lasting`` keeps its state in memory, which is quicker."""
+    is not ``lasting`` keeps its state in memory, which is quicker. ``room`` is for how many
+    connections."""
     tree = Path(tmp_path) / "tree"
     state = str(Path(tmp_path) / "state") if lasting else None
     if config is None:
@@ -119,7 +128,7 @@ async def serving(
             token = await authority.tokens.issue("person", str(PERSON), by=PERSON, front="test")
         app = Application(authority, msgspec.structs.replace(Settings(), **how))
         listener = bind("127.0.0.1", 0)
-        server = Server(configure(app), app)
+        server = Server(configure(app, room=room), app)
         ready = asyncio.Event()
         server.on_start(ready.set)
         running = asyncio.create_task(server.serve([listener]))

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from bailiwick.fronts.http import protocol, settings
+from bailiwick.fronts.http.descriptors import Room
 from bailiwick.fronts.http.protocol import BoundedProtocol
 from bailiwick.fronts.http.routes import system
 from bailiwick.fronts.http.settings import PIPELINED_MAX
@@ -189,9 +190,8 @@ async def test_json_bodies_are_bounded_while_they_are_read(tmp_path):
 
 
 @pytest.mark.spec("HTTP-2")
-async def test_connections_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(protocol, "CONNECTIONS_MAX", 3)
-    async with serving(tmp_path) as house:
+async def test_connections_are_bounded(tmp_path):
+    async with serving(tmp_path, room=Room(3, 0)) as house:
         held = [await house.connect() for _ in range(3)]
         await asyncio.sleep(0.1)
         status, _, document = parsed(await house.send())

@@ -21,8 +21,9 @@ TOKEN = "a-token-of-the-test"
 
 
 @contextlib.contextmanager
-def process(tmp_path, *arguments, code=0, **env):
-    """A server; ``code`` is what it must end with after SIGTERM."""
+def process(tmp_path, *arguments, code=0, before=None, **env):
+    """A server; ``code`` is what it must end with after SIGTERM, ``before`` what is done in its
+    process before it begins."""
     log = tmp_path / "server.log"  # a pipe that nobody reads would hold it up
     with log.open("wb") as told:
         server = subprocess.Popen(
@@ -31,6 +32,7 @@ def process(tmp_path, *arguments, code=0, **env):
             stdout=subprocess.PIPE,
             stderr=told,
             cwd=tmp_path,
+            preexec_fn=before,
             env={
                 "PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path / "state"),
                 "XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path), **env,

@@ -34,6 +34,9 @@ _SYS_LANDLOCK_CREATE_RULESET, _LANDLOCK_VERSION = 444, 1
 _INOTIFY_WATCHES_MIN, _INOTIFY_INSTANCES_MIN = 65_536, 128
 """One watch a directory: a large checkout with its packages has tens of thousands."""
 
+_DESCRIPTORS_MIN = 2_304
+"""Two for each of the 1,024 connections of a server, and some for itself."""
+
 _SQLITE_MIN = (3, 46)
 """What `apsw` is asked for."""
 
@@ -149,6 +152,16 @@ def _inotify() -> tuple[bool, str]:
     return enough, f"{watches} watches, {instances} instances"
 
 
+def _descriptors() -> tuple[bool, str]:
+    """By the hard limit, up to which a server raises its own."""
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most == resource.RLIM_INFINITY:
+        return True, "no bound"
+    return most >= _DESCRIPTORS_MIN, f"a process may have {most} open"
+
+
 def _sqlite() -> tuple[bool, str]:
     import apsw
 
@@ -218,6 +231,11 @@ _POWERS = (
         _inotify,
         "changes that other programs make in a large tree are noticed late or not at all; raise"
         f" fs.inotify.max_user_watches to {_INOTIFY_WATCHES_MIN}",
+    ),
+    _Power(
+        "descriptors",
+        _descriptors,
+        "a server takes fewer than 1,024 connections at a time; let it have more (ulimit -Hn)",
     ),
     _Power("sqlite", _sqlite, "an authority cannot keep its state; install a newer apsw"),
     _Power(

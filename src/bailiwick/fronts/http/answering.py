@@ -19,17 +19,20 @@ import msgspec
 from bailiwick.build.governed import Authority
 from bailiwick.errors import (
     BailiwickError,
+    Busy,
     Closed,
     MethodNotAllowed,
     ParseError,
+    RateLimited,
     ReadOnly,
     RootNotFound,
     RouteNotFound,
 )
 from bailiwick.fronts.http import bodies, conditions, errors, idempotency, replying
 from bailiwick.fronts.http.bodies import Receive
-from bailiwick.fronts.http.callers import KEY, Caller, Callers, admit, admit_mounted
+from bailiwick.fronts.http.callers import KEY, Budget, Caller, Callers, admit, admit_mounted
 from bailiwick.fronts.http.console_files import ConsoleFiles
+from bailiwick.fronts.http.descriptors import limit, room_for
 from bailiwick.fronts.http.gates import HostGate
 from bailiwick.fronts.http.holding import Holding
 from bailiwick.fronts.http.leases import LeaseNames
@@ -38,7 +41,7 @@ from bailiwick.fronts.http.refusals import Refusals
 from bailiwick.fronts.http.replying import Send, Whole
 from bailiwick.fronts.http.requests import Reply, Request, sane_request_id
 from bailiwick.fronts.http.routes import ROUTES
-from bailiwick.fronts.http.settings import BEGUN, WHOLE, Settings
+from bailiwick.fronts.http.settings import BEGUN, FOR_PEOPLE, WHOLE, Settings
 from bailiwick.fronts.http.table import FORK, SESSION, Parameter, Route
 from bailiwick.hooks.metrics import Metrics
 
@@ -53,6 +56,7 @@ _ONCE = (b"authorization", b"host", b"origin", b"content-length", b"content-type
 
 _METHODS = ("DELETE", "GET", "HEAD", "POST", "PUT")
 
+_COUNTED = "bailiwick.counted"
 _QUERIES_KEPT = 256
 _QUERY_BYTES_KEPT = 256
 
@@ -100,6 +104,7 @@ class Application:
     ) -> None:
         self.authority = authority
         self.settings = settings
+        self.room = room_for(limit())
         self.closing = asyncio.Event()
         self._metrics: Metrics | None = None
         self.started = time.monotonic()
@@ -124,7 +129,12 @@ class Application:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            try:
+                await self._answer(scope, receive, send)
+            finally:
+                budget: Budget | None = scope.get(_COUNTED)
+                if budget is not None:
+                    budget.requests -= 1
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         else:  # a websocket, which nobody here speaks
@@ -165,6 +175,8 @@ class Application:
                 request = await self._begin(scope, headers, receive, send)
                 if request is None:
                     return
+            else:
+                self._enter(scope, request.caller)
             if idempotency.HEADER in headers:
                 reply = await idempotency.once(request, partial(self._done, request))
             else:
@@ -190,6 +202,22 @@ class Application:
         except Exception as error:
             return self._refused(request, request.headers, error)
 
+    def _enter(self, scope: dict[str, Any], caller: Caller) -> None:
+        """Count a request as under way for whoever asks, until it is answered. What all share is
+        not for one agent alone, and a part of it not for agents at all."""
+        budget = caller.budget
+        if not caller.is_person:
+            if FOR_PEOPLE in scope:
+                raise Busy("the connections that are left are kept for people", hint="try again")
+            if budget.requests >= self.room.for_one:
+                raise RateLimited(
+                    "as many requests of this subject are under way as may be",
+                    hint="wait for their answers, or end a stream",
+                    details={"limit": self.room.for_one},
+                )
+        budget.requests += 1
+        scope[_COUNTED] = budget
+
     async def _begin(
         self, scope: dict[str, Any], headers: dict[bytes, bytes], receive: Receive, send: Send
     ) -> Request | None:
@@ -212,6 +240,7 @@ class Application:
             client = scope.get("client")
             query = scope["query_string"] if found.takes_session else b""
             caller = self._callers.find(headers, client[0] if client else None, query)
+            self._enter(scope, caller)
             admit(caller, route, headers)
             request.caller = caller
         if route.changes and self.settings.read_only:
@@ -279,6 +308,7 @@ class Application:
             if path == prefix or path.startswith(prefix + "/"):
                 client = scope.get("client")
                 caller = self._callers.find(headers, client[0] if client else None)
+                self._enter(scope, caller)
                 admit_mounted(caller, scope["method"], headers)
                 if self.closing.is_set():
                     raise Closed("the server is closing")

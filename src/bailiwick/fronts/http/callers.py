@@ -39,19 +39,20 @@ _CALLERS_KEPT = 10_000
 class Budget:
     """What one subject may have of this process, by whichever tokens it calls."""
 
-    __slots__ = ("changes", "reads", "streams", "subject")
+    __slots__ = ("changes", "reads", "requests", "streams", "subject")
 
     def __init__(self, subject: str, reads: Pace | None, changes: Pace | None) -> None:
         self.subject = subject
         self.reads = reads
         self.changes = changes
+        self.requests = 0
         self.streams = 0
 
     @property
     def is_untouched(self) -> bool:
         """Whether a new one would be the same."""
         paces = (self.reads, self.changes)
-        return not self.streams and all(pace is None or pace.is_paid for pace in paces)
+        return not self.requests and all(pace is None or pace.is_paid for pace in paces)
 
 
 class Caller:

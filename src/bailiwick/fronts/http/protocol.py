@@ -20,24 +20,26 @@ import asyncio
 import errno
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bailiwick.errors import BailiwickError, Busy, IoError, ParseError
 from bailiwick.fronts.http import errors
+from bailiwick.fronts.http.descriptors import Room
 from bailiwick.fronts.http.replying import Whole
 from bailiwick.fronts.http.settings import (
     BEGUN,
     BODY_BYTES_PER_SECOND_MIN,
-    CONNECTIONS_MAX,
+    FOR_PEOPLE,
     HEADER_BYTES_MAX,
     HEADER_SECONDS_MAX,
     IDLE_SECONDS_MAX,
     LINGER_BYTES_MAX,
     LINGER_SECONDS_MAX,
     PIPELINED_MAX,
+    TRIAL_SECONDS_MAX,
     WHOLE,
 )
 
@@ -91,6 +93,9 @@ class Door:
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 for clients that may be slow, greedy or hostile."""
 
+    room: ClassVar[Room]
+    """How many connections there may be."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.real = transport
@@ -112,8 +117,42 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head = b""
         self._dated: object = None
         self.stuck_since: float | None = None
-        if len(self.connections) > CONNECTIONS_MAX:
+        self._for_people = False
+        if len(self.connections) > self.room.for_all:
+            self._squeeze_in()
+
+    # --- where there is no more room -------------------------------------------------------------
+
+    def _squeeze_in(self) -> None:
+        """Take the place of a connection that waits for its next request. Where none does, this is
+        one of those that are kept for people; and of these the one goes that has not said for
+        longest who it is, so that nobody keeps people out by holding them open."""
+        if self._end_oldest("idle"):
+            return
+        self._for_people = True
+        if len(self.connections) > self.room.connections and not self._end_oldest("head"):
             self._refuse(Busy("the server has as many connections as it may", hint="try again"))
+
+    def _end_oldest(self, phase: Phase) -> bool:
+        """End the connection that has been in a phase for longest; in that of headers, of those
+        that are kept for people. Says whether there was one."""
+        found: BoundedProtocol | None = None
+        for each in self.connections:
+            if each is self or not isinstance(each, BoundedProtocol) or each.phase != phase:
+                continue
+            if each.real.is_closing() or (phase == "head" and not each._for_people):
+                continue
+            if found is None or each.since < found.since:
+                found = each
+        if found is not None:
+            found.real.abort()
+        return found is not None
+
+    def _is_crowded(self) -> bool:
+        """Whether this is one of the connections that are kept for people, still."""
+        if self._for_people and len(self.connections) <= self.room.for_all:
+            self._for_people = False
+        return self._for_people
 
     # --- what comes ----------------------------------------------------------------------------
 
@@ -178,7 +217,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._quiet_bytes = 0
         self._body_bytes = 0
         self.scope[WHOLE] = self._answer_whole  # type: ignore[literal-required]
+        crowded = self._for_people and self._is_crowded()
+        if crowded:
+            self.scope[FOR_PEOPLE] = True  # type: ignore[literal-required]
         super().on_headers_complete()
+        if crowded:
+            self.cycle.keep_alive = False  # the next one may need it
         # What follows the body is no header: nobody had seen it when the request was judged.
         self.headers = []
 
@@ -246,6 +290,7 @@ class BoundedProtocol(HttpToolsProtocol):
         parser, before = self.parser, self.cycle
         if (
             not self._short_way_free
+            or self._for_people
             or parser.get_method() != b"GET"
             or not parser.should_keep_alive()
             or parser.should_upgrade()
@@ -342,7 +387,9 @@ class BoundedProtocol(HttpToolsProtocol):
         waited = now - self.since
         if self.stuck_since is not None and now - self.stuck_since > IDLE_SECONDS_MAX:
             self.real.abort()
-        elif self.phase == "head" and waited > HEADER_SECONDS_MAX:
+        elif self.phase == "head" and waited > (
+            TRIAL_SECONDS_MAX if self._for_people else HEADER_SECONDS_MAX
+        ):
             self._refuse(_too_slow("the headers"))
         elif self.phase == "idle" and waited > self.timeout_keep_alive:
             self.timeout_keep_alive_handler()

@@ -61,7 +61,9 @@ A token is looked at before the body is read. The `Host` must be a name of this 
 must be its own. JSON bodies hold at most {settings.JSON_BYTES_MAX // 2**20} MiB, headers
 {settings.HEADER_BYTES_MAX // 1024} KiB; headers take at most {settings.HEADER_SECONDS_MAX:g} s,
 and a client that stops sending or reading is let go after {settings.IDLE_SECONDS_MAX:g} s. There
-are at most {settings.CONNECTIONS_MAX:,} connections, and
+are at most {settings.CONNECTIONS_MAX:,} connections for each worker, fewer where it may not open
+twice as many descriptors; {settings.CONNECTIONS_FOR_PEOPLE} of them are kept for people, and the
+requests of one agent hold at most half of the others. There are at most
 {settings.EVENT_STREAMS_PER_CALLER_MAX} streams of events for one subject; a stream ends with the
 token or session it began with. Where others can reach the server, an agent
 may read {settings.READS_PER_MINUTE:,} times and change {settings.CHANGES_PER_MINUTE:,} times

@@ -8,10 +8,11 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
+from bailiwick.fronts.http.descriptors import Room, limit, room_for
 from bailiwick.fronts.http.protocol import BoundedProtocol
 from bailiwick.fronts.http.settings import KEEP_ALIVE_SECONDS, SHUTDOWN_SECONDS_MAX
 
@@ -31,13 +32,25 @@ _LATE_SECONDS_MAX = 0.8
 """How long what was cancelled may take to let go."""
 
 
-def configure(app: Any, certfile: str | None = None, keyfile: str | None = None) -> uvicorn.Config:
-    """The settings of uvicorn under which the bounds of this front hold."""
+def configure(
+    app: Application,
+    certfile: str | None = None,
+    keyfile: str | None = None,
+    *,
+    room: Room | None = None,
+) -> uvicorn.Config:
+    """The settings of uvicorn under which the bounds of this front hold. There are as many
+    connections as ``room`` says, or as the descriptors of this process allow."""
+    app.room = allowed = room_for(limit()) if room is None else room
+
+    class Protocol(BoundedProtocol):
+        room = allowed
+
     # Quiet unless the program that serves says where its log goes.
     logging.getLogger("uvicorn").addHandler(logging.NullHandler())
     return uvicorn.Config(
         app,
-        http=BoundedProtocol,
+        http=Protocol,
         ws="none",
         lifespan="off",
         log_config=None,

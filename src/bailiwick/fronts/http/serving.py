@@ -24,6 +24,7 @@ from bailiwick.errors import (
     Unsupported,
     escape_for_display,
 )
+from bailiwick.fronts.http.descriptors import raise_limit
 from bailiwick.fronts.http.gates import is_loopback
 from bailiwick.fronts.http.holding import SharedGrants
 from bailiwick.fronts.http.listening import address_of, bind
@@ -212,6 +213,7 @@ async def _serve_on(plan: Plan, authority: Authority, listener: socket.socket, r
     from bailiwick.fronts.http.mounted import mounts_of
     from bailiwick.fronts.http.server import Server, configure
 
+    raise_limit()
     app = Application(authority, plan.settings, mounts_of(authority, workers=plan.workers))
     server = Server(configure(app, plan.certfile, plan.keyfile), app)
     if ready is not None:

@@ -31,7 +31,29 @@ KEEP_ALIVE_SECONDS = 30
 """How long a connection without a request stays open."""
 
 CONNECTIONS_MAX = 1_024
-"""Open connections: each costs a descriptor and some buffers."""
+"""Open connections of one process: each costs a descriptor and some buffers. There are fewer where
+the process may not have as many descriptors."""
+
+CONNECTIONS_FOR_PEOPLE = 32
+"""How many of them are kept for people: whoever looks at the console gets in, and can take back
+what an agent was granted, while agents hold all the others."""
+
+REQUESTS_SHARE = 0.5
+"""The part of the connections for all that requests of one agent may hold at a time, its streams
+and uploads among them: then there is room for another."""
+
+TRIAL_SECONDS_MAX = 2.0
+"""From the opening of a connection that is kept for people to the end of its first headers, by
+which it is known who comes."""
+
+DESCRIPTORS_OWN = 128
+"""Descriptors for what a process has open for itself: the state, roots, listening sockets."""
+
+DESCRIPTORS_SPARE_MIN = 32
+"""With fewer left a server is not ready: a single walk of a tree may hold as many."""
+
+DESCRIPTORS_MAX = 65_536
+"""How far a server raises its own limit: far above what its connections can use."""
 
 PIPELINED_MAX = 100
 """Requests that wait on a connection for the answer to the one before them, at some 2 KiB each.
@@ -91,6 +113,9 @@ CHANGES_PER_MINUTE = 6_000
 WHOLE = "bailiwick.whole"
 """Where an application finds, in the scope of a request, the quick way to answer with a result that
 is whole: a function of its bytes that says whether it has sent them."""
+
+FOR_PEOPLE = "bailiwick.for_people"
+"""Where it finds whether the connection is one of those that are kept for people."""
 
 BEGUN = "bailiwick.begun"
 """Where it finds a request that it has begun to answer before it had a task."""

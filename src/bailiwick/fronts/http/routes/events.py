@@ -61,7 +61,10 @@ async def _counted(request: Request) -> AsyncGenerator[bytes, None]:
             "this subject follows as many streams as it may", hint="end one of them",
             details={"limit": most},
         )  # fmt: skip
-    if app.streams >= EVENT_STREAMS_MAX and not request.caller.is_person:
+    if (
+        app.streams >= min(EVENT_STREAMS_MAX, app.room.for_all * 3 // 4)
+        and not request.caller.is_person
+    ):
         raise RateLimited("the server has as many streams as it may", hint="try again later")
     budget.streams += 1
     app.streams += 1

@@ -7,9 +7,15 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.errors import Closed
+from bailiwick.errors import Busy, Closed
+from bailiwick.fronts.http import descriptors
 from bailiwick.fronts.http.requests import Reply, Request
-from bailiwick.fronts.http.settings import JSON_BYTES_MAX, LINES_MAX, UPLOAD_BYTES_MAX
+from bailiwick.fronts.http.settings import (
+    DESCRIPTORS_SPARE_MIN,
+    JSON_BYTES_MAX,
+    LINES_MAX,
+    UPLOAD_BYTES_MAX,
+)
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.wire import Result
 from bailiwick.hooks.metrics import CONTENT_TYPE
@@ -58,7 +64,7 @@ class Health(Result, frozen=True, kw_only=True, tag="health"):
 
 
 class Ready(Result, frozen=True, kw_only=True, tag="ready"):
-    """Whether the server can record what is done, so that changes are possible."""
+    """Whether the server can record what is done and open files, so that changes are possible."""
 
     ok: bool
 
@@ -94,6 +100,11 @@ async def health(request: Request) -> Health:
 async def ready(request: Request) -> Ready:
     if request.app.closing.is_set() or not request.authority.ledger.health().ok:
         raise Closed("the server is closing, or cannot record what is done")
+    if descriptors.spare() < DESCRIPTORS_SPARE_MIN:
+        raise Busy(
+            "this process has hardly any descriptors left to open files with",
+            hint="close what is no longer needed, or let it have more (ulimit -n)",
+        )
     return Ready(ok=True)
 
 
