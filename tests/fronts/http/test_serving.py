@@ -21,13 +21,13 @@ TOKEN = "a-token-of-the-test"
 
 
 @contextlib.contextmanager
-def process(tmp_path, *arguments, code=0, before=None, **env):
+def process(tmp_path, *arguments, code=0, before=None, command=None, **env):
     """A server; ``code`` is what it must end with after SIGTERM, ``before`` what is done in its
-    process before it begins."""
+    process before it begins, ``command`` what it runs if not the usual."""
     log = tmp_path / "server.log"  # a pipe that nobody reads would hold it up
     with log.open("wb") as told:
         server = subprocess.Popen(
-            [sys.executable, "-m", "bailiwick", "serve", "--port", "0", "--json",
+            [sys.executable, *(command or ("-m", "bailiwick", "serve")), "--port", "0", "--json",
              *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=told,
@@ -44,7 +44,7 @@ def process(tmp_path, *arguments, code=0, before=None, **env):
         yield server, json.loads(line)
         if server.poll() is None:
             server.terminate()
-            assert server.wait(10) == code, log.read_text()
+            assert server.wait(60) == code, log.read_text()
     finally:
         if server.poll() is None:
             server.kill()
@@ -279,32 +279,84 @@ def test_what_was_acknowledged_is_there_afterwards(tmp_path, how, place):
             assert person.get("/audit/verify").json()["ok"]
 
 
+GIVES_UP = "timeout graceful shutdown exceeded"
+"""What the log says where somebody was waited for in vain, for as long as is waited at all."""
+
+
 @pytest.mark.spec("HTTP-7")
-def test_a_server_stops_though_clients_hold_on(tmp_path):
+@pytest.mark.parametrize(
+    ("workers", "place"),
+    [
+        (1, "tree"),
+        pytest.param(4, "tree", marks=pytest.mark.slow),
+        pytest.param(4, "sqlite:v.db?volume=main", marks=pytest.mark.slow),
+    ],
+)
+def test_a_server_stops_though_clients_hold_on(tmp_path, workers, place):
+    """Streams, silence, downloads that nobody takes and uploads that do not go on: none of them is
+    waited for until the end."""
     (tmp_path / "tree").mkdir()
-    (tmp_path / "tree/big").write_bytes(b"x" * 20_000_000)
-    with process(tmp_path, "tree") as (server, told):
-        port = int(told["url"].rpartition(":")[2])
-        shown = f"Host: localhost\r\nAuthorization: Bearer {told['token']}\r\n"
-        held = []
-        for asked in (
-            "",
-            "GET /list HTTP/1.1\r\n",
-            f"GET /events HTTP/1.1\r\n{shown}\r\n",
-            f"GET /file/raw?path=big HTTP/1.1\r\n{shown}\r\n",
-            f"PUT /file/raw?path=p HTTP/1.1\r\n{shown}Content-Length: 99\r\n\r\n",
-        ):
-            connection = socket.create_connection(("127.0.0.1", port))
+    with process(tmp_path, place, "--workers", workers) as (server, told):
+        with client(told) as person:
+            assert person.put("/file/raw?path=big", content=b"x" * 20_000_000).status_code == 201
+        with holding_on(told, times=workers):
+            server.terminate()
+            assert server.wait(60) == 0
+        log = (tmp_path / "server.log").read_text()
+        assert GIVES_UP not in log
+        assert "was killed" not in log
+    with process(tmp_path, place) as (_, told), client(told) as person:
+        names = [each["name"] for each in person.get("/list").json()["entries"]]
+        assert names == ["big"]
+
+
+@pytest.mark.spec("HTTP-7")
+def test_who_stalls_would_be_waited_for_otherwise(tmp_path):
+    """The control: the same clients, and nothing that ends them."""
+    (tmp_path / "tree").mkdir()
+    code = (
+        "import sys; from bailiwick.fronts.http import protocol, serving;"
+        "protocol.SHUTDOWN_STALL_SECONDS_MAX = 1e9; sys.exit(serving.main(sys.argv[1:]))"
+    )
+    with process(tmp_path, "tree", command=("-c", code)) as (server, told):
+        with client(told) as person:
+            assert person.put("/file/raw?path=big", content=b"x" * 20_000_000).status_code == 201
+        with holding_on(told, times=1):
+            server.terminate()
+            assert server.wait(60) == 0
+        assert GIVES_UP in (tmp_path / "server.log").read_text()
+
+
+@contextlib.contextmanager
+def holding_on(told, times):
+    """Clients that have begun something each, and do not go on."""
+    port = int(told["url"].rpartition(":")[2])
+    shown = f"Host: localhost\r\nAuthorization: Bearer {told['token']}\r\n"
+    half = '--b\r\nContent-Disposition: form-data; name="file"; filename="u"\r\n\r\nhalf'
+    form = "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 999"
+    with contextlib.ExitStack() as held:
+        for asked, answer in (
+            ("", None),
+            ("GET /list HTTP/1.1\r\n", None),
+            (f"GET /events HTTP/1.1\r\n{shown}\r\n", b"retry"),
+            (f"GET /file/raw?path=big HTTP/1.1\r\n{shown}\r\n", b"HTTP/1.1 200"),
+            (f"PUT /file/raw?path=p HTTP/1.1\r\n{shown}Content-Length: 99\r\n\r\nx", None),
+            (f"PUT /file/raw?path=q HTTP/1.1\r\n{shown}Content-Length: 9999999\r\n\r\n"
+             + "y" * 300_000, None),
+            (f"PUT /file/raw?path=r HTTP/1.1\r\n{shown}Transfer-Encoding: chunked\r\n\r\n"
+             + "5\r\nhello\r\n", None),
+            (f"POST /file/upload?path=. HTTP/1.1\r\n{shown}{form}\r\n\r\n{half}", None),
+        ) * times:  # fmt: skip
+            connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+            held.callback(connection.close)
             connection.sendall(asked.encode())
-            held.append(connection)
-        time.sleep(0.3)
-        began = time.monotonic()
-        server.terminate()
-        assert server.wait(10) == 0
-        assert time.monotonic() - began < 5.5
-        for connection in held:
-            connection.close()
-    assert sorted(path.name for path in (tmp_path / "tree").iterdir()) == ["big"]
+            seen = b""
+            while answer is not None and answer not in seen:
+                seen += connection.recv(1_000)
+        # Whoever came later than these was answered: so all of them were taken up.
+        for _ in range(4 * times):
+            assert httpx.get(f"{told['url']}/health", timeout=30).status_code == 200
+        yield
 
 
 @pytest.mark.slow

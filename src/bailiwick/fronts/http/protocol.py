@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from bailiwick.errors import BailiwickError, Busy, IoError, ParseError
+from bailiwick.errors import BailiwickError, Busy, Closed, IoError, ParseError
 from bailiwick.fronts.http import errors
 from bailiwick.fronts.http.descriptors import Room
 from bailiwick.fronts.http.replying import Whole
@@ -39,6 +39,7 @@ from bailiwick.fronts.http.settings import (
     LINGER_BYTES_MAX,
     LINGER_SECONDS_MAX,
     PIPELINED_MAX,
+    SHUTDOWN_STALL_SECONDS_MAX,
     TRIAL_SECONDS_MAX,
     WHOLE,
 )
@@ -107,6 +108,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._begun_in_bytes = 0
         self._parted_bytes = 0
         self._body_bytes = 0
+        self._body_heard = 0.0
         self._whole = True
         self._deaf = False
         self._short_way: Callable[..., object] | None = None
@@ -229,6 +231,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._quiet_bytes = 0
         self._body_bytes += len(body)
+        self._body_heard = self.loop.time()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -399,6 +402,22 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self.phase == "parting" and waited > LINGER_SECONDS_MAX:
             if self._whole and waited < IDLE_SECONDS_MAX and self.real.get_write_buffer_size():
                 return  # the answer is still on its way
+            self.real.abort()
+
+    def hurry(self, now: float, stopping_since: float) -> None:
+        """End what does not go on by itself. Called several times a second once the server stops;
+        who sends or takes something meanwhile has until it gives up waiting for everybody."""
+
+        def stalls(since: float) -> bool:
+            return now - max(since, stopping_since) > SHUTDOWN_STALL_SECONDS_MAX
+
+        if self.stuck_since is not None:
+            if stalls(self.stuck_since):
+                self.real.abort()
+        elif self.phase == "body" and not self.flow.read_paused:
+            if stalls(self._body_heard):
+                self._refuse(Closed("the server is closing"))
+        elif self.phase == "parting" and stalls(self.since):
             self.real.abort()
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -28,7 +29,8 @@ _DOORS = 16
 listening socket, and on a busy server a turn may last a tenth of a second: behind a single socket
 newcomers would wait for seconds, and those who give up and come back would wait for ever."""
 
-_LATE_SECONDS_MAX = 0.8
+_HURRY_SECONDS = 0.1
+_LATE_SECONDS_MAX = 0.5
 """How long what was cancelled may take to let go."""
 
 
@@ -67,8 +69,9 @@ def configure(
 class Server(uvicorn.Server):
     """Serves one application until it is told to stop.
 
-    On SIGTERM or SIGINT it takes no more connections, ends streams and whatever waits for a person,
-    and finishes the work it has begun, for a few seconds at most.
+    On SIGTERM or SIGINT it takes no more connections, ends streams and whatever waits for a person
+    or for a client that has stopped sending or reading, and finishes the work it has begun, for a
+    few seconds at most.
     """
 
     def __init__(self, config: uvicorn.Config, app: Application) -> None:
@@ -92,24 +95,33 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Streams end by this, and calls that wait for a person: nothing else would end them.
         closing = asyncio.create_task(self._served.aclose())
+        hurrying = asyncio.create_task(self._hurry())
         await super().shutdown([*(sockets or ()), *self._doors])
         # uvicorn has cancelled whoever was late, and does not wait for them.
         await asyncio.wait((closing, *self.server_state.tasks), timeout=_LATE_SECONDS_MAX)
-        for task in (closing, self._looking):
+        for task in (closing, hurrying, self._looking):
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
 
     async def _look_after(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            now = loop.time()
-            for connection in list(self.server_state.connections):
-                try:
-                    connection.look_at(now)  # type: ignore[union-attr]
-                except Exception as error:
-                    _log.warning("a connection could not be looked at", exc_info=error)
+            self._at_each(BoundedProtocol.look_at)
+
+    async def _hurry(self) -> None:
+        since = asyncio.get_running_loop().time()
+        while True:
+            await asyncio.sleep(_HURRY_SECONDS)
+            self._at_each(partial(BoundedProtocol.hurry, stopping_since=since))
+
+    def _at_each(self, look: Callable[[BoundedProtocol, float], None]) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.server_state.connections):
+            try:
+                look(connection, now)  # type: ignore[arg-type]
+            except Exception as error:
+                _log.warning("a connection could not be looked at", exc_info=error)
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

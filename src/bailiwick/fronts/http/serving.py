@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -34,6 +35,8 @@ from bailiwick.grant import User
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
 
+_log = logging.getLogger("bailiwick.http")
+
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 TOKEN_VARIABLE = "BAILIWICK_TOKEN"
@@ -45,7 +48,10 @@ TOKEN_NAME = "serve"
 
 _TOKEN_FILE_BYTES_MAX = 4_096
 _TOKEN_HINT = "name a file with a token in it, or leave --token-file out and one is drawn"
-_STOP_SECONDS_MAX = 6.0
+_STOP_SECONDS_MAX = 4.0
+"""How long all workers together are waited for, before those that are left are killed: a second is
+left for what they had together."""
+
 _RESTARTS_MAX = 10
 
 
@@ -304,10 +310,12 @@ def _serve_with_workers(plan: Plan, token: str | None, *, as_json: bool) -> int:
     finally:
         for worker in workers:
             worker.terminate()
+        until = time.monotonic() + _STOP_SECONDS_MAX
         for worker in workers:
             try:
-                worker.wait(_STOP_SECONDS_MAX)
+                worker.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
+                _log.warning("a worker did not stop in time, and was killed")
                 worker.kill()
                 worker.wait()
         listener.close()

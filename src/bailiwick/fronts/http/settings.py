@@ -64,9 +64,12 @@ LINGER_BYTES_MAX = 4 * MiB
 """What is read and thrown away of a body nobody wants, so that the answer reaches the client
 before the connection ends."""
 
-SHUTDOWN_SECONDS_MAX = 4
-"""How long work under way is waited for after SIGTERM; closing what is left takes up to a second
-more."""
+SHUTDOWN_SECONDS_MAX = 3
+"""How long work under way is waited for after SIGTERM; closing what is left, and letting go of what
+workers had together, takes up to two seconds more."""
+
+SHUTDOWN_STALL_SECONDS_MAX = 0.5
+"""After SIGTERM, how long a client may send or take nothing while it is waited for."""
 
 ASK_WAIT_SECONDS = 30.0
 """How long a call waits for a person before it is told to come back (202)."""
