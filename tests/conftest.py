@@ -20,11 +20,15 @@ THREAD_GRACE_S = 30.0
 
 CALL_FAILED = pytest.StashKey[bool]()
 
-# Examples share two busy cores with everything else: a time per example proves nothing here.
+# Examples share two busy cores with everything else: a time per example, or the time that it takes
+# to think of one, proves nothing here.
 # In CI the examples are the same each time, so that a red run means a change; at a desk they are
 # new each time, so that they go on looking.
 hypothesis.settings.register_profile(
-    "house", deadline=None, derandomize=os.environ.get("CI") == "true"
+    "house",
+    deadline=None,
+    derandomize=os.environ.get("CI") == "true",
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("house")
 
@@ -63,6 +67,17 @@ def pytest_pyfunc_call(pyfuncitem):
     wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     _blocking(pyfuncitem.obj)(**wanted)
     return True
+
+
+# --- time ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock by which grants, tokens and questions end, to be put forward."""
+    from tests import clocks
+
+    return clocks.put_in_place(monkeypatch)
 
 
 # --- leaks -----------------------------------------------------------------------------------

@@ -52,7 +52,9 @@ class Door(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_HEAD = do_DELETE = handle_any  # noqa: N815 (its own names)
 
     def _ask(self, method, headers, body):
-        with contextlib.closing(http.client.HTTPConnection(HOST, self.behind, timeout=60)) as there:
+        with contextlib.closing(
+            http.client.HTTPConnection(HOST, self.behind, timeout=120)
+        ) as there:
             there.request(method, self.path, body=body or None, headers=headers)
             answer = there.getresponse()
             data = answer.read()

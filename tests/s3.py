@@ -176,7 +176,7 @@ class S3Server(Endable):
         return True
 
     def make_bucket(self, name):
-        connection = http.client.HTTPConnection(HOST, self._ports["filer.port"], timeout=5)
+        connection = http.client.HTTPConnection(HOST, self._ports["filer.port"], timeout=120)
         with contextlib.closing(connection):
             connection.request("POST", f"/buckets/{name}/")
             answer = connection.getresponse()

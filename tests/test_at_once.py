@@ -406,7 +406,7 @@ async def test_whoever_watches_is_told_of_a_write(disk):
         while not fs._pipeline.changes.active:
             await asyncio.sleep(0)
         result = await fs.write_bytes("a.txt", b"new")
-        change = await asyncio.wait_for(first, 10)
+        change = await asyncio.wait_for(first, 120)
         assert (change.kind, change.path, change.request_id) == (
             "updated", "a.txt", result.request_id,
         )  # fmt: skip

@@ -57,7 +57,7 @@ def test_a_page_can_be_pasted_into_an_empty_project(page, tmp_path):
             [sys.executable, "-W", "error", "-c", code],
             cwd=tmp_path / "project",
             env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
@@ -72,7 +72,7 @@ def test_an_example_runs(example, tmp_path):
         env={"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ asyncio.run(main())
 def run(*arguments):
     return subprocess.run(
         [sys.executable, "-c", REFUSED_WRITE, *arguments],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
 
 

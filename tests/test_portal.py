@@ -14,7 +14,7 @@ import bailiwick
 from bailiwick import Scope, SyncScope
 from bailiwick.portal import Portal
 from tests.scope.every_verb import BESIDES, TREE, TWO_ROOTS, VERBS
-from tests.waiting import loop_turns
+from tests.waiting import until
 
 SPEC = pathlib.Path(__file__).parent.parent / "SPEC.md"
 
@@ -145,11 +145,11 @@ def test_threads_share_a_scope_and_closing_waits_for_them():
         upload = threading.Thread(target=lambda: results.append(_outcome(scope, chunks())))
         for thread in (*threads, upload):
             thread.start()
-        started.wait(5)
+        started.wait(120)
         for thread in threads:
-            thread.join(5)
+            thread.join(120)
         assert sorted(scope.read_text("log").text.split()) == [str(n) for n in range(8)]
-    upload.join(5)
+    upload.join(120)
     assert len(results) == 9
 
 
@@ -167,16 +167,16 @@ def test_a_portal_closes_once_and_finishes_what_it_runs():
 
     async def work():
         started.set()
-        await loop_turns(20)
+        await until(lambda: portal._closed)
         order.append("worked")
 
     thread = threading.Thread(target=lambda: portal.run(work()))
     thread.start()
-    started.wait(5)
+    started.wait(120)
     portal.close()
     order.append("closed")
     portal.close()
-    thread.join(5)
+    thread.join(120)
     assert order == ["worked", "closed"]
     with pytest.raises(bailiwick.Closed):
         portal.run(work())

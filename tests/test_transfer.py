@@ -87,7 +87,10 @@ def left(result):
 
 
 @pytest.mark.spec("CLI-1")
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(TREES)
 def test_a_tree_comes_back_as_it_was(tmp_path, tree):
     """Out of a directory into a volume, and out of that into another directory."""

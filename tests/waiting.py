@@ -6,6 +6,7 @@ rest. A time that is guessed proves nothing on a quiet machine, and is too short
     until           something that another part brings about, and nobody tells of
     loop_turns      the event loop goes round, and no time is meant to pass
     for_ever        what goes on until it is cancelled or killed
+    give_a_chance   to what must not come: an absence cannot be awaited
     let_pass        a time that must really pass, since the clock is what is tested or simulated
 """
 
@@ -53,10 +54,20 @@ async def for_ever():
     await asyncio.get_running_loop().create_future()
 
 
+async def give_a_chance(seconds=0.1):
+    """Time for what must not come to come. On a busy machine it proves less, and fails no more."""
+    await asyncio.sleep(seconds)
+
+
 async def let_pass(seconds):
     """A time that must really pass. What is asserted afterwards holds however much longer it
     takes: a slow client, a pause of an attacker, a deadline in the past."""
     await asyncio.sleep(seconds)
+
+
+def give_a_chance_blocking(seconds=0.1):
+    """The same for a test without an event loop."""
+    time.sleep(seconds)
 
 
 def let_pass_blocking(seconds):

@@ -7,6 +7,7 @@ import pytest
 import bailiwick
 from tests.authority.asked import ACTS, ASKS, ASKS_READING, TREE, sha, surfaced, waits
 from tests.authority.support import AGENT, Person, governed, refusal
+from tests.waiting import until
 
 
 def _shows(preview, shown):
@@ -226,11 +227,10 @@ async def test_the_same_act_twice_at_once_is_one_question(tmp_path, answer):
         await house.plant(TREE)
         fs = await house.scope()
         calls = [asyncio.ensure_future(fs.append("kept.txt", "x")) for _ in range(4)]
-        while not (pending := house.authority.approvals.pending()):
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
+        waiting = house.authority.approvals._waiting
+        await until(lambda: sum(map(len, waiting.values())) == len(calls))
         (only,) = house.authority.approvals.pending()
-        assert only.id == pending[0].id
+        assert list(waiting) == [only.id]
         await house.authority.approvals.answer(only.id, answer, by="user:me", front="cli")
         errors = [await refusal(call) for call in calls]
         done = {"once": 1, "grant": 4, "no": 0}[answer]

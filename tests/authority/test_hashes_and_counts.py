@@ -253,14 +253,15 @@ async def test_a_suspended_upload_does_not_use_the_room_of_what_is_gone(tmp_path
     async def use(house):
         fs = house.fs
         await fs.write_bytes("f", b"x" * 900)
-        held = asyncio.Event()
+        taken, held = asyncio.Event(), asyncio.Event()
 
         async def slow():
             yield b"y" * 900
+            taken.set()
             await held.wait()
 
         upload = asyncio.ensure_future(fs.write_stream("f", slow()))
-        await asyncio.sleep(0.05)
+        await taken.wait()
         await fs.remove("f")
         await fs.write_bytes("g", b"z" * 900)
         held.set()

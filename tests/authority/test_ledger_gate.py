@@ -6,13 +6,13 @@ import os
 import random
 import subprocess
 import sys
-import time
 from contextlib import asynccontextmanager
 
 import apsw
 import pytest
 
 from tests.authority.support import Person, configuration, governed, refusal, rule
+from tests.killing import killed_at_work
 from tests.laws.repository import ROOT
 from tests.scope.every_verb import VERBS, plant_tree
 from tests.scope.support import snapshot, unruled
@@ -128,7 +128,7 @@ async def test_what_cannot_be_recorded_is_not_counted_either(tmp_path):
 # --- killed ---------------------------------------------------------------------------------------
 
 
-def _killed_after(arguments, seconds):
+def _killed_after(arguments, lines, seconds):
     """Let a writer go, kill it, and return what it had acknowledged until then."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.authority.writer", *map(str, arguments)],
@@ -136,9 +136,7 @@ def _killed_after(arguments, seconds):
     )  # fmt: skip
     with process:
         assert process.stdout.readline() == "ready\n"
-        time.sleep(seconds)
-        process.kill()
-        return process.stdout.read().split()
+        return killed_at_work(process, lines, seconds)
 
 
 async def _told(fs, since):
@@ -163,7 +161,6 @@ def _is_told(path, paths, rescans):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.spec("AUDIT-3", "AUDIT-4", "DISK-4", "EVENT-1")
 async def test_killed_at_random_instants_every_change_is_on_record_and_told(tmp_path):
     place, state = tmp_path / "tree", tmp_path / "state"
@@ -173,16 +170,17 @@ async def test_killed_at_random_instants_every_change_is_on_record_and_told(tmp_
     options = {"on_disk": True, "place": place, "state_dir": state}
     async with governed(tmp_path, **options) as house:
         fs = await house.scope()
-        changes = fs.watch()
-        first = asyncio.ensure_future(changes.__anext__())
-        await asyncio.sleep(0.05)
+        changes = fs.watch(since=await fs.change_cursor())
         await fs.write_text("beginning", "x")
-        start = (await first).cursor
+        start = (await anext(changes)).cursor
         await changes.aclose()
     chance, acknowledged, interrupted, head = random.Random(7), set(), 0, None
     for kill in range(KILLS):
         said = await asyncio.to_thread(
-            _killed_after, (file, state, f"w{kill}"), chance.uniform(0.0, 0.12)
+            _killed_after,
+            (file, state, f"w{kill}"),
+            chance.randrange(4),
+            chance.uniform(0.0, 0.12),
         )
         acknowledged.update(said)
         async with governed(tmp_path, **options) as house:

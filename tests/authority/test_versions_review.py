@@ -522,7 +522,7 @@ async def test_the_ledger_after_a_crash_tells_a_transaction_that_came_to_pass(tm
     """What is inside is on record as it went; that all of it came to pass, the record of the
     transaction says, and there is none where it did not."""
     killed = [sys.executable, "-c", _KILLED, str(tmp_path), when]
-    await asyncio.to_thread(subprocess.run, killed, check=False, timeout=50)
+    await asyncio.to_thread(subprocess.run, killed, check=False, timeout=120)
     async with house_on_volume(tmp_path) as house:
         person = await house.scope(subject=ME)
         found = [each for each in await house.operations() if each.request_id == "T"]

@@ -9,6 +9,7 @@ from bailiwick import errors
 from bailiwick.client import connect
 from tests.fronts.http.serving import AGENT, PERSON, serving
 from tests.fronts.http.test_asking import config
+from tests.waiting import until
 
 pytestmark = pytest.mark.spec("PY-5", "ASK-2")
 
@@ -25,12 +26,15 @@ async def asked(tmp_path):
 
 async def answer(house, word):
     desk = house.authority.approvals
-    for _ in range(500):
-        for approval in desk.pending():
-            await desk.answer(approval.id, word, by=str(PERSON), front="test")
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("nobody was asked")
+    approval = (await until(desk.pending))[0]
+    await desk.answer(approval.id, word, by=str(PERSON), front="test")
+
+
+async def asked_again(house):
+    """Until the server has waited as long as it does, and the client has come back."""
+    state = house.server.server_state
+    before = state.total_requests
+    await until(lambda: state.total_requests >= before + 2)
 
 
 @pytest.mark.parametrize("verb", ["write_text", "write_bytes"])
@@ -38,7 +42,7 @@ async def test_a_call_waits_until_it_is_answered(tmp_path, verb):
     async with asked(tmp_path) as (house, fs):
         given = "x" if verb == "write_text" else b"x"
         call = asyncio.ensure_future(getattr(fs, verb)(PATH, given, parents=True))
-        await asyncio.sleep(0.3)  # longer than the server waits, so that it is asked again
+        await asked_again(house)
         await answer(house, "once")
         assert (await call).created
         call = asyncio.ensure_future(getattr(fs, verb)(PATH, given))
@@ -80,7 +84,7 @@ async def test_a_stream_cannot_be_sent_twice(tmp_path):
 async def test_closing_ends_the_waiting(tmp_path):
     async with asked(tmp_path) as (house, fs):
         call = asyncio.ensure_future(fs.write_text(PATH, "x", parents=True))
-        await asyncio.sleep(0.3)
+        await asked_again(house)
         await fs.aclose()
         with pytest.raises(errors.Closed):
             await call

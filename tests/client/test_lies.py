@@ -1,6 +1,5 @@
 """A server, or something in between, that lies: each lie is an error, and costs little."""
 
-import asyncio
 import contextlib
 import gzip
 import json
@@ -12,6 +11,7 @@ import pytest
 from bailiwick import errors
 from bailiwick.client import connect, following, transport
 from tests.client.lying import CAPABILITIES, answer, lying
+from tests.waiting import for_ever, let_pass, loop_turns
 
 pytestmark = pytest.mark.spec("PY-5")
 
@@ -23,7 +23,7 @@ async def told(said, **options):
     async with lying(said) as liar, connect(liar.url, token=TOKEN, **options) as fs:
         fs.liar = liar
         yield fs
-        await asyncio.sleep(0.02)  # for the library to let go of what it was reading
+        await loop_turns(20)  # for the library to let go of what it was reading
 
 
 async def refused(call):
@@ -157,9 +157,10 @@ async def test_a_slow_answer_is_given_up():
         for _ in range(200):
             writer.write(b" ")
             await writer.drain()
-            await asyncio.sleep(0.05)
+            await let_pass(0.05)
 
-    async with told(drip, timeout=0.3) as fs:
+    async with told(drip) as fs:
+        fs._session.transport.timeout_s = 0.3  # from here on: to connect may take its time
         error = await refused(fs.stat("a"))
         assert (type(error), error.retryable) == (errors.IoError, True)
         assert "0.3 seconds" in str(error)
@@ -167,9 +168,10 @@ async def test_a_slow_answer_is_given_up():
 
 async def test_a_server_that_says_nothing_is_given_up():
     async def silent(writer):
-        await asyncio.sleep(5)
+        await for_ever()
 
-    async with told(silent, timeout=0.2) as fs:
+    async with told(silent) as fs:
+        fs._session.transport.timeout_s = 0.2
         for call in (fs.stat("a"), fs.write_text("a", "x"), drained(fs.stream("a"))):
             assert type(await refused(call)) is errors.IoError
 
@@ -361,7 +363,7 @@ async def test_a_silent_stream_is_begun_anew(monkeypatch):
     async def silent(writer):
         writer.write(STREAM + event("1"))
         await writer.drain()
-        await asyncio.sleep(5)
+        await for_ever()
 
     async with (
         told([silent, STREAM + event("2")]) as fs,

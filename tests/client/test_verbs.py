@@ -15,6 +15,7 @@ from bailiwick.client import RemoteScope, connect, connect_sync
 from tests.client.lying import answer, lying
 from tests.fronts.http.serving import serving
 from tests.scope.every_verb import BESIDES, TREE, TWO_ROOTS, VERBS, plant_tree
+from tests.waiting import loop_turns, until
 
 pytestmark = pytest.mark.spec("PY-5", "PY-2")
 
@@ -405,7 +406,7 @@ async def test_changes_are_told_as_they_are_made(tmp_path):
         ]  # fmt: skip
         assert (seen[1].request_id, seen[1].subject) == ("mine", "user:local")
         assert done.request_id == "mine"
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(told.wait(), 120)
         end()
         end()
         assert [each.path for each in heard] == ["d", "d/a", "d/b"]
@@ -467,7 +468,7 @@ async def connect_later(tmp_path):
             await restart()
             server.close()
             await server.wait_closed()
-            await asyncio.sleep(0.01)
+            await loop_turns()
 
 
 # --- who acts -------------------------------------------------------------------------------------
@@ -515,7 +516,7 @@ async def test_closing_ends_what_is_under_way(tmp_path):
         chunks, changes = fs.stream("f"), fs.watch()
         await anext(chunks)
         waiting = asyncio.ensure_future(anext(changes))
-        await asyncio.sleep(0.05)
+        await until(lambda: fs.house.app.streams)
         await fs.aclose()
         await fs.aclose()
         for call in (waiting, drain(chunks), fs.list(), anext(fs.stream("f")), anext(fs.watch())):

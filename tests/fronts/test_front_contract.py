@@ -125,7 +125,7 @@ async def served(house):
 async def http(house):
     async with served(house) as (url, secret):
         shown = {"authorization": f"Bearer {secret}"}
-        async with httpx.AsyncClient(base_url=url, headers=shown, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=url, headers=shown, timeout=120) as client:
             yield HttpFront(client)
 
 

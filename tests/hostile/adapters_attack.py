@@ -146,7 +146,7 @@ class TryMcpOverHttp(TryAdapter):
                 }  # fmt: skip
                 async with (
                     served(authority) as self.url,
-                    httpx2.AsyncClient(headers=headers, timeout=30) as self.http,
+                    httpx2.AsyncClient(headers=headers, timeout=120) as self.http,
                 ):
                     yield
 

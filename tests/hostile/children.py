@@ -2,10 +2,11 @@
 
 import os
 import signal
-import time
 import traceback
 from collections.abc import Callable
 from typing import Any
+
+from tests.waiting import let_pass_blocking, until_blocking
 
 HANG_SECONDS = 60
 
@@ -35,13 +36,11 @@ def fork(function: Callable[[], Any]) -> int:
 
 def wait_for_start(notes: str) -> None:
     """Until the child has opened the root, so that it is killed at its work."""
-    deadline = time.monotonic() + HANG_SECONDS
-    while time.monotonic() < deadline and not read(notes):
-        time.sleep(0.001)
+    until_blocking(lambda: read(notes), HANG_SECONDS)
 
 
 def kill_after(child: int, seconds: float) -> bool:
     """Kill a child at that instant; whether it was still alive."""
-    time.sleep(seconds)
+    let_pass_blocking(seconds)
     os.kill(child, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])

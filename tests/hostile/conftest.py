@@ -11,7 +11,7 @@ class Walled:
     def __init__(self, wall):
         self._wall = wall
 
-    def __call__(self, function, *args, timeout_s=60, **kwargs):
+    def __call__(self, function, *args, timeout_s=600, **kwargs):
         try:
             return self._wall.call(function, *args, timeout_s=timeout_s, **kwargs)
         except (CaseSkipped, CaseFailed) as outcome:

@@ -33,6 +33,7 @@ from tests.hostile.children import HANG_SECONDS, fork, kill_after, read, wait_fo
 from tests.hostile.documents import document, number_in
 from tests.hostile.layouts import empty
 from tests.hostile.wall import Wall
+from tests.waiting import let_pass_blocking
 
 SIZES = (200, 5_000, 200_000, 1_500_000)
 LIFE_SECONDS_MAX = 0.06
@@ -429,7 +430,7 @@ def foreign_writer(rounds: int) -> dict[str, int]:
                 file.write(f"foreign {number}")
             mine = hashlib.sha256(f"foreign {number}".encode()).hexdigest()
             os.rename(f"{root}/../foreign", f"{root}/shared")
-            time.sleep(0.0005 * (number % 5))
+            let_pass_blocking(0.0005 * (number % 5))
             kept = _descends(f"{root}/shared", parents, mine)
             lost += kept < 0
             descended += kept > 0
@@ -457,7 +458,7 @@ def _descends(path: str, parents: str, mine: str) -> int:
                 break
             now = links[now]
         # An exchange about to be undone shows for an instant.
-        time.sleep(0.002)
+        let_pass_blocking(0.002)
     return -1
 
 

@@ -259,7 +259,7 @@ def _descriptors_gone_apart(containment: str) -> None:
 
 def descriptors_gone(containment: str) -> None:
     """In an interpreter of its own: the limit is the whole process's."""
-    inside.apart(_descriptors_gone_apart, CONTAINMENTS[containment], timeout_s=100)
+    inside.apart(_descriptors_gone_apart, CONTAINMENTS[containment])
 
 
 # --- files that do not hold still ------------------------------------------------------------

@@ -343,7 +343,7 @@ def serve(requests: int, answers: int) -> None:
         messages.send(answers, _answer(request))
 
 
-def apart(function: Callable[..., Any], *args: Any, timeout_s: float = 60, **kwargs: Any) -> Any:
+def apart(function: Callable[..., Any], *args: Any, timeout_s: float = 600, **kwargs: Any) -> Any:
     """Call ``function`` in a fresh interpreter within the same wall, for what taints a process."""
     name = f"{function.__module__}:{function.__qualname__}"
     process = subprocess.Popen(

@@ -19,7 +19,7 @@ TRIES = 2_000
 def test_no_adapter_shows_a_model_the_outside(walled_as, front):
     file = reference_server()
     reference = None if file is None else str(file)
-    result = walled_as("root")(adapters_attack.run, front, TRIES, reference, timeout_s=170)
+    result = walled_as("root")(adapters_attack.run, front, TRIES, reference)
     assert result["control"]["leaks"], "the other server must leak, or there was no attacker"
     assert result["tries"] >= TRIES
     assert result["escapes"] == 0, result["notes"]

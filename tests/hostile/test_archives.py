@@ -33,19 +33,19 @@ def test_bombs_are_bombs(walled_as):
 
 @pytest.mark.parametrize("known", FORMATS)
 def test_cut_at_every_byte_and_damaged_anywhere(walled_as, known):
-    counts = walled_as("user")(archives.damaged, known, 250, 1, timeout_s=110)
+    counts = walled_as("user")(archives.damaged, known, 250, 1)
     assert counts["refused"] > 0
 
 
 @pytest.mark.parametrize("containment", ["kernel", "walk"])
 def test_a_live_attacker(walled_as, containment):
-    counts = walled_as("root")(archives.raced, 300, containment, timeout_s=110)
+    counts = walled_as("root")(archives.raced, 300, containment)
     assert counts["swaps"] > 100
     assert counts.get("internal_error", 0) == 0
 
 
 def test_a_live_attacker_is_one(walled_as):
-    assert walled_as("root")(archives.raced_control, 20_000, timeout_s=110)
+    assert walled_as("root")(archives.raced_control, 20_000)
 
 
 @pytest.mark.spec("DISK-4")

@@ -25,7 +25,7 @@ def test_no_inode_left(walled):
 @pytest.mark.spec("ERR-3", "LIFE-2")
 @pytest.mark.parametrize("containment", ["kernel", "walk"])
 def test_no_descriptor_left(walled, containment):
-    walled(exhaustion.descriptors_gone, containment, timeout_s=110)
+    walled(exhaustion.descriptors_gone, containment)
 
 
 @pytest.mark.spec("READ-7")

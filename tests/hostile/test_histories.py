@@ -20,14 +20,14 @@ def test_a_link_in_the_way_leads_a_careless_program_outside(walled_as):
 
 @CONTAINMENTS
 def test_a_live_attacker(walled_as, containment):
-    counts = walled_as("root")(histories.raced, 200, containment, timeout_s=110)
+    counts = walled_as("root")(histories.raced, 200, containment)
     assert counts["swaps"] > 100
     assert counts["undone"] + counts["restored"] > 0
     assert counts["conflicts"] + counts["refused"] > 0
 
 
 def test_a_live_attacker_is_one(walled_as):
-    assert walled_as("root")(histories.raced_control, 20_000, timeout_s=110)
+    assert walled_as("root")(histories.raced_control, 20_000)
 
 
 @pytest.mark.spec("ERR-3")

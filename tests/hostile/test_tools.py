@@ -15,7 +15,7 @@ TRIES = 2_000
 def test_a_model_is_never_shown_the_outside(walled_as, front):
     file = reference_server()
     reference = None if file is None else str(file)
-    result = walled_as("root")(tools_attack.run, front, TRIES, reference, timeout_s=110)
+    result = walled_as("root")(tools_attack.run, front, TRIES, reference)
     assert result["control"]["leaks"], "the other server must leak, or there was no attacker"
     assert result["tries"] >= TRIES
     assert result["escapes"] == 0, result["notes"]

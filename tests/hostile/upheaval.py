@@ -25,6 +25,7 @@ from tests.hostile.layouts import (
     without_times,
 )
 from tests.hostile.verbs import VERBS
+from tests.waiting import let_pass
 
 O_CLOEXEC = 0o2000000
 
@@ -250,7 +251,7 @@ CANCELLED = ("write_create", "write_overwrite", "write_stream", "write_below", "
 async def _cancel(fs: bailiwick.Scope, verb: str, path: str, after_s: float | None) -> None:
     task = asyncio.ensure_future(VERBS[verb].through(fs, path))
     if after_s is not None:
-        await asyncio.sleep(after_s)
+        await let_pass(after_s)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError, BailiwickError):
         await task

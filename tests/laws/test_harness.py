@@ -63,7 +63,7 @@ def test_a_task_left_over_fails_the_test(run):
         import asyncio
 
         async def test_leaves_a_task():
-            task = asyncio.create_task(asyncio.sleep(60))
+            task = asyncio.create_task(asyncio.Event().wait())
             await asyncio.sleep(0)
         """
     )

@@ -153,7 +153,7 @@ async def test_a_volume_in_use_is_not_locked_for_others(tmp_path):
             "asyncio.run(main())\n"
         )
         command = [sys.executable, "-c", script, f"sqlite:{tmp_path}/v.db"]
-        done = await asyncio.to_thread(subprocess.run, command, timeout=50)
+        done = await asyncio.to_thread(subprocess.run, command, timeout=120)
         assert done.returncode == 0
         assert await fs.read("f") == b"theirs"
 
@@ -198,6 +198,6 @@ async def test_removing_a_tree_tells_what_went_if_asked(tmp_path):
             await fs.remove("d", recursive=True)
             told = [await following]
             while len(told) < 3:
-                told.append(await asyncio.wait_for(anext(changes), 20))
+                told.append(await asyncio.wait_for(anext(changes), 120))
         assert {str(each.path) for each in told} == {"d", "d/e", "d/e/f"}
         assert {each.kind for each in told} == {"deleted"}

@@ -38,6 +38,7 @@ from tests.scope.support import (
     snapshot,
     unruled,
 )
+from tests.waiting import let_pass
 
 pytestmark = pytest.mark.spec("ARCH-1")
 
@@ -206,10 +207,9 @@ async def test_cancelled_while_packing(opening):
     async with opening() as fs:
         await fs.write_bytes("d", os.urandom(512 * KiB))
         before = await snapshot(fs)
-        for turns in range(0, 60, 3):
+        for milliseconds in range(0, 60, 3):
             task = asyncio.ensure_future(fs.create_archive("d", "d.tar.xz"))
-            for _ in range(turns):
-                await asyncio.sleep(0.001)
+            await let_pass(milliseconds / 1_000)
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task

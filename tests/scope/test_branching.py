@@ -201,10 +201,10 @@ async def test_a_moved_directory_brings_what_came_into_it(tmp_path):
         await fork.aclose()
 
 
-async def test_an_expired_or_closed_scope_forks_nothing(tmp_path):
+async def test_an_expired_or_closed_scope_forks_nothing(tmp_path, clock):
     async with volume(tmp_path) as fs:
-        agent = await fs.delegate(AgentRun("a", "b"), expires_in=0.01)
-        await asyncio.sleep(0.02)
+        agent = await fs.delegate(AgentRun("a", "b"), expires_in=60)
+        clock.advance(60)
         for late in (agent.fork("x"), agent.undo("r"), agent.history(".")):
             with pytest.raises(bailiwick.GrantExpired):
                 await late

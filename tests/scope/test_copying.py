@@ -19,6 +19,7 @@ from tests.scope.support import (
     snapshot,
     unruled,
 )
+from tests.waiting import loop_turns
 
 TREE = {"d/f": "x", "d/sub/g": "y", "d/link": "-> sub/g", "d/empty": None}
 
@@ -300,7 +301,7 @@ async def test_a_copy_cancelled_twice_still_leaves_nothing(opening):
             return await write_stream(entry, chunks, plan)
 
         async def slowly(entry, **how):
-            await asyncio.sleep(0.001)
+            await loop_turns(5)
             return await remove(entry, **how)
 
         store.write_stream, store.remove = stuck, slowly

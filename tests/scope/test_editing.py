@@ -210,7 +210,10 @@ async def test_only_an_existing_text_file_is_edited(opening):
 
 
 @pytest.mark.spec("EDIT-1", "EDIT-2")
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     text=st.text("ab\n", max_size=40), old=st.text("ab\n", min_size=1, max_size=3),
     new=st.text("abc\n", max_size=4), replace_all=st.booleans(),

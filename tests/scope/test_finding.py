@@ -11,7 +11,7 @@ import bailiwick
 from bailiwick.model import Limits
 from tests.scope.support import Opener, Rules, deny, hide, place_of, plant, unruled
 
-SHARED_TMP = [HealthCheck.function_scoped_fixture]
+SHARED_TMP = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 TREE = {
     "a.py": "12", "b.md": "", ".dot": "x", "src/a.py": "123", "src/deep/er/c.py": "1",

@@ -47,7 +47,10 @@ async def test_entries_are_sorted_and_described(opening):
 
 
 @pytest.mark.spec("TREE-1", "TREE-7")
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(names=st.sets(NAMES, max_size=20), limit=st.integers(1, 7), hidden=st.sets(NAMES))
 async def test_pages_joined_are_the_whole_listing(tmp_path, names, limit, hidden):
     policy = Rules(hide(*sorted(hidden | set(sorted(names)[::3]))))

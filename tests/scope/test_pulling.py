@@ -55,7 +55,7 @@ async def test_others_get_their_turn_while_an_iterable_blocks(opening):
 
         def waits():
             yield b"a"
-            assert go_on.wait(10)
+            assert go_on.wait(120)
             yield b"b"
 
         writing = asyncio.create_task(fs.write_stream("f", waits()))
@@ -140,7 +140,7 @@ async def test_a_cancelled_write_does_not_wait_for_a_chunk_that_never_comes(open
         def waits():
             try:
                 begun.set()
-                go_on.wait(10)
+                go_on.wait(120)
                 yield b"late"
                 yield b"never asked for"
                 raise AssertionError

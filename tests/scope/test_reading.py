@@ -11,7 +11,7 @@ import bailiwick
 from bailiwick.model import Limits
 from tests.scope.support import Opener, place_of, plant
 
-SHARED_TMP = [HealthCheck.function_scoped_fixture]
+SHARED_TMP = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 SMALL = Limits(text_read_bytes_max=64)
 
 

@@ -339,8 +339,7 @@ async def test_whoever_looks_on_sees_one_name_of_what_is_moved(disk, kind):
                 seen.append(looks)
 
         looking = asyncio.create_task(asyncio.to_thread(look))
-        while not started.is_set():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(started.wait)
         for number in range(count):
             await fs.move(f"{number}.old", f"{number}.new")
         await looking

@@ -10,6 +10,7 @@ from bailiwick import Closed, GrantExpired, HashMismatch, MissingAccess, PolicyD
 from bailiwick.grant import AgentRun
 from tests.scope.support import Rules, deny, records
 from tests.scope.volumes import ruled, text, tree, volume
+from tests.waiting import for_ever
 
 pytestmark = pytest.mark.spec("VOL-7")
 
@@ -71,7 +72,7 @@ async def test_what_goes_wrong_inside_leaves_nothing(tmp_path, how):
                 if how == "refusal":
                     await inside.read_text("missing")
                 asyncio.current_task().cancel()
-                await asyncio.sleep(1)
+                await for_ever()
 
         expected = {
             "exception": ZeroDivisionError, "refusal": bailiwick.PathNotFound,

@@ -41,6 +41,7 @@ from tests.scope.support import (
     snapshot,
     unruled,
 )
+from tests.waiting import let_pass
 
 pytestmark = pytest.mark.spec("ARCH-1")
 
@@ -324,7 +325,7 @@ async def test_cancelled_at_any_time(opening):
                 for _ in range(turns):
                     await asyncio.sleep(0)
                     if turns % 2:
-                        await asyncio.sleep(0.0005)
+                        await let_pass(0.0005)
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task

@@ -16,7 +16,7 @@ from bailiwick.operations import ALL_ACCESS
 from bailiwick.paths import ScopedPath
 from tests.feeds import any_path
 from tests.scope.support import Rules, deny, granted, hide, place_of, plant, records, unruled
-from tests.waiting import until
+from tests.waiting import give_a_chance, until
 
 pytestmark = pytest.mark.spec("EVENT-1")
 
@@ -45,7 +45,7 @@ class Watch:
 
     async def brief(self, count):
         await until(lambda: len(self.told) >= count)
-        await asyncio.sleep(0.05)
+        await give_a_chance(0.05)  # to more
         return [_brief(told) for told in self.told]
 
 
@@ -158,7 +158,7 @@ async def test_ten_thousand_random_changes_with_a_watcher_killed_a_hundred_times
                     await task
                 task = asyncio.create_task(watch())
         await until(lambda: len(heard) >= len(done))
-        await asyncio.sleep(0.1)
+        await give_a_chance()  # to more
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -362,7 +362,7 @@ async def test_a_watch_ends_with_its_grant(opening):
 async def test_closing_the_scope_ends_its_watches(opening):
     async with opening() as fs:
         waiting = asyncio.create_task(anext(fs.watch()))
-        await asyncio.sleep(0.01)
+        await until(lambda: fs._pipeline.changes._waiting)
     with pytest.raises(Closed):
         await waiting
 

@@ -11,6 +11,7 @@ import sys
 from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
 from tests.feeds import change
+from tests.waiting import let_pass
 
 ROOT_NAME = "workspace:demo"
 
@@ -25,7 +26,7 @@ async def publish(feed, name, count):
     for number in range(int(count)):
         feed.publish([change(f"{name}/{number}", request_id=f"{name}-{number}")])
         if number % 7 == 0:
-            await asyncio.sleep(0.001)
+            await let_pass(0.001)
 
 
 async def main(job, state, *arguments):

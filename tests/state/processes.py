@@ -27,7 +27,7 @@ class Worker:
     def end(self):
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(30)
+        self._process.wait(120)
 
 
 @contextmanager

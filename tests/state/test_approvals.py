@@ -10,6 +10,7 @@ from bailiwick.grant import AgentRun, User
 from bailiwick.state.approvals import PENDING_MAX
 from tests.state.processes import run_at_once, workers
 from tests.state.rooms import Clock, opened, question, real_clock
+from tests.waiting import give_a_chance
 
 ANN = {"by": "user:ann", "front": "cli"}
 
@@ -114,7 +115,7 @@ async def test_when_its_time_is_up_the_default_holds(default):
     async with opened(seconds=60) as rooms:
         call, approval = await asked(rooms, question(default=default))
         rooms.clock.advance(59)
-        await asyncio.sleep(0.25)
+        await give_a_chance(0.25)  # several looks of who waits
         assert not call.done()
         rooms.clock.advance(1)
         verdict = await call

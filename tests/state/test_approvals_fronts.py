@@ -14,6 +14,7 @@ from bailiwick.state.approvals import KEPT_DAYS
 from bailiwick.state.questions import DIFF_CHARACTERS_MAX
 from tests.state.rooms import NoDisk, held, opened, question
 from tests.state.test_approvals import ANN, all_wait, asked, cancelled, never_answers, put, says
+from tests.waiting import give_a_chance
 
 # --- a front that asks ---------------------------------------------------------------------------
 
@@ -73,7 +74,7 @@ async def test_a_front_that_answers_too_late_changes_nothing():
 async def test_a_front_where_nobody_answers_leaves_the_question_to_others():
     async with opened(surface="console") as rooms:
         call, approval = await asked(rooms, asker=says(None))
-        await asyncio.sleep(0.15)
+        await give_a_chance(0.15)
         assert not call.done()
         await rooms.desk.answer(approval.id, "once", **ANN)
         assert (await call).allowed

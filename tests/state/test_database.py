@@ -44,11 +44,11 @@ class Gate:
         self._opened = threading.Event()
         self.entered = threading.Event()
         database.submit(self._wait)
-        assert self.entered.wait(10)
+        assert self.entered.wait(120)
 
     def _wait(self, connection):
         self.entered.set()
-        assert self._opened.wait(10)
+        assert self._opened.wait(120)
 
     def open(self):
         self._opened.set()
@@ -215,7 +215,7 @@ async def test_cancelled_too_late_a_write_returns_and_the_cancellation_comes_nex
 
     def slow(connection):
         entered.set()
-        assert leave.wait(10)
+        assert leave.wait(120)
         return add(1)(connection)
 
     async def caller(database):
@@ -279,7 +279,7 @@ def test_submitted_job_that_fails_is_counted_and_marks_the_state_broken(caplog):
     with state_at(None, NUMBERS) as database:
         ended = threading.Event()
         database.submit(fails, ended=lambda error: isinstance(error, LookupError) and ended.set())
-        assert ended.wait(10)
+        assert ended.wait(120)
         assert (database.failures, database.broken) == (1, True)
         assert "could not be written" in caplog.text
         database.write_blocking(add(1))
@@ -421,7 +421,7 @@ def test_process_that_ends_without_closing_keeps_what_it_queued(tmp_path):
             database.submit(lambda c, n=n: c.execute("INSERT INTO numbers VALUES (?)", (n,)),
                             within_s=60)
         """
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=120)
     with state_at(tmp_path, NUMBERS) as database:
         assert numbers(database) == list(range(30))
 
@@ -449,7 +449,7 @@ def test_forked_child_does_not_touch_what_its_parent_uses(tmp_path):
         assert os.listdir(sys.argv[1] + "/owners") == [database.owner.name]
         database.write_blocking(add(3))
         """
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=120)
     with state_at(tmp_path, NUMBERS) as database:
         assert numbers(database) == [1, 3]
 

@@ -33,7 +33,7 @@ from tests.feeds import (
 from tests.laws.repository import ROOT as CHECKOUT
 from tests.state.following import ROOT_NAME
 from tests.state.ledgers import change_of, intent
-from tests.waiting import until
+from tests.waiting import give_a_chance, let_pass, until
 
 pytestmark = pytest.mark.spec("EVENT-1")
 
@@ -201,7 +201,7 @@ async def test_followers_and_listeners_hear_at_once_and_end_on_closing(tmp_path)
         assert heard == [str(told.path) for told in follower.told]
         assert heard == [f"f{number}" for number in range(300)]
         waiting = asyncio.create_task(anext(state.feed.follow()))
-        await asyncio.sleep(0.01)
+        await until(lambda: state.feed._waiting)
         state.feed.close()
         with pytest.raises(Closed):
             await waiting
@@ -224,7 +224,7 @@ async def test_a_listener_that_raises_reaches_nobody(tmp_path, caplog):
         unsubscribe()
         state.feed.publish([change("b")])
         await state.settled()
-        await asyncio.sleep(0.1)
+        await give_a_chance()
         assert len(heard) == 1
 
 
@@ -322,7 +322,7 @@ async def test_a_reader_that_comes_back_after_a_pause_is_told_to_look(tmp_path):
         await changes.aclose()
         changes = state.feed.follow(sign.cursor)
         waiting = asyncio.create_task(anext(changes))
-        await asyncio.sleep(0.05)
+        await until(lambda: state.feed._waiting)
         (tmp_path / "root" / "later").write_text("x")
         assert (await waiting).path == "later"
         await changes.aclose()
@@ -351,7 +351,7 @@ async def test_own_changes_of_two_authorities_and_a_stranger(tmp_path, seed):
             rng = random.Random(seed * 10 + number)
             for _ in range(120):
                 await own_step(own, rng, "" if seed else f"{own.name}/")
-                await asyncio.sleep(rng.random() * 0.01)
+                await let_pass(rng.random() * 0.01)
 
         await asyncio.gather(*(work(own, number) for number, own in enumerate(owns)))
         await ended(process)

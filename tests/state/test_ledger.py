@@ -31,6 +31,7 @@ from tests.state.ledgers import (
     record,
     state_at,
 )
+from tests.waiting import until
 
 CONTENT = Change(
     kind="updated", path=ScopedPath("src/a.py"), type="file", subject="agent_run:c1/r7",
@@ -119,8 +120,7 @@ async def test_reads_are_written_in_batches_soon_without_anyone_asking(tmp_path)
         before = ledger._database.transactions
         for number in range(500):
             ledger.note(record(number))
-        while ledger.health().queued:
-            await asyncio.sleep(0.005)
+        await until(lambda: not ledger.health().queued)
         assert ledger._database.read("SELECT count(*) FROM ledger") == [(500,)]
         assert ledger._database.transactions - before <= 2
 
@@ -159,8 +159,7 @@ async def test_what_is_too_much_for_one_transaction_is_written_by_the_next():
         before = ledger._database.transactions
         for number in range(count):
             ledger.note(record(number))
-        while ledger.health().queued:
-            await asyncio.sleep(0.005)
+        await until(lambda: not ledger.health().queued)
         assert ledger._database.transactions - before == 2
         assert [each.bytes for each in await all_of(ledger)] == list(range(count))[-1000:]
         verified = await ledger.verify()
@@ -214,7 +213,7 @@ async def test_cancelled_intent_leaves_nothing():
 
         def hold_up(connection):
             entered.set()
-            assert opened.wait(10)
+            assert opened.wait(120)
 
         ledger._database.submit(hold_up)
         await asyncio.to_thread(entered.wait)
@@ -470,12 +469,10 @@ async def test_records_that_could_not_be_written_are_tried_again_by_themselves(m
         await ledger._database.write(fill_up)
         for number in range(300):
             ledger.note(record(number))
-        while not ledger.health().failures:
-            await asyncio.sleep(0.005)
+        await until(lambda: ledger.health().failures)
         assert ledger.health().queued == 300
         await ledger._database.write(more_room)
-        while ledger.health().queued:
-            await asyncio.sleep(0.005)
+        await until(lambda: not ledger.health().queued)
         assert [each.bytes for each in await all_of(ledger)] == list(range(300))
         assert ledger._queue._note_armed is False
 
@@ -530,7 +527,7 @@ async def test_slow_sink_delays_nothing_and_misses_what_it_has_no_time_for(monke
 
     def slow(records):
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(120)
         taken.extend(records)
 
     async with ledger_at(sinks=[slow]) as ledger:

@@ -4,11 +4,11 @@ import asyncio
 import random
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import pytest
 
+from tests.killing import killed_at_work
 from tests.laws.repository import ROOT
 from tests.state.ledgers import ledger_at
 
@@ -28,12 +28,10 @@ def worker(directory, name, count):
         yield process
 
 
-def killed_after(directory, name, seconds):
+def killed_after(directory, name, lines, seconds):
     """Let a worker go, kill it, and return what it had acknowledged until then."""
     with worker(directory, name, 1_000_000) as process:
-        time.sleep(seconds)
-        process.kill()
-        return process.stdout.read().split()
+        return killed_at_work(process, lines, seconds)
 
 
 async def everything(ledger):
@@ -52,7 +50,9 @@ async def test_killed_at_random_instants_nothing_acknowledged_is_without_a_recor
     chance = random.Random(7)
     acknowledged, interrupted, head = set(), 0, None
     for kill in range(KILLS):
-        said = await asyncio.to_thread(killed_after, state, f"w{kill}", chance.uniform(0.0, 0.08))
+        said = await asyncio.to_thread(
+            killed_after, state, f"w{kill}", chance.randrange(4), chance.uniform(0.0, 0.08)
+        )
         acknowledged.update(line for line in said if line.rpartition("-")[2].isdigit())
         async with ledger_at(state) as ledger:
             interrupted += len(ledger.interrupted)

@@ -14,6 +14,7 @@ from bailiwick.state import reading
 from bailiwick.state.encoding import decode, encode_authority, encode_record, keep_path
 from bailiwick.state.reading import LedgerFilter, compile_wanted
 from tests.state.ledgers import act, keep, ledger_at, record
+from tests.waiting import loop_turns
 
 pytestmark = pytest.mark.spec("AUDIT-3")
 
@@ -153,7 +154,7 @@ async def test_follower_gets_what_any_process_writes_from_now_on(tmp_path, monke
         await keep(here, 10)
         following = here.follow(LedgerFilter(verb="read_text"))
         first = asyncio.ensure_future(anext(following))
-        await asyncio.sleep(0.02)
+        await loop_turns()
         await there.append_authority(act(11))
         there.note(record(12))
         await there.flush()

@@ -122,12 +122,12 @@ def test_another_process_leaves_alone_what_is_over_but_alive(directory):
 
 
 OWNER = """
-import sys, time
+import sys, threading, time
 from bailiwick.state.temps import TempRoots
 place = TempRoots(sys.argv[1], time.monotonic).create(3600, owner="user:x", most=1)
 open(place.path + "/file", "w").close()
 print(place.path, flush=True)
-time.sleep(600)
+threading.Event().wait()
 """
 
 

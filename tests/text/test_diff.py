@@ -211,7 +211,7 @@ def test_patch_applies_it(tmp_path, a, b):
         ["patch", "--binary", "-s", str(target)],
         input=unified_diff(a, b, "a/file", "b/file").text.encode(),
         check=True,
-        timeout=30,
+        timeout=120,
     )
     assert target.read_bytes() == b.encode()
 

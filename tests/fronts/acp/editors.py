@@ -10,6 +10,8 @@ from pathlib import Path
 import acp
 from acp.schema import AllowedOutcome, DeniedOutcome
 
+from tests.waiting import until
+
 SCRIPT = Path(__file__).with_name("scripted_agent.py")
 SCRIPTED_AGENT = (sys.executable, str(SCRIPT))
 
@@ -68,11 +70,8 @@ class Desk:
         await self.connection.prompt(
             prompt=[acp.text_block(json.dumps(script))], session_id=self.session
         )
-        for _ in range(500):
-            if len(self.editor.messages) > before:
-                return json.loads(self.editor.messages[-1].content.text)
-            await asyncio.sleep(0.01)
-        raise AssertionError("the agent said nothing")
+        await until(lambda: len(self.editor.messages) > before)
+        return json.loads(self.editor.messages[-1].content.text)
 
 
 def environment(tmp_path):

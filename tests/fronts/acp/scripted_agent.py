@@ -91,7 +91,7 @@ class ScriptedAgent(acp.Agent):
 
     async def _spawn(self, session):
         """A child that outlives whoever does not look for it."""
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
         return child.pid
 
     async def _crash(self, session):

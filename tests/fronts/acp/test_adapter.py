@@ -17,6 +17,7 @@ from bailiwick.fronts.acp.errors import rpc_error
 from bailiwick.grant import User
 from bailiwick.testing.front_contract import ROOT, story_house
 from tests.fronts.acp.editors import SCRIPTED_AGENT, Editor
+from tests.waiting import until
 
 
 class ScopedEditor(Editor):
@@ -50,8 +51,7 @@ async def agent_of(editor):
             await connection.prompt(
                 prompt=[acp.text_block(json.dumps(script))], session_id=session.session_id
             )
-            while not editor.messages:
-                await asyncio.sleep(0.01)
+            await until(lambda: editor.messages)
             return json.loads(editor.messages.pop().content.text)
 
         yield run

@@ -14,6 +14,7 @@ from bailiwick.fronts.acp.extension import CALLS, Served
 from bailiwick.model import MiB
 from tests.fronts.acp.readers import methods_in
 from tests.fronts.acp.wires import wires
+from tests.waiting import give_a_chance
 
 pytestmark = pytest.mark.spec("ACP-3")
 
@@ -356,7 +357,7 @@ async def test_an_agent_that_floods_waits_for_the_editor():
     line = b'{"method":"session/update","params":"' + b"x" * 65_000 + b'"}\n'
     async with wires(limit=256 * 1024) as between:
         flooding = asyncio.create_task(_flood(between.agent, line, 400))
-        await asyncio.sleep(0.2)
+        await give_a_chance(0.2)  # to all of it
         # Nobody reads: what is under way is bounded by buffers, not by what the agent has.
         assert not flooding.done()
         for _ in range(400):

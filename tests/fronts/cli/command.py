@@ -23,7 +23,7 @@ def environment(**more):
     return {**kept, **more}
 
 
-def bailiwick(*arguments, timeout=60, env=None, given=None, **more):
+def bailiwick(*arguments, timeout=120, env=None, given=None, **more):
     """Run `bailiwick` to its end; the answer has returncode, stdout and stderr. ``given`` is what
     it reads from its input: nothing, unless told."""
     return subprocess.run(

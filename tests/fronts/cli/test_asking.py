@@ -68,7 +68,7 @@ async def answered(screen, *typed):
     for text in typed:
         await screen.prompted()
         screen.type(text)
-    return await asyncio.wait_for(asking, 5)
+    return await asyncio.wait_for(asking, 120)
 
 
 @pytest.mark.spec("ASK-1")
@@ -182,7 +182,7 @@ def at_a_terminal(code, *answers, cwd=None):
             while not shown[seen:].endswith(b"? "):
                 shown += os.read(person, 4096)
             os.write(person, answer.encode())
-        out, _ = child.communicate(timeout=30)
+        out, _ = child.communicate(timeout=120)
     finally:
         child.kill()
         child.wait()

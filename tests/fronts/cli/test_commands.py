@@ -13,6 +13,7 @@ from bailiwick.errors import BailiwickError
 from bailiwick.grant import AgentRun
 from tests.fronts.cli import governed
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
+from tests.waiting import until
 
 place = governed.place
 
@@ -239,8 +240,7 @@ def test_where_the_configuration_comes_from(place):
 
 async def waiting(authority):
     """Until a question is on the desk."""
-    while not authority.approvals.pending():
-        await asyncio.sleep(0.01)
+    await until(authority.approvals.pending)
 
 
 def asking(place, answer):
@@ -253,7 +253,7 @@ def asking(place, answer):
                 access={"read", "write"}, reason="a new table", front="python",
             )  # fmt: skip
             writing = asyncio.create_task(fs.write_text("migrations/1.sql", "create\n"))
-            await asyncio.wait_for(waiting(authority), 20)
+            await asyncio.wait_for(waiting(authority), 120)
             (approval,) = json.loads(
                 (await asyncio.to_thread(place.command, "approvals", "list", "--json")).stdout
             )
@@ -261,7 +261,7 @@ def asking(place, answer):
             shown = await asyncio.to_thread(place.command, "approvals", "show", approval["id"])
             done = await asyncio.to_thread(place.command, *person)
             try:
-                result = await asyncio.wait_for(writing, 20)
+                result = await asyncio.wait_for(writing, 120)
             except BailiwickError as error:
                 result = error
             return approval, shown, done, result
@@ -389,7 +389,7 @@ def test_the_ledger_is_followed_across_processes(place):
         place("root", "untrust", "workspace:demo")
         assert json.loads(child.stdout.readline())["operation"] == "trust"
         child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=20) == 130
+        assert child.wait(timeout=120) == 130
         assert child.stderr.read() == ""
     finally:
         child.kill()

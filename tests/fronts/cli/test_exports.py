@@ -178,7 +178,7 @@ SYSTEM = [
 def inside(arguments, script):
     """Run a shell script in a sandbox that has a system and what the arguments say."""
     command = [bubblewrap(), *SYSTEM, *arguments, "--unshare-all", "sh", "-c", script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.hostile
@@ -269,7 +269,7 @@ def under_landlock(document, tried):
     done = subprocess.run(
         [sys.executable, "-I", "-c", APPLY],
         input=json.dumps([document, tried]),
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

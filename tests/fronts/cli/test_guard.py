@@ -269,7 +269,7 @@ def test_links_pipes_and_missing_files_do_not_stop_it(project):
     os.mkfifo(project / "pipe.py")
     (project / "good.py").write_text("open('f')\n")
     (project / "twice.py").symlink_to("good.py")
-    done = bailiwick("guard", ".", "missing.py", "--json", timeout=30)
+    done = bailiwick("guard", ".", "missing.py", "--json", timeout=120)
     found = {each["path"]: each["category"] for each in json.loads(done.stdout)["findings"]}
     assert found == {
         "loop.py": "unreadable",

@@ -195,7 +195,7 @@ def test_colours_only_on_a_terminal_that_wants_them(tmp_path, variables, painted
             break
         shown += part
     os.close(person)
-    assert child.wait(timeout=20) == 1
+    assert child.wait(timeout=120) == 1
     assert b"1 finding" in shown
     assert (b"\x1b[" in shown) is painted
     assert "\x1b" not in bailiwick("guard", "m.py", cwd=tmp_path).stdout
@@ -211,7 +211,7 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
     child.stdout.close()
     errors = child.stderr.read()
     child.stderr.close()
-    assert child.wait(timeout=60) == 1
+    assert child.wait(timeout=120) == 1
     assert errors == b""
 
 

@@ -4,12 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
 from tests.fronts.cli.command import COMMAND, environment, within
 from tests.test_transfer import plant, seen
+from tests.waiting import let_pass_blocking, until_blocking
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,9 @@ def test_killed_midway_there_are_whole_files_only_and_the_next_run_completes(tmp
             [COMMAND, *command], env=environment(), cwd=tmp_path, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        time.sleep(0.25 + 0.08 * attempt)
+        made = tmp_path / ("v.db" if way == "import" else "target")
+        until_blocking(lambda made=made, child=child: made.exists() or child.poll() is not None)
+        let_pass_blocking(0.05 * attempt)
         child.send_signal(signal.SIGKILL)
         stopped += child.wait() == -signal.SIGKILL
         if way == "import" and (tmp_path / "v.db").exists():

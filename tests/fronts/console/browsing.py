@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -104,12 +103,12 @@ class Served:
         self.link = re.search(r"http://127\.0\.0\.1:\d+/login\S+", said).group()
         made = subprocess.run(
             [*command, "grant", "token", "agent", "--config", "bailiwick.toml", "--json"],
-            cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=30,
+            cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
         self.agent_token = json.loads(made.stdout)["token"]
 
-    def agent(self, method, route, body=None, timeout=30):
+    def agent(self, method, route, body=None, timeout=120):
         """What the agent gets: status and document."""
         request = urllib.request.Request(
             self.url + route, method=method,
@@ -137,7 +136,7 @@ class Served:
         made = subprocess.run(
             [sys.executable, "-m", "bailiwick", "grant", "token", "--link", "--config",
              "bailiwick.toml", "--json"],
-            cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=30,
+            cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
         return f"{self.url}/login?link={json.loads(made.stdout)['link']}"
@@ -145,7 +144,7 @@ class Served:
     def close(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(10)
+            self.process.wait(120)
         finally:
             self.process.kill()
             self.process.wait()
@@ -290,13 +289,3 @@ def plain_page(text):
         finally:
             server.shutdown()
             thread.join()
-
-
-def until(check, seconds=10):
-    """Wait for something outside the browser."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        if check():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it did not happen in time")

@@ -1,18 +1,20 @@
 """A person at the console, in a real browser, beside a running agent."""
 
 import threading
-import time
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.fronts.console.browsing import Browser, plain_page, until
+from tests.fronts.console.browsing import Browser, plain_page
+from tests.waiting import give_a_chance_blocking, let_pass_blocking, until_blocking
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(120),
     pytest.mark.leaks_ok("the server and the browser of the module live on to its end"),
 ]
+
+READ_S = 0.8
+"""Longer than a question must have been on show before a key answers it."""
 
 HOSTILE_NAME = "<img src=x onerror=document.title='owned'>.html"
 VIEWS = [
@@ -157,10 +159,10 @@ def test_a_write_is_approved_while_the_agent_waits(served, browser):
     browser.find(".question", "migrations are reviewed")
     browser.find(".diff .add", "drop table users;")
     browser.press("y")  # too soon: nobody can have read it
-    time.sleep(0.8)
+    let_pass_blocking(READ_S)
     browser.find(".question h2", "migrations/1.sql")
     browser.press("y")
-    thread.join(20)
+    thread.join(120)
     assert answers[0][0] == 201, answers
     browser.says("Nobody is waiting for you")
 
@@ -170,21 +172,21 @@ def test_a_key_held_down_answers_one_question_at_most(served, browser):
     browser.go("#/approvals")
     asked = [asking(served, f"migrations/held-{at}.sql", "x\n") for at in range(3)]
     browser.find(".choice", "held-2")
-    time.sleep(0.8)
+    let_pass_blocking(READ_S)
     for repeat in (False, True, True, True):
         browser.value(
             "document.body.dispatchEvent(new KeyboardEvent('keydown',"
             " {key: 'y', bubbles: true, repeat: arguments[0]}))",
             repeat,
         )
-    until(lambda: any(answers for _, answers in asked))
-    time.sleep(0.3)
+    until_blocking(lambda: any(answers for _, answers in asked))
+    give_a_chance_blocking(0.3)
     assert sum(bool(answers) for _, answers in asked) == 1
     for _ in range(2):
-        time.sleep(0.8)
+        let_pass_blocking(READ_S)
         browser.click(".verdict button", "No")
     for thread, _ in asked:
-        thread.join(20)
+        thread.join(120)
     assert sorted(answers[0][0] for _, answers in asked) == [201, 403, 403]
 
 
@@ -193,12 +195,12 @@ def test_always_is_asked_once_more(served, browser):
     browser.go("#/approvals")
     thread, answers = asking(served, "migrations/always.sql", "x\n")
     browser.find(".question h2", "always.sql")
-    time.sleep(0.8)
+    let_pass_blocking(READ_S)
     browser.press("a")
     browser.find(".dialog", "Writes a rule for agent_run:*")
     browser.click(".dialog button", "Cancel")
     browser.click(".verdict button", "No")
-    thread.join(20)
+    thread.join(120)
     assert answers[0][0] == 403
 
 
@@ -223,7 +225,7 @@ def test_a_write_is_refused(served, browser):
     thread, answers = asking(served, "migrations/2.sql", "drop everything;\n")
     browser.find(".question h2", "migrations/2.sql")
     browser.click(".verdict button", "No")
-    thread.join(20)
+    thread.join(120)
     assert answers[0][0] == 403
     assert answers[0][1]["errorKind"] == "approval_denied"
     assert served.agent("GET", "/file?path=migrations/2.sql")[0] == 404
@@ -311,7 +313,7 @@ def test_a_revoked_grant_ends_what_the_agent_may(served, browser):
             )
         )
     body = {"path": "after.txt", "content": "no more\n"}
-    until(lambda: served.agent("POST", "/file/write", body)[0] == 403)
+    until_blocking(lambda: served.agent("POST", "/file/write", body)[0] == 403)
 
 
 @pytest.mark.spec("WEB-2")

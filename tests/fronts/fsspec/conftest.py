@@ -34,4 +34,4 @@ def server(tmp_path_factory):
         told = json.loads(process.stdout.readline())
     yield told["url"].removeprefix("http://"), told["token"]
     process.terminate()
-    process.wait(20)
+    process.wait(120)

@@ -37,7 +37,7 @@ class House:
         shown = self.token if token is None else token
         if shown:
             headers["authorization"] = f"Bearer {shown}"
-        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=20)
+        client = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=120)
         self._clients.append(client)
         return client
 
@@ -81,7 +81,7 @@ class House:
             for piece in pieces:
                 writer.write(piece)
                 await writer.drain()
-            return await asyncio.wait_for(reader.read() if until_end else reader.read(65536), 15)
+            return await asyncio.wait_for(reader.read() if until_end else reader.read(65536), 120)
         finally:
             writer.close()
             with contextlib.suppress(OSError):

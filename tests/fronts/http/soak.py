@@ -41,6 +41,7 @@ import uvloop
 from bailiwick.model import MiB
 from bailiwick.paths import RESERVED_PREFIX
 from tests.fronts.http.soak_clients import Address, Listener, Tally, Told, Unfit, Wire, Worker
+from tests.waiting import let_pass
 
 TREE, VOLUME = ROOTS = ("workspace:tree", "workspace:volume")
 GROUP = 8
@@ -190,7 +191,7 @@ class Samples:
             memory = int(fields["RssAnon"].split()[0]) / 1024
             descriptors = len(os.listdir(f"/proc/{self._pid}/fd"))
             self._seen.append((memory, float(fields["Threads"]), float(descriptors)))
-            await asyncio.sleep(SAMPLE_SECONDS)
+            await let_pass(SAMPLE_SECONDS)
 
     def quarters(self, which: int) -> tuple[float, float]:
         """The means of the second and of the last quarter."""
@@ -275,7 +276,7 @@ class Crowd:
         ends = time.monotonic() + CATCH_UP_SECONDS_MAX
         missing = self._behind(kills)
         while missing and time.monotonic() < ends:
-            await asyncio.sleep(0.05)
+            await let_pass(0.05)
             missing = self._behind(kills)
         ended = {each.group: each.ended for each in self.listeners if each.ended}
         await self._end_listening()
@@ -458,7 +459,7 @@ async def _longest_silence(tally: Tally, figures: Figures) -> None:
     """How long nobody was answered at all, at the longest: a server that stalls shows here."""
     answers, since = 0, time.monotonic()
     while True:
-        await asyncio.sleep(0.02)
+        await let_pass(0.02)
         now, before = time.monotonic(), answers
         answers = len(tally.reads_s) + len(tally.changes_s)
         if answers != before:

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from bailiwick.errors import IoError
-from bailiwick.fronts.http import protocol
+from bailiwick.fronts.http import protocol, settings
 from bailiwick.fronts.http.protocol import BoundedProtocol
 from bailiwick.fronts.http.routes import system
 from bailiwick.hook import Hook
 from bailiwick.pipeline import Pipeline
 from tests.fronts.http.serving import AGENT, PERSON, check_error, parsed, serving
+from tests.waiting import loop_turns, until
 
 USUAL = "Content-Length: 0"
 """A header that says nothing, and with which a request goes the usual way."""
@@ -69,7 +70,7 @@ class Kept:
 
     async def answer(self):
         """Status, headers without the date, and the document."""
-        head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 10)
+        head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 120)
         length = int(re.search(rb"content-length: (\d+)", head)[1])
         status, headers, document = parsed(head + await self.reader.readexactly(length))
         del headers["date"]
@@ -225,12 +226,12 @@ async def test_a_foreign_host_is_refused_on_a_connection_that_was_served(tmp_pat
 
 
 @pytest.mark.spec("HTTP-2", "AUTH-5")
-async def test_a_token_that_ends_is_refused_at_the_very_next_request(tmp_path, ways):
+async def test_a_token_that_ends_is_refused_at_the_very_next_request(tmp_path, ways, clock):
     async with serving(tmp_path) as house:
         (house.place / "a").write_text("a")
         book = house.authority.tokens
         lasting = await book.issue("lasting", str(PERSON), by=PERSON, front="test")
-        short = await book.issue("short", str(PERSON), by=PERSON, front="test", expires_in=0.5)
+        short = await book.issue("short", str(PERSON), by=PERSON, front="test", expires_in=60)
         kept = await Kept.to(house)
         for token in (lasting, short):
             await warm(house, "a", token=token)
@@ -240,7 +241,7 @@ async def test_a_token_that_ends_is_refused_at_the_very_next_request(tmp_path, w
         status, headers, document = await kept.ask("/file?path=a", token=lasting)
         check_error(status, document, "unauthenticated")
         assert headers["www-authenticate"].startswith("bearer")
-        await asyncio.sleep(0.55)
+        clock.advance(60)
         status, _, document = await kept.ask("/file?path=a", token=short)
         check_error(status, document, "unauthenticated")
         assert (await kept.ask("/file?path=a"))[0] == 200
@@ -321,7 +322,7 @@ class Slow(Hook):
         self.seen = []
 
     async def before(self, context):
-        await asyncio.sleep(0.01)
+        await loop_turns(10)
 
     async def after(self, context, record):
         self.seen.append((record.path, record.outcome))
@@ -395,14 +396,6 @@ async def test_a_client_that_leaves_before_its_task_begins(tmp_path, ways):
         assert (await house.client().get("/file?path=a")).status_code == 200
 
 
-async def until(holds):
-    for _ in range(300):
-        if holds():
-            return
-        await asyncio.sleep(0.02)
-    assert holds()
-
-
 # --- one connection -----------------------------------------------------------------------------
 
 
@@ -419,7 +412,7 @@ async def test_a_request_may_come_byte_by_byte(tmp_path, ways):
             await asyncio.sleep(0)
         assert (await kept.answer())[2]["content"] == "a"
         kept.writer.write(b"\r\n" + head[:20])
-        await asyncio.sleep(0.01)
+        await loop_turns(10)
         kept.writer.write(head[20:])
         assert (await kept.answer())[2]["content"] == "a"
         assert ways.taken() == (2, 0)
@@ -449,7 +442,7 @@ async def test_requests_sent_together_are_answered_in_order_and_take_turns(tmp_p
 @pytest.mark.spec("HTTP-3")
 async def test_a_read_waits_for_what_was_asked_before_it(tmp_path, ways):
     async def slowly(request):
-        await asyncio.sleep(0.1)
+        await loop_turns(20)
         return system.Health(ok=True)
 
     async with serving(tmp_path) as house:
@@ -511,12 +504,12 @@ async def test_what_comes_behind_an_answer_is_judged_by_itself(tmp_path, ways):
             kept = await Kept.to(house)
             assert (await kept.ask("/file?path=a", USUAL))[0] == 200
             kept.writer.write(rest)
-            assert (await asyncio.wait_for(kept.reader.read(), 10)).count(b"HTTP/1.1 ") == 1
+            assert (await asyncio.wait_for(kept.reader.read(), 120)).count(b"HTTP/1.1 ") == 1
         # A client that has said all it will say is answered.
         reader, writer = await house.connect()
         writer.write(read)
         writer.write_eof()
-        assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 200")
+        assert (await asyncio.wait_for(reader.read(), 120)).startswith(b"HTTP/1.1 200")
         writer.close()
 
 
@@ -541,9 +534,9 @@ async def test_a_client_that_asks_and_does_not_read_is_let_go(tmp_path, ways, mo
         reader._transport.pause_reading()
         for _ in range(60):
             writer.write(house.head("GET /file?path=a HTTP/1.1"))
-            await asyncio.sleep(0.003)
+            await loop_turns(3)
         (connection,) = house.server.server_state.connections
-        assert connection.flow.write_paused
+        await until(lambda: connection.flow.write_paused)
         # What is made beforehand is an answer or two, and not all that were asked for.
         assert connection.real.get_write_buffer_size() < 3 * 300_000
         monkeypatch.setattr(protocol, "IDLE_SECONDS_MAX", 0.1)
@@ -554,16 +547,18 @@ async def test_a_client_that_asks_and_does_not_read_is_let_go(tmp_path, ways, mo
 
 @pytest.mark.spec("HTTP-2")
 @pytest.mark.parametrize("headers", [(), (USUAL,)])
-async def test_a_connection_that_is_kept_ends_when_nothing_comes(tmp_path, quick, headers):
+async def test_a_connection_that_is_kept_ends_when_nothing_comes(tmp_path, headers):
     async with serving(tmp_path) as house:
         (house.place / "a").write_text("a")
         await warm(house, "a")
         kept = await Kept.to(house)
-        for _ in range(4):  # for longer than one pause may be, and never idle for as long
+        (connection,) = house.server.server_state.connections
+        for _ in range(4):
             assert (await kept.ask("/file?path=a", *headers))[0] == 200
-            await asyncio.sleep(0.12)
+            connection.look_at(connection.since + settings.KEEP_ALIVE_SECONDS)
         assert house.app_connections() == 1
-        assert await asyncio.wait_for(kept.reader.read(), 10) == b""
+        connection.look_at(connection.since + settings.KEEP_ALIVE_SECONDS + 0.1)
+        assert await kept.reader.read() == b""
         await until(lambda: not house.app_connections())
 
 
@@ -573,11 +568,11 @@ async def test_a_body_behind_its_answer_does_not_hold_a_connection(tmp_path, qui
     async with serving(tmp_path) as house:
         kept = await Kept.to(house)
         kept.writer.write(house.head("GET / HTTP/1.1", "Content-Length: 3"))
-        head = await asyncio.wait_for(kept.reader.readuntil(b"\r\n\r\n"), 10)
+        head = await asyncio.wait_for(kept.reader.readuntil(b"\r\n\r\n"), 120)
         length = int(re.search(rb"content-length: (\d+)", head)[1])
         await kept.reader.readexactly(length)
         kept.writer.write(b"abc")
-        assert await asyncio.wait_for(kept.reader.read(), 10) == b""
+        assert await asyncio.wait_for(kept.reader.read(), 120) == b""
         await until(lambda: not house.app_connections())
 
 
@@ -596,4 +591,4 @@ async def test_a_server_that_closes_answers_nothing_on_the_spot(tmp_path, ways):
         assert ways.taken() == (0, 1)
         house.app.closing.clear()
         house.server.stop()
-        assert await asyncio.wait_for(idle.reader.read(), 10) == b""
+        assert await asyncio.wait_for(idle.reader.read(), 120) == b""

@@ -14,6 +14,7 @@ from bailiwick.fronts.http.protocol import BoundedProtocol
 from bailiwick.fronts.http.routes import system
 from bailiwick.fronts.http.settings import PIPELINED_MAX
 from tests.fronts.http.serving import check_error, parsed, serving
+from tests.waiting import for_ever, let_pass, until
 
 
 @pytest.mark.spec("HTTP-2", "HTTP-3")
@@ -110,8 +111,8 @@ async def test_slow_headers_are_bounded(tmp_path, quick):
         for piece in (b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"):
             reader, writer = await house.connect()
             writer.write(piece)
-            drips = asyncio.create_task(drip(writer) if piece else asyncio.sleep(60))
-            status, _, document = parsed(await asyncio.wait_for(reader.read(), 10))
+            drips = asyncio.create_task(drip(writer) if piece else for_ever())
+            status, _, document = parsed(await asyncio.wait_for(reader.read(), 120))
             check_error(status, document, "io_error")
             assert (status, document["retryable"]) == (408, True)
             drips.cancel()
@@ -122,7 +123,7 @@ async def test_slow_headers_are_bounded(tmp_path, quick):
 async def drip(writer):
     with contextlib.suppress(OSError):
         while True:
-            await asyncio.sleep(0.05)
+            await let_pass(0.05)
             writer.write(b"X: y\r\n")
             await writer.drain()
 
@@ -133,21 +134,13 @@ async def test_a_slow_body_is_bounded_and_leaves_nothing(tmp_path, quick):
         reader, writer = await house.connect()
         writer.write(house.head("PUT /file/raw?path=slow.bin HTTP/1.1", "Content-Length: 100000"))
         drips = asyncio.create_task(drip(writer))
-        status, _, document = parsed(await asyncio.wait_for(reader.read(), 10))
+        status, _, document = parsed(await asyncio.wait_for(reader.read(), 120))
         check_error(status, document, "io_error")
         assert status == 408
         drips.cancel()
         await asyncio.wait((drips,))
         writer.close()
         await until(lambda: not list(house.place.iterdir()))
-
-
-async def until(holds):
-    for _ in range(200):
-        if holds():
-            return
-        await asyncio.sleep(0.02)
-    assert holds()
 
 
 @pytest.mark.spec("HTTP-2")
@@ -193,14 +186,14 @@ async def test_json_bodies_are_bounded_while_they_are_read(tmp_path):
 async def test_connections_are_bounded(tmp_path):
     async with serving(tmp_path, room=Room(3, 0)) as house:
         held = [await house.connect() for _ in range(3)]
-        await asyncio.sleep(0.1)
+        await until(lambda: house.app_connections() == 3)
         status, _, document = parsed(await house.send())
         check_error(status, document, "busy")
         assert status == 503
         for _, writer in held:
             writer.close()
             await writer.wait_closed()
-        await asyncio.sleep(0.1)
+        await until(lambda: not house.app_connections())
         assert (await house.client().get("/health")).status_code == 200
 
 
@@ -414,7 +407,7 @@ async def test_an_answer_may_take_its_time_whatever_was_asked(tmp_path, quick, m
     """The bounds are on clients: work of the server is not cut off by any of them."""
 
     async def slowly(request):
-        await asyncio.sleep(1.5)
+        await let_pass(1.5)
         return system.Health(ok=True)
 
     async with serving(tmp_path) as house:

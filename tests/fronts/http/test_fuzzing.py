@@ -29,7 +29,7 @@ missing_required_header.expected-statuses = [400, 401, 403, 404, 405, 415, 431]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(int(SECONDS) * 3 + 120)
+@pytest.mark.timeout(int(SECONDS) * 3 + 900)
 @pytest.mark.spec("HTTP-6")
 def test_no_fault_and_no_undocumented_answer(tmp_path):
     (tmp_path / "schemathesis.toml").write_text(CONFIG)

@@ -1,13 +1,13 @@
 """Bytes of any size, in and out: ranges, conditions, what a browser is shown, what stays out of
 memory."""
 
-import asyncio
 import hashlib
 import os
 
 import pytest
 
 from tests.fronts.http.serving import check_error, serving
+from tests.waiting import until
 
 CONTENT = bytes(range(256)) * 4_096  # a mebibyte, more than is read at once
 
@@ -144,13 +144,10 @@ async def test_a_body_that_breaks_off_leaves_nothing(tmp_path):
         writer.write(house.head("PUT /file/raw?path=f HTTP/1.1", "Content-Length: 1000000"))
         writer.write(b"x" * 300_000)
         await writer.drain()
-        await asyncio.sleep(0.1)
+        await until(lambda: house.server.server_state.tasks)
         writer.close()
         await writer.wait_closed()
-        for _ in range(100):
-            if [path.name for path in house.place.iterdir()] == ["f"]:
-                break
-            await asyncio.sleep(0.02)
+        await until(lambda: not house.server.server_state.tasks)
         assert [path.name for path in house.place.iterdir()] == ["f"]
         assert (house.place / "f").read_bytes() == b"before"
 

@@ -15,7 +15,6 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.spec("HTTP-7", "EVENT-1", "DISK-4")
 def test_a_crowd_loses_nothing_and_sees_everything(tmp_path):
     """Whatever is wrong is what the process says before it ends with 1."""

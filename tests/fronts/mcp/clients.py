@@ -51,7 +51,7 @@ class RawClient:
     def __exit__(self, *raised):
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        self.code = self.process.wait(20)
+        self.code = self.process.wait(120)
         self.process.stdout.close()
         self.errors = self.process.stderr.read().decode()
         self.process.stderr.close()
@@ -133,7 +133,7 @@ async def over_http(url, secret, mode="auto", **handlers):
     """The official client, speaking with a server that is there."""
     shown = {} if secret is None else {"authorization": f"Bearer {secret}"}
     async with (
-        httpx2.AsyncClient(headers=shown, timeout=30) as http,
+        httpx2.AsyncClient(headers=shown, timeout=120) as http,
         Client(
             streamable_http_client(f"{url}/mcp", http_client=http), mode=mode, **handlers
         ) as client,

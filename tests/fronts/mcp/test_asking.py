@@ -10,6 +10,7 @@ from bailiwick.fronts.mcp import opening
 from bailiwick.grant import User
 from bailiwick.testing.front_contract import SUBJECT, story_house
 from tests.fronts.mcp.clients import over_http, over_stdio, served, token_for, told
+from tests.waiting import until
 
 BOTH = [("legacy", "stdio"), ("auto", "stdio"), ("legacy", "http"), ("auto", "http")]
 
@@ -157,9 +158,9 @@ async def _write(house, text):
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(scope.aclose)
         writing = asyncio.ensure_future(scope.write_text(GIVEN["path"], text, parents=True))
-        desk, asked = house.authority.approvals, []
-        while not asked:
-            await asyncio.sleep(0.02)
-            asked = [each for each in desk.pending() if each.question.subject == User("ann")]
+        desk = house.authority.approvals
+        asked = await until(
+            lambda: [each for each in desk.pending() if each.question.subject == User("ann")]
+        )
         await desk.answer(asked[0].id, "once", by="user:local", front="test")
         await writing

@@ -123,7 +123,7 @@ async def _node(*arguments):
         "node", *map(str, arguments), stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
-    out, _ = await asyncio.wait_for(process.communicate(), 100)
+    out, _ = await asyncio.wait_for(process.communicate(), 120)
     return out.decode()
 
 

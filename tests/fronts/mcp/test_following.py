@@ -44,10 +44,10 @@ async def test_one_long_request_hears_of_changes(project, tmp_path, way):
         assert events.honored.resources_list_changed
         heard = aiter(events)
         (project / "a.txt").write_text("by another program\n")
-        assert (await asyncio.wait_for(anext(heard), 20)).uri == uri
+        assert (await asyncio.wait_for(anext(heard), 120)).uri == uri
         await client.call_tool("write_file", {"path": "new", "content": "x"})
         while True:
-            event = await asyncio.wait_for(anext(heard), 20)
+            event = await asyncio.wait_for(anext(heard), 120)
             if type(event).__name__ == "ResourcesListChanged":
                 break
             assert event.uri == uri
@@ -67,7 +67,7 @@ async def test_a_subscription_hears_of_changes(project, tmp_path, way):
     async with client_of(way, project, tmp_path, mode="legacy", message_handler=hear) as client:
         await client.subscribe_resource(uri)
         (project / "a.txt").write_text("by another program\n")
-        assert await asyncio.wait_for(heard.get(), 20) == uri
+        assert await asyncio.wait_for(heard.get(), 120) == uri
         await client.unsubscribe_resource(uri)
 
 

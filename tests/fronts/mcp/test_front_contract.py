@@ -1,12 +1,10 @@
 """The story that every front tells, told over MCP: by pipes and by HTTP, in both dialects."""
 
-import asyncio
 import contextlib
 
 import pytest
 
 from bailiwick.errors import KINDS
-from bailiwick.model import Limits
 from bailiwick.testing.front_contract import CASES, SUBJECT, Wrote, story_house
 from tests.fronts.mcp.clients import inner, over_http, over_stdio, served, token_for, told
 
@@ -20,8 +18,6 @@ class McpFront:
         result = await self._client.call_tool(operation, given)
         answer = told(result)
         if result.is_error:
-            # In another process; what was refused there is on record here a moment later.
-            await asyncio.sleep(2 * Limits().audit_batch_seconds_max)
             raise KINDS[answer["errorKind"]](
                 answer["message"], hint=answer["hint"], decided_by=answer.get("decidedBy")
             )

@@ -170,7 +170,7 @@ async def test_large_and_wrong_bodies_are_answered(tmp_path):
         params = {"name": "write_file", "arguments": given, "_meta": ENVELOPE}
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         named = {"mcp-method": "tools/call", "mcp-name": "write_file"}
-        async with httpx2.AsyncClient(headers=shown, timeout=30) as http:
+        async with httpx2.AsyncClient(headers=shown, timeout=120) as http:
             got = await http.post(f"{url}/mcp", content=json.dumps(asked), headers=named)
             assert "file_too_large" in got.text
             assert got.headers["x-content-type-options"] == "nosniff"

@@ -72,7 +72,7 @@ async def test_naming_a_root_gives_no_more_than_what_was_granted(config):
 )
 def test_what_cannot_be_served_is_said(config, given, kind):
     with RawClient("--config", config, *given) as raw:
-        raw.process.wait(20)
+        raw.process.wait(120)
     assert raw.code == 1
     assert raw.errors.startswith(kind)
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_served_is_said(config, given, kind):
 def test_a_configuration_that_grants_agents_nothing_serves_nothing(config):
     config.write_text(CONFIG.partition("[[grant]]")[0])
     with RawClient("--config", config) as raw:
-        raw.process.wait(20)
+        raw.process.wait(120)
     assert raw.code == 1
     assert raw.errors.startswith("missing_access")
 

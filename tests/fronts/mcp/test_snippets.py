@@ -97,7 +97,7 @@ async def connected(server, project):
         }
         async with (
             served(authority) as url,
-            httpx2.AsyncClient(headers=shown, timeout=30) as http,
+            httpx2.AsyncClient(headers=shown, timeout=120) as http,
             Client(
                 streamable_http_client(
                     filled(server["url"], {"http://127.0.0.1:4180": url}), http_client=http

@@ -27,7 +27,7 @@ async def run(*arguments):
     process = await asyncio.create_subprocess_exec(
         *map(str, arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    out, errors = await asyncio.wait_for(process.communicate(), 50)
+    out, errors = await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode == 0, (out + errors).decode()[-3_000:]
     return out.decode()
 

@@ -1,6 +1,5 @@
 """`/mcp` of a server with several processes: a client never notices which of them answers."""
 
-import asyncio
 import contextlib
 import json
 import os
@@ -16,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from tests.fronts.mcp.clients import told
+from tests.waiting import loop_turns
 
 CONFIG = """\
 [state]
@@ -53,7 +53,7 @@ def several(tmp_path):
         yield json.loads(server.stdout.readline())
     finally:
         server.send_signal(signal.SIGTERM)
-        code = server.wait(15)
+        code = server.wait(120)
         server.stdout.close()
     assert code == 0
 
@@ -64,13 +64,13 @@ async def client_of(house, mode, **handlers):
     headers = {"authorization": f"Bearer {house['token']}", "connection": "close"}
     limits = httpx2.Limits(max_keepalive_connections=0)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30, limits=limits) as http,
+        httpx2.AsyncClient(headers=headers, timeout=120, limits=limits) as http,
         Client(
             streamable_http_client(f"{house['url']}/mcp", http_client=http), mode=mode, **handlers
         ) as client,
     ):
         yield client
-    await asyncio.sleep(0.01)  # the client lets go of its streams a moment after it has ended
+    await loop_turns(10)  # the client lets go of its streams a moment after it has ended
 
 
 async def work(client):

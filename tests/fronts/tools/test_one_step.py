@@ -18,6 +18,7 @@ from bailiwick.fronts.tools.interrupting import GraphAsker
 from bailiwick.fronts.tools.langchain import langchain_tools
 from bailiwick.toolbox import Pending
 from tests.fronts.tools.support import name, workspace
+from tests.waiting import until
 
 pytestmark = pytest.mark.spec("TOOL-5", "POL-4")
 
@@ -80,9 +81,9 @@ class Order:
                 self.ready.add(path)
                 if path == self.first:
                     # Those that have not begun when one interrupts are not begun at all.
-                    await self.until(lambda: self.ready.issuperset(self.all_of))
+                    await until(lambda: self.ready.issuperset(self.all_of))
                 else:
-                    await self.until(lambda: self.first in self.asked)
+                    await until(lambda: self.first in self.asked)
             return answer
 
         def noted(asker, pending):
@@ -94,19 +95,13 @@ class Order:
         monkeypatch.setattr(attempting, "attempt", ordered)
         monkeypatch.setattr(GraphAsker, "ask", noted)
 
-    @staticmethod
-    async def until(true):
-        async with asyncio.timeout(20):
-            while not true():
-                await asyncio.sleep(0.001)
-
     @contextlib.asynccontextmanager
     async def beginning(self, first, *, all_of=()):
         """This one asks first; at the end all of these have asked."""
         self.first, self.all_of = first, all_of
         self.ready, self.asked = set(), set()
         yield
-        await self.until(lambda: self.asked.issuperset(all_of))
+        await until(lambda: self.asked.issuperset(all_of))
 
 
 class Conversation:
@@ -165,7 +160,7 @@ def made(request, monkeypatch):
 async def settled(before):
     """Wait for calls that the framework has let go of: one interrupts, and the others go on."""
     if left := asyncio.all_tasks() - before:
-        await asyncio.wait(left, timeout=20)
+        await asyncio.wait(left, timeout=120)
 
 
 def paths(asked):

@@ -30,7 +30,7 @@ class Paused:
         environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
         done = subprocess.run(
             [sys.executable, "-m", "tests.fronts.tools.pausing", framework, str(project), *more],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False,
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert (project / PATH).read_text() == BEFORE, "nothing is done before somebody agreed"

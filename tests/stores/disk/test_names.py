@@ -423,7 +423,7 @@ async def test_a_cancelled_copy_leaves_nothing(place, monkeypatch):
     def copy(*args):
         count.append(args)
         if len(count) == 20:
-            asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(10)
+            asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(120)
         return real(*args)
 
     monkeypatch.setattr(copying, "copy_piece", copy)

@@ -469,7 +469,7 @@ async def test_a_write_cancelled_in_its_thread_changes_nothing(place, faults, du
     loop = asyncio.get_running_loop()
 
     def cancel(*_args):
-        asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(10)
+        asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(120)
 
     faults.on("write", cancel)
     task = asyncio.create_task(fs.write("f", bytes(MiB)))
@@ -498,7 +498,7 @@ async def test_a_write_cancelled_after_publishing_is_done_and_the_cancellation_c
         await for_ever()
 
     def cancel(*_args, **_options):
-        asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(10)
+        asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(120)
 
     faults.on("rename_over", cancel)
     task = asyncio.create_task(write_then_wait())

@@ -381,7 +381,7 @@ async def test_a_cancelled_large_read_waits_for_its_thread_and_leaves_nothing(pl
     def slow(*args):
         reads.append(args)
         loop.call_soon_threadsafe(started.set)
-        asyncio.run_coroutine_threadsafe(release.wait(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(release.wait(), loop).result(120)
         return real(*args)
 
     monkeypatch.setattr(os, "pread", slow)

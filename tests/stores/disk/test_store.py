@@ -125,7 +125,7 @@ async def test_closing_waits_for_a_write_under_way(place, monkeypatch):
 
     def slow(fd):
         loop.call_soon_threadsafe(reached.set)
-        asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(120)
         real(fd)
 
     monkeypatch.setattr(syscalls, "flush", slow)

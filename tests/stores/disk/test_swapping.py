@@ -290,7 +290,7 @@ async def test_writers_of_one_path_take_turns_and_others_do_not_wait(place, monk
         seen.append(fd)
         loop.call_soon_threadsafe(reached.set)
         if len(seen) == 1:
-            asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(120)
         return real(fd)
 
     monkeypatch.setattr(syscalls, "flush", waits)
@@ -356,7 +356,7 @@ def run_processes(place, task, count, rounds):
         for n in range(count)
     ]
     for worker in workers:
-        _, errors = worker.communicate(timeout=110)
+        _, errors = worker.communicate(timeout=120)
         assert worker.returncode == 0, errors.decode()
 
 

@@ -28,7 +28,7 @@ from tests.feeds import (
     tree_of,
     twice_told,
 )
-from tests.waiting import until
+from tests.waiting import give_a_chance, let_pass, until
 
 pytestmark = pytest.mark.spec("DISK-7")
 
@@ -67,8 +67,17 @@ class Watched:
         """What was told, in short; waits for so many changes, and that no more come."""
         if count is not None:
             await until(lambda: len(self.told) >= count)
-        await self.follower.quiet(0.1)
+        await self.settled()
         return self.follower.brief()
+
+    async def settled(self):
+        """Until all is told that was changed so far: what another program does last is told last.
+        Of that nothing stays, neither in the tree nor in what was told."""
+        last = self.root / "the-last-of-all"
+        for kind, act in (("created", last.touch), ("deleted", last.unlink)):
+            act()
+            await until(lambda sign=(kind, last.name): sign in self.follower.brief())
+        self.told[:] = [each for each in self.told if each.path != last.name]
 
     def check(self):
         """What was told leads from the tree as it was to the tree as it is."""
@@ -197,8 +206,8 @@ async def test_own_changes_are_never_doubled(tmp_path, durability):
         for _ in range(300):
             await own_step(tree.own, rng)
             if rng.random() < 0.1:
-                await asyncio.sleep(0.005)
-        await tree.follower.quiet(0.15)
+                await let_pass(0.005)
+        await tree.settled()
         assert [each.path for each in tree.told if not each.request_id] == []
         tree.check()
 
@@ -263,7 +272,7 @@ async def test_own_and_foreign_changes_mixed(tmp_path, seed, durability):
         process = stranger(tree.root, seed, 250)
         while process.poll() is None:
             await own_step(tree.own, rng)
-            await asyncio.sleep(rng.random() * 0.01)
+            await let_pass(rng.random() * 0.01)
         await ended(process)
         await tree.follower.quiet(0.4)
         assert not any(each.kind == "rescan" for each in tree.told)
@@ -283,7 +292,7 @@ async def test_a_burst_as_git_makes_it(tmp_path):
             " for i in $(seq 150 199); do mv f$i sub/f$i; done",
         )
         await until(lambda: len(tree.told) >= 200)
-        await tree.follower.quiet(0.2)
+        await tree.settled()
         kinds = [each.kind for each in tree.told]
         assert (kinds.count("updated"), kinds.count("deleted"), kinds.count("moved")) == (
             100, 50, 50,
@@ -327,7 +336,7 @@ async def test_a_real_overflow_of_the_queue(tmp_path):
             os.unlink(tree.root / f"f{number}")
         (tree.root / "last").touch()
         await until(lambda: any(each.kind == "rescan" for each in tree.told))
-        await tree.follower.quiet(0.1)
+        await tree.settled()
         tree.check()
 
 
@@ -367,7 +376,7 @@ async def test_more_hints_than_are_kept_count_as_lost(tmp_path, monkeypatch):
         for number in range(100):
             (tree.root / f"f{number}").touch()
         await until(lambda: any(each.kind == "rescan" for each in tree.told))
-        await tree.follower.quiet(0.1)
+        await tree.settled()
         tree.check()
 
 
@@ -455,7 +464,9 @@ async def test_the_root_itself_removed(tmp_path):
     shell(tmp_path / "root", "echo > f; mkdir d")
     async with Watched(tmp_path) as tree:
         shutil.rmtree(tree.root)
-        assert sorted(await tree.brief(2)) == [("deleted", "d"), ("deleted", "f")]
+        await until(lambda: len(tree.told) >= 2)
+        await give_a_chance()  # to more
+        assert sorted(tree.follower.brief()) == [("deleted", "d"), ("deleted", "f")]
 
 
 # --- other event loops ------------------------------------------------------------------------

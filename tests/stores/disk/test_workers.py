@@ -25,7 +25,7 @@ class Job:
         if commit_first:
             stop.commit()
         self.loop.call_soon_threadsafe(self.started.set)
-        assert self.gate.wait(10)
+        assert self.gate.wait(120)
         stop.check()
         stop.commit()
         self.trace.append("done")

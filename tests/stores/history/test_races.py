@@ -50,7 +50,7 @@ async def test_processes_that_share_a_history(tmp_path):
         subprocess.Popen([sys.executable, "-c", APPENDING, str(tmp_path), name], cwd=ROOT)
         for name in names
     ]
-    assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
+    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
     async with opened(tmp_path) as fs:
         log = (tmp_path / "tree/log").read_text().splitlines()
         assert sorted(log) == sorted(f"{name}{number}" for name in names for number in range(15))

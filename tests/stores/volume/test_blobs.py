@@ -268,7 +268,7 @@ async def test_a_kill_between_blob_and_row_leaves_the_old_file(tmp_path, moment)
         await fs.write("big", chunks.pattern(2 * MiB))
     kept = blob_files(tmp_path)
     command = [sys.executable, "-c", DYING, str(tmp_path / "v.db"), moment]
-    ended = subprocess.run(command, timeout=60, capture_output=True, check=False)
+    ended = subprocess.run(command, timeout=120, capture_output=True, check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
     left = blob_files(tmp_path)
     assert len(left) > len(kept), "there is something to find"

@@ -26,7 +26,6 @@ from tests.gcs import BUCKET, TOKEN, WRONG_TOKEN, GoogleServer
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.spec("VOL-2", "VOL-3"),
-    pytest.mark.timeout(300),  # what is not there yet is installed first
 ]
 
 BIG = os.urandom(5 * MiB)

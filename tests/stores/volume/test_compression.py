@@ -143,7 +143,10 @@ async def test_the_setting_is_strict_and_one_for_all(tmp_path):
 
 
 @pytest.mark.spec("VOL-2")
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.binary(max_size=40), st.integers(0, 2_000), st.binary(max_size=6_000))
 def test_packing_is_undone_by_unpacking(word, times, noise):
     pack = packing("zstd")

@@ -59,7 +59,6 @@ async def spent(fs, call):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(110)
 @pytest.mark.spec("TREE-4", "VOL-6")
 async def test_what_touches_a_whole_tree_costs_the_same_for_any_size(tmp_path):
     costs = {}

@@ -95,7 +95,6 @@ class Crashing(Histories):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(115)
 @pytest.mark.spec("VOL-3", "VOL-5", "VOL-6", "VOL-7")
 def test_histories_survive_crashes(tmp_path):
     settings = hypothesis.settings(max_examples=15, stateful_step_count=35)

@@ -206,7 +206,7 @@ async def test_both_threads_look_at_one_state(tmp_path, monkeypatch):
             made.append(how)
             if len(made) == 1:
                 changing = fs.write("f9", b"x")
-                asyncio.run_coroutine_threadsafe(changing, loop).result(30)
+                asyncio.run_coroutine_threadsafe(changing, loop).result(120)
             return make(*how)
 
         def noted_work(scan, source):

@@ -35,7 +35,7 @@ class Watched(FolderBlobs):
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            assert self.gate.wait(30)
+            assert self.gate.wait(120)
             super().put(key, parts)
         finally:
             with self._lock:
@@ -262,5 +262,5 @@ asyncio.run(main(*sys.argv[1:]))
 @pytest.mark.spec("VOL-2")
 def test_a_quarter_of_a_gibibyte_takes_little_memory(tmp_path):
     command = [sys.executable, "-c", MEASURING, str(tmp_path / "v.db"), "256"]
-    ended = subprocess.run(command, timeout=100, capture_output=True, check=True, text=True)
+    ended = subprocess.run(command, timeout=120, capture_output=True, check=True, text=True)
     assert max(map(int, ended.stdout.split())) < 64 * 1024

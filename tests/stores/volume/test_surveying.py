@@ -87,7 +87,10 @@ def check(survey, tree, asked):
 
 
 @pytest.mark.spec("GREP-1", "GREP-3", "VOL-12")
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     before=TREES, after=TREES, removed=st.sampled_from(["a", "b", "d", "d/e", "e"]),
     compression=st.sampled_from(["off", "zstd"]), names=st.sampled_from([1, 2, 3, 64]),

@@ -17,7 +17,7 @@ from bailiwick.stores.volume import watching
 from tests.feeds import any_path
 from tests.laws.repository import ROOT
 from tests.stores.volume.trees import tree_of
-from tests.waiting import until
+from tests.waiting import give_a_chance, until
 
 pytestmark = pytest.mark.spec("EVENT-1")
 
@@ -49,7 +49,7 @@ def brief(told):
 
 async def settled(told, count):
     await until(lambda: len(told) >= count)
-    await asyncio.sleep(0.1)  # and nothing more comes
+    await give_a_chance()  # to more
     return told
 
 
@@ -416,7 +416,8 @@ async def test_what_nobody_sees_keeps_no_follower_busy(tmp_path, monkeypatch):
     monkeypatch.setattr(watching._Telling, "changes", lambda *_: nothing())
     async with bailiwick.open(f"sqlite:{tmp_path}/v.db") as fs, followed(fs) as told:
         await fs.write_text("f", "x")
-        await asyncio.sleep(0.3)
+        await until(lambda: reads)
+        await give_a_chance(0.3)
         assert told == []
         assert len(reads) < 10
 
