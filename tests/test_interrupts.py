@@ -15,6 +15,7 @@ import pytest
 
 import bailiwick
 from bailiwick.portal import Portal
+from tests.waiting import for_ever, until_blocking
 
 # A coroutine that was made when the alarm came, and not yet handed over, is never begun.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
@@ -172,7 +173,7 @@ def test_what_came_of_the_work_all_the_same_is_let_go():
     async def too_late():
         begun.set()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
+            await for_ever()
         return "a lease"
 
     async def let_go(value):
@@ -224,7 +225,7 @@ class _Stubborn:
     async def run(self):
         self.begun.set()
         try:
-            await asyncio.sleep(60)
+            await for_ever()
         finally:
             await asyncio.to_thread(self.may_end.wait, 30)
             self.ended = True
@@ -243,8 +244,7 @@ def test_a_second_and_third_interrupt_wait_too_and_the_second_is_told(caplog):
             stubborn.begun.wait(30)
             seen = len(raised)
             os.kill(os.getpid(), signal.SIGUSR1)
-            while len(raised) == seen:
-                time.sleep(0.001)  # until the main thread has taken it
+            until_blocking(lambda seen=seen: len(raised) > seen)  # the main thread has taken it
         stubborn.may_end.set()
 
     before = signal.signal(signal.SIGUSR1, ring)

@@ -1,6 +1,5 @@
 """Connections: as many as descriptors allow, some of them for people, and not all for one."""
 
-import asyncio
 import contextlib
 import os
 import resource
@@ -15,6 +14,7 @@ from tests.fronts.http.serving import serving
 from tests.fronts.http.test_crowding import kind_of, token_of
 from tests.fronts.http.test_review import streaming
 from tests.fronts.http.test_serving import client, process
+from tests.waiting import until
 
 OTHER = "agent_run:c9/r9"
 
@@ -38,11 +38,8 @@ async def uploading(house, token, length=1_000):
 
 async def under_way(house, count):
     """Wait until so many requests are."""
-    for _ in range(1_000):
-        if sum(each.requests for each in house.app._callers._budgets.values()) == count:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("they are not")
+    budgets = house.app._callers._budgets
+    await until(lambda: sum(each.requests for each in budgets.values()) == count)
 
 
 @pytest.mark.spec("HTTP-12", "HTTP-13")

@@ -1,7 +1,6 @@
 """One who takes all there is: streams, calls, temporary roots. Whoever passes on to themselves, or
 to others, what they hold has no more of anything for it."""
 
-import asyncio
 import contextlib
 import itertools
 import time
@@ -14,6 +13,7 @@ from bailiwick.fronts.http.routes import events, governing
 from bailiwick.state import approvals
 from tests.fronts.http.serving import AGENT, check_error, serving
 from tests.fronts.http.test_review import granted, streaming
+from tests.waiting import until
 
 HEIRS = [AGENT, "agent_run:c2/r2", AGENT, "agent_run:c3/r3"]
 """To whom an agent may pass on what it holds: itself, and others."""
@@ -77,8 +77,7 @@ async def test_a_temporary_root_whose_time_is_up_leaves_room(tmp_path):
         made = [await agent.post("/temp", json={"seconds": 0.2}) for _ in range(16)]
         assert {each.status_code for each in made} == {201}
         over = max(each.json()["expiresAtMs"] for each in made) / 1_000 + 0.05
-        while time.time() < over:
-            await asyncio.sleep(0.01)
+        await until(lambda: time.time() >= over)
         assert (await agent.post("/temp", json={"seconds": 60})).status_code == 201
         first = made[0].json()["id"]
         for _ in range(2):

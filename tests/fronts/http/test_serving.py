@@ -331,6 +331,7 @@ def holding_on(told, times):
     shown = f"Host: localhost\r\nAuthorization: Bearer {told['token']}\r\n"
     half = '--b\r\nContent-Disposition: form-data; name="file"; filename="u"\r\n\r\nhalf'
     form = "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 999"
+    chunk = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
     with contextlib.ExitStack() as held:
         for asked, answer in (
             ("", None),
@@ -340,8 +341,7 @@ def holding_on(told, times):
             (f"PUT /file/raw?path=p HTTP/1.1\r\n{shown}Content-Length: 99\r\n\r\nx", None),
             (f"PUT /file/raw?path=q HTTP/1.1\r\n{shown}Content-Length: 9999999\r\n\r\n"
              + "y" * 300_000, None),
-            (f"PUT /file/raw?path=r HTTP/1.1\r\n{shown}Transfer-Encoding: chunked\r\n\r\n"
-             + "5\r\nhello\r\n", None),
+            (f"PUT /file/raw?path=r HTTP/1.1\r\n{shown}{chunk}", None),
             (f"POST /file/upload?path=. HTTP/1.1\r\n{shown}{form}\r\n\r\n{half}", None),
         ) * times:  # fmt: skip
             connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import threading
-import time
 
 import pytest
 
 from tests.fronts.http.test_serving import process
+from tests.waiting import until_blocking
 
 WORKERS = 4
 CONNECTIONS_MAX = 200
@@ -195,13 +195,8 @@ def test_a_question_put_at_one_worker_is_answered_and_used_at_others(house):
 
 def answer_first(at, answer):
     """Answer the first question, as soon as there is one."""
-    while True:
-        waiting = at.ask("GET", "/approvals")[1]["approvals"]
-        if waiting:
-            body = {"answer": answer}
-            assert at.ask("POST", f"/approvals/{waiting[0]['id']}", body)[0] == 200
-            return
-        time.sleep(0.02)
+    waiting = until_blocking(lambda: at.ask("GET", "/approvals")[1]["approvals"])
+    assert at.ask("POST", f"/approvals/{waiting[0]['id']}", {"answer": answer})[0] == 200
 
 
 @pytest.mark.slow

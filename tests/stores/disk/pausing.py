@@ -30,6 +30,7 @@ from tests.feeds import (
     twice_told,
 )
 from tests.virtual_time import LoopExecutor, run
+from tests.waiting import let_pass
 
 
 class PausingQueue(Inotify):
@@ -158,7 +159,7 @@ async def play(place, seed, *, rough, own, chance, durability="rename", steps=25
                     await own_step(mine, rng)
                 else:
                     pauses.others_go_on()
-                await asyncio.sleep(rng.choice((0, 0, rng.random() * 0.01, rng.random() * 0.1)))
+                await let_pass(rng.choice((0, 0, rng.random() * 0.01, rng.random() * 0.1)))
             told = await follower.quiet(3, timeout_s=600)
     feed.close()
     await store.aclose()
