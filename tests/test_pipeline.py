@@ -428,6 +428,29 @@ async def test_directories_are_seen_by_their_canonical_name(opening):
                 await fs.write_text(f"{path.rstrip('/')}/new", "")
 
 
+@pytest.mark.spec("HOOK-1")
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt])
+async def test_a_hook_that_would_end_the_process_has_failed(opening, raised):
+    class Leaving:
+        id = "leaving"
+        early = False
+
+        async def before(self, context):
+            if self.early:
+                raise raised
+
+        async def after(self, context, record):
+            raise raised
+
+    hook = Leaving()
+    async with opening(hooks=[hook]) as fs:
+        assert (await fs.write_text("f", "x")).created
+        hook.early = True
+        with pytest.raises(bailiwick.PolicyDenied, match="leaving"):
+            await fs.write_text("f", "y")
+        assert fs._pipeline.hooks.failures == {"leaving": 3}
+
+
 # --- events -------------------------------------------------------------------------------------
 
 

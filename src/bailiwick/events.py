@@ -5,7 +5,7 @@ slow falls behind and catches up, nothing is queued for it and nothing is droppe
 older than what the log keeps is lost, and then it is told so (``reset``). What other programs
 change comes from the store's own watcher, where it has one (`Lookout`).
 
-A listener's exception never reaches the writer.
+Whatever a listener raises stays here: it is logged, and the write that was told is answered.
 """
 
 from __future__ import annotations
@@ -468,7 +468,7 @@ class LogFeed(ABC):
         for listener in list(self._listeners.values()):
             try:
                 listener(change)
-            except Exception as error:
+            except BaseException as error:  # whatever it is, it is about the listener alone
                 _log.warning("change listener failed", exc_info=error)
                 self.listener_failed(type(error).__name__)
 

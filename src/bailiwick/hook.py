@@ -1,14 +1,16 @@
 """The seam for code that watches or vetoes operations: ``before`` may refuse, ``after`` observes.
 
 Hooks run in the order they were registered. A ``before`` that fails or is too slow refuses the
-operation, with its id in the error; an ``after`` that fails is logged and changes nothing.
+operation, with its id in the error; an ``after`` that fails is logged and changes nothing. To raise
+`SystemExit` or `KeyboardInterrupt` is to fail, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from bailiwick.audit import Record
@@ -72,7 +74,7 @@ class Hooks:
                 answer: object = await asyncio.wait_for(hook.before(context), self._seconds_max)
             except Exception as error:
                 _log.warning("before-hook failed", extra={"hook": hook.id}, exc_info=error)
-                self._count(hook, type(error).__name__)
+                self._count(hook, _kind_of(error))
                 why = "took too long" if isinstance(error, TimeoutError) else "failed"
                 answer = Deny(f"hook:{hook.id}", f"the hook {hook.id!r} {why}")
             if answer is None or isinstance(answer, Allow):
@@ -94,7 +96,7 @@ class Hooks:
                 await asyncio.wait_for(hook.after(context, record), self._seconds_max)
             except (Exception, asyncio.CancelledError) as error:
                 _log.warning("after-hook failed", extra={"hook": hook.id}, exc_info=error)
-                self._count(hook, type(error).__name__)
+                self._count(hook, _kind_of(error))
 
     def _count(self, hook: Hook, why: str) -> None:
         self.failures[hook.id] = self.failures.get(hook.id, 0) + 1
@@ -113,7 +115,26 @@ class _Registration:
         return self._hook.id
 
     async def before(self, context: Context) -> Decision | None:
-        return await self._hook.before(context)
+        with _contained():
+            return await self._hook.before(context)
 
     async def after(self, context: Context, record: Record) -> None:
-        await self._hook.after(context, record)
+        with _contained():
+            await self._hook.after(context, record)
+
+
+class _Left(Exception):
+    """A hook raised what ends a process. It runs in a task, and out of a task that would end the
+    event loop with every operation on it: here it has failed like any other."""
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise _Left from error
+
+
+def _kind_of(error: BaseException) -> str:
+    return type(error.__cause__ if isinstance(error, _Left) else error).__name__

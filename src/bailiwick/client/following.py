@@ -111,7 +111,7 @@ class RemoteFollowing(RemoteCore):
                 async for change in changes:
                     try:
                         callback(change)
-                    except Exception:
+                    except BaseException:
                         _log.exception("a callback for changes failed")
         except BailiwickError as error:
             if not self._life.closed:

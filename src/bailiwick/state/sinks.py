@@ -86,7 +86,7 @@ class Sinks:
     def _hand(self, index: int, sink: Sink, records: list[LedgerRecord]) -> None:
         try:
             sink(records)
-        except Exception as error:
+        except BaseException as error:  # the thread serves the other sinks too
             self._failures[index] += 1
             self._errors[index] = f"{type(error).__name__}: {error}"
             _log.warning("a sink of the ledger failed: %s", _name_of(sink))
