@@ -24,7 +24,7 @@ from bailiwick.model import Change, EntryType, Limits
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.policy import Ask, Context, Decision
-from bailiwick.store import Handle, Look, Store
+from bailiwick.store import Handle, Look, Store, made_for
 from bailiwick.versions import Mark, remembers
 
 Result = TypeVar("Result")
@@ -371,9 +371,7 @@ class Call(msgspec.Struct, gc=False):
         """Note a change, to be told once the call has succeeded."""
         if self.pipeline.tells_changes:
             if kind == "created" and self.new_parents is not None:
-                made, self.new_parents = self.new_parents, None
-                for parent in made:
-                    self.changed("created", parent, "directory")
+                self.made_parents()
             change = Change(
                 kind=kind, path=path, type=type, subject=str(self.grant.subject),
                 request_id=self.request_id, version=version, origin=origin, subtree=subtree,
@@ -382,6 +380,16 @@ class Call(msgspec.Struct, gc=False):
             if self.changes is None:
                 self.changes = []
             self.changes.append(change)
+
+    def made_parents(self) -> None:
+        """Note the directories that were made on the way: not those that others have made since
+        they were found missing."""
+        there = self.target if self.destination is None else self.destination
+        expected, self.new_parents = self.new_parents, None
+        made = made_for(there.handle)
+        for parent in (expected or ()) if made is None else made:
+            if there.handle is None or parent != there.handle.path:
+                self.changed("created", parent, "directory")
 
     def context_at(self, path: ScopedPath, access: frozenset[Access], interactive: bool) -> Context:
         """What a policy and a hook may know of the call, at one of its places."""

@@ -202,6 +202,8 @@ async def check_new_names(call: Call, target: Target, handle: Handle) -> None:
     if call.grant.root.names == "portable":
         await _check_siblings(call, target, handle)
     above = handle.path.parent
+    if target.parents:
+        call.new_parents = []
     while target.parents and not above.is_root:
         entry = await call.store.resolve(above, "entry", parents=True)
         try:

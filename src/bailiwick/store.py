@@ -45,6 +45,14 @@ class Handle(Protocol):
         ...
 
 
+def made_for(handle: Handle | None) -> tuple[ScopedPath, ...] | None:
+    """The directories that were really made on the way to an entry, itself among them where it is
+    one, as ``made`` of its handle says once a verb has made it: several who find the same ones
+    missing do not all make them. None where a store does not say."""
+    made: tuple[ScopedPath, ...] | None = getattr(handle, "made", None)
+    return made
+
+
 class Content(NamedTuple):
     """Bytes read in one go, with the size and version of the file they are from."""
 

@@ -198,6 +198,7 @@ class _Copy:
                     break
                 missing.append(above)
             above = above.parent
+        there.new_parents = []
         for path in reversed(missing):
             entry = await there.store.resolve(path, "entry")
             with closing(entry):
@@ -205,6 +206,7 @@ class _Copy:
                     await self._make_dir(entry)
                 except FileAlreadyExists:
                     continue
+                there.new_parents.append(path)
 
     async def _make_dir(self, entry: Handle) -> None:
         await self._there.store.make_dir(entry, file_mode=None, parents=False)

@@ -19,7 +19,7 @@ from bailiwick.model import ChangeResult, EntryType, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
 from bailiwick.resolving import shows_the_way
-from bailiwick.store import Handle
+from bailiwick.store import Handle, made_for
 from bailiwick.text.mime import PROBE_BYTES, by_content, by_name
 from bailiwick.verbs.accounting import count_move, count_removal
 from bailiwick.verbs.clearing import clear_removal, clear_transfer, clear_words
@@ -85,8 +85,11 @@ async def make_dir(call: Call, parents: bool, file_mode: int | None) -> ChangeRe
     if call.must_clear:
         await clear_words(call, f"make a directory ({_shown_mode(file_mode)})")
     made = await call.store.make_dir(handle, file_mode=file_mode, parents=parents)
-    if made:
+    really = made_for(handle)
+    if made and (really is None or handle.path in really):
         call.changed("created", handle.path, "directory")
+    elif made:
+        call.made_parents()
     return _result(call, made)
 
 

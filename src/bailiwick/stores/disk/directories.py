@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 from bailiwick.errors import FileAlreadyExists, PathNotFound
+from bailiwick.paths import ScopedPath, from_parts
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import Held, is_directory
 from bailiwick.stores.disk.lookup import Lookup
@@ -21,10 +22,17 @@ class MadeDirectories:
         self._durable = durable
         self._chain: list[int] = [above]
         self._made: list[tuple[int, str]] = []
+        self._levels: list[int] = []
 
     @property
     def count(self) -> int:
         return len(self._made)
+
+    def paths(self, held: Held) -> tuple[ScopedPath, ...]:
+        """Those that were made, not found, where the way leads to ``held``."""
+        above = ScopedPath(held.parent_path).parts
+        names = (*held.missing, held.name)
+        return tuple(from_parts((*above, *names[: level + 1])) for level in self._levels)
 
     def make_all(self, names: tuple[str, ...]) -> int:
         """Make each name beneath the one before; the last one's descriptor."""
@@ -43,6 +51,7 @@ class MadeDirectories:
                 self._chain.append(fd)
                 return fd
             self._made.append((above, name))
+            self._levels.append(len(self._chain) - 1)
             fd = os.open(name, syscalls.LIST_FLAGS | syscalls.O_NOFOLLOW, dir_fd=above)
             self._chain.append(fd)
             os.fchmod(fd, self._mode if mode is None else mode)
@@ -114,6 +123,7 @@ def make_dir_blocking(
         made.make(held.name, None if file_mode is None else file_mode & 0o777)
         if made.count == before and not parents:
             raise FileAlreadyExists("already exists", path=held.path)
+        held.made = made.paths(held)
     except BaseException:
         made.unmake()
         raise

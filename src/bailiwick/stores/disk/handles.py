@@ -56,10 +56,13 @@ class Held:
 
     ``fd`` holds the object itself (-1: held by name only), ``parent`` the directory in which
     ``name`` stands (-1: held by itself only), ``missing`` the directories between the two that do
-    not exist yet. ``parent_path`` is the canonical path of ``parent``.
+    not exist yet. ``parent_path`` is the canonical path of ``parent``. ``made`` is there once
+    directories were made on the way: see `bailiwick.store.made_for`.
     """
 
-    __slots__ = ("fd", "missing", "name", "parent", "parent_path", "path", "status")
+    made: tuple[ScopedPath, ...]
+
+    __slots__ = ("fd", "made", "missing", "name", "parent", "parent_path", "path", "status")
 
     def __init__(self, path: ScopedPath, status: os.stat_result | None, fd: int) -> None:
         self.path = path

@@ -329,6 +329,7 @@ class Publisher:
             parent = made.make_all(held.missing)
             with Flushing(self._durable, parent):
                 rename_new(stage.directory, stage.name, parent, held.name, held.path)
+            held.made = made.paths(held)
         except BaseException:
             made.unmake()
             raise

@@ -25,8 +25,18 @@ from bailiwick.errors import (
     SymlinkEscape,
 )
 from bailiwick.model import EntryType, Hardlinks, Limits, NewFileMode, Stat, Symlinks
-from bailiwick.paths import ScopedPath
-from bailiwick.store import Child, Children, Content, Handle, Look, Store, WritePlan, Written
+from bailiwick.paths import ScopedPath, from_parts
+from bailiwick.store import (
+    Child,
+    Children,
+    Content,
+    Handle,
+    Look,
+    Store,
+    WritePlan,
+    Written,
+    made_for,
+)
 from bailiwick.stores.memory.refusals import (
     check_depth,
     check_expected,
@@ -64,7 +74,11 @@ class MemoryHandle:
     was held, and what has the name in it at that instant.
     """
 
-    __slots__ = ("is_closed", "missing", "name", "node", "parent", "path", "size", "store", "type")
+    made: tuple[ScopedPath, ...]
+
+    __slots__ = (
+        "is_closed", "made", "missing", "name", "node", "parent", "path", "size", "store", "type",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -289,6 +303,8 @@ class MemoryStore:
             raise FileAlreadyExists("already exists", path=entry.path)
         mode = self._directory_mode if file_mode is None else file_mode & PERMISSION_BITS
         self._put(entry, self._new_directory(mode))
+        held = self._held(entry)
+        held.made = (*(made_for(held) or ()), held.path)
         return True
 
     async def remove(self, entry: Handle, *, recursive: bool) -> int:
@@ -461,6 +477,12 @@ class MemoryStore:
     def _put(self, entry: Handle, node: Node) -> None:
         """Give ``node`` the entry's name, in place of whatever has it; missing parents are made."""
         directory, missing = self._place(entry)
+        held = self._held(entry)
+        if held.missing:
+            above = entry.path.parent.parts
+            held.made = tuple(
+                from_parts(above[: len(above) - deeper]) for deeper in reversed(range(len(missing)))
+            )
         for name in missing:
             made = self._new_directory(self._directory_mode)
             self._link(directory, name, made)
