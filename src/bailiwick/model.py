@@ -61,6 +61,11 @@ class Limits(Value, frozen=True, kw_only=True):
     """What one text read returns: about what a model can use of one answer. At least one character
     of any encoding must fit, or pages would not advance."""
 
+    cursor_check_bytes_max: Amount = 16 * MiB
+    """What is read again before a cursor goes on in a file that was changed meanwhile: so much from
+    where the reading began, and as much of the page before. About ten milliseconds for each page of
+    a log that never rests; a change in between, of a larger file, goes unnoticed."""
+
     text_write_bytes_max: Amount = 5 * MiB
     """What one text write or edit takes: far above source files, below a JSON body's 10 MiB."""
 

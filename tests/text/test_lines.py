@@ -1,6 +1,7 @@
 """Windows of lines: pages join to the file, in any encoding, at any cap."""
 
 import base64
+import zlib
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from bailiwick.errors import BinaryFile, HashMismatch, ParseError
 from bailiwick.text.codec import decode, encode
-from bailiwick.text.cursor import Cursor, Position, decode_cursor, encode_cursor
+from bailiwick.text.cursor import Cursor, Position, Seen, decode_cursor, encode_cursor
 from bailiwick.text.lines import WINDOW_BYTES_MAX, drive, resume, tail, window
 
 ENCODINGS = [
@@ -61,6 +62,55 @@ def pages_of(data, *, limit=None, bytes_max=WINDOW_BYTES_MAX, chunk_bytes=64, en
         )
         pages.append(page)
     return pages
+
+
+def is_seen(data, seen, end):
+    """Whether what was seen before ``end`` is what ``data`` holds there."""
+    first = data[seen.start : seen.start + seen.first_bytes]
+    last = data[end - seen.last_bytes : end]
+    return (
+        zlib.crc32(first) == seen.first_checksum and zlib.crc32(last) == seen.last_checksum
+        and len(first) == seen.first_bytes and len(last) == seen.last_bytes
+    )  # fmt: skip
+
+
+@pytest.mark.spec("READ-2")
+@settings(max_examples=200)
+@given(
+    text=st.one_of(unicode_texts, plain_texts),
+    form=st.sampled_from(ENCODINGS[:6]),
+    start=st.tuples(st.sampled_from(["line", "tail"]), st.integers(1, 9)),
+    bytes_max=st.integers(8, 40),
+    checked_max=st.sampled_from([4, 16, 1 << 20]),
+    later=st.binary(max_size=5),
+)
+def test_every_page_says_what_lies_before_its_end(text, form, start, bytes_max, checked_max, later):
+    if text.startswith("\ufeff"):
+        return
+    data = encode(text, *form)
+    how = {"bytes_max": bytes_max, "chunk_bytes": 16, "checked_max": checked_max}
+    way, number = start
+    first = window(number, **how) if way == "line" else tail(len(data), number, **how)
+    page = drive(first, File(data).read)
+    begun = page.seen.start
+    while True:
+        seen, end = page.seen, page.end
+        assert is_seen(data + later, seen, end)
+        assert seen.start == begun
+        assert max(seen.first_bytes, seen.last_bytes) <= checked_max
+        if end - begun <= checked_max:
+            assert (begun + seen.first_bytes, seen.last_bytes) == (end, 0)
+        elif page.text:
+            assert seen.last_bytes
+        for at in {begun, end - 1, begun + seen.first_bytes - 1} & set(range(begun, end)):
+            changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+            inside = at < begun + seen.first_bytes or at >= end - seen.last_bytes
+            assert is_seen(changed, seen, end) != inside
+        if page.next is None:
+            break
+        assert page.end == page.next.offset
+        cursor = decode_cursor(encode_cursor("v", page.next, seen))
+        page = drive(resume(cursor.position, seen=cursor.seen, **how), File(data).read)
 
 
 def joined(pages):
@@ -412,12 +462,14 @@ def test_misaligned_line_feeds_of_utf16_are_not_lines():
 )
 def test_cursors_round_trip(version, offset, line, inside, encoding):
     position = Position(offset, line, inside, encoding, True)
+    seen = Seen(0, offset, 2**32 - 1) if offset % 8 else Seen(0, offset // 2, 1, offset // 4, 7)
     try:
-        text = encode_cursor(version, position)
+        text = encode_cursor(version, position, seen)
     except UnicodeEncodeError:
         return
     assert len(text) <= 1024
-    assert decode_cursor(text) == Cursor(version, position)
+    assert decode_cursor(text) == Cursor(version, position, seen)
+    assert decode_cursor(encode_cursor(version, position)) == Cursor(version, position)
 
 
 def _packed(text):
@@ -440,6 +492,11 @@ def _packed(text):
         _packed('["lines","v",[3,1,false,"utf-16-le",false]]'),
         _packed('["lines","v",[99999999999999999999,1,false,"utf-8",false]]'),
         _packed('["lines",1,[0,1,false,"utf-8",false]]'),
+        _packed('["lines","v",[8,1,false,"utf-8",false],[0,9,0,0,0]]'),
+        _packed('["lines","v",[8,1,false,"utf-8",false],[0,7,0,0,0]]'),
+        _packed('["lines","v",[8,1,false,"utf-8",false],[0,4,0,5,0]]'),
+        _packed('["lines","v",[8,1,false,"utf-8",false],[0,8,-1,0,0]]'),
+        _packed('["lines","v",[8,1,false,"utf-8",false],[0,8,4294967296,0,0]]'),
     ],
 )  # fmt: skip
 def test_malformed_cursors_are_parse_errors(text):

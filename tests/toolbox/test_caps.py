@@ -200,3 +200,18 @@ async def test_no_argument_makes_grep_answer_more_than_its_bytes(most):
         assert len(json.dumps(answer["matches"])) <= most * 1.2
         assert answer["truncated"] is True
         assert answer["omittedMatches"] > 0
+
+
+@pytest.mark.spec("READ-2")
+async def test_what_a_tool_cut_goes_on_after_an_append_and_not_after_a_rewrite():
+    async with workspace(max_tool_result_bytes=300) as (fs, box):
+        text = "".join(f"line {number}\n" for number in range(200))
+        await fs.write_text("f", text)
+        page = await box.call("read_file", {"path": "f"})
+        await fs.append("f", "more\n")
+        following = await box.call("read_file", {"path": "f", "cursor": page["nextCursor"]})
+        assert (text + "more\n").startswith(f"{inner(page['text'])}\n{inner(following['text'])}")
+        await fs.write_text("f", text.replace("line 0", "LINE 0") + "more\n")
+        for stale in (page, following):
+            refused = await box.call("read_file", {"path": "f", "cursor": stale["nextCursor"]})
+            assert refused["errorKind"] == "hash_mismatch"

@@ -21,12 +21,13 @@ from typing import NamedTuple
 from bailiwick.errors import HashMismatch, ParseError
 from bailiwick.model import KiB, Limits, LineEnding, Value
 from bailiwick.text.codec import decode_beginning, decode_exactly, detect, line_ending_of
-from bailiwick.text.cursor import Position
+from bailiwick.text.cursor import Position, Seen
 from bailiwick.text.newlines import Newlines
 from bailiwick.text.sniff import TEXT_PROBE_BYTES
 
 WINDOW_BYTES_MAX = Limits().text_read_bytes_max
 CHUNK_BYTES = Limits().stream_chunk_bytes
+CHECKED_BYTES_MAX = Limits().cursor_check_bytes_max
 
 # The first range asked for: a screenful of lines without fetching a whole chunk for it.
 _FIRST_BYTES = 16 * KiB
@@ -41,7 +42,8 @@ class WindowResult(Value, frozen=True, kw_only=True):
     ``returned_bytes`` is the size of ``text`` as stored. ``line_ending`` counts the line feed that
     was left out. ``total_lines`` is known where the end was reached with all lines counted,
     ``ends_with_newline`` where it was reached, ``first_line`` unless this is the tail of a file too
-    large to count. ``next`` is where the next page begins, None at the end of the file.
+    large to count. ``next`` is where the next page begins, None at the end of the file. ``seen`` is
+    what lies before ``end``, which is where the next page begins or would begin.
     """
 
     text: str
@@ -54,6 +56,8 @@ class WindowResult(Value, frozen=True, kw_only=True):
     ends_with_newline: bool | None
     partial_line: bool
     next: Position | None
+    end: int
+    seen: Seen
 
     @property
     def truncated(self) -> bool:
@@ -82,6 +86,7 @@ def window(
     encoding: str | None = None,
     bytes_max: int = WINDOW_BYTES_MAX,
     chunk_bytes: int = CHUNK_BYTES,
+    checked_max: int = CHECKED_BYTES_MAX,
 ) -> Reads:
     """Read ``limit`` lines from ``line`` on, or as many as fit into ``bytes_max`` stored bytes.
 
@@ -93,30 +98,36 @@ def window(
     data = yield from feed.next_chunk(at_least=TEXT_PROBE_BYTES)
     found, mark_bytes = detect(data[:TEXT_PROBE_BYTES], encoding)
     position = Position(mark_bytes, 1, False, found, mark_bytes > 0)
+    seen = Seen(0).then(data[:mark_bytes], checked_max)
     data = data[mark_bytes:]
     if line > 1:
         newlines = Newlines(found)
-        skipped = yield from _skip(feed, newlines, data, line - 1)
+        skipped = yield from _skip(feed, newlines, data, line - 1, seen, checked_max)
         if skipped.lines < line - 1:
-            return _past_the_end(position, line, skipped)
-        data = skipped.data
+            return _past_the_end(position, line, skipped, feed.offset)
+        data, seen = skipped.data, skipped.seen
         position = Position(feed.offset - len(data), line, False, found, mark_bytes > 0)
-    return (yield from _page(feed, position, data, limit, bytes_max))
+    before = _Before(position, seen, checked_max)
+    return (yield from _page(feed, before, data, limit, bytes_max))
 
 
 def resume(
     position: Position,
     limit: int | None = None,
     *,
+    seen: Seen | None = None,
     bytes_max: int = WINDOW_BYTES_MAX,
     chunk_bytes: int = CHUNK_BYTES,
+    checked_max: int = CHECKED_BYTES_MAX,
 ) -> Reads:
-    """Read on from where a page ended. Whether the file is still the same, the caller has checked.
+    """Read on from where a page ended, before which so much was ``seen``.
 
-    Raises BinaryFile for what is not text there, ParseError for arguments out of range.
+    Whether the file is still the same, the caller has checked. Raises BinaryFile for what is not
+    text there, ParseError for arguments out of range.
     """
     feed = _Feed(position.offset, chunk_bytes, bytes_max)
-    return (yield from _page(feed, position, b"", limit, bytes_max))
+    before = _Before(position, seen or Seen(position.offset), checked_max)
+    return (yield from _page(feed, before, b"", limit, bytes_max))
 
 
 def tail(
@@ -126,6 +137,7 @@ def tail(
     encoding: str | None = None,
     bytes_max: int = WINDOW_BYTES_MAX,
     chunk_bytes: int = CHUNK_BYTES,
+    checked_max: int = CHECKED_BYTES_MAX,
 ) -> Reads:
     """Read the last ``count`` lines of a file of ``size`` bytes, from the first of them on.
 
@@ -141,7 +153,9 @@ def tail(
     start = yield from _start_of_last(held, newlines, mark_bytes, count, chunk_bytes)
     first_line = 1 if start == mark_bytes else None
     position = Position(start, first_line, False, found, mark_bytes > 0)
-    page = resume(position, count, bytes_max=bytes_max, chunk_bytes=chunk_bytes)
+    page = resume(
+        position, count, bytes_max=bytes_max, chunk_bytes=chunk_bytes, checked_max=checked_max
+    )
     wanted = next(page)
     while True:
         offset, length = wanted
@@ -233,15 +247,16 @@ def _start_of_last(
 
 class _Skipped(NamedTuple):
     """So many line feeds were passed, and ``data`` was read after the last. At the end of the file
-    ``unended`` says that its last line has none."""
+    ``unended`` says that its last line has none. ``seen`` is what lies before ``data``."""
 
     lines: int
     data: bytes
     unended: bool
+    seen: Seen
 
 
 def _skip(
-    feed: _Feed, newlines: Newlines, data: bytes, count: int
+    feed: _Feed, newlines: Newlines, data: bytes, count: int, seen: Seen, checked_max: int
 ) -> Generator[tuple[int, int], bytes, _Skipped]:
     """Pass ``count`` line feeds, or as many as there are."""
     passed, unended = 0, False
@@ -249,19 +264,29 @@ def _skip(
         here = newlines.count(data)
         if passed + here >= count:
             end = newlines.nth(data, count - passed) + newlines.unit
-            return _Skipped(count, data[end:], False)
+            seen = seen.then(data[:end], checked_max, skipped=True)
+            return _Skipped(count, data[end:], False, seen)
         passed += here
+        seen = seen.then(data, checked_max, skipped=True)
         if data:
             unended = not newlines.ends(data)
         if feed.ended:
-            return _Skipped(passed, b"", unended)
+            return _Skipped(passed, b"", unended, seen)
         data = yield from feed.next_chunk()
 
 
-def _page(feed: _Feed, position: Position, data: bytes, limit: int | None, bytes_max: int) -> Reads:
-    """Make the page that begins at ``position``, of which ``data`` has been read already."""
+class _Before(NamedTuple):
+    """Where a page begins, and what was seen of what lies before it."""
+
+    position: Position
+    seen: Seen
+    checked_max: int
+
+
+def _page(feed: _Feed, before: _Before, data: bytes, limit: int | None, bytes_max: int) -> Reads:
+    """Make the page that begins there, of which ``data`` has been read already."""
     _require(limit is None or limit >= 1, "limit must be at least 1")
-    newlines = Newlines(position.encoding)
+    newlines = Newlines(before.position.encoding)
     room = bytes_max - bytes_max % newlines.unit
     pieces, held, feeds = [data], len(data), newlines.count(data)
     # One unit more than fits: the line feed after the last line is not part of the page. And what
@@ -279,26 +304,28 @@ def _page(feed: _Feed, position: Position, data: bytes, limit: int | None, bytes
     if limit is not None and feeds >= limit:
         end = newlines.nth(data, limit)
         if end <= room and (end + newlines.unit < len(data) or not feed.ended):
-            return _whole_lines(position, data[:end], newlines)
+            return _whole_lines(before, data[: end + newlines.unit], newlines)
     if feed.ended and len(data) <= room and (limit is None or feeds <= limit):
-        return _last_lines(position, data, newlines)
+        return _last_lines(before, data, newlines)
     end = newlines.last(data[: room + newlines.unit])
     if end >= 0:
-        return _whole_lines(position, data[:end], newlines)
-    return _part_of_line(position, data[:room])
+        return _whole_lines(before, data[: end + newlines.unit], newlines)
+    return _part_of_line(before, data[:room])
 
 
 def _result(
-    position: Position,
+    before: _Before,
     text: str,
     data: bytes,
     following: Position | None,
     *,
+    ended: bytes = b"",
     total_lines: int | None = None,
     ends_with_newline: bool | None = None,
     partial_line: bool = False,
 ) -> WindowResult:
-    ended = following is not None and not partial_line
+    """``data`` is ``text`` as stored, ``ended`` the line feed after it that is left out."""
+    position = before.position
     return WindowResult(
         text=text,
         encoding=position.encoding,
@@ -310,41 +337,47 @@ def _result(
         ends_with_newline=ends_with_newline,
         partial_line=partial_line,
         next=following,
+        end=position.offset + len(data) + len(ended),
+        seen=before.seen.then(data + ended, before.checked_max),
     )
 
 
-def _whole_lines(position: Position, data: bytes, newlines: Newlines) -> WindowResult:
-    """The page of lines that a line feed ends; a line feed means that another line follows."""
-    line = position.line
+def _whole_lines(before: _Before, data: bytes, newlines: Newlines) -> WindowResult:
+    """The page of lines up to the line feed that ends ``data``, after which others follow."""
+    position, line = before.position, before.position.line
     following = Position(
-        position.offset + len(data) + newlines.unit,
-        None if line is None else line + newlines.count(data) + 1,
+        position.offset + len(data),
+        None if line is None else line + newlines.count(data),
         False,
         position.encoding,
         position.bom,
     )
-    return _result(position, decode_exactly(data, position.encoding), data, following)
+    data, ended = data[: -newlines.unit], data[-newlines.unit :]
+    text = decode_exactly(data, position.encoding)
+    return _result(before, text, data, following, ended=ended)
 
 
-def _last_lines(position: Position, data: bytes, newlines: Newlines) -> WindowResult:
+def _last_lines(before: _Before, data: bytes, newlines: Newlines) -> WindowResult:
+    position = before.position
     line, empty = position.line, not data and not position.inside_line
     ended = newlines.ends(data) if data else empty and line != 1
     total = None if line is None else line + newlines.count(data) - (ended or empty)
     text = decode_exactly(data, position.encoding)
-    return _result(position, text, data, None, total_lines=total, ends_with_newline=ended)
+    return _result(before, text, data, None, total_lines=total, ends_with_newline=ended)
 
 
-def _part_of_line(position: Position, data: bytes) -> WindowResult:
+def _part_of_line(before: _Before, data: bytes) -> WindowResult:
     """The page that is cut inside a line, before the character that does not fit whole."""
+    position = before.position
     text, taken = decode_beginning(data, position.encoding)
     data = data[:taken]
     following = Position(
         position.offset + len(data), position.line, True, position.encoding, position.bom
     )
-    return _result(position, text, data, following, partial_line=True)
+    return _result(before, text, data, following, partial_line=True)
 
 
-def _past_the_end(position: Position, line: int, skipped: _Skipped) -> WindowResult:
+def _past_the_end(position: Position, line: int, skipped: _Skipped, end: int) -> WindowResult:
     return WindowResult(
         text="",
         encoding=position.encoding,
@@ -356,4 +389,6 @@ def _past_the_end(position: Position, line: int, skipped: _Skipped) -> WindowRes
         ends_with_newline=skipped.lines > 0 and not skipped.unended,
         partial_line=False,
         next=None,
+        end=end,
+        seen=skipped.seen,
     )

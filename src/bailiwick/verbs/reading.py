@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import zlib
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import NamedTuple, NoReturn
 
 from bailiwick.at_once import ReadsNow
 from bailiwick.call import Call, Past
-from bailiwick.errors import BailiwickError, FileTooLarge, HashMismatch, IsADirectory, ParseError
+from bailiwick.errors import (
+    BailiwickError,
+    BinaryFile,
+    FileTooLarge,
+    HashMismatch,
+    IsADirectory,
+    ParseError,
+)
 from bailiwick.finishing import cause_of, to_the_end
 from bailiwick.model import BytesRead, JsonRead, MatchedIgnore, TextRead
 from bailiwick.store import Content, Handle
 from bailiwick.text.codec import Decoded, decode, line_ending_of
-from bailiwick.text.cursor import decode_cursor, encode_cursor
+from bailiwick.text.cursor import Cursor, Seen, check_bounded, decode_cursor, encode_cursor
 from bailiwick.text.json_document import parse_json
 from bailiwick.text.lines import Reads, WindowResult, resume, tail, window
 from bailiwick.verbs.arguments import check_all
@@ -87,31 +96,18 @@ async def read_text(call: Call, ignores: Ignores, asked: TextAsked) -> TextRead:
     refuse_directory(call.handle)
     _check_window(asked)
     source = _Ranges(call)
+    bytes_max, checked_max = call.limits.text_read_bytes_max, call.limits.cursor_check_bytes_max
     if asked.cursor is not None:
         cursor = decode_cursor(asked.cursor)
-        result = await source.drive(
-            resume(cursor.position, asked.limit, bytes_max=call.limits.text_read_bytes_max),
-            cursor.version,
-        )
+        await source.check(cursor)
+        reads = partial(resume, cursor.position, asked.limit, seen=cursor.seen)
     elif asked.tail is not None:
         size = (await source.read(0, 0)).size
-        result = await source.drive(
-            tail(
-                size,
-                asked.tail,
-                encoding=asked.encoding,
-                bytes_max=call.limits.text_read_bytes_max,
-            )
-        )
+        reads = partial(tail, size, asked.tail, encoding=asked.encoding)
     else:
-        result = await source.drive(
-            window(
-                1 if asked.line is None else asked.line,
-                asked.limit,
-                encoding=asked.encoding,
-                bytes_max=call.limits.text_read_bytes_max,
-            )
-        )
+        line = 1 if asked.line is None else asked.line
+        reads = partial(window, line, asked.limit, encoding=asked.encoding)
+    result = await source.drive(partial(reads, bytes_max=bytes_max, checked_max=checked_max))
     call.bytes = result.returned_bytes
     return await source.page(ignores, result)
 
@@ -166,15 +162,43 @@ def _text_read(
 
 
 class _Ranges:
-    """The ranges of one file that a window asks for, all of one version."""
+    """The ranges of one file that a window asks for, all of one version but for what is appended.
+
+    Where the version moves meanwhile, what was read is compared with what the file holds then: that
+    its size moved says little, since a file may be rewritten and grow, and that it did not says as
+    little, since the time of an append is seen to move before its size.
+    """
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._first: Content | None = None
+        self._moved = False
 
-    async def drive(self, reads: Reads, version: str | None = None) -> WindowResult:
-        if version is not None and version != (await self.read(0, 0)).version:
+    async def check(self, cursor: Cursor) -> None:
+        """Raise unless what lay before the cursor, as far as it was seen, still lies there."""
+        seen = cursor.seen
+        if seen is not None:
+            check_bounded(seen, self._call.limits.cursor_check_bytes_max)
+        if cursor.version == (await self.read(0, 0)).version:
+            return
+        if seen is None:
             self._changed()
+        await self._check_seen(seen, cursor.position.offset)
+
+    async def drive(self, reads: Callable[[], Reads]) -> WindowResult:
+        try:
+            result = await self._driven(reads())
+        except BinaryFile:
+            if not self._moved:
+                raise
+            # Ranges of two versions need not make a text together: once more, from the start.
+            self._first, self._moved = None, False
+            result = await self._driven(reads())
+        if self._moved:
+            await self._check_seen(result.seen, result.end)
+        return result
+
+    async def _driven(self, reads: Reads) -> WindowResult:
         ranges = 0
         try:
             wanted = next(reads)
@@ -191,14 +215,34 @@ class _Ranges:
         content = await self._call.store.read(self._call.handle, offset, length)
         if self._first is None:
             self._first = content
-        elif content.version != self._first.version and content.size <= self._first.size:
-            # A file that only grew still has the bytes before; anything else is another text.
-            self._changed()
+        elif content.version != self._first.version:
+            self._moved = True
         return content
+
+    async def _check_seen(self, seen: Seen, end: int) -> None:
+        first = await self._checksum(seen.start, seen.first_bytes)
+        last = await self._checksum(end - seen.last_bytes, seen.last_bytes)
+        if (first, last) != (seen.first_checksum, seen.last_checksum):
+            self._changed()
+
+    async def _checksum(self, offset: int, length: int) -> int:
+        call, checksum, ranges = self._call, 0, 0
+        end = offset + length
+        while offset < end:
+            wanted = min(end - offset, call.limits.stream_chunk_bytes)
+            data = (await call.store.read(call.handle, offset, wanted)).data
+            if len(data) < wanted:
+                self._changed()
+            checksum = zlib.crc32(data, checksum)
+            offset += wanted
+            ranges += 1
+            if ranges % _RANGES_BETWEEN_PAUSES == 0:
+                await asyncio.sleep(0)
+        return checksum
 
     def _changed(self) -> NoReturn:
         raise HashMismatch(
-            "the file has changed since the window was opened", path=self._call.handle.path,
+            "what was read of the file before has changed", path=self._call.handle.path,
             hint="read it again from the start",
             details={"current_sha256": None, "current_version": None},
         )  # fmt: skip
@@ -206,7 +250,9 @@ class _Ranges:
     async def page(self, ignores: Ignores, result: WindowResult) -> TextRead:
         call, first = self._call, self._first
         assert first is not None, "a window reads at least once"
-        following = None if result.next is None else encode_cursor(first.version, result.next)
+        following = None
+        if result.next is not None:
+            following = encode_cursor(first.version, result.next, result.seen)
         return TextRead(
             path=call.handle.path, text=result.text, encoding=result.encoding, bom=result.bom,
             line_ending=result.line_ending, size=first.size,
