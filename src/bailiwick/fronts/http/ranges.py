@@ -9,7 +9,9 @@ from bailiwick.errors import HashMismatch, ParseError, RangeNotSatisfiable
 
 _RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*").fullmatch
 
-_OPAQUE = re.compile(r"[\x21\x23-\x7e]{1,256}", re.ASCII).fullmatch
+_TAG_MAX = 256
+"""Characters of an entity tag: several times what the longest version of a store of ours has."""
+
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"').fullmatch
 
 
@@ -53,7 +55,9 @@ def unsatisfiable(size: int) -> RangeNotSatisfiable:
 
 def tag_of(version: str) -> bytes | None:
     """The entity tag of a version; None for one that does not fit into a header."""
-    return f'"{version}"'.encode("ascii") if _OPAQUE(version) else None
+    if not version or not (version.isascii() and version.isprintable()) or len(version) > _TAG_MAX:
+        return None
+    return None if '"' in version or " " in version else b'"%b"' % version.encode()
 
 
 def names(header: str | None, version: str) -> bool:

@@ -25,7 +25,7 @@ from bailiwick.errors import (
 from bailiwick.fronts.http import errors
 from bailiwick.fronts.http.bodies import Message, Receive
 from bailiwick.fronts.http.ranges import tag_of
-from bailiwick.fronts.http.requests import Headers, Reply, is_sane
+from bailiwick.fronts.http.requests import Headers, Reply
 
 Send = Callable[[Message], Awaitable[None]]
 
@@ -81,7 +81,7 @@ def own_headers(result: Any, request_id: str | None) -> Headers:
 
 
 def _request_id(known: str | None) -> bytes:
-    if known is None or not is_sane(known):
+    if known is None or not (known.isascii() and known.isprintable()):
         known = errors.new_request_id()
     return known.encode("ascii")
 

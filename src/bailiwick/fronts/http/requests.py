@@ -108,7 +108,7 @@ class Request:
         return None if value is None else value.decode("latin-1")
 
 
-is_sane = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?", re.ASCII).fullmatch
+_is_sane = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?", re.ASCII).fullmatch
 """What a request id may be: one line of plain characters, not too long. It stands in headers,
 records and logs."""
 
@@ -117,7 +117,7 @@ def sane_request_id(given: bytes | None) -> str | None:
     """The id that a client gave its request; None for one that cannot be used, in whose place it
     gets one of ours."""
     text = None if given is None else given.decode("latin-1")
-    return text if text is not None and is_sane(text) else None
+    return text if text is not None and _is_sane(text) else None
 
 
 def hash_of(sha256: str | None) -> str | None:
