@@ -96,7 +96,7 @@ def test_the_contract_names_these_commands():
 @pytest.mark.spec("CLI-1", "PY-3")
 @pytest.mark.parametrize(
     ("missing", "says"),
-    [("starlette", "pip install 'bailiwick[server]'"), ("bailiwick.fronts.http", "install a")],
+    [("uvicorn", "pip install 'bailiwick[server]'"), ("bailiwick.fronts.http", "install a")],
 )
 def test_a_command_whose_extra_is_missing_names_it(monkeypatch, missing, says):
     def lacking(name):
