@@ -435,6 +435,11 @@ class Closed(OperationalError, ValueError):
     default_errno = _errno.EBADF
 
 
+FORKED = "it was opened before this process was forked: open it again here"
+"""The hint of what is `Closed` in a forked child, which has the memory of its parent's threads but
+not the threads."""
+
+
 class InternalError(OperationalError, RuntimeError):
     """A fault in Bailiwick or a part of it: not an errno, not a refusal."""
 

@@ -150,7 +150,7 @@ class HandedOver(Generic[Result]):
         not ``stoppable`` is carried to its end whatever is raised."""
         self._loop = loop
         self._work = work
-        self._submit = submit or self._call_on_loop
+        self._given_submit = submit
         self._stoppable = stoppable
         self._begun = False
         self._task: asyncio.Task[Result] | None = None
@@ -203,7 +203,9 @@ class HandedOver(Generic[Result]):
             return None
         return task.result()
 
-    def _call_on_loop(self, call: Callable[[], None]) -> bool:
+    def _submit(self, call: Callable[[], None]) -> bool:
+        if self._given_submit is not None:
+            return self._given_submit(call)
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Gen
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from bailiwick.approvals import Asker
-from bailiwick.errors import BailiwickError, Closed
+from bailiwick.errors import FORKED, BailiwickError, Closed
 from bailiwick.finishing import HandedOver
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.model import Change, ChangeResult, Limits
@@ -44,6 +44,7 @@ class Portal:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._closed = False
+        self._forked = False
         self._thread = threading.Thread(target=self._serve, name="bailiwick-portal", daemon=True)
         self._thread.start()
         Portal._all.add(self)
@@ -74,7 +75,7 @@ class Portal:
         cls._sharing = threading.Lock()
         for portal in cls._all:
             portal._lock = threading.Lock()  # another thread may have held it
-            portal._closed = True
+            portal._closed = portal._forked = True
 
     def run(
         self,
@@ -96,6 +97,7 @@ class Portal:
                 "a blocking scope was called on its own event loop, which would never end: "
                 "call it from another thread"
             )
+        self._refuse_forked(coroutine)
         work = HandedOver(self._loop, coroutine, submit=self._submit, stoppable=stoppable)
         try:
             return work.wait()
@@ -110,7 +112,13 @@ class Portal:
 
     async def run_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The same for a caller on another event loop, which goes on meanwhile."""
+        self._refuse_forked(coroutine)
         return await HandedOver(self._loop, coroutine, submit=self._submit).wait_here()
+
+    def _refuse_forked(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        if self._forked:
+            coroutine.close()
+            raise Closed("this scope is closed", hint=FORKED)
 
     def _submit(self, call: Callable[[], None]) -> bool:
         with self._lock:

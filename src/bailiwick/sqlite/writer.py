@@ -21,9 +21,10 @@ from typing import Any, TypeVar, cast
 
 import apsw
 
-from bailiwick.errors import Busy, Closed, IoError
+from bailiwick.errors import FORKED, Busy, Closed, IoError
 from bailiwick.finishing import cancel_at_next_await, wait_through_cancellation
 from bailiwick.sqlite.failures import from_sqlite
+from bailiwick.sqlite.forking import wait_for_at_fork
 
 _log = logging.getLogger("bailiwick.sqlite")
 
@@ -240,6 +241,7 @@ class Writer:
         self._queue: SimpleQueue[Task | None] = SimpleQueue()
         self._putting = threading.Lock()
         self._closed = False
+        self._hint: str | None = None
         self._running: Done | None = None
         self.busy = threading.Lock()
         """Held by whoever uses the connection: who takes it may ask something in between."""
@@ -247,6 +249,7 @@ class Writer:
         self._never_waits = never_waits
         self._thread = threading.Thread(target=self._serve, name=f"bailiwick-{whose}", daemon=True)
         self._thread.start()
+        wait_for_at_fork(self)
 
     @property
     def is_here(self) -> bool:
@@ -260,7 +263,7 @@ class Writer:
         """Queue a task. Raises `Closed`."""
         with self._putting:
             if self._closed:
-                raise Closed(f"the {self._whose} is closed")
+                raise Closed(f"the {self._whose} is closed", hint=self._hint)
             self._queue.put(task)
 
     async def run(
@@ -357,7 +360,9 @@ class Writer:
     def abandon(self) -> None:
         """Be closed from now on, in a forked child that does not have the thread."""
         self._putting = threading.Lock()  # another thread may have held it
+        self.busy = threading.Lock()
         self._closed = True
+        self._hint = FORKED
 
     # --- on the thread ---------------------------------------------------------------------
 

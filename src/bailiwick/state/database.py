@@ -27,9 +27,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from bailiwick.errors import Closed, PermissionDenied, Unsupported, from_os_error
+from bailiwick.errors import FORKED, Closed, PermissionDenied, Unsupported, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.model import Durability
+from bailiwick.sqlite import forking
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, Writer
 from bailiwick.state.epoch import Epoch
@@ -98,6 +99,7 @@ class Database:
         self._idle: deque[Connection] = deque()
         self._closing = threading.Lock()
         self._closed = False
+        self._hint: str | None = None
         self._writer = Writer(connection, whose="state", frame=_Frame(epoch), turn=self._turn)
         _still_open.add(self)
 
@@ -141,7 +143,7 @@ class Database:
         with _locked_directory(directory) as held:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             os.close(os.open(FILE, flags, 0o600, dir_fd=held))
-            connection = apsw.Connection(f"{directory}/{FILE}", flags=apsw.SQLITE_OPEN_READWRITE)
+            connection = forking.connect(f"{directory}/{FILE}", flags=apsw.SQLITE_OPEN_READWRITE)
             try:
                 connection.set_busy_timeout(_BUSY_MS_MAX)
                 _check_whose(connection)
@@ -230,7 +232,7 @@ class Database:
         `IoError`, `Busy`, `Closed`.
         """
         if self._closed:
-            raise Closed("the state is closed")
+            raise Closed("the state is closed", hint=self._hint)
         try:
             if self.directory is None:
                 with self._turn:
@@ -248,7 +250,7 @@ class Database:
             return self._idle.pop()
         except IndexError:
             pass
-        connection = apsw.Connection(f"{self.directory}/{FILE}", flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = forking.connect(f"{self.directory}/{FILE}", flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(_BUSY_MS_MAX)
         connection.pragma("query_only", True)
         return connection
@@ -326,6 +328,7 @@ def _let_go_after_fork() -> None:
     """A forked child has no writer's thread, and must not touch what its parent goes on using."""
     for database in _still_open:
         database._closed = True
+        database._hint = FORKED
         database._closing = threading.Lock()
         database._writer.abandon()
         database.owner.abandon()
@@ -357,6 +360,7 @@ def _locked_directory(directory: str) -> Iterator[int]:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield held
     finally:
+        fcntl.flock(held, fcntl.LOCK_UN)  # a child forked meanwhile holds it as well
         os.close(held)
 
 

@@ -58,7 +58,8 @@ class Current:
         )
 
     def close(self) -> None:
-        """Let go of the file and, with it, of its lock."""
+        """Let go of the file and of its lock, which a child forked meanwhile would hold on to."""
+        syscalls.unlock(self.fd)
         os.close(self.fd)
 
 

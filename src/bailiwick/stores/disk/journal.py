@@ -15,6 +15,7 @@ import random
 import threading
 from contextlib import suppress
 from typing import Final
+from weakref import WeakSet
 
 import msgspec
 
@@ -107,6 +108,17 @@ def ambient_check_outside(state_dir: str, root: os.stat_result) -> None:
         place = above
 
 
+_open_here: WeakSet[Journal] = WeakSet()
+
+
+def _abandon_after_fork() -> None:
+    for journal in list(_open_here):
+        journal.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)
+
+
 class Journal:
     """The journal of one open store. Safe to use from several threads."""
 
@@ -122,6 +134,14 @@ class Journal:
         self._fd = -1
         self._name = ""
         self._size = 0
+        _open_here.add(self)
+
+    def abandon(self) -> None:
+        """Be none, in a forked child: the journal is the parent's, and says that it lives."""
+        self._lock = threading.Lock()  # another thread may have held it
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._name = -1, ""
 
     def new_stage_name(self, taken: bool = False) -> str:
         """A name nobody has. ``taken``: the last one was, by someone who guesses."""

@@ -58,7 +58,7 @@ from bailiwick.stores.disk.staging import DiskStage, StagedTree
 from bailiwick.stores.disk.swapping import Swapper
 from bailiwick.stores.disk.uploads import Upload, gather
 from bailiwick.stores.disk.walk import WalkLookup
-from bailiwick.stores.disk.workers import UNSTOPPABLE, LentWorkers, Turns, Workers, closed
+from bailiwick.stores.disk.workers import UNSTOPPABLE, LentWorkers, Turns, Workers
 
 T = TypeVar("T")
 
@@ -178,8 +178,7 @@ class DiskStore:
         return self.resolve_now(path, look, directory, parents)
 
     def resolve_now(self, path: ScopedPath, look: Look, directory: bool, parents: bool) -> Held:
-        if self._workers.closed:
-            raise closed()
+        self._workers.refuse_closed()
         try:
             if look == "object":
                 return self._find_object(path, directory)
@@ -188,8 +187,7 @@ class DiskStore:
             raise from_os_error(error, path) from None
 
     def is_missing_now(self, path: ScopedPath) -> bool:
-        if self._workers.closed:
-            raise closed()
+        self._workers.refuse_closed()
         return self._lookup.is_missing(path)
 
     async def descend(self, directory: Handle, name: str) -> Held:
@@ -218,8 +216,7 @@ class DiskStore:
     # --- reading ------------------------------------------------------------------------------
 
     def read_now(self, file: Handle, offset: int, length: int) -> Content | None:
-        if self._workers.closed:
-            raise closed()
+        self._workers.refuse_closed()
         held = file if type(file) is Held and file.fd >= 0 else held_object(file)
         try:
             return reading.read_quickly(held, offset, length, self._settings)
@@ -256,8 +253,7 @@ class DiskStore:
     async def stream(
         self, file: Handle, offset: int, length: int | None
     ) -> AsyncGenerator[bytes, None]:
-        if self._workers.closed:
-            raise closed()
+        self._workers.refuse_closed()
         held = held_object(file)
         chunks = reading.stream(held, offset, length, self._settings, self._workers)
         try:
@@ -314,8 +310,7 @@ class DiskStore:
             or _conditional(plan)
         ):
             return None
-        if self._workers.closed:
-            raise closed()
+        self._workers.refuse_closed()
         try:
             return self._publisher.write_blocking(held, data, sha256, plan, UNSTOPPABLE)
         except OSError as error:
@@ -429,8 +424,7 @@ class DiskStore:
     def watch_tree(self, tell: Callable[[Sequence[Noticed]], None], changing: Changing) -> Watcher:
         from bailiwick.stores.disk.watching import TreeWatcher
 
-        if self._workers.closed:
-            raise closed()
+        self._workers.refuse_closed()
         watcher = TreeWatcher(self._lookup, tell, changing, closed=self._watchers.discard)
         self._watchers.add(watcher)
         return watcher
@@ -453,8 +447,7 @@ class DiskStore:
     # --- where work runs ----------------------------------------------------------------------
 
     def _inline(self, path: ScopedPath, job: Callable[..., T], *args: Any) -> T:
-        if self._workers.closed:
-            raise closed()
+        self._workers.refuse_closed()
         try:
             return job(*args)
         except OSError as error:

@@ -16,6 +16,7 @@ import errno
 import functools
 import os
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 if sys.platform != "win32":
@@ -322,6 +323,12 @@ def try_lock(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def unlock(fd: int) -> None:
+    """Give up the lock of an open file, if it has one."""
+    with suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)

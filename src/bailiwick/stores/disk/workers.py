@@ -10,13 +10,15 @@ cannot await, waits for its thread in place.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar, cast
+from weakref import WeakSet
 
-from bailiwick.errors import Busy, Closed
+from bailiwick.errors import FORKED, Busy, Closed
 from bailiwick.finishing import Errand, cancel_at_next_await, look_at, wait_through_cancellation
 
 T = TypeVar("T")
@@ -83,6 +85,17 @@ class Unstoppable(Stop):
 UNSTOPPABLE = Unstoppable()
 
 
+_open_here: WeakSet[Workers] = WeakSet()
+
+
+def _abandon_after_fork() -> None:
+    for workers in list(_open_here):
+        workers.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)
+
+
 class Workers:
     """Runs jobs in threads and counts them, so that closing can wait."""
 
@@ -91,6 +104,19 @@ class Workers:
         self._own: ThreadPoolExecutor | None = None
         self._running: set[Future[Any]] = set()
         self.closed = False
+        self._forked = False
+        _open_here.add(self)
+
+    def abandon(self) -> None:
+        """Be closed from now on, in a forked child that does not have the threads."""
+        self._own = None
+        self._running = set()
+        self._forked = self.closed = True
+
+    def refuse_closed(self) -> None:
+        """Raises `Closed`."""
+        if self.closed:
+            raise Closed("the store is closed", hint=FORKED if self._forked else None)
 
     def _executor(self) -> Executor:
         if self._given is not None:
@@ -101,8 +127,7 @@ class Workers:
 
     async def run(self, job: Callable[..., T], *args: Any) -> T:
         """Run ``job(*args, stop)`` in a thread."""
-        if self.closed:
-            raise closed()
+        self.refuse_closed()
         stop = Stop()
         errand = Errand(job, *args, stop)
         future = self._executor().submit(errand)
@@ -159,10 +184,6 @@ class LentWorkers(Workers):
     def _began(self, future: Future[Any]) -> None:
         super()._began(future)
         self._lender._began(future)  # whose closing waits for it as well
-
-
-def closed() -> Closed:
-    return Closed("the store is closed")
 
 
 class Turns:

@@ -20,6 +20,7 @@ import apsw
 from bailiwick.errors import Unsupported
 from bailiwick.finishing import in_thread
 from bailiwick.paths import ScopedPath
+from bailiwick.sqlite import forking
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, Writer
 from bailiwick.stores.history.owners import Owner
@@ -142,7 +143,7 @@ class Ledger:
         opened: list[apsw.Connection] = []
         try:
             for _ in range(3):
-                connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+                connection = forking.connect(path, flags=apsw.SQLITE_OPEN_READWRITE)
                 opened.append(connection)
                 connection.set_busy_timeout(_BUSY_MS_MAX)
             connection, finisher, reader = opened

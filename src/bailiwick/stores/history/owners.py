@@ -11,8 +11,20 @@ import os
 import secrets
 from contextlib import suppress
 from typing import Final
+from weakref import WeakSet
 
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_open_here: WeakSet[Owner] = WeakSet()
+
+
+def _abandon_after_fork() -> None:
+    for owner in list(_open_here):
+        owner.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)
 
 
 class Owner:
@@ -30,6 +42,13 @@ class Owner:
         except BaseException:
             os.close(self._descriptor)
             raise
+        _open_here.add(self)
+
+    def abandon(self) -> None:
+        """Let go of the lock's descriptor in a forked child, or it would outlive the parent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, f"owner-{name}")

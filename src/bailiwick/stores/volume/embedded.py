@@ -23,8 +23,9 @@ from weakref import WeakSet
 
 import apsw
 
-from bailiwick.errors import Closed, ParseError, from_os_error
+from bailiwick.errors import FORKED, Closed, ParseError, from_os_error
 from bailiwick.finishing import in_thread
+from bailiwick.sqlite import forking
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, Writer
 from bailiwick.stores.volume.cache import Cache
@@ -75,7 +76,7 @@ _STATEMENTS_KEPT: Final = 200
 
 def connect(path: str, patience: Patience | None = None) -> apsw.Connection:
     """A connection that waits for others in short, uneven steps."""
-    connection = apsw.Connection(
+    connection = forking.connect(
         path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=_STATEMENTS_KEPT
     )
     # Without this SQLite plans every statement with a range anew whenever it is run: it hopes to
@@ -550,7 +551,9 @@ class SqliteDatabase:
         self.file.writer.put(Task(work, lambda _, __: None, None))
 
     def _check_open(self) -> None:
-        if self._closed or self.file.is_abandoned:
+        if self.file.is_abandoned:
+            raise Closed("the store is closed", hint=FORKED)
+        if self._closed:
             raise Closed("the store is closed")
 
     async def aclose(self) -> None:

@@ -1,0 +1,178 @@
+"""fork(2) while others work: a child that opens things itself can use them, one that goes on with
+what its parent had open is told. Each runs in a process of its own, without the threads of pytest.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+import bailiwick
+
+pytestmark = pytest.mark.spec("LIFE-3")
+
+_COMMON = """
+import asyncio, os, random, signal, sys, threading, time, warnings
+warnings.simplefilter("ignore")
+import bailiwick
+
+def child_of(action):
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(30)
+        code = 9
+        try:
+            action()
+            code = 0
+        except BaseException as error:
+            sys.stderr.write(f"in the child: {error!r}\\n")
+        finally:
+            os._exit(code)
+    return child
+
+def ended_well(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+_WHILE_WRITING = """
+place, rounds = sys.argv[1], int(sys.argv[2])
+stop, counts = threading.Event(), [0, 0]
+
+with bailiwick.open_sync(place) as fs:
+    fs.write_bytes("f", b"0")
+
+    def write():
+        while not stop.is_set():
+            counts[0] += 1
+            fs.write_bytes("f", b"%d" % counts[0] + b"." * random.choice((1, 100_000)))
+
+    def read():
+        while not stop.is_set():
+            counts[1] += 1
+            fs.read_bytes("f")
+            fs.grep("no such text")
+
+    def in_child():
+        for call in (lambda: fs.write_bytes("f", b"x"), lambda: fs.read_bytes("f")):
+            try:
+                call()
+            except bailiwick.Closed:
+                pass
+            else:
+                os._exit(4)
+        with bailiwick.open_sync(place) as own:
+            own.write_bytes(f"child{os.getpid()}", b"c")
+            assert own.read_bytes(f"child{os.getpid()}").data == b"c"
+            assert own.read_bytes("f").data
+
+    threads = [threading.Thread(target=work) for work in (write, read)]
+    for thread in threads:
+        thread.start()
+    well = 0
+    for number in range(rounds):
+        seen = counts[0]
+        while counts[0] == seen:
+            time.sleep(random.Random(number).uniform(0, 0.003))
+        well += ended_well(child_of(in_child))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len([path for path in fs.files().paths if path.startswith("child")]) == well
+    print(well)
+"""
+
+
+def _run(program, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMON + program, *map(str, arguments)],
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.split(), done.stderr
+
+
+@pytest.mark.parametrize("kind", ["volume", "disk", "history"])
+def test_a_child_forked_while_its_parent_writes_can_use_the_same_place(tmp_path, kind):
+    (tmp_path / "tree").mkdir()
+    place = f"sqlite:{tmp_path}/v.db" if kind == "volume" else str(tmp_path / "tree")
+    program = _WHILE_WRITING
+    if kind == "history":
+        program = program.replace("(place)", f"(place, history='on', state_dir='{tmp_path}/s')")
+    told, complaints = _run(program, place, 12)
+    assert told == ["12"], complaints
+    with bailiwick.open_sync(place) as fs:
+        assert len(fs.files().paths) == 13
+
+
+CONFIG = """
+[[root]]
+id = "demo"
+kind = "workspace"
+trusted = true
+{place}
+
+[[grant]]
+subject = "agent_run:*"
+root = "workspace:demo"
+access = ["read", "write", "delete", "list", "move", "archive", "watch", "metadata"]
+"""
+
+_GOVERNED = """
+from tests.authority.support import AGENT, EVERYTHING
+configuration, state, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+stop, count, shared = threading.Event(), [0], []
+
+async def write():
+    async with bailiwick.Authority.from_config(configuration, state_dir=state) as authority:
+        fs = await authority.request_root(AGENT, "workspace:demo", EVERYTHING, "parent")
+        shared.append(fs)
+        while not stop.is_set():
+            await fs.write_text("f", f"{count[0]}")
+            count[0] += 1
+
+async def in_child():
+    try:
+        await shared[0].write_text("f", "x")
+    except bailiwick.Closed as closed:
+        assert "fork" in closed.hint, closed.hint
+    else:
+        os._exit(4)
+    async with bailiwick.Authority.from_config(configuration, state_dir=state) as authority:
+        fs = await authority.request_root(AGENT, "workspace:demo", EVERYTHING, "child")
+        await fs.write_text(f"child{os.getpid()}", "c")
+
+thread = threading.Thread(target=lambda: asyncio.run(write()))
+thread.start()
+well = 0
+for number in range(rounds):
+    seen = count[0]
+    while count[0] == seen and thread.is_alive():
+        time.sleep(random.Random(number).uniform(0, 0.003))
+    well += ended_well(child_of(lambda: asyncio.run(in_child())))
+stop.set()
+thread.join()
+print(well)
+"""
+
+_VERIFY = """
+async def main():
+    async with bailiwick.Authority.from_config(sys.argv[1], state_dir=sys.argv[2]) as authority:
+        print((await authority.ledger.verify()).ok)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kind", ["volume", "disk"])
+def test_a_child_forked_while_its_parent_writes_can_use_the_same_state(tmp_path, kind):
+    (tmp_path / "tree").mkdir()
+    place = f'path = "{tmp_path}/tree"'
+    if kind == "volume":
+        place = f'volume = "sqlite:{tmp_path}/v.db?volume=demo"'
+    configuration = tmp_path / "bailiwick.toml"
+    configuration.write_text(CONFIG.format(place=place))
+    told, complaints = _run(_GOVERNED, configuration, tmp_path / "state", 8)
+    assert told == ["8"], complaints
+    done = _run(_VERIFY, configuration, tmp_path / "state")
+    assert done[0] == ["True"], done
