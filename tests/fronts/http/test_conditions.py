@@ -2,9 +2,10 @@
 
 import re
 
+import msgspec
 import pytest
 
-from bailiwick.fronts.http import conditions, openapi
+from bailiwick.fronts.http import conditions, openapi, wire
 from bailiwick.fronts.http.ranges import tag_of
 from bailiwick.fronts.http.routes import ROUTES
 from tests.fronts.http.serving import check_error, parsed, serving
@@ -74,7 +75,33 @@ def test_a_route_that_can_expect_something_takes_if_match_by_itself():
     takes = {each.path for each in ROUTES if conditions.takes_if_match(conditions.terms_of(each))}
     assert takes >= {*CHANGES, "/file/raw"}
     for route in ROUTES:
-        assert (412 in openapi.error_statuses(route)) >= bool(conditions.terms_of(route))
+        assert (412 in openapi.error_statuses(route)) >= any(conditions.terms_of(route))
+
+
+@pytest.mark.spec("HTTP-9")
+def test_terms_are_found_by_their_names():
+    class Source(wire.Change, frozen=True, kw_only=True):
+        path: str
+        expected_hash: str | None = None
+        expected_version: str | None = None
+        expected_destination_version: str | None = None
+
+    class Replaced(wire.Change, frozen=True, kw_only=True):
+        path: str
+        destination: wire.Destination = None
+        to: wire.DestinationAlias = None
+        expected_destination_hash: str | None = None
+        expected_destination_version: str | None = None
+
+    move = next(each for each in ROUTES if each.name == "move")
+    bound = conditions.terms_of(msgspec.structs.replace(move, body=Source))
+    assert (bound.hash, bound.version, bound.of_destination) == (
+        "expected_hash", "expected_version", False,
+    )  # fmt: skip
+    bound = conditions.terms_of(msgspec.structs.replace(move, body=Replaced))
+    assert (bound.hash, bound.version, bound.of_destination) == (
+        "expected_destination_hash", "expected_destination_version", True,
+    )  # fmt: skip
 
 
 @pytest.mark.spec("HTTP-9")

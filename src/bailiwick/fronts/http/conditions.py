@@ -1,13 +1,14 @@
 """`If-Match` and `If-None-Match` of what changes one file.
 
-They say in headers what a body or a query says by `expectedHash`, `expectedVersion` and `mode`. A
-route that has those takes the headers by itself; on any other that changes something they are
-refused, since a condition that nobody looks at is worse than none.
+They say in headers what a body or a query says by `expectedHash`, `expectedVersion` and `mode`; or
+by `expectedDestinationHash` and `expectedDestinationVersion`, where it is what is replaced that can
+be expected. A route that has those takes the headers by itself; on any other that changes something
+they are refused, since a condition that nobody looks at is worse than none.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,25 +22,44 @@ from bailiwick.errors import (
 from bailiwick.fronts.http import ranges
 from bailiwick.fronts.http.requests import Request
 from bailiwick.fronts.http.table import Route
+from bailiwick.fronts.http.wire import place_of
 from bailiwick.paths import parse
 
-_HASH, _VERSION, _MODE = "expected_hash", "expected_version", "mode"
+_MODE = "mode"
 _ENTRIES = frozenset(("move", "remove"))
 """Verbs that act on a link itself, not on what it leads to."""
 
 
-def terms_of(route: Route) -> frozenset[str]:
-    """What the conditions of a request can be said by: those of the names above that it has."""
+class Terms(NamedTuple):
+    """What the conditions of a request can be said by; None for what the route has not."""
+
+    hash: str | None = None
+    version: str | None = None
+    mode: str | None = None
+
+    @property
+    def of_destination(self) -> bool:
+        """Whether they are about what is replaced, not about what is named first."""
+        return self.version is not None and self.version.startswith("expected_destination")
+
+
+def terms_of(route: Route) -> Terms:
     if not route.changes:
-        return frozenset()
+        return Terms()
     known = {each.into for each in route.parameters}
     if route.body is not None:
         known.update(field.name for field in msgspec.structs.fields(route.body))
-    return frozenset((_HASH, _VERSION, _MODE)) & known
+    hashes = ("expected_hash", "expected_destination_hash")
+    versions = ("expected_version", "expected_destination_version")
+    return Terms(
+        hash=next((each for each in hashes if each in known), None),
+        version=next((each for each in versions if each in known), None),
+        mode=_MODE if _MODE in known else None,
+    )
 
 
-def takes_if_match(terms: frozenset[str]) -> bool:
-    return not terms.isdisjoint((_HASH, _VERSION))
+def takes_if_match(terms: Terms) -> bool:
+    return terms.version is not None
 
 
 async def apply(request: Request) -> None:
@@ -50,7 +70,7 @@ async def apply(request: Request) -> None:
     if if_match is not None:
         await _apply_match(request, terms, if_match)
     if if_none_match is not None:
-        if _MODE not in terms:
+        if terms.mode is None:
             raise ParseError("this route takes no If-None-Match")
         if if_none_match.strip() != "*":
             raise ParseError("If-None-Match is * here: write only where nothing stands")
@@ -60,19 +80,20 @@ async def apply(request: Request) -> None:
     request.conditional = True
 
 
-async def _apply_match(request: Request, terms: frozenset[str], header: str) -> None:
-    if not takes_if_match(terms):
+async def _apply_match(request: Request, terms: Terms, header: str) -> None:
+    if terms.version is None:
         raise ParseError("this route takes no If-Match")
-    if any(_given(request, term) is not None for term in (_HASH, "expected_sha256", _VERSION)):
+    named = (terms.hash, terms.version, "expected_sha256")
+    if any(each is not None and _given(request, each) is not None for each in named):
         raise ParseError("expect something by If-Match or by a parameter, not by both")
     if header.strip() != "*":
         sha256, version = ranges.condition(header)
-        if (_HASH if sha256 is not None else _VERSION) not in terms:
-            raise ParseError("this route cannot expect what If-Match names")
-        if sha256 is not None:
-            _set(request, **{_HASH: sha256})
+        if sha256 is None:
+            _set(request, **{terms.version: version})
+        elif terms.hash is None:
+            raise ParseError("this route cannot expect a hash")
         else:
-            _set(request, **{_VERSION: version})
+            _set(request, **{terms.hash: sha256})
     else:
         if _given(request, _MODE) == "create":
             raise ParseError("what must exist cannot be created")
@@ -80,7 +101,7 @@ async def _apply_match(request: Request, terms: frozenset[str], header: str) -> 
         scope = await request.scoped(path)
         look = scope.lstat if request.route.verb in _ENTRIES else scope.stat
         try:
-            _set(request, **{_VERSION: (await look(path)).version})
+            _set(request, **{terms.version: (await look(path)).version})
         except PathNotFound as error:
             raise _missing(path) from error
 
@@ -115,8 +136,8 @@ def _path_of(request: Request) -> str:
     """The file that conditions are about."""
     if request.body is None:
         path: str = request.query["path"]
-    elif request.route.verb == "copy":
-        path = request.body.place
+    elif terms_of(request.route).of_destination:
+        path = place_of(request.body)
     else:
         path = request.body.path
     return path

@@ -17,6 +17,7 @@ import msgspec
 from bailiwick.errors import BailiwickError, InternalError, IoError, ParseError, PolicyError
 from bailiwick.fronts.http.requests import Headers, Reply, Request
 from bailiwick.fronts.http.table import Route
+from bailiwick.fronts.http.wire import place_of
 from bailiwick.model import Limits
 from bailiwick.scope import Scope
 from bailiwick.scope.fronting import refuse_now
@@ -123,11 +124,11 @@ def _paths(verb: str, body: Any) -> list[str]:
     """The places that a call acts on, first the one by which its scope is chosen. Where something
     is copied from may be in another root."""
     if verb in ("copy", "create_archive"):
-        return [body.place]
+        return [place_of(body)]
     path: str | None = getattr(body, "path", None)
     if path is None:
         return []
-    return [path, body.place] if verb in ("move", "extract_archive") else [path]
+    return [path, place_of(body)] if verb in ("move", "extract_archive") else [path]
 
 
 def _verb(route: Route, body: Any) -> str:

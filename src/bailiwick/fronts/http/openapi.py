@@ -42,7 +42,7 @@ def error_statuses(route: Route) -> tuple[int, ...]:
         found.add(401)
     if route.body is not None or route.raw_body:
         found.update(_WITH_BODY)
-    if terms_of(route):
+    if any(terms_of(route)):
         found.add(412)
     if takes_key(route):
         found.update(_WITH_KEY)

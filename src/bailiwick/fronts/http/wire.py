@@ -3,7 +3,7 @@ milliseconds, and a ``kind`` that says what a document is."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Protocol
 
 import msgspec
 
@@ -30,6 +30,13 @@ def alias_of(name: str) -> msgspec.Meta:
     return msgspec.Meta(description=f"Another name of {name}.", extra_json_schema={ALIAS: True})
 
 
+Destination = Annotated[
+    PathField | None,
+    msgspec.Meta(
+        description="Where it goes, relative to the root.", extra_json_schema={NEEDED: True}
+    ),
+]
+DestinationAlias = Annotated[PathField | None, alias_of("destination")]
 Sha256Alias = Annotated[str | None, alias_of("expectedHash")]
 
 
@@ -49,28 +56,6 @@ class Change(Body, frozen=True, kw_only=True):
 
     approval: str | None = None
     lock_token: Natural | None = None
-
-
-class Bringing(Change, frozen=True, kw_only=True):
-    """The body of a request that brings something to another place."""
-
-    destination: Annotated[
-        PathField | None,
-        msgspec.Meta(
-            description="Where it goes, relative to the root.", extra_json_schema={NEEDED: True}
-        ),
-    ] = None
-    to: Annotated[PathField | None, alias_of("destination")] = None
-
-    @property
-    def place(self) -> str:
-        """Where it goes, under either of its names."""
-        if self.destination is not None and self.to is not None:
-            raise ParseError("destination and to are two names of one thing: give one of them")
-        place = self.destination or self.to
-        if place is None:
-            raise ParseError("the body is wrong: it has no destination")
-        return place
 
 
 class WireEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -101,6 +86,25 @@ def expected(given: str | None, alias: str | None) -> str | None:
     if first is not None and second is not None and first != second:
         raise ParseError("expectedHash and expectedSha256 say two different things")
     return first or second
+
+
+class Placed(Protocol):
+    """A body that says where something goes, under either of two names."""
+
+    @property
+    def destination(self) -> str | None: ...
+    @property
+    def to(self) -> str | None: ...
+
+
+def place_of(body: Placed) -> str:
+    """Where something goes. Raises `ParseError` where that is not said, or said twice."""
+    if body.destination is not None and body.to is not None:
+        raise ParseError("destination and to are two names of one thing: give one of them")
+    place = body.destination or body.to
+    if place is None:
+        raise ParseError("the body is wrong: it has no destination")
+    return place
 
 
 def mode_bits(given: str | int | None) -> int | None:

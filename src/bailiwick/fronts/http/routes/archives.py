@@ -11,13 +11,16 @@ from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.wire import (
     Body,
-    Bringing,
+    Change,
+    Destination,
+    DestinationAlias,
     FileMode,
     PathField,
     Result,
     locked,
     mode_bits,
     octal,
+    place_of,
 )
 from bailiwick.model import WriteMode
 
@@ -67,13 +70,17 @@ class TempClosed(Result, frozen=True, kw_only=True, tag="temp_closed"):
     id: str
 
 
-class ExtractBody(Bringing, frozen=True, kw_only=True):
+class ExtractBody(Change, frozen=True, kw_only=True):
     path: PathField
+    destination: Destination = None
+    to: DestinationAlias = None
     overwrite: bool = False
 
 
-class CreateBody(Bringing, frozen=True, kw_only=True):
+class CreateBody(Change, frozen=True, kw_only=True):
     paths: Annotated[list[PathField], msgspec.Meta(min_length=1, max_length=10_000)]
+    destination: Destination = None
+    to: DestinationAlias = None
     format: str | None = None
     include_ignored: bool = True
     mode: WriteMode = "create"
@@ -88,7 +95,7 @@ async def extract(request: Request) -> Extracted:
     body: ExtractBody = request.body
     scope = await request.scoped(body.path)
     result = await scope.extract_archive(
-        body.path, body.place, overwrite=body.overwrite, **locked(body.lock_token)
+        body.path, place_of(body), overwrite=body.overwrite, **locked(body.lock_token)
     )
     return Extracted(
         path=str(result.path), destination=str(result.destination), files=result.files,
@@ -99,9 +106,9 @@ async def extract(request: Request) -> Extracted:
 
 async def create(request: Request) -> Reply:
     body: CreateBody = request.body
-    scope = await request.scoped(body.place)
+    scope = await request.scoped(place_of(body))
     result = await scope.create_archive(
-        body.paths, body.place, format=body.format, include_ignored=body.include_ignored,
+        body.paths, place_of(body), format=body.format, include_ignored=body.include_ignored,
         mode=body.mode, file_mode=mode_bits(body.file_mode), **locked(body.lock_token),
     )  # fmt: skip
     document = Archived(

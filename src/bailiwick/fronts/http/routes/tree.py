@@ -19,8 +19,9 @@ from bailiwick.fronts.http.table import (
     limit,
 )
 from bailiwick.fronts.http.wire import (
-    Bringing,
     Change,
+    Destination,
+    DestinationAlias,
     FileMode,
     Natural,
     PathField,
@@ -32,6 +33,7 @@ from bailiwick.fronts.http.wire import (
     locked,
     mode_bits,
     octal,
+    place_of,
 )
 from bailiwick.model import ChangeResult, Stat
 
@@ -96,13 +98,17 @@ class RemoveBody(Change, frozen=True, kw_only=True):
     missing_ok: bool = False
 
 
-class MoveBody(Bringing, frozen=True, kw_only=True):
+class MoveBody(Change, frozen=True, kw_only=True):
     path: PathField
+    destination: Destination = None
+    to: DestinationAlias = None
     replace: bool = False
 
 
-class CopyBody(Bringing, frozen=True, kw_only=True):
+class CopyBody(Change, frozen=True, kw_only=True):
     path: PathField
+    destination: Destination = None
+    to: DestinationAlias = None
     recursive: bool = False
     from_root: Annotated[
         str | None, msgspec.Meta(description="Another root to copy from: kind:id.")
@@ -194,23 +200,23 @@ async def move(request: Request) -> Changed:
     body: MoveBody = request.body
     scope = await request.scoped(body.path)
     return changed(
-        await scope.move(body.path, body.place, replace=body.replace, **locked(body.lock_token))
+        await scope.move(body.path, place_of(body), replace=body.replace, **locked(body.lock_token))
     )
 
 
 async def copy(request: Request) -> Changed:
     body: CopyBody = request.body
-    scope = await request.scoped(body.place)
+    scope = await request.scoped(place_of(body))
     if body.from_root is None:
         return changed(
             await scope.copy(
-                body.path, body.place, recursive=body.recursive, **locked(body.lock_token)
+                body.path, place_of(body), recursive=body.recursive, **locked(body.lock_token)
             )
         )
     other = await request.holding.scope(body.from_root, access("read"), body.path)
     return changed(
         await scope.copy_from(
-            other, body.path, body.place, recursive=body.recursive, parents=body.parents,
+            other, body.path, place_of(body), recursive=body.recursive, parents=body.parents,
             **locked(body.lock_token),
         )
     )  # fmt: skip
