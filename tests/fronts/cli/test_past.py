@@ -149,7 +149,7 @@ def test_forks_and_merges(volume, tmp_path):
     fork.ok("write", "b", "--text", "new")
     fork.ok("write", "a", "--text", "changed")
     assert volume.ok("ls") == "a\n"
-    assert volume.ok("fork", "diff", "attempt").splitlines() == ["modified  a", "added     b"]
+    assert volume.ok("fork", "diff", "attempt").splitlines() == ["updated   a", "created   b"]
     names = [each["name"] for each in volume.json("fork", "list")["forks"]]
     assert {"attempt", "other"} <= set(names)
     assert volume.ok("merge", "attempt", "--preview").splitlines() == [
