@@ -187,10 +187,10 @@ async def test_a_removal_is_asked_about_as_what_it_is():
 
 def test_what_is_announced_follows_from_what_may_be_done():
     looking = {"read", "list", "metadata"}
-    assert extension.served(ALL_ACCESS, ["Remembers"], trusted=True) == list(extension.CALLS)
+    assert extension.served(ALL_ACCESS, ["history"], trusted=True) == list(extension.CALLS)
     assert extension.UNDO not in extension.served(ALL_ACCESS, [], trusted=True)
-    assert extension.served(looking, ["Remembers"], trusted=True) == [extension.LIST]
-    assert extension.served(ALL_ACCESS, ["Remembers"], trusted=False) == [extension.LIST]
+    assert extension.served(looking, ["history"], trusted=True) == [extension.LIST]
+    assert extension.served(ALL_ACCESS, ["history"], trusted=False) == [extension.LIST]
     assert extension.served({"read"}, [], trusted=True) == []
 
 
