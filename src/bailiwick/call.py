@@ -240,6 +240,9 @@ class Call(msgspec.Struct, gc=False):
     content: bytes | None = None
     context: Context | None = None
     policy_source: str | None = None
+    strictness: int = 0
+    """How little the decision of ``policy_source`` lets through: what lets through less, and no
+    other, is named in its place."""
     hooks: tuple[str, ...] = ()
     questions: list[Asked] | None = None
     approval_id: str | None = None

@@ -23,6 +23,9 @@ from bailiwick.at_once import AtOnce
 from bailiwick.audit import EnclosesNotes, Intent, Ledger, Outcome, Record
 from bailiwick.call import NOTHING_TO_SHOW, Asked, Call, Machine, Missing, Target
 from bailiwick.errors import (
+    ApprovalDenied,
+    ApprovalTimeout,
+    BailiwickError,
     Closed,
     HashMismatch,
     IoError,
@@ -51,6 +54,7 @@ from bailiwick.policy import (
     Policy,
     is_remembered,
     strictest,
+    strictness,
 )
 from bailiwick.resolving import check_new_names, found_at_once, named, resolve
 from bailiwick.standing import Standing
@@ -391,7 +395,9 @@ class Pipeline:
     ) -> None:
         """Go on or raise, as was decided about ``path`` or what the target was resolved to. What is
         to be asked is kept until all questions of the call are known."""
-        call.policy_source = decision.source
+        strict = strictness(decision)
+        if call.policy_source is None or strict > call.strictness:
+            call.policy_source, call.strictness = decision.source, strict
         if isinstance(decision, Allow):
             return
         if isinstance(decision, Hide):
@@ -542,8 +548,7 @@ class Pipeline:
         error.request_id = call.request_id
         if isinstance(error, HashMismatch):
             self._keep_hash(call, error)
-        if error.decided_by is not None:
-            call.policy_source = error.decided_by
+        call.policy_source = _decider(call, error)
         outcome: Outcome = "denied" if isinstance(error, PolicyError) else "failed"
         record = call.record(outcome, error.kind)
         self._record_failure(call, record)
@@ -579,3 +584,14 @@ class Pipeline:
         finally:
             if call.in_flight is not None:
                 self._end(call)
+
+
+def _decider(call: Call, error: BailiwickError) -> str | None:
+    """The rule or hook that decided a call which failed: none where a limit or the grant did, even
+    if a rule had let the call through before."""
+    if error.decided_by is not None:
+        return error.decided_by
+    by_rule = isinstance(error, (PolicyDenied, ApprovalDenied, ApprovalTimeout))
+    if "limit" in error.details or (isinstance(error, PolicyError) and not by_rule):
+        return None
+    return call.policy_source

@@ -82,9 +82,14 @@ def permits(decision: Decision) -> bool:
 _STRICTNESS: dict[type, int] = {Allow: 0, Ask: 1, Deny: 2, Hide: 3}
 
 
+def strictness(decision: Decision) -> int:
+    """How little a decision lets through: the larger, the less."""
+    return _STRICTNESS[type(decision)]
+
+
 def strictest(decisions: Iterable[Decision]) -> Decision:
     """The one that lets through least; of equals the first."""
-    return max(decisions, key=lambda decision: _STRICTNESS[type(decision)])
+    return max(decisions, key=strictness)
 
 
 def is_remembered(decision: Decision) -> bool:

@@ -389,6 +389,7 @@ class ApprovalDesk:
             raise ApprovalDenied(
                 f"{PENDING_MAX} questions of this subject are open already",
                 hint="wait until they are answered",
+                details={"limit": PENDING_MAX},
             )
         return insert_in(connection, question, counts_for, now_ns, now_ns + self._lasts_ns)
 
