@@ -458,3 +458,14 @@ def test_windows_in_which_nothing_happens_are_dropped():
         rates.pass_through([(f"w{number}", 1)])
         clock.advance(1)
     assert len(rates._windows) <= 1_024
+
+
+@pytest.mark.spec("AUTH-8", "HTTP-12")
+@pytest.mark.parametrize(("processes", "each"), [(1, 10), (3, 3), (20, 1)])
+def test_processes_that_serve_together_have_equal_parts(processes, each):
+    rates = Rates(lambda: 0)
+    rates.processes = processes
+    for _ in range(each):
+        rates.pass_through([("grant x", 10)])
+    with pytest.raises(RateLimited):
+        rates.pass_through([("grant x", 10)])

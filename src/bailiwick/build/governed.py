@@ -84,6 +84,7 @@ from bailiwick.state.feed import FEED, DurableFeed
 from bailiwick.state.grant_rows import revoked
 from bailiwick.state.ledger import DurableLedger, ledger_key
 from bailiwick.state.notes import NOTES
+from bailiwick.state.rates import Rates
 from bailiwick.state.standing import StateStanding
 from bailiwick.store import Logs, Narrows, Store, Watches
 from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES, Ignores
@@ -113,6 +114,9 @@ class Authority(CoreAuthority):
 
     idempotency: idempotency.IdempotencyBook
     """What was answered under a key: see `bailiwick.state.idempotency`."""
+
+    rates: Rates
+    """How often in a minute: see `bailiwick.state.rates`."""
 
     configured: Configured
     """What the configuration says about being served."""
@@ -287,6 +291,7 @@ async def _compose_on(
     authority = Authority(books, policy, joiner.services())
     authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
     authority.tokens = token_book
+    authority.rates = joiner.rates
     authority.accountable = partial(accountable, database.read)
     authority.idempotency = idempotency.IdempotencyBook(database, time_ns=time_ns)
     authority.configured = Configured(
@@ -325,6 +330,7 @@ class _Joiner:
             database, books.grants, books.trust, time_ns=machine.time_ns,
             monotonic_ns=machine.monotonic_ns,
         )  # fmt: skip
+        self.rates = self._standing.rates
         self._meter = usage.UsageMeter(database, books.grants, self._measure, self._forks)
         self.hooks = Hooks(
             seconds_max=Limits().hook_seconds_max, failed=partial(books.faults.note, "hook")

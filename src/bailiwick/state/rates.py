@@ -1,8 +1,9 @@
 """How often: operations in the last minute, for each bound that a grant or a root has.
 
 Counted in the memory of this process. Within it the count is exact: in no sixty seconds are there
-more than the bound. Several processes that share a state each count for themselves, so that
-together they may do as many times the bound as there are processes.
+more than the bound. Processes that serve together have equal parts of it. Others that share a state
+each count for themselves, so that together they may do as many times the bound as there are of
+them.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Rates:
     def __init__(self, monotonic_ns: Callable[[], int]) -> None:
         self._monotonic_ns = monotonic_ns
         self._windows: dict[str, Window] = {}
+        self.processes = 1
+        """How many processes have equal parts of every bound."""
         # Looking and counting are one step, whichever threads come through here.
         self._turn = threading.Lock()
 
@@ -81,5 +84,5 @@ class Rates:
                     kept: each for kept, each in self._windows.items() if not each.is_quiet(now_ns)
                 }
             window = self._windows[name] = Window(per_minute)
-        window.per_minute = per_minute
+        window.per_minute = max(1, per_minute // self.processes)
         return window

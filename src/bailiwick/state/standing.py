@@ -73,7 +73,7 @@ class StateStanding:
         self._grants = grants
         self._trust = trust
         self._time_ns = time_ns
-        self._rates = Rates(monotonic_ns)
+        self.rates = Rates(monotonic_ns)
         self._view = _View(None, {})
         self._warned: set[str] = set()
 
@@ -159,4 +159,4 @@ class StateStanding:
         if root.quota is not None and root.quota.operations_per_minute is not None:
             bounds = (*bounds, (f"root {root}", root.quota.operations_per_minute))
         if bounds:
-            self._rates.pass_through(bounds)
+            self.rates.pass_through(bounds)

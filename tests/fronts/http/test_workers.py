@@ -100,6 +100,16 @@ subject = "agent_run:c/*"
 root = "workspace:tree"
 access = ["read", "list", "metadata", "write"]
 
+[[token]]
+name = "hasty"
+subject = "agent_run:hasty/1"
+
+[[grant]]
+subject = "agent_run:hasty/*"
+root = "workspace:tree"
+access = ["read", "list", "metadata"]
+quota = {operations_per_minute = 40}
+
 [[rule]]
 id = "asked"
 effect = "ask"
@@ -111,13 +121,13 @@ path = ["asked/**"]
 
 @pytest.fixture
 def house(tmp_path):
-    """A connection to each worker, and the token of an agent."""
+    """A connection to each worker, and the tokens of agents."""
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/a.txt").write_text("a")
     (tmp_path / "bailiwick.toml").write_text(CONFIG)
     served = process(tmp_path, "--config", "bailiwick.toml", "--workers", WORKERS)
     with served as (server, told), one_at_each(server, told) as connections:
-        yield connections, told["tokens"]["one"]
+        yield connections, told["tokens"]
 
 
 @pytest.mark.slow
@@ -161,7 +171,7 @@ def test_a_grant_is_the_same_at_every_worker(house):
 @pytest.mark.slow
 @pytest.mark.spec("HTTP-1", "AUTH-5")
 def test_what_an_agent_lost_at_one_worker_it_has_at_none(house):
-    house, token = house
+    house, token = house[0], house[1]["one"]
     (grant,) = {each.ask("GET", "/capabilities", token=token)[1]["grantId"] for each in house}
     made = [
         at.ask("POST", f"/grants/{grant}/delegate", {"subject": "agent_run:c/2"}, token=token)
@@ -178,9 +188,20 @@ def test_what_an_agent_lost_at_one_worker_it_has_at_none(house):
 
 
 @pytest.mark.slow
+@pytest.mark.spec("HTTP-12", "AUTH-8")
+def test_workers_do_not_multiply_operations_a_minute(house):
+    house, token = house[0], house[1]["hasty"]
+    answers = [at.ask("GET", "/file?path=a.txt", token=token)[0] for at in house * 25]
+    assert set(answers) == {200, 429}
+    # All of them come within a minute, or else those of two.
+    assert answers.count(200) <= 80
+    assert all(answers[number] == 200 for number in range(WORKERS))
+
+
+@pytest.mark.slow
 @pytest.mark.spec("HTTP-1", "HTTP-4")
 def test_a_question_put_at_one_worker_is_answered_and_used_at_others(house):
-    house, token = house
+    house, token = house[0], house[1]["one"]
     body = {"path": "asked/b.txt", "content": "b", "parents": True}
     # For this grant: whatever worker the agent calls next.
     heard = threading.Thread(target=answer_first, args=(house[1], "grant"))

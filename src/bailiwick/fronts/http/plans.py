@@ -132,6 +132,7 @@ async def _opened(plan: Plan, first: bool) -> AsyncIterator[Authority]:
     async with open_served(
         plan.places, plan.config, plan.state_dir, synchronise=first, history="on"
     ) as authority:
+        authority.rates.processes = plan.workers
         if first:
             await _try_roots(authority, plan.places)
         yield authority
