@@ -7,11 +7,11 @@ are 64 hex digits of SHA-256; times are nanoseconds since 1970; sizes are bytes.
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from bailiwick.errors import escape_for_display
+from bailiwick.errors import HashMismatch, escape_for_display
 from bailiwick.paths import ScopedPath
 
 KiB = 1024
@@ -228,6 +228,35 @@ class Limits(Value, frozen=True, kw_only=True):
     history_entries_max: Amount = 100_000
     """Places of one change that the history of a directory lists: a large project with all it
     depends on. Those beyond are counted."""
+
+
+class Expected(NamedTuple):
+    """What a caller last saw at a place: what must stand there at the instant of a change."""
+
+    version: str | None = None
+    sha256: str | None = None
+
+    @property
+    def conditional(self) -> bool:
+        return self.version is not None or self.sha256 is not None
+
+    def check(self, path: ScopedPath, version: str | None, sha256: str | None) -> None:
+        """Refuse what has another version or hash. Nothing (no ``version``) never fits, nor does
+        what has no hash where one is expected. Raises `HashMismatch`."""
+        if not self.conditional:
+            return
+        hash_fits, version_fits = self.sha256 in (None, sha256), self.version in (None, version)
+        if version is None or not hash_fits or not version_fits:
+            raise HashMismatch(
+                "it is not what was expected" if version else "there is nothing any more",
+                path=path,
+                details={"current_sha256": sha256, "current_version": version},
+                hint="look at it again and repeat the change",
+            )
+
+
+ANYTHING = Expected()
+"""No condition."""
 
 
 class Stat(Value, frozen=True, kw_only=True):

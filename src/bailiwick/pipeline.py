@@ -378,9 +378,10 @@ class Pipeline:
 
     def _keep_hash(self, call: Call, error: HashMismatch) -> None:
         """Leave out of an error the hash of what the caller may not read."""
-        place = (call.destination or call.target).handle
-        if place is not None and not self.reveals(call, place.path):
-            error.details.pop("current_sha256", None)
+        for target in (call.target, call.destination):
+            place = None if target is None else target.handle
+            if place is not None and not self.reveals(call, place.path):
+                error.details.pop("current_sha256", None)
 
     def may_refuse_below(
         self, grant: Grant, access: frozenset[Access], directory: ScopedPath

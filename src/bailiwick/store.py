@@ -17,7 +17,17 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from bailiwick.model import Change, EntryType, Hardlinks, Limits, Stat, Symlinks, WriteMode
+from bailiwick.model import (
+    ANYTHING,
+    Change,
+    EntryType,
+    Expected,
+    Hardlinks,
+    Limits,
+    Stat,
+    Symlinks,
+    WriteMode,
+)
 from bailiwick.paths import ScopedPath
 
 Look = Literal["object", "entry"]
@@ -93,6 +103,10 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
     file_mode: int | None = None
     parents: bool = False
     size_max: int = Limits().max_file_bytes
+
+    @property
+    def expected(self) -> Expected:
+        return Expected(self.expected_version, self.expected_sha256)
 
     @property
     def conditional(self) -> bool:
@@ -206,15 +220,22 @@ class Store(Protocol):
         """
         ...
 
-    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         """Remove the entry itself: a link, not what it leads to. Returns how many objects went.
 
-        Raises `DirectoryNotEmpty` without ``recursive``. Never descends through a link.
+        Raises `DirectoryNotEmpty` without ``recursive``, `HashMismatch` where that is not what is
+        ``expected``. Never descends through a link.
         """
         ...
 
-    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+    async def move(
+        self, source: Handle, destination: Handle, *, replace: bool,
+        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
+    ) -> bool:  # fmt: skip
         """Give the object another name, atomically. Returns whether anything changed.
+
+        ``expected`` is what must be moved and ``replaced`` what it must take the place of, else it
+        is `HashMismatch`.
 
         Moving a thing onto itself changes nothing. ``replace`` replaces a file, a link or an
         empty directory. Raises `FileAlreadyExists`, `DirectoryNotEmpty`, `ParseError` (a
@@ -239,12 +260,16 @@ class Store(Protocol):
         leads outside a real directory."""
         ...
 
-    async def set_mode(self, entry: Handle, file_mode: int) -> None:
-        """Set permission bits; setuid, setgid and sticky are refused by the caller."""
+    async def set_mode(
+        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
+    ) -> None:
+        """Set permission bits; setuid and the like are refused before. Raises `HashMismatch`."""
         ...
 
-    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
-        """Set the times of a file or directory."""
+    async def set_times(
+        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
+    ) -> None:
+        """Set the times of a file or directory. Raises `HashMismatch`."""
         ...
 
     async def aclose(self) -> None:

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
 import msgspec
 
 from bailiwick.errors import Unsupported
-from bailiwick.model import EntryType, Value
+from bailiwick.model import ANYTHING, EntryType, Expected, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Store
 
@@ -267,8 +267,16 @@ class Remembers(Protocol):
 
     async def plan_restore(self, path: ScopedPath, version: str) -> Plan: ...
 
-    async def restore(self, path: ScopedPath, version: str, *, cleared: Plan | None = None) -> Done:
-        """Make a place what it was, with all that lies beneath it. Raises `Stale`."""
+    async def restore(
+        self,
+        path: ScopedPath,
+        version: str,
+        *,
+        cleared: Plan | None = None,
+        expected: Expected = ANYTHING,
+    ) -> Done:
+        """Make a place what it was, with all that lies beneath it. Raises `Stale`, and
+        `HashMismatch` where something else than ``expected`` stands there now."""
         ...
 
     async def plan_undo(self, what: Undoing) -> Plan: ...

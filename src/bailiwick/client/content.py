@@ -352,10 +352,19 @@ class RemoteContent(RemoteCore):
         return await self._done(WriteResult, "file_append", "/file/append", body)
 
     async def truncate(
-        self, path: PathText, size: int = 0, *, lock_token: int | None = None
+        self,
+        path: PathText,
+        size: int = 0,
+        *,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        lock_token: int | None = None,
     ) -> WriteResult:
         """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
-        body = {"path": path_text(path), "size": size, "lockToken": lock_token}
+        body = {
+            "path": path_text(path), "size": size, "expectedHash": expected_sha256,
+            "expectedVersion": expected_version, "lockToken": lock_token,
+        }  # fmt: skip
         return await self._done(WriteResult, "file_truncate", "/file/truncate", body)
 
     async def edit(

@@ -41,6 +41,8 @@ class RemoteShaping(RemoteCore):
         *,
         recursive: bool = False,
         missing_ok: bool = False,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Remove a file, a link itself, or a directory (a full one only with ``recursive``)."""
@@ -48,6 +50,7 @@ class RemoteShaping(RemoteCore):
             "/remove",
             {
                 "path": path_text(path), "recursive": recursive, "missingOk": missing_ok,
+                "expectedHash": expected_sha256, "expectedVersion": expected_version,
                 "lockToken": lock_token,
             },
         )  # fmt: skip
@@ -58,6 +61,10 @@ class RemoteShaping(RemoteCore):
         to: PathText,
         *,
         replace: bool = False,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        expected_destination_sha256: str | None = None,
+        expected_destination_version: str | None = None,
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Give a file, link or directory another name, atomically."""
@@ -65,6 +72,9 @@ class RemoteShaping(RemoteCore):
             "/move",
             {
                 "path": path_text(path), "destination": path_text(to), "replace": replace,
+                "expectedHash": expected_sha256, "expectedVersion": expected_version,
+                "expectedDestinationHash": expected_destination_sha256,
+                "expectedDestinationVersion": expected_destination_version,
                 "lockToken": lock_token,
             },
         )  # fmt: skip
@@ -75,6 +85,8 @@ class RemoteShaping(RemoteCore):
         to: PathText,
         *,
         recursive: bool = False,
+        expected_destination_sha256: str | None = None,
+        expected_destination_version: str | None = None,
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Copy a file or link, or with ``recursive`` a directory, to a new name."""
@@ -82,6 +94,8 @@ class RemoteShaping(RemoteCore):
             "/copy",
             {
                 "path": path_text(path), "destination": path_text(to), "recursive": recursive,
+                "expectedDestinationHash": expected_destination_sha256,
+                "expectedDestinationVersion": expected_destination_version,
                 "lockToken": lock_token,
             },
         )  # fmt: skip
@@ -142,12 +156,23 @@ class RemoteShaping(RemoteCore):
         )
 
     async def set_mode(
-        self, path: PathText, file_mode: int, *, lock_token: int | None = None
+        self,
+        path: PathText,
+        file_mode: int,
+        *,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        lock_token: int | None = None,
     ) -> ChangeResult:
         """Set the permission bits of a file or directory."""
         return await self._changed(
-            "/mode", {"path": path_text(path), "fileMode": file_mode, "lockToken": lock_token}
-        )
+            "/mode",
+            {
+                "path": path_text(path), "fileMode": file_mode,
+                "expectedHash": expected_sha256, "expectedVersion": expected_version,
+                "lockToken": lock_token,
+            },
+        )  # fmt: skip
 
     async def set_times(
         self,
@@ -155,6 +180,8 @@ class RemoteShaping(RemoteCore):
         mtime_ns: int,
         *,
         atime_ns: int | None = None,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Set the times of a file or directory."""
@@ -162,6 +189,7 @@ class RemoteShaping(RemoteCore):
             "/times",
             {
                 "path": path_text(path), "modifiedNs": mtime_ns, "accessedNs": atime_ns,
+                "expectedHash": expected_sha256, "expectedVersion": expected_version,
                 "lockToken": lock_token,
             },
         )  # fmt: skip

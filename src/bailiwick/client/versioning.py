@@ -47,10 +47,19 @@ class RemoteVersions(RemoteCore):
         return rebuilt(History, await self._get("history", "/history", given))
 
     async def restore(
-        self, path: PathText, version: str, *, lock_token: int | None = None
+        self,
+        path: PathText,
+        version: str,
+        *,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        lock_token: int | None = None,
     ) -> RestoreResult:
         """Make a file, a link or a whole directory what it was at a version or snapshot."""
-        body = {"path": path_text(path), "version": version, "lockToken": lock_token}
+        body = {
+            "path": path_text(path), "version": version, "expectedHash": expected_sha256,
+            "expectedVersion": expected_version, "lockToken": lock_token,
+        }  # fmt: skip
         return await self._done(RestoreResult, "restore", "/restore", body)
 
     async def undo(

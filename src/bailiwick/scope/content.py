@@ -255,12 +255,19 @@ class ContentVerbs(ScopeCore):
         )  # fmt: skip
 
     async def truncate(
-        self, path: PathText, size: int = 0, *, lock_token: int | None = None
+        self,
+        path: PathText,
+        size: int = 0,
+        *,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        lock_token: int | None = None,
     ) -> WriteResult:
         """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
+        how: writing.How = "overwrite", expected_sha256, expected_version, False, None
         return await self._run(
             operations.WRITE_ONTO, "truncate", Target(path, "entry"),
-            lambda call: writing.truncate(call, self._ignores, size, plan(self.grant)),
+            lambda call: writing.truncate(call, self._ignores, size, plan(self.grant, how)),
             size=size, lock_token=lock_token,
         )  # fmt: skip
 

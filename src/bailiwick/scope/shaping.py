@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 from bailiwick import operations
 from bailiwick.call import Call, Target, place_in
 from bailiwick.errors import ParseError
-from bailiwick.model import ChangeResult
+from bailiwick.model import ChangeResult, Expected
 from bailiwick.paths import PathText
 from bailiwick.scope.content import new
 from bailiwick.scope.core import ScopeCore
 from bailiwick.verbs import copying, shaping
-from bailiwick.verbs.arguments import an_int, check_all, check_lock_token
+from bailiwick.verbs.arguments import an_int, check_all, check_lock_token, expected
 from bailiwick.verbs.ignoring import Ignores
 
 
@@ -40,12 +40,21 @@ class ShapingVerbs(ScopeCore):
         *,
         recursive: bool = False,
         missing_ok: bool = False,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
         lock_token: int | None = None,
     ) -> ChangeResult:
-        """Remove a file, a link itself, or a directory (a full one only with ``recursive``)."""
+        """Remove a file, a link itself, or a directory (a full one only with ``recursive``).
+
+        ``expected_version`` and, for a file, ``expected_sha256`` say what must stand there at that
+        instant: else it is `HashMismatch`, and nothing is changed.
+        """
         return await self._run(
             operations.DELETE, "remove", Target(path, "entry", parents=missing_ok is True),
-            lambda call: shaping.remove(call, self._ignores, recursive, missing_ok),
+            lambda call: shaping.remove(
+                call, self._ignores, recursive, missing_ok,
+                expected(expected_version, expected_sha256),
+            ),
             recursive=recursive, missing_ok=missing_ok, lock_token=lock_token,
         )  # fmt: skip
 
@@ -55,12 +64,24 @@ class ShapingVerbs(ScopeCore):
         to: PathText,
         *,
         replace: bool = False,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        expected_destination_sha256: str | None = None,
+        expected_destination_version: str | None = None,
         lock_token: int | None = None,
     ) -> ChangeResult:
-        """Give a file, link or directory another name, atomically."""
+        """Give a file, link or directory another name, atomically.
+
+        ``expected_version`` and, for a file, ``expected_sha256`` say what must be moved;
+        ``expected_destination_version`` and ``expected_destination_sha256``, with ``replace``, what
+        it must take the place of. Else it is `HashMismatch`, and nothing is changed.
+        """
         return await self._run(
             operations.MOVE, "move", Target(path, "entry"),
-            lambda call: shaping.move(call, self._ignores, replace),
+            lambda call: shaping.move(
+                call, self._ignores, replace, expected(expected_version, expected_sha256),
+                _at_destination(expected_destination_version, expected_destination_sha256),
+            ),
             Target(to, "entry", creates=True), replace=replace, lock_token=lock_token,
         )  # fmt: skip
 
@@ -70,12 +91,21 @@ class ShapingVerbs(ScopeCore):
         to: PathText,
         *,
         recursive: bool = False,
+        expected_destination_sha256: str | None = None,
+        expected_destination_version: str | None = None,
         lock_token: int | None = None,
     ) -> ChangeResult:
-        """Copy a file or link, or with ``recursive`` a directory, to a new name."""
+        """Copy a file or link, or with ``recursive`` a directory, to a new name.
+
+        With ``expected_destination_version`` or ``expected_destination_sha256`` a file is copied
+        over the file that has them; another one there is `HashMismatch`, and nothing is changed.
+        """
         return await self._run(
             operations.COPY, "copy", Target(path, "entry"),
-            lambda call: copying.copy(call, self._ignores, recursive),
+            lambda call: copying.copy(
+                call, self._ignores, recursive,
+                _at_destination(expected_destination_version, expected_destination_sha256),
+            ),
             Target(to, "entry", creates=True), recursive=recursive, lock_token=lock_token,
         )  # fmt: skip
 
@@ -143,13 +173,23 @@ class ShapingVerbs(ScopeCore):
         )  # fmt: skip
 
     async def set_mode(
-        self, path: PathText, file_mode: int, *, lock_token: int | None = None
+        self,
+        path: PathText,
+        file_mode: int,
+        *,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        lock_token: int | None = None,
     ) -> ChangeResult:
-        """Set the permission bits of a file or directory."""
+        """Set the permission bits of a file or directory.
+
+        ``expected_version`` and, for a file, ``expected_sha256`` say what must stand there at that
+        instant: else it is `HashMismatch`, and nothing is changed.
+        """
 
         def act(call: Call) -> Awaitable[ChangeResult]:
             an_int("file_mode", file_mode)
-            return shaping.set_mode(call, file_mode)
+            return shaping.set_mode(call, file_mode, expected(expected_version, expected_sha256))
 
         return await self._run(
             operations.WRITE, "set_mode", Target(path, "entry"), act, lock_token=lock_token
@@ -161,14 +201,26 @@ class ShapingVerbs(ScopeCore):
         mtime_ns: int,
         *,
         atime_ns: int | None = None,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
         lock_token: int | None = None,
     ) -> ChangeResult:
-        """Set the times of a file or directory."""
+        """Set the times of a file or directory.
+
+        ``expected_version`` and, for a file, ``expected_sha256`` say what must stand there at that
+        instant: else it is `HashMismatch`, and nothing is changed.
+        """
         return await self._run(
             operations.WRITE, "set_times", Target(path, "entry"),
-            lambda call: shaping.set_times(call, mtime_ns, atime_ns),
+            lambda call: shaping.set_times(
+                call, mtime_ns, atime_ns, expected(expected_version, expected_sha256)
+            ),
             mtime_ns=mtime_ns, atime_ns=atime_ns, lock_token=lock_token,
         )  # fmt: skip
+
+
+def _at_destination(version: str | None, sha256: str | None) -> Expected:
+    return expected(version, sha256, "expected_destination")
 
 
 def _source_call(other: ScopeCore, there: Call, path: PathText) -> tuple[Call, Ignores]:

@@ -22,7 +22,7 @@ from bailiwick.scope.branching import Branch, Drafted
 from bailiwick.scope.core import ScopeCore
 from bailiwick.store import Store
 from bailiwick.verbs import branching, locking, versioning
-from bailiwick.verbs.arguments import check_lock_token
+from bailiwick.verbs.arguments import check_lock_token, expected
 from bailiwick.versions import (
     Comparison,
     Draft,
@@ -56,13 +56,26 @@ class VersionVerbs(ScopeCore):
         )  # fmt: skip
 
     async def restore(
-        self, path: PathText, version: str, *, lock_token: int | None = None
+        self,
+        path: PathText,
+        version: str,
+        *,
+        expected_sha256: str | None = None,
+        expected_version: str | None = None,
+        lock_token: int | None = None,
     ) -> RestoreResult:
         """Make a file, a link or a whole directory what it was at a version or snapshot; what was
-        not there then is removed. That makes a new version, and nothing is lost."""
+        not there then is removed. That makes a new version, and nothing is lost.
+
+        ``expected_version`` and, for a file, ``expected_sha256`` say what must stand there at that
+        instant: else it is `HashMismatch`, and nothing is changed.
+        """
         return await self._run(
             operations.EDIT, "restore", Target(path, "entry", parents=True, creates=True),
-            lambda call: versioning.restore(call, self._ignores, version), lock_token=lock_token,
+            lambda call: versioning.restore(
+                call, self._ignores, version, expected(expected_version, expected_sha256)
+            ),
+            lock_token=lock_token,
             version=version,
         )  # fmt: skip
 

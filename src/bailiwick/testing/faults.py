@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from bailiwick.errors import BailiwickError, Busy, from_os_error
-from bailiwick.model import EntryType, Stat
+from bailiwick.model import ANYTHING, EntryType, Expected, Stat
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Children, Content, Handle, Look, Store, WritePlan, Written
 from bailiwick.testing.driver import ended
@@ -282,15 +282,25 @@ class FaultyStore:
             lambda: self.inner.make_dir(_inner(entry), file_mode=file_mode, parents=parents),
         )
 
-    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         return await self._run(
-            "remove", lambda: self.inner.remove(_inner(entry), recursive=recursive)
+            "remove",
+            lambda: self.inner.remove(_inner(entry), recursive=recursive, expected=expected),
         )
 
-    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+    async def move(
+        self, source: Handle, destination: Handle, *, replace: bool,
+        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
+    ) -> bool:  # fmt: skip
         return await self._run(
             "move",
-            lambda: self.inner.move(_inner(source), _inner(destination), replace=replace),
+            lambda: self.inner.move(
+                _inner(source),
+                _inner(destination),
+                replace=replace,
+                expected=expected,
+                replaced=replaced,
+            ),
         )
 
     async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
@@ -305,12 +315,19 @@ class FaultyStore:
     async def readlink(self, entry: Handle) -> str:
         return await self._run("readlink", lambda: self.inner.readlink(_inner(entry)))
 
-    async def set_mode(self, entry: Handle, file_mode: int) -> None:
-        await self._run("set_mode", lambda: self.inner.set_mode(_inner(entry), file_mode))
-
-    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+    async def set_mode(
+        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
+    ) -> None:
         await self._run(
-            "set_times", lambda: self.inner.set_times(_inner(entry), mtime_ns, atime_ns)
+            "set_mode", lambda: self.inner.set_mode(_inner(entry), file_mode, expected=expected)
+        )
+
+    async def set_times(
+        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
+    ) -> None:
+        await self._run(
+            "set_times",
+            lambda: self.inner.set_times(_inner(entry), mtime_ns, atime_ns, expected=expected),
         )
 
     async def aclose(self) -> None:

@@ -61,7 +61,9 @@ def settle_written(call: Call, entry: Handle, written: Written) -> None:
 async def reserve_copy(call: Call, source: Handle, destination: Handle) -> None:
     """Take the turn at both ends and charge a copy of what stands at ``source``."""
     await call.take_turn(source.path, destination.path)
-    await call.account(*await _content_of(call, source))
+    size, files = await _content_of(call, source)
+    replaced = await _standing_size(call, destination)
+    await call.account(*(size, files) if replaced is None else (size - replaced, 0))
 
 
 async def count_removal(call: Call, entry: Handle) -> None:

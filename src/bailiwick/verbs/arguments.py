@@ -13,7 +13,7 @@ from typing import TypeVar, get_args
 from bailiwick.call import Call
 from bailiwick.errors import ParseError
 from bailiwick.grant import Grant
-from bailiwick.model import Edit, EntryType, LineEnding, WriteMode
+from bailiwick.model import ANYTHING, Edit, EntryType, Expected, LineEnding, WriteMode
 from bailiwick.store import WritePlan
 from bailiwick.verbs import writing
 from bailiwick.verbs.modes import check_mode_in
@@ -109,6 +109,7 @@ _CHECKS = _table(
         " max_results max_file_bytes file_mode atime_ns",
         a_text: "target pattern host_path name",
         or_none(a_text): "format cursor encoding expected_sha256 expected_version old new"
+        " expected_destination_sha256 expected_destination_version"
         " request_id subject version through",
         a_flag: "parents replace_all dry_run include_ignored literal ignore_case word"
         " report_skipped recursive missing_ok replace overwrite rebase expand preview",
@@ -177,6 +178,15 @@ def plan(grant: Grant, how: How = _USUAL, form: FormAsked = AS_IT_WAS) -> WriteP
         if encoding is not None or bom is not None or line_ending is not None:
             check_all(form._asdict())
     return writing.plan(grant.limits.max_file_bytes, *how)
+
+
+def expected(version: str | None, sha256: str | None, what: str = "expected") -> Expected:
+    """What a caller last saw at a place; ``what`` is how its arguments begin."""
+    if version is None and sha256 is None:
+        return ANYTHING
+    check_all({f"{what}_version": version, f"{what}_sha256": sha256})
+    writing.check_sha256(sha256)
+    return Expected(version, sha256)
 
 
 def size_of(data: object) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from typing import NamedTuple, Protocol, TypeVar
 
 from bailiwick.call import Call, place_in
@@ -13,16 +13,18 @@ from bailiwick.errors import (
     Busy,
     FileAlreadyExists,
     FileTooLarge,
+    HashMismatch,
     IsADirectory,
     MissingAccess,
     NotARegularFile,
     ParseError,
+    PathNotFound,
     PathOutsideWorkspace,
 )
 from bailiwick.finishing import to_the_end
 from bailiwick.grant import Root
 from bailiwick.metering import NOTHING, Amount
-from bailiwick.model import ChangeResult, EntryType, Stat
+from bailiwick.model import ANYTHING, ChangeResult, EntryType, Expected, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, parse
 from bailiwick.store import Handle, Narrows, Store, WritePlan
@@ -47,9 +49,10 @@ Source = TypeVar("Source", bound=Mounted)
 _READ: frozenset[Access] = frozenset(("read",))
 
 
-async def copy(call: Call, ignores: Ignores, recursive: bool) -> ChangeResult:
+async def copy(call: Call, ignores: Ignores, recursive: bool, replaced: Expected) -> ChangeResult:
+    """Copy to a new name; or, where the caller says what is to be ``replaced``, over that file."""
     source, destination = call.handle, call.destination_handle
-    kind = _copyable(source, destination, recursive)
+    kind = _copyable(source, destination, recursive, replaced)
 
     async def find() -> Beneath:
         return await survey(call, ignores, source, _READ, (call, destination.path))
@@ -61,9 +64,16 @@ async def copy(call: Call, ignores: Ignores, recursive: bool) -> ChangeResult:
         await reserve_copy(call, source, destination)
     if load is not None:
         await load.require()
-    count = await call.store.copy(source, destination, recursive=recursive)
+    if replaced.conditional:
+        await _copy_over(call, source, destination, replaced)
+        count = 1
+    else:
+        count = await call.store.copy(source, destination, recursive=recursive)
     ignores.forget_all()
-    call.changed("created", destination.path, kind, subtree=kind == "directory")
+    call.changed(
+        "updated" if replaced.conditional else "created", destination.path, kind,
+        subtree=kind == "directory",
+    )  # fmt: skip
     return ChangeResult(
         path=source.path,
         destination=destination.path,
@@ -73,13 +83,49 @@ async def copy(call: Call, ignores: Ignores, recursive: bool) -> ChangeResult:
     )
 
 
-def _copyable(source: Handle, destination: Handle, recursive: bool) -> EntryType:
+async def _copy_over(call: Call, source: Handle, destination: Handle, replaced: Expected) -> None:
+    """Write a file over another, as a write on condition is published, and give it the time of what
+    it was copied from, as long as it is still that."""
+    store = call.store
+    stat = await store.stat(source)
+    plan = WritePlan(
+        mode="replace", expected_version=replaced.version, expected_sha256=replaced.sha256,
+        file_mode=mode_in(call.grant.root, stat.mode & 0o777, "file"),
+        size_max=call.limits.max_file_bytes,
+    )  # fmt: skip
+    async with aclosing(store.stream(source, 0, None)) as chunks:
+        written = await store.write_stream(destination, chunks, plan)
+    with suppress(HashMismatch, PathNotFound):
+        await store.set_times(
+            destination, stat.mtime_ns, None, expected=Expected(written.version, written.sha256)
+        )
+
+
+def _copyable(
+    source: Handle, destination: Handle, recursive: bool, replaced: Expected
+) -> EntryType:
     kind = existing(source)
+    if replaced.conditional:
+        _refuse_unreplaceable(source, destination, replaced)
+        return kind
     if destination.type is not None:
         raise FileAlreadyExists("already exists", path=destination.path)
     if kind == "directory" and not recursive:
         raise IsADirectory("is a directory", path=source.path, hint="copy with recursive=True")
     return kind
+
+
+def _refuse_unreplaceable(source: Handle, destination: Handle, replaced: Expected) -> None:
+    """Only a file is copied over a file."""
+    if destination.type is None:
+        replaced.check(destination.path, None, None)
+    for each in (source, destination):
+        if each.type == "directory":
+            raise IsADirectory("only a file is copied over a file", path=each.path)
+        if each.type != "file":
+            raise NotARegularFile("only a file is copied over a file", path=each.path)
+    if source.path == destination.path:
+        raise ParseError("a file is not copied over itself", path=source.path)
 
 
 def source_for(scopes: tuple[Source, ...], host_path: str) -> Source:
@@ -116,7 +162,7 @@ async def copy_between(
 
     async def between(here: Call, ignores: Ignores) -> ChangeResult:
         path, to = here.handle.path, there.handle.path
-        kind = _copyable(here.handle, there.handle, recursive)
+        kind = _copyable(here.handle, there.handle, recursive, ANYTHING)
         if _one_tree(here.store, there.store) and kind == "directory" and to.lies_in(path):
             raise ParseError("a directory cannot be copied into itself", path=to)
         there.given = {**(there.given or {}), "from": place_in(here.grant, path)}

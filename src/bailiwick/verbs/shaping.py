@@ -15,7 +15,7 @@ from bailiwick.errors import (
     SymlinkEscape,
     escape_for_display,
 )
-from bailiwick.model import ChangeResult, EntryType, Stat
+from bailiwick.model import ChangeResult, EntryType, Expected, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
 from bailiwick.resolving import shows_the_way
@@ -93,7 +93,9 @@ async def make_dir(call: Call, parents: bool, file_mode: int | None) -> ChangeRe
     return _result(call, made)
 
 
-async def remove(call: Call, ignores: Ignores, recursive: bool, missing_ok: bool) -> ChangeResult:
+async def remove(
+    call: Call, ignores: Ignores, recursive: bool, missing_ok: bool, expected: Expected
+) -> ChangeResult:
     handle = call.handle
     if handle.type is None:
         if missing_ok:
@@ -110,7 +112,7 @@ async def remove(call: Call, ignores: Ignores, recursive: bool, missing_ok: bool
         beneath = await clear_removal(call, beneath, find)
     if call.metered:
         await count_removal(call, handle)
-    count = await call.store.remove(handle, recursive=recursive)
+    count = await call.store.remove(handle, recursive=recursive, **_on(expected))
     ignores.forget_all()
     call.changed(
         "deleted", handle.path, handle.type, subtree=handle.type == "directory",
@@ -119,11 +121,15 @@ async def remove(call: Call, ignores: Ignores, recursive: bool, missing_ok: bool
     return _result(call, True, count=count)
 
 
-async def move(call: Call, ignores: Ignores, replace: bool) -> ChangeResult:
+async def move(
+    call: Call, ignores: Ignores, replace: bool, expected: Expected, replaced: Expected
+) -> ChangeResult:
     source, destination = call.handle, call.destination_handle
     kind = existing(source)
     _refuse_root(source.path)
     _refuse_root(destination.path)
+    if replaced.conditional and replace is not True:
+        raise ParseError("what is expected at the destination is said with replace=True")
     replaces = destination.type is not None and destination.path != source.path
     if replaces and not replace:
         raise FileAlreadyExists("already exists", path=destination.path)
@@ -142,7 +148,8 @@ async def move(call: Call, ignores: Ignores, replace: bool) -> ChangeResult:
         await count_move(call, source, destination)
     if load is not None:
         await load.require()
-    changed = await call.store.move(source, destination, replace=replace)
+    on = {**_on(expected), **({"replaced": replaced} if replaced.conditional else {})}
+    changed = await call.store.move(source, destination, replace=replace, **on)
     if not changed:
         call.added = None
     else:
@@ -167,27 +174,34 @@ async def symlink(call: Call, target: str) -> ChangeResult:
     return _result(call, True)
 
 
-async def set_mode(call: Call, file_mode: int) -> ChangeResult:
+async def set_mode(call: Call, file_mode: int, expected: Expected) -> ChangeResult:
     check_mode(file_mode)
     kind = existing(call.handle)
     check_mode_in(call.grant.root, file_mode, kind)
     if call.must_clear:
         await clear_words(call, f"set the mode to {_shown_mode(file_mode)}")
-    await call.store.set_mode(call.handle, file_mode)
+    await call.store.set_mode(call.handle, file_mode, **_on(expected))
     call.changed("updated", call.handle.path, kind)
     return _result(call, True)
 
 
-async def set_times(call: Call, mtime_ns: int, atime_ns: int | None) -> ChangeResult:
+async def set_times(
+    call: Call, mtime_ns: int, atime_ns: int | None, expected: Expected
+) -> ChangeResult:
     for time_ns in (mtime_ns, 0 if atime_ns is None else atime_ns):
         if not isinstance(time_ns, int) or not -_TIME_NS_MAX <= time_ns <= _TIME_NS_MAX:
             raise ParseError("a time is in nanoseconds since 1970, from 1678 to 2262")
     kind = existing(call.handle)
     if call.must_clear:
         await clear_words(call, f"set the times to {mtime_ns} and {atime_ns}")
-    await call.store.set_times(call.handle, mtime_ns, atime_ns)
+    await call.store.set_times(call.handle, mtime_ns, atime_ns, **_on(expected))
     call.changed("updated", call.handle.path, kind)
     return _result(call, True)
+
+
+def _on(expected: Expected) -> dict[str, Expected]:
+    """The argument of a store for a change on condition; none where there is no condition."""
+    return {"expected": expected} if expected.conditional else {}
 
 
 def existing(handle: Handle) -> EntryType:

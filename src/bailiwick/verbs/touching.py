@@ -48,7 +48,8 @@ class Work(NamedTuple):
     ``reads`` is whether what it brings back counts as read. ``decided`` is for what was changed in
     a draft, by calls that were decided on one by one: the places that people let them change, about
     which nobody is asked again. ``counts`` is whether it makes the branch grow by what is not
-    counted elsewhere.
+    counted elsewhere. ``conditional`` is for what depends on more than what it touches, and is held
+    against that also where it touches nothing.
     """
 
     plan: Callable[[], Awaitable[Plan]]
@@ -56,6 +57,7 @@ class Work(NamedTuple):
     reads: bool = False
     decided: AbstractSet[ScopedPath] | None = None
     counts: bool = True
+    conditional: bool = False
 
 
 class _Use(NamedTuple):
@@ -86,7 +88,7 @@ async def carry_out(call: Call, ignores: Ignores, work: Work) -> Done:
             if work.reads:  # that nothing would change tells what is there
                 await _clear(call, work, plan)
             call.questions = None
-            return Done(None, plan)
+            return await work.carry_out(plan) if work.conditional else Done(None, plan)
         asked = call.questions
         await _clear(call, work, plan)
         if call.grant.root.names == "portable":

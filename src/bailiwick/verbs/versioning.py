@@ -11,6 +11,7 @@ from typing import Final
 from bailiwick.call import Call
 from bailiwick.errors import MissingAccess, ParseError, PathNotFound
 from bailiwick.grant import Core, User, parse_subject
+from bailiwick.model import Expected
 from bailiwick.policy import permits
 from bailiwick.verbs.arguments import a_text
 from bailiwick.verbs.ignoring import Ignores
@@ -60,7 +61,7 @@ def _may_show(call: Call, version: Version) -> bool:
     return permits(call.decide(version.path, is_directory=version.type == "directory"))
 
 
-async def restore(call: Call, ignores: Ignores, version: str) -> RestoreResult:
+async def restore(call: Call, ignores: Ignores, version: str, expected: Expected) -> RestoreResult:
     a_text("version", version)
     past, path = remembers(call.store), call.handle.path
 
@@ -68,9 +69,12 @@ async def restore(call: Call, ignores: Ignores, version: str) -> RestoreResult:
         return await past.plan_restore(path, version)
 
     async def go_back(cleared: Plan) -> Done:
-        return await past.restore(path, version, cleared=cleared)
+        if not expected.conditional:
+            return await past.restore(path, version, cleared=cleared)
+        return await past.restore(path, version, cleared=cleared, expected=expected)
 
-    done = await carry_out(call, ignores, Work(plan, go_back, reads=True))
+    work = Work(plan, go_back, reads=True, conditional=expected.conditional)
+    done = await carry_out(call, ignores, work)
     return RestoreResult(
         path=path, version=done.version, changed=len(done.plan.touches), request_id=call.request_id
     )

@@ -244,6 +244,10 @@ def test_mkdir_mv_cp_rm(place):
     assert place.refused("cp", "src", "copied") == "is_a_directory"
     assert "(2 objects)" in place.ok("cp", "-r", "src", "copied")
     assert place.refused("rm", "copied") == "directory_not_empty"
+    stale = hashlib.sha256(b"not that").hexdigest()
+    assert place.refused("rm", "one/README.md", "--expect", stale) == "hash_mismatch"
+    assert place.refused("mv", "one/README.md", "x", "--expect", stale) == "hash_mismatch"
+    assert place("rm", "one/README.md", "src/b.py", "--expect", stale).returncode == 2
     assert said(place, "rm", "-r", "copied") == ["removed copied (2 objects)"]
     assert place.refused("rm", "copied") == "path_not_found"
     assert said(place, "rm", "-f", "copied") == ["removed copied (nothing to do)"]

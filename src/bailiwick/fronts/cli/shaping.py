@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bailiwick.errors import FileAlreadyExists, escape_for_display
 from bailiwick.fronts.cli import EXIT_OK, documents
-from bailiwick.fronts.cli.arguments import Parser, mode_bits, takes_place
+from bailiwick.fronts.cli.arguments import Parser, mode_bits, sha256, takes_place
 from bailiwick.fronts.cli.output import line, print_json
 from bailiwick.fronts.cli.place import with_scope
 from bailiwick.fronts.cli.running import Options
@@ -52,17 +52,23 @@ def rm(arguments: list[str]) -> int:
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("-r", "--recursive", action="store_true", help="with all that lies in it")
     parser.add_argument("-f", "--force", action="store_true", help="what is missing is fine")
+    parser.add_argument("--expect", type=sha256, metavar="HASH", help="only this content")
     takes_place(parser)
     options = parser.parse_args(arguments)
+    if options.expect is not None and len(options.paths) > 1:
+        parser.error("--expect is about one file")
     return with_scope(options, _rm, needs="versions")
 
 
 async def _rm(scope: Scope, options: Options) -> int:
     scope = _as_one(scope)
     done = [
-        await scope.remove(path, recursive=options.recursive, missing_ok=options.force)
+        await scope.remove(
+            path, recursive=options.recursive, missing_ok=options.force,
+            expected_sha256=options.expect,
+        )
         for path in options.paths
-    ]
+    ]  # fmt: skip
     return _report(options, done, "removed")
 
 
@@ -76,6 +82,7 @@ def mv(arguments: list[str]) -> int:
     parser.add_argument("path", metavar="FROM")
     parser.add_argument("to", metavar="TO")
     parser.add_argument("--replace", action="store_true", help="take the place of what is there")
+    parser.add_argument("--expect", type=sha256, metavar="HASH", help="only this content")
     takes_place(parser)
     options = parser.parse_args(arguments)
     return with_scope(options, _mv, needs="versions")
@@ -83,7 +90,10 @@ def mv(arguments: list[str]) -> int:
 
 async def _mv(scope: Scope, options: Options) -> int:
     try:
-        done = await scope.move(options.path, _destination(options), replace=options.replace)
+        done = await scope.move(
+            options.path, _destination(options), replace=options.replace,
+            expected_sha256=options.expect,
+        )  # fmt: skip
     except FileAlreadyExists as error:
         error.hint = error.hint or f"--replace takes the place of a file; {_INTO}"
         raise

@@ -58,6 +58,20 @@ class Change(Body, frozen=True, kw_only=True):
     lock_token: Natural | None = None
 
 
+class ConditionalChange(Change, frozen=True, kw_only=True):
+    """The body of a request that changes what stands at a place, if it is what is expected."""
+
+    expected_hash: str | None = None
+    expected_sha256: Sha256Alias = None
+    expected_version: str | None = None
+
+    @property
+    def condition(self) -> dict[str, Any]:
+        """The arguments of a verb; none where nothing is expected."""
+        sha256 = expected(self.expected_hash, self.expected_sha256)
+        return _given(expected_version=self.expected_version, expected_sha256=sha256)
+
+
 class WireEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One entry of a listing."""
 
@@ -115,6 +129,15 @@ def mode_bits(given: str | int | None) -> int | None:
 def octal(bits: int) -> str:
     """Permission bits as the wire writes them."""
     return f"{bits:04o}"
+
+
+def at_destination(version: str | None, hash: str | None) -> dict[str, Any]:
+    """The arguments of a verb that say what is to be replaced; none where nothing is expected."""
+    return _given(expected_destination_version=version, expected_destination_sha256=sha256_of(hash))
+
+
+def _given(**arguments: str | None) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def locked(token: int | None) -> dict[str, Any]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from bailiwick.errors import Busy, PathNotFound
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import Held, check_readable, is_directory, same_object
 from bailiwick.stores.disk.publishing import Publisher
+
+Setting = Callable[[Publisher, Held], None]
+"""A change of a mode or of times, once it is known which."""
 
 
 class Shared(Exception):

@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from bailiwick.errors import (
@@ -20,7 +21,17 @@ from bailiwick.errors import (
     Unsupported,
     from_os_error,
 )
-from bailiwick.model import Containment, Durability, Hardlinks, Limits, NewFileMode, Stat, Symlinks
+from bailiwick.model import (
+    ANYTHING,
+    Containment,
+    Durability,
+    Expected,
+    Hardlinks,
+    Limits,
+    NewFileMode,
+    Stat,
+    Symlinks,
+)
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import (
     Changing,
@@ -39,6 +50,7 @@ from bailiwick.stores.disk import (
     attributes,
     copying,
     directories,
+    expecting,
     links,
     listing,
     moving,
@@ -346,15 +358,27 @@ class DiskStore:
             held, directories.make_dir_blocking, self._lookup, self._modes, held, file_mode, parents
         )
 
-    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         held = held_entry(entry)
+        if expected.conditional:
+            return await self._in_turn(
+                held, expecting.remove_blocking, self._publisher, held, recursive, expected
+            )
         job = removal.remove_blocking
         if recursive and held.type == "directory":
             return await self._in_thread(held.path, job, self._publisher, held, recursive)
         return await self._short(held, job, self._publisher, held, recursive)
 
-    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+    async def move(
+        self, source: Handle, destination: Handle, *, replace: bool,
+        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
+    ) -> bool:  # fmt: skip
         held, to = held_entry(source), held_entry(destination)
+        if expected.conditional or replaced.conditional:
+            return await self._in_turn(
+                held, expecting.move_blocking, self._publisher, held, to, replace, expected,
+                replaced,
+            )  # fmt: skip
         job = moving.move_blocking
         if held.type == "directory" and to.path.levels > held.path.levels:  # all in it is looked at
             return await self._in_thread(held.path, job, self._publisher, held, to, replace)
@@ -374,21 +398,35 @@ class DiskStore:
         held = held_object(entry)
         return self._inline(held.path, links.readlink, held)
 
-    async def set_mode(self, entry: Handle, file_mode: int) -> None:
+    async def set_mode(
+        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
+    ) -> None:
         held = held_object(entry)
-        try:
-            self._inline(held.path, attributes.set_mode, self._publisher, held, file_mode)
-        except attributes.Shared:
-            own = self._swapper.make_own_blocking
-            await self._in_turn(held, own, held_entry(held), file_mode, None, None)
+        change = partial(attributes.set_mode, file_mode=file_mode)
+        await self._set_attributes(held, change, expected, file_mode, None, None)
 
-    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+    async def set_times(
+        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
+    ) -> None:
         held = held_object(entry)
+        change = partial(attributes.set_times, mtime_ns=mtime_ns, atime_ns=atime_ns)
+        await self._set_attributes(held, change, expected, None, mtime_ns, atime_ns)
+
+    async def _set_attributes(
+        self, held: Held, change: attributes.Setting, expected: Expected,
+        file_mode: int | None, mtime_ns: int | None, atime_ns: int | None,
+    ) -> None:  # fmt: skip
         try:
-            self._inline(held.path, attributes.set_times, self._publisher, held, mtime_ns, atime_ns)
+            if expected.conditional:
+                job = expecting.set_attributes_blocking
+                await self._in_turn(held, job, self._publisher, held, change, expected)
+            else:
+                self._inline(held.path, change, self._publisher, held)
         except attributes.Shared:
             own = self._swapper.make_own_blocking
-            await self._in_turn(held, own, held_entry(held), None, mtime_ns, atime_ns)
+            await self._in_turn(
+                held, own, held_entry(held), file_mode, mtime_ns, atime_ns, expected
+            )
 
     # --- powers -------------------------------------------------------------------------------
 

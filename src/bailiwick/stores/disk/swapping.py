@@ -22,6 +22,7 @@ from bailiwick.errors import (
     ParseError,
     PathNotFound,
 )
+from bailiwick.model import Expected
 from bailiwick.store import WritePlan, Written
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.current import (
@@ -130,6 +131,7 @@ class Swapper:
         file_mode: int | None,
         mtime_ns: int | None,
         atime_ns: int | None,
+        expected: Expected,
         stop: Stop,
     ) -> Written:
         """Set the mode or the times of a file that has other names: on a copy in its place, so that
@@ -147,7 +149,10 @@ class Swapper:
             os.utime(stage.fd, ns=(accessed, modified))
             return digest.hexdigest()
 
-        plan = WritePlan(file_mode=file_mode, size_max=sys.maxsize)
+        plan = WritePlan(
+            file_mode=file_mode, size_max=sys.maxsize, expected_version=expected.version,
+            expected_sha256=expected.sha256,
+        )  # fmt: skip
         return self._until_quiet(held, plan, fill, stop)
 
     # --- rounds -------------------------------------------------------------------------------

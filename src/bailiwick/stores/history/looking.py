@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from typing import Final
 
 from bailiwick.errors import (
@@ -22,7 +22,7 @@ from bailiwick.errors import (
     SymlinkEscape,
     TooManyLinks,
 )
-from bailiwick.model import Limits, MiB, Stat
+from bailiwick.model import Expected, Limits, MiB, Stat
 from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath
 from bailiwick.store import Child, Handle, Store
 from bailiwick.stores.history.contents import SMALL_BYTES_MAX, Contents
@@ -97,6 +97,15 @@ class Looker:
             return None
         with closing(handle):
             return await self.look(handle, known)
+
+    async def require(self, path: ScopedPath, expected: Expected) -> None:
+        """Refuse what is not as a caller expects it. Raises `HashMismatch`."""
+        if expected.conditional:
+            state = None
+            with suppress(Elsewhere):
+                state = await self.now(path)
+            version, sha256 = (None, None) if state is None else (state.version, state.sha256)
+            expected.check(path, version, sha256)
 
     async def look(self, handle: Handle, known: State | None = None) -> State | None:
         """The same for a held name. Nothing is kept."""

@@ -23,7 +23,7 @@ from bailiwick.errors import (
     ReadOnly,
     SymlinkEscape,
 )
-from bailiwick.model import EntryType, Stat
+from bailiwick.model import ANYTHING, EntryType, Expected, Stat
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Child, Children, Content, Handle, Look, WritePlan, Written
 from bailiwick.stores.history.core import Core
@@ -321,10 +321,13 @@ class PastStore:
     async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
         self._refuse()
 
-    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         self._refuse()
 
-    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+    async def move(
+        self, source: Handle, destination: Handle, *, replace: bool,
+        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
+    ) -> bool:  # fmt: skip
         self._refuse()
 
     async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
@@ -333,10 +336,14 @@ class PastStore:
     async def symlink(self, entry: Handle, target: str) -> None:
         self._refuse()
 
-    async def set_mode(self, entry: Handle, file_mode: int) -> None:
+    async def set_mode(
+        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
+    ) -> None:
         self._refuse()
 
-    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+    async def set_times(
+        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
+    ) -> None:
         self._refuse()
 
     async def aclose(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.model import ANYTHING, Expected
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Store
 from bailiwick.stores.history import collecting
@@ -49,8 +50,12 @@ class Remembering:
         with self._core.working():
             return (await self._planned_restore(path, version)).plan()
 
-    async def restore(self, path: ScopedPath, version: str, *, cleared: Plan | None = None) -> Done:
+    async def restore(
+        self, path: ScopedPath, version: str, *, cleared: Plan | None = None,
+        expected: Expected = ANYTHING,
+    ) -> Done:  # fmt: skip
         async with self._core.changing(path):
+            await self._core.looker.require(path, expected)
             planned = await self._planned_restore(path, version)
             return await self._carry_out("restore", planned, cleared)
 

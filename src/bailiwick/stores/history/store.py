@@ -19,7 +19,7 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Hardlinks, Stat, Symlinks
+from bailiwick.model import ANYTHING, Expected, Hardlinks, Stat, Symlinks
 from bailiwick.paths import ScopedPath
 from bailiwick.store import (
     Children,
@@ -244,7 +244,7 @@ class HistoryStore:
                 lambda: inner.make_dir(entry, file_mode=file_mode, parents=parents), outcome,
             )  # fmt: skip
 
-    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         inner, core = self._inner, self._core
         async with core.changing(entry.path):
             keeping = Keeping(core.limits)
@@ -254,7 +254,7 @@ class HistoryStore:
                 state = await core.looker.keep(entry, keeping)
                 found = [] if state is None else [(entry.path, state)]
             if not found or entry.path.is_root:
-                return await inner.remove(entry, recursive=recursive)
+                return await inner.remove(entry, recursive=recursive, expected=expected)
             # What lies in a directory goes before it does.
             effects = [Effect(path, state, None) for path, state in reversed(found)]
 
@@ -263,25 +263,35 @@ class HistoryStore:
 
             return await core.recorder.record(
                 "remove", self._mark, effects, keeping,
-                lambda: inner.remove(entry, recursive=recursive), outcome, in_parts=recursive,
+                lambda: inner.remove(entry, recursive=recursive, expected=expected), outcome,
+                in_parts=recursive,
             )  # fmt: skip
 
-    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+    async def move(
+        self, source: Handle, destination: Handle, *, replace: bool,
+        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
+    ) -> bool:  # fmt: skip
         inner, core, looker = self._inner, self._core, self._core.looker
         here, there = source.path, destination.path
+
+        def act() -> Awaitable[bool]:
+            return inner.move(
+                source, destination, replace=replace, expected=expected, replaced=replaced
+            )
+
         async with core.changing(here, there):
             keeping = Keeping(core.limits)
             moved = await looker.keep(source, keeping, content=False)
-            replaced = await looker.keep(destination, keeping)
+            gone = await looker.keep(destination, keeping)
             if (
                 moved is None
                 or here == there
                 or here.is_root
                 or there.is_root
-                or (replaced is not None and not replace)
+                or (gone is not None and not replace)
             ):
-                return await inner.move(source, destination, replace=replace)
-            effects = [] if replaced is None else [Effect(there, replaced, None)]
+                return await act()
+            effects = [] if gone is None else [Effect(there, gone, None)]
             effects += [
                 Effect(here, moved, None, WENT, there), Effect(there, None, UNKNOWN, CAME, here),
             ]  # fmt: skip
@@ -294,8 +304,7 @@ class HistoryStore:
                 return Outcome({len(effects) - 1: now})
 
             return await core.recorder.record(
-                "move", self._mark, effects, keeping,
-                lambda: inner.move(source, destination, replace=replace), outcome,
+                "move", self._mark, effects, keeping, act, outcome,
             )  # fmt: skip
 
     async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
@@ -326,13 +335,21 @@ class HistoryStore:
             Effect(entry.path, None, after),
         )
 
-    async def set_mode(self, entry: Handle, file_mode: int) -> None:
-        await self._dress("set_mode", entry, lambda: self._inner.set_mode(entry, file_mode))
-
-    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+    async def set_mode(
+        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
+    ) -> None:
         await self._dress(
-            "set_times", entry, lambda: self._inner.set_times(entry, mtime_ns, atime_ns)
-        )
+            "set_mode", entry,
+            lambda: self._inner.set_mode(entry, file_mode, expected=expected),
+        )  # fmt: skip
+
+    async def set_times(
+        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
+    ) -> None:
+        await self._dress(
+            "set_times", entry,
+            lambda: self._inner.set_times(entry, mtime_ns, atime_ns, expected=expected),
+        )  # fmt: skip
 
     async def _dress(
         self, verb: str, entry: Handle, act: Callable[[], Awaitable[None]],

@@ -7,13 +7,13 @@ import errno
 from bailiwick.errors import (
     DirectoryNotEmpty,
     FileTooLarge,
-    HashMismatch,
     IsADirectory,
     NotADirectory,
     ParseError,
     PermissionDenied,
     SymlinkEscape,
 )
+from bailiwick.model import Expected
 from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
 from bailiwick.store import WritePlan
 from bailiwick.stores.memory.tree import (
@@ -40,19 +40,10 @@ def check_range(path: ScopedPath, offset: int, length: int | None) -> None:
         raise ParseError("offset and length are not negative", path=path)
 
 
-def check_expected(path: ScopedPath, old: File | None, plan: WritePlan) -> None:
-    """Compare what stands there with what the caller last saw; nothing there never fits."""
-    sha256 = None if old is None else old.sha256
-    version = None if old is None else old.version
-    hash_fits = plan.expected_sha256 in (None, sha256)
-    version_fits = plan.expected_version in (None, version)
-    if plan.conditional and (old is None or not hash_fits or not version_fits):
-        raise HashMismatch(
-            "the content is not what was expected",
-            path=path,
-            details={"current_sha256": sha256, "current_version": version},
-            hint="read it again and repeat the change",
-        )
+def check_node(path: ScopedPath, node: Node | None, expected: Expected) -> None:
+    """Compare what stands there with what the caller last saw."""
+    sha256 = node.sha256 if isinstance(node, File) else None
+    expected.check(path, None if node is None else node.version, sha256)
 
 
 def check_replaceable(path: ScopedPath, node: Node, old: Node, origin: Directory) -> None:

@@ -24,7 +24,16 @@ from bailiwick.errors import (
     PathNotFound,
     SymlinkEscape,
 )
-from bailiwick.model import EntryType, Hardlinks, Limits, NewFileMode, Stat, Symlinks
+from bailiwick.model import (
+    ANYTHING,
+    EntryType,
+    Expected,
+    Hardlinks,
+    Limits,
+    NewFileMode,
+    Stat,
+    Symlinks,
+)
 from bailiwick.paths import ScopedPath, from_parts
 from bailiwick.store import (
     Child,
@@ -39,8 +48,8 @@ from bailiwick.store import (
 )
 from bailiwick.stores.memory.refusals import (
     check_depth,
-    check_expected,
     check_link_text,
+    check_node,
     check_range,
     check_replaceable,
     check_size,
@@ -277,7 +286,7 @@ class MemoryStore:
             raise IsADirectory("is a directory", path=entry.path)
         if isinstance(old, Link):
             raise not_through_a_link(entry.path)
-        check_expected(entry.path, old, plan)
+        check_node(entry.path, old, plan.expected)
         return old
 
     def _publish(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
@@ -307,20 +316,26 @@ class MemoryStore:
         held.made = (*(made_for(held) or ()), held.path)
         return True
 
-    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         node = self._standing_existing(entry)
         if node is self._root:
             raise root_stays()
+        check_node(entry.path, node, expected)
         if isinstance(node, Directory) and node.children and not recursive:
             raise DirectoryNotEmpty("directory is not empty", path=entry.path)
         self._take(entry)
         return _let_go(node)
 
-    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+    async def move(
+        self, source: Handle, destination: Handle, *, replace: bool,
+        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
+    ) -> bool:  # fmt: skip
         if self._root in (self._held(source).node, self._held(destination).node):
             raise root_stays()
         node = self._standing_existing(source)
         old = self._standing(destination)
+        check_node(source.path, node, expected)
+        check_node(destination.path, old, replaced)
         if old is node:
             return False
         if lies_in(self._place(destination).directory, node):
@@ -367,12 +382,20 @@ class MemoryStore:
             raise ParseError("not a link", path=entry.path)
         return node.target
 
-    async def set_mode(self, entry: Handle, file_mode: int) -> None:
-        self._changeable(entry).mode = file_mode & PERMISSION_BITS
+    async def set_mode(
+        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
+    ) -> None:
+        node = self._changeable(entry)
+        check_node(entry.path, node, expected)
+        node.mode = file_mode & PERMISSION_BITS
 
-    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+    async def set_times(
+        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
+    ) -> None:
         """The time of access is not kept: nothing reads it back."""
-        self._changeable(entry).mtime_ns = mtime_ns
+        node = self._changeable(entry)
+        check_node(entry.path, node, expected)
+        node.mtime_ns = mtime_ns
 
     # --- powers ------------------------------------------------------------------------------
 

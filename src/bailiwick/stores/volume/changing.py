@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from bailiwick.errors import (
@@ -13,6 +14,7 @@ from bailiwick.errors import (
     ParseError,
     PathNotFound,
 )
+from bailiwick.model import Expected
 from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
 from bailiwick.store import WritePlan, Written
 from bailiwick.stores.volume.content import Stored
@@ -38,6 +40,7 @@ from bailiwick.stores.volume.rows import (
     Place,
 )
 from bailiwick.stores.volume.tree import Tree
+from bailiwick.stores.volume.uploads import Prepared
 from bailiwick.versions import Mark
 
 EMPTY: Final = Stored(b"", None)
@@ -68,7 +71,7 @@ async def admit(tree: Tree, held: VolumeHandle, plan: WritePlan) -> tuple[Spot, 
         old = await tree.inode(bound.node)
         if old is None:
             raise no_such(path)
-    check_expected(path, old, plan)
+    check_expected(path, old, plan.expected)
     return spot, old
 
 
@@ -96,6 +99,16 @@ async def publish(
         await mutation.touch_directories()
     before = None if old is None else old.size
     return Written(old is None, fresh.size, fresh.sha256.hex(), inode.version, mode, before)
+
+
+async def publish_prepared(
+    held: VolumeHandle, plan: WritePlan, prepared: Prepared, mark: Mark, turn: Turn
+) -> Written:
+    """The same for content whose pieces are stored already."""
+    spot, old = await admit(turn.tree, held, plan)
+    store = partial(prepared.store, turn.transaction, turn.tree.view.volume)
+    fresh = Fresh(prepared.size, prepared.sha256, store)
+    return await publish(turn, held, spot, old, fresh, plan, mark)
 
 
 def _first_made(held: VolumeHandle, spot: Spot) -> Place:
@@ -154,11 +167,14 @@ class Removed(NamedTuple):
     beneath: int | None
 
 
-async def remove(turn: Turn, held: VolumeHandle, mark: Mark, *, recursive: bool) -> Removed:
+async def remove(
+    turn: Turn, held: VolumeHandle, mark: Mark, *, recursive: bool, expected: Expected
+) -> Removed:
     """Take the name and end the node: as many rows as for one file, whatever lies beneath."""
     spot, bound = await stand_existing(turn.tree, held)
     if bound.node == turn.tree.view.root:
         raise root_stays()
+    await _check_bound(turn.tree, held.path, bound, expected)
     if bound.kind == DIRECTORY and not recursive and not await turn.tree.is_empty(bound.node):
         raise DirectoryNotEmpty("directory is not empty", path=held.path)
     await check_lease(turn, spot.directory, held.path.name, mark, beneath=bound)
@@ -170,14 +186,24 @@ async def remove(turn: Turn, held: VolumeHandle, mark: Mark, *, recursive: bool)
     return Removed(bound, mutation.version, beneath)
 
 
+async def _check_bound(
+    tree: Tree, path: ScopedPath, bound: Bound | None, expected: Expected
+) -> None:
+    if expected.conditional:
+        check_expected(path, None if bound is None else await tree.inode(bound.node), expected)
+
+
 async def move(
-    turn: Turn, source: VolumeHandle, destination: VolumeHandle, mark: Mark, *, replace: bool
-) -> bool:
+    turn: Turn, source: VolumeHandle, destination: VolumeHandle, mark: Mark, *, replace: bool,
+    expected: Expected, replaced: Expected,
+) -> bool:  # fmt: skip
     tree = turn.tree
     if ROOT in (source.path, destination.path):
         raise root_stays()
     here, moved = await stand_existing(tree, source)
     there = await stand(tree, destination)
+    await _check_bound(tree, source.path, moved, expected)
+    await _check_bound(tree, destination.path, there.bound, replaced)
     if there.bound is not None and there.bound.node == moved.node:
         return False
     way = await tree.way_up(there.directory) or ()
@@ -267,7 +293,7 @@ async def copy_node(mutation: Mutation, seen_in: Tree, original: Inode, place: P
 
 
 async def set_attributes(
-    turn: Turn, held: VolumeHandle, verb: str, mark: Mark, *,
+    turn: Turn, held: VolumeHandle, verb: str, mark: Mark, expected: Expected, *,
     file_mode: int | None = None, mtime_ns: int | None = None,
 ) -> None:  # fmt: skip
     """Set the mode or the time. No content is changed, so its edition stays."""
@@ -282,6 +308,7 @@ async def set_attributes(
         raise no_such(held.path)
     if inode.kind == LINK:
         raise not_through_a_link(held.path)
+    check_expected(held.path, inode, expected)
     place = Place(way[1][0], way[0][1]) if len(way) > 1 else Place(node, ROOT.name)
     await check_lease(turn, *place, mark)
     mutation = turn.mutation(verb, mark)

@@ -20,7 +20,7 @@ from bailiwick.errors import (
     RootNotFound,
 )
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Limits
+from bailiwick.model import Limits, NewFileMode
 from bailiwick.stores.volume.blobs import Blobs, FolderBlobs
 from bailiwick.stores.volume.cache import Cache, Own
 from bailiwick.stores.volume.content import Hashes
@@ -36,7 +36,7 @@ from bailiwick.stores.volume.guards import row_guard
 from bailiwick.stores.volume.mutation import Mutation
 from bailiwick.stores.volume.packing import Pack, packing
 from bailiwick.stores.volume.refusals import stale_token
-from bailiwick.stores.volume.rows import DIRECTORY, Inode, Key, View
+from bailiwick.stores.volume.rows import DIRECTORY, PERMISSION_BITS, Inode, Key, View
 from bailiwick.stores.volume.tree import Level, Tree, levels_of
 from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
@@ -110,6 +110,17 @@ class Modes(NamedTuple):
 
     file: int
     directory: int
+
+
+def default_modes(new_file_mode: NewFileMode) -> Modes:
+    """The mode of a new file and of a new directory, which can be entered by who may read it."""
+    if new_file_mode == "private":
+        return Modes(0o600, 0o700)
+    if new_file_mode == "umask":
+        # There is no process whose umask counts: the usual one, 022, is taken.
+        return Modes(0o644, 0o755)
+    file_mode = new_file_mode & PERMISSION_BITS
+    return Modes(file_mode, 0o700 | file_mode | (file_mode & 0o444) >> 2)
 
 
 class Identity(NamedTuple):

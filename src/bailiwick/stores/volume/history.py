@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from bailiwick.errors import IoError, ParseError, PathNotFound
+from bailiwick.model import Expected
 from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
 from bailiwick.stores.volume.changing import copy_node
 from bailiwick.stores.volume.comparing import looks_same
@@ -14,7 +15,7 @@ from bailiwick.stores.volume.depths import Depths
 from bailiwick.stores.volume.guards import log_guard, row_guard
 from bailiwick.stores.volume.leases import check_lease
 from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
-from bailiwick.stores.volume.refusals import no_such, not_on_the_way
+from bailiwick.stores.volume.refusals import check_expected, no_such, not_on_the_way
 from bailiwick.stores.volume.rows import (
     DIRECTORY,
     NOTHING,
@@ -217,7 +218,7 @@ class _Found:
 
 
 async def restore(
-    turn: Turn, path: ScopedPath, branch: int, version: int, mark: Mark
+    turn: Turn, path: ScopedPath, branch: int, version: int, mark: Mark, expected: Expected
 ) -> int | None:
     """Make a place what it was at a version: a file, a link or a whole directory, or nothing.
 
@@ -228,8 +229,10 @@ async def restore(
     then = await _tree_of(turn, branch, version)
     tree = turn.tree
     old = Bound(tree.view.root, DIRECTORY) if path == ROOT else await find(then, path)
-    if old is None and await find(tree, path) is None:
+    now = await find(tree, path)
+    if old is None and now is None:
         raise PathNotFound("it did not exist then, nor does it now", path=path)
+    check_expected(path, None if now is None else await tree.inode(now.node), expected)
     mutation = turn.mutation("restore", mark)
     if path == ROOT:
         await check_lease(turn, 0, "", mark, beneath=old)

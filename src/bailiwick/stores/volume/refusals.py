@@ -6,7 +6,6 @@ import errno
 
 from bailiwick.errors import (
     FileTooLarge,
-    HashMismatch,
     LockHeld,
     NotADirectory,
     ParseError,
@@ -14,6 +13,7 @@ from bailiwick.errors import (
     PermissionDenied,
     SymlinkEscape,
 )
+from bailiwick.model import Expected
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import WritePlan
 from bailiwick.stores.volume.rows import Inode
@@ -33,21 +33,10 @@ def check_range(path: ScopedPath, offset: int, length: int | None) -> None:
         raise ParseError("offset and length are not negative", path=path)
 
 
-def check_expected(path: ScopedPath, old: Inode | None, plan: WritePlan) -> None:
-    """Compare what stands there with what the caller last saw; nothing there never fits."""
-    if not plan.conditional:
-        return
-    sha256 = None if old is None or old.sha256 is None else old.sha256.hex()
-    version = None if old is None else old.version
-    hash_fits = plan.expected_sha256 in (None, sha256)
-    version_fits = plan.expected_version in (None, version)
-    if old is None or not hash_fits or not version_fits:
-        raise HashMismatch(
-            "the content is not what was expected",
-            path=path,
-            details={"current_sha256": sha256, "current_version": version},
-            hint="read it again and repeat the change",
-        )
+def check_expected(path: ScopedPath, inode: Inode | None, expected: Expected) -> None:
+    """Compare what stands there with what the caller last saw."""
+    sha256 = None if inode is None or inode.sha256 is None else inode.sha256.hex()
+    expected.check(path, None if inode is None else inode.version, sha256)
 
 
 def check_link_text(path: ScopedPath, text: str, bytes_max: int) -> bytes:

@@ -20,7 +20,7 @@ from bailiwick.errors import (
     ParseError,
     SymlinkEscape,
 )
-from bailiwick.model import Hardlinks, Limits, NewFileMode, Stat, Symlinks
+from bailiwick.model import ANYTHING, Expected, Hardlinks, Limits, NewFileMode, Stat, Symlinks
 from bailiwick.paths import ScopedPath
 from bailiwick.store import (
     Child,
@@ -42,7 +42,7 @@ from bailiwick.stores.volume.content import (
     named,
     store_pieces,
 )
-from bailiwick.stores.volume.core import MAIN, Core, Modes, Turn, open_core
+from bailiwick.stores.volume.core import MAIN, Core, Turn, default_modes, open_core
 from bailiwick.stores.volume.counting import count_beneath
 from bailiwick.stores.volume.database import HEAD, run_through
 from bailiwick.stores.volume.growing import Growing
@@ -63,13 +63,12 @@ from bailiwick.stores.volume.rows import (
     FILE,
     LINK,
     NOBODY,
-    PERMISSION_BITS,
     TYPES,
     Inode,
 )
 from bailiwick.stores.volume.small_writes import SmallWrite
 from bailiwick.stores.volume.staging import VolumeStage
-from bailiwick.stores.volume.uploads import Prepared, Upload, cut
+from bailiwick.stores.volume.uploads import Upload, cut
 from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.stores.volume.versions import Versions
 from bailiwick.stores.volume.watching import VolumeLog
@@ -139,7 +138,7 @@ class VolumeStore:
             branch=branch,
             blobs=blobs,
             limits=limits or Limits(),
-            modes=_default_modes(new_file_mode),
+            modes=default_modes(new_file_mode),
             clock_ns=clock_ns,
             uptime=uptime,
             compression=compression,
@@ -375,7 +374,7 @@ class VolumeStore:
             self._check_open()
             prepared = await upload.finish()
             written = await self._core.change(
-                partial(_publish_prepared, held, plan, prepared, self._mark)
+                partial(changing.publish_prepared, held, plan, prepared, self._mark)
             )
             published = True
             return written
@@ -400,10 +399,12 @@ class VolumeStore:
             lambda turn: changing.make_dir(turn, held, file_mode, self._mark, parents=parents)
         )
 
-    async def remove(self, entry: Handle, *, recursive: bool) -> int:
+    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         held = self._held(entry)
         removed = await self._core.change(
-            lambda turn: changing.remove(turn, held, self._mark, recursive=recursive)
+            lambda turn: changing.remove(
+                turn, held, self._mark, recursive=recursive, expected=expected
+            )
         )
         if removed.beneath is not None:
             return 1 + removed.beneath
@@ -420,10 +421,21 @@ class VolumeStore:
         finally:
             core.let_go(holder)
 
-    async def move(self, source: Handle, destination: Handle, *, replace: bool) -> bool:
+    async def move(
+        self, source: Handle, destination: Handle, *, replace: bool,
+        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
+    ) -> bool:  # fmt: skip
         here, there = self._held(source), self._held(destination)
         return await self._core.change(
-            lambda turn: changing.move(turn, here, there, self._mark, replace=replace)
+            lambda turn: changing.move(
+                turn,
+                here,
+                there,
+                self._mark,
+                replace=replace,
+                expected=expected,
+                replaced=replaced,
+            )
         )
 
     async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
@@ -449,20 +461,24 @@ class VolumeStore:
             raise ParseError("not a link", path=held.path)
         return inode.data.decode()
 
-    async def set_mode(self, entry: Handle, file_mode: int) -> None:
-        held = self._held(entry)
+    async def set_mode(
+        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
+    ) -> None:
+        held, verb = self._held(entry), "set_mode"
         await self._core.change(
             lambda turn: changing.set_attributes(
-                turn, held, "set_mode", self._mark, file_mode=file_mode
+                turn, held, verb, self._mark, expected, file_mode=file_mode
             )
         )
 
-    async def set_times(self, entry: Handle, mtime_ns: int, atime_ns: int | None) -> None:
+    async def set_times(
+        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
+    ) -> None:
         """The time of access is not kept: nothing reads it back."""
         held = self._held(entry)
         await self._core.change(
             lambda turn: changing.set_attributes(
-                turn, held, "set_times", self._mark, mtime_ns=mtime_ns
+                turn, held, "set_times", self._mark, expected, mtime_ns=mtime_ns
             )
         )
 
@@ -574,23 +590,3 @@ class VolumeStore:
 
 async def _once(data: bytes) -> AsyncIterator[bytes]:
     yield data
-
-
-async def _publish_prepared(
-    held: VolumeHandle, plan: WritePlan, prepared: Prepared, mark: Mark, turn: Turn
-) -> Written:
-    spot, old = await changing.admit(turn.tree, held, plan)
-    store = partial(prepared.store, turn.transaction, turn.tree.view.volume)
-    fresh = changing.Fresh(prepared.size, prepared.sha256, store)
-    return await changing.publish(turn, held, spot, old, fresh, plan, mark)
-
-
-def _default_modes(new_file_mode: NewFileMode) -> Modes:
-    """The mode of a new file and of a new directory, which can be entered by who may read it."""
-    if new_file_mode == "private":
-        return Modes(0o600, 0o700)
-    if new_file_mode == "umask":
-        # There is no process whose umask counts: the usual one, 022, is taken.
-        return Modes(0o644, 0o755)
-    file_mode = new_file_mode & PERMISSION_BITS
-    return Modes(file_mode, 0o700 | file_mode | (file_mode & 0o444) >> 2)

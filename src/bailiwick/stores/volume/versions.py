@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bailiwick.errors import BailiwickError, HashMismatch, ParseError
+from bailiwick.model import ANYTHING, Expected
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle
 from bailiwick.stores.volume import branches, checking, collecting, history, leases
@@ -160,15 +161,19 @@ class Versions:
     async def plan_restore(self, path: ScopedPath, version: str) -> Plan:
         return await self._planned(self._restoring(path, version))
 
-    async def restore(self, path: ScopedPath, version: str, *, cleared: Plan | None = None) -> Done:
+    async def restore(
+        self, path: ScopedPath, version: str, *, cleared: Plan | None = None,
+        expected: Expected = ANYTHING,
+    ) -> Done:  # fmt: skip
         """Make a place what it was at a version or snapshot, with all that lies beneath it."""
-        return await self._carried_out(self._restoring(path, version), cleared)
+        return await self._carried_out(self._restoring(path, version, expected), cleared)
 
-    def _restoring(self, path: ScopedPath, version: str) -> Work:
+    def _restoring(self, path: ScopedPath, version: str, expected: Expected = ANYTHING) -> Work:
         async def work(turn: Turn) -> Worked:
             session = turn.transaction.session
             branch, number = await history.resolve_version(turn.core, session, version)
-            made = await history.restore(turn, path, branch, number, self._store.mark)
+            mark = self._store.mark
+            made = await history.restore(turn, path, branch, number, mark, expected)
             return Worked(made)
 
         return work

@@ -23,6 +23,7 @@ from bailiwick.fronts.http.table import (
 )
 from bailiwick.fronts.http.wire import (
     Change,
+    ConditionalChange,
     FileMode,
     Natural,
     PathField,
@@ -174,7 +175,7 @@ class AppendBody(Change, frozen=True, kw_only=True):
     file_mode: FileMode | None = None
 
 
-class TruncateBody(Change, frozen=True, kw_only=True):
+class TruncateBody(ConditionalChange, frozen=True, kw_only=True):
     path: PathField
     size: Natural = 0
 
@@ -320,7 +321,7 @@ def _addition(body: AppendBody) -> bytes | str:
 async def truncate_file(request: Request) -> Reply:
     body: TruncateBody = request.body
     scope = await request.scoped(body.path)
-    result = await scope.truncate(body.path, body.size, **locked(body.lock_token))
+    result = await scope.truncate(body.path, body.size, **body.condition, **locked(body.lock_token))
     return written(result, FileTruncate)
 
 

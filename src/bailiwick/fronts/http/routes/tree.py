@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from bailiwick.errors import Unsupported
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import (
     APPROVAL,
@@ -20,6 +21,7 @@ from bailiwick.fronts.http.table import (
 )
 from bailiwick.fronts.http.wire import (
     Change,
+    ConditionalChange,
     Destination,
     DestinationAlias,
     FileMode,
@@ -29,6 +31,7 @@ from bailiwick.fronts.http.wire import (
     WireEntry,
     alias_of,
     as_of,
+    at_destination,
     entry_of,
     locked,
     mode_bits,
@@ -92,17 +95,19 @@ class DirBody(Change, frozen=True, kw_only=True):
     file_mode: FileMode | None = None
 
 
-class RemoveBody(Change, frozen=True, kw_only=True):
+class RemoveBody(ConditionalChange, frozen=True, kw_only=True):
     path: PathField
     recursive: bool = False
     missing_ok: bool = False
 
 
-class MoveBody(Change, frozen=True, kw_only=True):
+class MoveBody(ConditionalChange, frozen=True, kw_only=True):
     path: PathField
     destination: Destination = None
     to: DestinationAlias = None
     replace: bool = False
+    expected_destination_hash: str | None = None
+    expected_destination_version: str | None = None
 
 
 class CopyBody(Change, frozen=True, kw_only=True):
@@ -114,6 +119,8 @@ class CopyBody(Change, frozen=True, kw_only=True):
         str | None, msgspec.Meta(description="Another root to copy from: kind:id.")
     ] = None
     parents: bool = False
+    expected_destination_hash: str | None = None
+    expected_destination_version: str | None = None
 
 
 class SymlinkBody(Change, frozen=True, kw_only=True):
@@ -121,12 +128,12 @@ class SymlinkBody(Change, frozen=True, kw_only=True):
     target: str
 
 
-class ModeBody(Change, frozen=True, kw_only=True):
+class ModeBody(ConditionalChange, frozen=True, kw_only=True):
     path: PathField
     file_mode: FileMode
 
 
-class TimesBody(Change, frozen=True, kw_only=True):
+class TimesBody(ConditionalChange, frozen=True, kw_only=True):
     path: PathField
     modified_ns: Natural
     accessed_ns: Natural | None = None
@@ -191,7 +198,7 @@ async def remove(request: Request) -> Changed:
     return changed(
         await scope.remove(
             body.path, recursive=body.recursive, missing_ok=body.missing_ok,
-            **locked(body.lock_token),
+            **body.condition, **locked(body.lock_token),
         )
     )  # fmt: skip
 
@@ -200,19 +207,27 @@ async def move(request: Request) -> Changed:
     body: MoveBody = request.body
     scope = await request.scoped(body.path)
     return changed(
-        await scope.move(body.path, place_of(body), replace=body.replace, **locked(body.lock_token))
-    )
+        await scope.move(
+            body.path, place_of(body), replace=body.replace, **body.condition,
+            **at_destination(body.expected_destination_version, body.expected_destination_hash),
+            **locked(body.lock_token),
+        )
+    )  # fmt: skip
 
 
 async def copy(request: Request) -> Changed:
     body: CopyBody = request.body
     scope = await request.scoped(place_of(body))
+    replaced = at_destination(body.expected_destination_version, body.expected_destination_hash)
     if body.from_root is None:
         return changed(
             await scope.copy(
-                body.path, place_of(body), recursive=body.recursive, **locked(body.lock_token)
+                body.path, place_of(body), recursive=body.recursive, **replaced,
+                **locked(body.lock_token),
             )
-        )
+        )  # fmt: skip
+    if replaced:
+        raise Unsupported("a copy from another root goes to a new name")
     other = await request.holding.scope(body.from_root, access("read"), body.path)
     return changed(
         await scope.copy_from(
@@ -235,7 +250,9 @@ async def set_mode(request: Request) -> Changed:
     scope = await request.scoped(body.path)
     bits = mode_bits(body.file_mode)
     assert bits is not None, "it is a field that must be given"
-    return changed(await scope.set_mode(body.path, bits, **locked(body.lock_token)))
+    return changed(
+        await scope.set_mode(body.path, bits, **body.condition, **locked(body.lock_token))
+    )
 
 
 async def set_times(request: Request) -> Changed:
@@ -243,9 +260,10 @@ async def set_times(request: Request) -> Changed:
     scope = await request.scoped(body.path)
     return changed(
         await scope.set_times(
-            body.path, body.modified_ns, atime_ns=body.accessed_ns, **locked(body.lock_token)
+            body.path, body.modified_ns, atime_ns=body.accessed_ns, **body.condition,
+            **locked(body.lock_token),
         )
-    )
+    )  # fmt: skip
 
 
 def changed(result: ChangeResult) -> Changed:

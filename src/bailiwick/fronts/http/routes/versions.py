@@ -8,7 +8,14 @@ import msgspec
 
 from bailiwick.fronts.http.requests import Reply, Request, hash_of
 from bailiwick.fronts.http.table import APPROVAL, CURSOR, Parameter, Route, access, limit
-from bailiwick.fronts.http.wire import Body, Change, PathField, Result, locked
+from bailiwick.fronts.http.wire import (
+    Body,
+    Change,
+    ConditionalChange,
+    PathField,
+    Result,
+    locked,
+)
 from bailiwick.versions import Conflict, Snapshot, Version
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -91,7 +98,7 @@ class Deleted(Result, frozen=True, kw_only=True, tag="deleted"):
     name: str
 
 
-class RestoreBody(Change, frozen=True, kw_only=True):
+class RestoreBody(ConditionalChange, frozen=True, kw_only=True):
     path: PathField
     version: Name
 
@@ -136,7 +143,9 @@ def conflicts_of(conflicts: list[Conflict]) -> list[WireConflict]:
 async def restore(request: Request) -> Restored:
     body: RestoreBody = request.body
     scope = await request.scoped(body.path)
-    result = await scope.restore(body.path, body.version, **locked(body.lock_token))
+    result = await scope.restore(
+        body.path, body.version, **body.condition, **locked(body.lock_token)
+    )
     return Restored(
         path=str(result.path), version=result.version, changed=result.changed,
         request_id=result.request_id,
