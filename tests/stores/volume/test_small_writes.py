@@ -17,6 +17,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
 from bailiwick.stores.volume import VolumeStore, embedded
 from bailiwick.stores.volume.small_writes import SmallWrite
+from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark
 from tests.stores.volume.volumes import by, in_database, opened
@@ -94,7 +95,8 @@ class Player:
 
     def __init__(self, path, *, in_steps):
         ticks = itertools.count(1_700_000_000_000_000_000)
-        self.store = VolumeStore.open(str(path), clock_ns=lambda: next(ticks))
+        uptime = Uptime("boot", lambda: 0)
+        self.store = VolumeStore.open(str(path), clock_ns=lambda: next(ticks), uptime=uptime)
         self.in_steps = in_steps
         self.held = None
 
