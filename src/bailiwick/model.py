@@ -271,8 +271,9 @@ class Stat(Value, frozen=True, kw_only=True):
     version: str
     links: int
     created_ns: int | None = None
-    """When it was made, where the store keeps that. A directory of the host does not: there every
-    write puts a new file in the place of the old one."""
+    """When it was made, in memory and in a volume: moves and overwrites keep it. None on a
+    directory of the host, where every write puts a new file in the place of the old one, and for
+    what a volume held before it kept that."""
     target: str | None = None
     mime: str | None = None
     """What a file holds, by its name, else by its first bytes where the caller may read them."""

@@ -89,7 +89,15 @@ async def publish(
     mutation = turn.mutation(verb, mark)
     stored = await fresh.store()
     attributes = Attributes(
-        FILE, mode, fresh.size, mutation.now_ns, None, fresh.sha256, stored.content, stored.data
+        FILE,
+        mode,
+        fresh.size,
+        mutation.now_ns,
+        None,
+        fresh.sha256,
+        stored.content,
+        stored.data,
+        None if old is None else old.created_ns,
     )
     if old is not None:
         inode = turn.written = await mutation.set_inode(old.id, attributes)
@@ -269,19 +277,25 @@ async def copy(
     await _check_depth(tree, destination.path, Bound(original.id, original.kind), len(way))
     mutation = turn.mutation("copy", mark)
     place = Place(there.directory, destination.path.name)
-    count = await copy_node(mutation, tree, original, place)
+    count = await copy_node(mutation, tree, original, place, anew=True)
     # Only the directory that got the copy: those that were copied keep their times.
     mutation.touched = {there.directory}
     await mutation.touch_directories()
     return count
 
 
-async def copy_node(mutation: Mutation, seen_in: Tree, original: Inode, place: Place) -> int:
-    """A node and all beneath it, as ``seen_in`` some view, under new ids; content is shared."""
+async def copy_node(
+    mutation: Mutation, seen_in: Tree, original: Inode, place: Place, *, anew: bool
+) -> int:
+    """A node and all beneath it, as ``seen_in`` some view, under new ids; content is shared. What
+    is not made ``anew`` comes back, and was made when it was."""
     waiting, count = [(original, place)], 0
     while waiting:
         inode, to = waiting.pop()
-        made = await mutation.new_node(to, attributes_of(inode, edition=None))
+        attributes = attributes_of(inode, edition=None)
+        if anew:
+            attributes = attributes._replace(created_ns=None)
+        made = await mutation.new_node(to, attributes)
         count += 1
         if inode.kind != DIRECTORY:
             continue

@@ -62,8 +62,8 @@ INSERT INTO branch (volume, id, name, parent, at, expires_ms, created_ns, guard)
 VALUES ($1, 2, 'main', 0, 0, $2, $3, $4)
 """
 _MAKE_ROOT: Final = """
-INSERT INTO inode (volume, branch, id, born, kind, mode, size, mtime_ns, edition)
-VALUES ($1, 2, 1, 3, $2, $3, 0, $4, 3)
+INSERT INTO inode (volume, branch, id, born, kind, mode, size, mtime_ns, edition, created_ns)
+VALUES ($1, 2, 1, 3, $2, $3, 0, $4, 3, $4)
 """
 _MAKE_LINEAGE: Final = """
 INSERT INTO lineage (volume, branch, depth, ancestor, bound) VALUES ($1, $2, $3, $4, $5)

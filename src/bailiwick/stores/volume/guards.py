@@ -23,8 +23,10 @@ def name_guard(parent: int, name: str, node: int, kind: int) -> int:
 
 
 def inode_guard(inode: Inode) -> int:
-    node, born, kind, mode, size, mtime_ns, edition, sha256, content, data = inode
+    node, born, kind, mode, size, mtime_ns, edition, sha256, content, data, created_ns = inode
     numbers = f"{node} {born} {kind} {mode} {size} {mtime_ns} {edition} {content or 0} "
+    if created_ns is not None:  # a row from before has a sum without it
+        numbers += f"{created_ns} "
     told = numbers.encode() + (sha256 or b"")
     return crc32(told + data if kind == LINK and data is not None else told)
 

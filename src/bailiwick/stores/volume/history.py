@@ -287,7 +287,7 @@ async def _restore(
         if inode is not None:
             if await then.is_deeper(old, DEPTH_MAX - levels):
                 raise tree_too_deep()
-            changed += await copy_node(mutation, then, inode, place)
+            changed += await copy_node(mutation, then, inode, place, anew=False)
     return changed
 
 

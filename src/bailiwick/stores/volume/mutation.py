@@ -41,15 +41,17 @@ VALUES ($1, $2, $3, $4, $5, 9223372036854775807, $6, $7, $8)
 """
 NEW_INODE: Final = """
 INSERT INTO inode (
-    volume, branch, id, born, kind, mode, size, mtime_ns, edition, sha256, content, data, guard
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+    volume, branch, id, born, kind, mode, size, mtime_ns, edition, sha256, content, data,
+    created_ns, guard
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 """
 _PUT_INODE: Final = f"""
 {NEW_INODE}
 ON CONFLICT (volume, branch, id, born) DO UPDATE SET
     kind = excluded.kind, mode = excluded.mode, size = excluded.size,
     mtime_ns = excluded.mtime_ns, edition = excluded.edition, sha256 = excluded.sha256,
-    content = excluded.content, data = excluded.data, guard = excluded.guard
+    content = excluded.content, data = excluded.data, created_ns = excluded.created_ns,
+    guard = excluded.guard
 """
 TOUCH: Final = """
 UPDATE inode SET mtime_ns = $5, guard = $6
@@ -77,7 +79,8 @@ GONE: Final = (NOTHING, 0, 0, 0, 0, None, None, None)
 
 
 class Attributes(NamedTuple):
-    """What a node is to be, its id and its version left out."""
+    """What a node is to be, its id and its version left out. A new node without a time at which it
+    was made is made now."""
 
     kind: int
     mode: int
@@ -87,6 +90,7 @@ class Attributes(NamedTuple):
     sha256: bytes | None
     content: int | None
     data: bytes | None
+    created_ns: int | None = None
 
 
 def attributes_of(inode: Inode, **changed: Any) -> Attributes:
@@ -190,6 +194,8 @@ class Mutation:
     async def new_node(self, place: Place, attributes: Attributes) -> Inode:
         """A node that never was, under a name."""
         node = self.numbers.next()
+        if attributes.created_ns is None:
+            attributes = attributes._replace(created_ns=self.now_ns)
         inode = await self.set_inode(node, attributes)
         await self.set_name(place, Bound(node, attributes.kind))
         return inode

@@ -58,6 +58,7 @@ class Inode(NamedTuple):
     sha256: bytes | None
     content: int | None
     data: bytes | None
+    created_ns: int | None = None
 
     @property
     def version(self) -> str:

@@ -118,7 +118,7 @@ class SmallWrite:
         """Give a file that stands other content."""
         before = turn.numbers.last
         version = turn.numbers.next()
-        inode = self._put(turn, version, old.id, old.mode)
+        inode = self._put(turn, version, old.id, old)
         cache.inodes[old.id] = inode
         self._own = Own(before, version, (), inode)
         return Written(False, inode.size, self._sha256.hex(), inode.version, inode.mode, old.size)
@@ -132,7 +132,7 @@ class SmallWrite:
         if directory is None or len(core.levels) > 1 or self._plan.mode == "replace":
             return None
         before, version = numbers.last, numbers.next()
-        inode = self._put(turn, version, numbers.next(), core.modes.file)
+        inode = self._put(turn, version, numbers.next(), None)
         node, now_ns, run = inode.id, inode.mtime_ns, turn.session.run_now
         guard = name_guard(parent, name, node, FILE)
         run(_PUT_NAME, (volume, branch, parent, name, version, node, FILE, guard))
@@ -145,14 +145,17 @@ class SmallWrite:
         self._own = Own(before, numbers.last, (keys,), None)
         return Written(True, inode.size, self._sha256.hex(), inode.version, inode.mode)
 
-    def _put(self, turn: VolumeTurn, version: int, node: int, mode: int) -> Inode:
+    def _put(self, turn: VolumeTurn, version: int, node: int, old: Inode | None) -> Inode:
         """Say what a node is from this version on, and log it with who asked for it."""
         volume, branch, _, _ = self._core.view
         plan, mark, data, now_ns = self._plan, self._mark, self._data, self._core.clock_ns()
+        mode = self._core.modes.file if old is None else old.mode
+        created_ns = now_ns if old is None else old.created_ns
         mode = (mode if plan.file_mode is None else plan.file_mode) & PERMISSION_BITS
         inode = Inode(
-            node, version, FILE, mode, len(data), now_ns, version, self._sha256, None, data
-        )
+            node, version, FILE, mode, len(data), now_ns, version, self._sha256, None, data,
+            created_ns,
+        )  # fmt: skip
         subject, request, note = mark.subject or None, mark.request_id or None, mark.note or None
         guard = log_guard(branch, version, now_ns, _VERB, subject, request, note)
         run = turn.session.run_now

@@ -204,7 +204,7 @@ class VolumeStage:
         original = None if bound is None else await turn.tree.inode(bound.node)
         if original is None or original.kind != FILE:
             raise PathNotFound("no such file", path=self._final(target))
-        return attributes_of(original, mode=mode, mtime_ns=mtime_ns, edition=None)
+        return attributes_of(original, mode=mode, mtime_ns=mtime_ns, edition=None, created_ns=None)
 
     async def _directory(self, turn: Turn, mutation: Mutation, top: int, path: ScopedPath) -> int:
         """A directory of the stage, made if it is not there yet."""

@@ -255,6 +255,7 @@ class VolumeStore:
             size=inode.size,
             mode=inode.mode,
             mtime_ns=inode.mtime_ns,
+            created_ns=inode.created_ns,
             version=inode.version,
             links=1,
             target=text,

@@ -18,7 +18,9 @@ from bailiwick.stores.volume.rows import DIRECTORY, NOTHING, Bound, Inode, Place
 PAGE_ROWS: Final = 512
 """Rows fetched at a time where the end is not known."""
 
-INODE_COLUMNS: Final = "id, born, kind, mode, size, mtime_ns, edition, sha256, content, data"
+INODE_COLUMNS: Final = (
+    "id, born, kind, mode, size, mtime_ns, edition, sha256, content, data, created_ns"
+)
 
 _INODE_FIELDS: Final = ", ".join(f"i.{column}" for column in INODE_COLUMNS.split(", "))
 
