@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
-
-from fsspec.asyn import sync  # type: ignore[import-untyped]
+from typing import Any, TypeVar
 
 from bailiwick.fronts.fsspec.entries import place_of
+from bailiwick.fronts.fsspec.waiting import sync
 from bailiwick.model import EditResult
 from bailiwick.scope import Scope
 from bailiwick.versions import UndoResult
@@ -60,11 +59,10 @@ class Beyond:
     ) -> EditResult:
         """Replace text in a file, onto what stands there and nothing else: whoever writes meanwhile
         is not overwritten. ``old`` must stand there once, or anywhere with ``replace_all``."""
-        edited = sync(
+        return sync(
             self.loop, self._edit, path, old, new,
             replace_all=replace_all, expected_sha256=expected_sha256,
         )  # fmt: skip
-        return cast(EditResult, edited)
 
     async def _undo(self, request_id: str, *, preview: bool = False) -> UndoResult:
         return await self._with_scope(lambda scope: scope.undo(request_id, preview=preview))
@@ -72,4 +70,4 @@ class Beyond:
     def undo(self, request_id: str, *, preview: bool = False) -> UndoResult:
         """Take back what a request changed, where it was not changed again since. Where the store
         keeps no versions this is `Unsupported`."""
-        return cast(UndoResult, sync(self.loop, self._undo, request_id, preview=preview))
+        return sync(self.loop, self._undo, request_id, preview=preview)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
-from fsspec.asyn import AbstractAsyncStreamedFile, sync  # type: ignore[import-untyped]
+from fsspec.asyn import AbstractAsyncStreamedFile  # type: ignore[import-untyped]
 from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
 
 from bailiwick.errors import FileAlreadyExists, IsADirectory
 from bailiwick.fronts.fsspec.uploads import OpenMode, Upload
+from bailiwick.fronts.fsspec.waiting import sync
 from bailiwick.model import WriteResult
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class BailiwickFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         version = str(self.details["version"])
-        return cast(bytes, sync(self.fs.loop, self.fs._range, self.path, start, end, version))
+        return sync(self.fs.loop, self.fs._range, self.path, start, end, version)
 
     def _initiate_upload(self) -> None:
         self._upload = sync(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from fsspec.asyn import AsyncFileSystem, has_magic, sync  # type: ignore[import-untyped]
+from fsspec.asyn import AsyncFileSystem, has_magic  # type: ignore[import-untyped]
 from fsspec.utils import isfilelike, stringify_path  # type: ignore[import-untyped]
 
 from bailiwick.errors import (
@@ -34,6 +34,7 @@ from bailiwick.fronts.fsspec.entries import Info, entry_info, info_of, place_of
 from bailiwick.fronts.fsspec.files import BailiwickAsyncFile, BailiwickFile, refuse_directory
 from bailiwick.fronts.fsspec.transfers import take_out
 from bailiwick.fronts.fsspec.uploads import OpenMode, Upload
+from bailiwick.fronts.fsspec.waiting import sync, wait_for_the_end
 from bailiwick.model import MiB, WriteMode, WriteResult
 from bailiwick.portal import SyncScope, behind
 from bailiwick.scope import Scope
@@ -62,6 +63,7 @@ class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
     protocol = "bailiwick+scope"
     cachable = False
     root_marker = ""
+    mirror_sync_methods = False  # done here, so that they wait
 
     def __init__(
         self,
@@ -83,6 +85,7 @@ class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
                     hint="make the filesystem on that loop, name it as loop=, or use open_sync",
                 )
         super().__init__(asynchronous=asynchronous, loop=home, **more)
+        wait_for_the_end(self)
         self._bridge: Bridge | None = bridge_to(scope, home)
 
     @classmethod

@@ -26,6 +26,7 @@ from fsspec.config import apply_config  # type: ignore[import-untyped]
 from bailiwick.errors import ParseError, RootNotFound, Unauthenticated, escape_for_display
 from bailiwick.fronts.fsspec.filesystem import BailiwickFileSystem, bridge_to
 from bailiwick.fronts.fsspec.reach import REACH, TOKEN_VARIABLE, Named, token_for, tokens_server
+from bailiwick.fronts.fsspec.waiting import wait_for_the_end
 from bailiwick.scope import Scope
 from bailiwick.toolbox.bridging import Bridge
 
@@ -60,6 +61,7 @@ class PlaceFileSystem(BailiwickFileSystem):
         **more: Any,
     ) -> None:
         AsyncFileSystem.__init__(self, asynchronous=asynchronous, loop=loop, **more)
+        wait_for_the_end(self)
         self._bridge: Bridge | None = None
         self._opened: AbstractAsyncContextManager[Any] | None = None
         self._opening = asyncio.Lock()
