@@ -122,7 +122,7 @@ class AtOnce:
         if decision is None and self._glance is not None:
             if handle.path != path:
                 return None  # by a link, whose way has to be looked at
-            decision = self._glance(grant, operation, operation.ruled, path)
+            decision = self._glance(grant, operation, call.ruled_at(target), path)
         if type(decision) is not Allow:
             return None
         call.policy_source = decision.source

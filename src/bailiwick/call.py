@@ -305,6 +305,18 @@ class Call(msgspec.Struct, gc=False):
         """What the call needs at its destination: a comparison reads both of its sides."""
         return self.operation.destination_access or self.operation.access
 
+    def ruled_at(self, target: Target) -> frozenset[Access]:
+        """What rules see of the call at one of its places, by what stands there: to create is not
+        to replace."""
+        operation = self.operation
+        kind = None if target.handle is None else target.handle.type
+        if target is self.destination:
+            over = kind is not None and kind != "directory" and operation.destination_access
+            return operation.destination_over if over else self.access_there
+        if kind is None:
+            return operation.ruled_new
+        return operation.ruled if kind == "directory" else operation.ruled_over
+
     @property
     def must_clear(self) -> bool:
         """Whether a change has to be cleared before it is published."""

@@ -6,13 +6,18 @@ is what a caller types. Every verb belongs to exactly one operation.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import msgspec
 
 Access = Literal["read", "write", "delete", "list", "move", "archive", "watch", "metadata"]
 
 ALL_ACCESS: frozenset[Access] = frozenset(get_args(Access))
+
+REPLACE: Access = cast("Access", "replace")
+"""Stands beside ``write`` in what rules see where a file or link stands there already, so that a
+rule can be about replacing and leave creating free. No grant holds it: that is what ``write`` is
+for."""
 
 
 class Operation(msgspec.Struct, frozen=True, eq=False):
@@ -28,6 +33,12 @@ class Operation(msgspec.Struct, frozen=True, eq=False):
     ruled: frozenset[Access] = frozenset()
     """What rules see at the path it names: what is moved away or unpacked can be read where it
     arrives, so that counts as reading."""
+    ruled_new: frozenset[Access] = frozenset()
+    """The same where nothing stands there yet, so that nothing is read or replaced."""
+    ruled_over: frozenset[Access] = frozenset()
+    """The same where a file or link stands there."""
+    destination_over: frozenset[Access] = frozenset()
+    """What rules see at its destination where a file or link stands there."""
 
 
 def _operation(
@@ -38,11 +49,17 @@ def _operation(
     changes: bool = False,
     destination: tuple[Access, ...] = (),
     also_ruled: tuple[Access, ...] = (),
+    replaces: bool = True,
 ) -> Operation:
     here, there = frozenset(access), frozenset(destination)
+    ruled = here | frozenset(also_ruled)
+    writes = changes and "write" in here
     return Operation(
-        name, here, tuple(verbs.split()), changes, there, here | there, here | frozenset(also_ruled)
-    )
+        name, here, tuple(verbs.split()), changes, there, here | there, ruled,
+        ruled_new=here if writes else ruled,
+        ruled_over=ruled | {REPLACE} if writes and replaces else ruled,
+        destination_over=there | {REPLACE} if "write" in there else there,
+    )  # fmt: skip
 
 
 READ = _operation(
@@ -84,6 +101,9 @@ VERSION = _operation(
 # Adding to a file and cutting it are writes, after which the result tells of what stood there: for
 # rules that counts as reading it, though a grant to write is enough.
 WRITE_ONTO = _operation("write", ("write",), "append truncate", changes=True, also_ruled=("read",))
+
+# A lease changes nothing of what it is on.
+LEASE = _operation("write", ("write",), "lock", changes=True, replaces=False)
 
 # A copy between two roots is one call on each of them: the source is only read, so it may be
 # untrusted; what is made at the destination needs what the operation needs there.

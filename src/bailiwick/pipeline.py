@@ -244,10 +244,11 @@ class Pipeline:
             call.policy_source = self._always.source
         elif self._glance is not None and destination is None and not self.hooks.registered:
             # Most calls of an agent: one place, one look.
+            ruled = call.ruled_at(target)
             decision = (
-                self.judge(call, handle.path, operation.ruled)
+                self.judge(call, handle.path, ruled)
                 if grant.via or call.elsewhere is not None or call.past is not None
-                else self._glance(grant, operation, operation.ruled, handle.path)
+                else self._glance(grant, operation, ruled, handle.path)
             )
             if type(decision) is Allow:
                 call.policy_source = decision.source
@@ -275,16 +276,18 @@ class Pipeline:
         """Policy on each place the call names, then the hooks on the whole of it."""
         destination = call.destination
         there = None if destination is None else call.destination_handle.path
-        self.obey(call, self.judge(call, path, call.operation.ruled, there), call.target)
+        ruled = call.ruled_at(call.target)
+        self.obey(call, self.judge(call, path, ruled, there), call.target)
         if destination is not None and there is not None:
-            self.obey(call, self.judge(call, there, call.access_there, there), destination)
+            arriving = call.ruled_at(destination)
+            self.obey(call, self.judge(call, there, arriving, there), destination)
         if self.hooks.registered:
             if call.context is None:
-                call.context = self._context_of(call, path, call.operation.ruled)
+                call.context = self._context_of(call, path, ruled)
             interferences, call.hooks = await self.hooks.before(call.context)
             for interference in interferences:
                 if isinstance(interference, Ask) and is_remembered(
-                    self.judge(call, path, call.operation.ruled, there)
+                    self.judge(call, path, ruled, there)
                 ):
                     continue  # answered before, for longer
                 self.obey(call, interference, call.target)
@@ -450,10 +453,9 @@ class Pipeline:
         # was asked may be refused by now.
         self.holds(call)
         there = None if call.destination is None else call.destination_handle.path
-        for target, access in (
-            (call.target, call.operation.ruled), (call.destination, call.access_there),
-        ):  # fmt: skip
+        for target in (call.target, call.destination):
             if target is not None and target.handle is not None:
+                access = call.ruled_at(target)
                 decision = self.judge(call, target.handle.path, access, there)
                 if isinstance(decision, (Deny, Hide)):
                     self.obey(call, decision, target)

@@ -19,7 +19,8 @@ class Context(Value, frozen=True, kw_only=True):
     """Everything a policy and a hook may know of an operation. Never any content.
 
     ``access`` is what the operation uses at ``path``, where reading what is moved or copied away
-    counts as reading; ``held`` is all the grant holds, and ``explicit`` whether someone named this
+    counts as reading, and ``replace`` stands beside ``write`` where a file stands there already;
+    ``held`` is all the grant holds, and ``explicit`` whether someone named this
     subject and this root in it.
     """
 

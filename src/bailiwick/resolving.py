@@ -264,7 +264,7 @@ def _store(call: Call, target: Target) -> Store:
 
 
 def _access_at(call: Call, target: Target) -> frozenset[Access]:
-    return call.access_there if target is call.destination else call.operation.ruled
+    return call.access_there if target is call.destination else call.operation.ruled_new
 
 
 def _beyond_the_grant(path: ScopedPath) -> MissingAccess:

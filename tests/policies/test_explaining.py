@@ -28,7 +28,7 @@ def test_each_access_names_its_rule_and_those_behind_it():
     text = '[[rule]]\nid = "mine"\naccess = "read"\npath = ".env"\neffect = "deny"\nreason = "no"\n'
     policy = RulePolicy(load(text, source="bailiwick.toml").rules)
     explanation = explained(policy, "edit", ".env")
-    read, write = explanation.accesses
+    read, write, replace = explanation.accesses
     assert (read.access, read.rule.id, read.rule.origin, read.rule.line) == (
         "read", "mine", "operator", 1,
     )  # fmt: skip
@@ -36,6 +36,7 @@ def test_each_access_names_its_rule_and_those_behind_it():
     assert (write.access, write.rule.id, write.rule.origin) == (
         "write", "kind.workspace.trusted", "kind",
     )  # fmt: skip
+    assert (replace.access, replace.rule.id) == ("replace", "protect.env")
     assert word_for(explanation.decision) == "deny"
     shown = str(explanation)
     assert "agent_run:c/r edit workspace:demo .env: deny" in shown

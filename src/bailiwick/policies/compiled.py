@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bailiwick.errors import ParseError
-from bailiwick.operations import Access
+from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import ScopedPath, folded
 from bailiwick.policies.rule import ACCESSES, Holder, Rule, concerns, may_mean, means
 from bailiwick.policy import Allow, Ask, Decision, Deny, Hide
@@ -99,11 +99,13 @@ def hiding_rules(rules: Sequence[CompiledRule]) -> tuple[CompiledRule, ...]:
 
 
 def rules_for(
-    rules: Sequence[CompiledRule], operation: str, access: Access
+    rules: Sequence[CompiledRule], operation: str, access: Access, *, replaces: bool
 ) -> tuple[CompiledRule, ...]:
     """The rules that say whether an operation may use an access."""
     return _until_decided(
-        each for each in rules if each.rule.effect != "hide" and means(each.rule, operation, access)
+        each
+        for each in rules
+        if each.rule.effect != "hide" and means(each.rule, operation, access, replaces=replaces)
     )
 
 
@@ -137,7 +139,9 @@ class Shortlist:
         self.decided: dict[ScopedPath, Decision] = {}
         self._hiding = hiding_rules(rules)
         self._lists = tuple(
-            rules_for(rules, operation, each) for each in ACCESSES if each in access
+            rules_for(rules, operation, each, replaces=REPLACE in access)
+            for each in ACCESSES
+            if each in access
         )
         self._ordinary = self._judge_ordinary()
         patterns: dict[str, None] = {}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from bailiwick.errors import escape_for_display
 from bailiwick.model import Value
-from bailiwick.operations import Access
+from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import ScopedPath
 from bailiwick.policies.compiled import (
     NO_RULE,
@@ -22,8 +24,10 @@ from bailiwick.policy import Allow, Ask, Decision, Hide
 
 
 class AccessExplanation(Value, frozen=True, kw_only=True):
-    """What is said of one access. ``rule`` is None where no rule matched; ``later`` are the rules
-    that match too and would have decided if those before them were not there."""
+    """What is said of one access. ``replace`` is said besides ``write`` where another rule decides
+    about what stands there already: the decision is about a new one then. ``rule`` is None where no
+    rule matched; ``later`` are the rules that match too and would have decided if those before them
+    were not there."""
 
     access: Access
     decision: Decision
@@ -90,27 +94,33 @@ def explain(
     hidden = first_that_covers(hiding_rules(concerned), path)
     if hidden is not None and hidden.rule.effect != "hide":
         hidden = None
-    accesses: list[AccessExplanation] = []
-    for each in (each for each in ACCESSES if each in access):
+
+    def said_of(each: Access, *, replaces: bool) -> AccessExplanation:
         matching = [
             candidate
             for candidate in concerned
-            if means(candidate.rule, operation, each) and candidate.covers(path)
+            if means(candidate.rule, operation, each, replaces=replaces) and candidate.covers(path)
         ]
         first = hidden or next((one for one in matching if one.rule.effect != "hide"), None)
-        accesses.append(
-            AccessExplanation(
-                access=each,
-                decision=NO_RULE if first is None else first.decision,
-                rule=None if first is None else first.rule,
-                later=tuple(one.rule for one in matching if one is not first),
-            )
+        return AccessExplanation(
+            access=each,
+            decision=NO_RULE if first is None else first.decision,
+            rule=None if first is None else first.rule,
+            later=tuple(one.rule for one in matching if one is not first),
         )
+
+    over = REPLACE in access
+    accesses = [said_of(each, replaces=over) for each in ACCESSES if each in access]
+    decision = most_restrictive([each.decision for each in accesses])
+    if "write" in access and not over:
+        replacing = said_of("write", replaces=True)
+        if replacing.rule not in [each.rule for each in accesses if each.access == "write"]:
+            accesses.append(structs.replace(replacing, access=REPLACE))
     return Explanation(
         subject=holder.subject,
         root=str(holder.root),
         operation=operation,
         path=path,
-        decision=most_restrictive([each.decision for each in accesses]),
+        decision=decision,
         accesses=tuple(accesses),
     )

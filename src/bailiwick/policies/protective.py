@@ -1,9 +1,10 @@
 """The shipped rules that protect what agents and extensions seldom have any business with.
 
 They hold for every subject but the host program and a person who is known, and ask; where nobody
-can be asked the answer is no. About the configuration of an authority nobody is asked: it cannot be
-changed. Reading is whatever uses read access: a move, copy, edit, diff, archive or search reads its
-source too. Each can be switched off by its id: ``[policy] off = ["protect.env"]``.
+can be asked the answer is no. What may not be read unasked may not be replaced, moved or removed so
+either; to make a new one is free. About the configuration of an authority nobody is asked: it
+cannot be changed. Reading is whatever uses read access: a move, copy, edit, diff, archive or search
+reads its source too. Each can be switched off by its id: ``[policy] off = ["protect.env"]``.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from bailiwick.errors import ParseError
-from bailiwick.operations import Access
+from bailiwick.operations import REPLACE, Access
 from bailiwick.policies.nearness import hint_for, quoted
 from bailiwick.policies.rule import Effect, Rule
 
 _STRANGERS = ("agent_run:*", "extension:*", "automation:*", "user:anonymous")
 """Nobody who has said who they are: whoever calls a server that asks for no token is no person."""
 
-_READING: tuple[Access, ...] = ("read",)
+_SECRET: tuple[Access, ...] = ("read", REPLACE, "delete", "move")
+"""A secret is lost when it is replaced or taken away, not when one is made."""
+
 _CHANGING: tuple[Access, ...] = ("write", "delete", "move")
 
 
@@ -46,15 +49,15 @@ def _protect(
 # itself cannot be moved away and worked on elsewhere.
 PROTECTIVE: tuple[Rule, ...] = (
     _protect(
-        "env", "environment files hold secrets", _READING,
+        "env", "environment files hold secrets", _SECRET,
         "**/.env", "**/.env.*", exempt=("**/.env.example",),
     ),
     _protect(
-        "keys", "this is a private key by its name", _READING,
+        "keys", "this is a private key by its name", _SECRET,
         "**/*.pem", "**/*.key", "**/id_rsa*", "**/id_ed25519*", "**/.ssh", "**/.gnupg",
     ),
     _protect(
-        "credentials", "this file holds credentials by its name", _READING,
+        "credentials", "this file holds credentials by its name", _SECRET,
         "**/.netrc", "**/.npmrc", "**/.pypirc", "**/.aws", "**/*credentials*.json",
     ),
     _protect(

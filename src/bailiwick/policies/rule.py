@@ -30,7 +30,7 @@ from bailiwick.grant import (
     parse_subject,
 )
 from bailiwick.model import Value
-from bailiwick.operations import OPERATIONS, Access
+from bailiwick.operations import OPERATIONS, REPLACE, Access
 from bailiwick.paths import parse
 from bailiwick.policies.nearness import hint_for, quoted
 from bailiwick.search.glob import compile_filter
@@ -46,6 +46,8 @@ Origin = Literal["remembered", "operator", "protective", "kind"]
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 ACCESSES: tuple[Access, ...] = get_args(Access)
+RULED: tuple[Access, ...] = (*ACCESSES, REPLACE)
+"""What a rule may name: ``replace`` is write access used on what stands there already."""
 HOLDS: tuple[Holds, ...] = get_args(Holds)
 
 RESERVED_IDS = ("protect.", "kind.", "default", "grant", "remembered.")
@@ -137,10 +139,13 @@ def _holds(condition: Holds, holder: Holder) -> bool:
     return holder.subject == f"extension:{holder.root.id}"
 
 
-def means(rule: Rule, operation: str, access: Access) -> bool:
-    """Whether a rule is about one access that an operation uses."""
+def means(rule: Rule, operation: str, access: Access, *, replaces: bool = False) -> bool:
+    """Whether a rule is about one access that an operation uses; write access may be one that
+    ``replaces`` what stands there."""
     if rule.access and access not in rule.access:
-        return False
+        named = replaces and access == "write" and REPLACE in rule.access
+        if not named:
+            return False
     if not rule.operation:
         return True
     if rule.effect != "allow":
@@ -151,7 +156,7 @@ def means(rule: Rule, operation: str, access: Access) -> bool:
 def may_mean(rule: Rule, access: Access) -> bool:
     """Whether a rule is about some operation's use of an access."""
     if rule.access and access not in rule.access:
-        return False
+        return access == "write" and REPLACE in rule.access and rule.effect != "allow"
     return not rule.operation or any(
         means(rule, operation, access) for operation in OPERATIONS if access in _may_use(operation)
     )
@@ -194,8 +199,8 @@ def faults_of(rule: Rule) -> Iterator[Fault]:
             hint = hint_for(name, OPERATIONS)
             yield Fault("operation", index, f"{quoted(name)} is no operation", hint)
     for index, access in enumerate(rule.access):
-        if access not in ACCESSES:
-            hint = hint_for(access, ACCESSES)
+        if access not in RULED:
+            hint = hint_for(access, RULED)
             yield Fault("access", index, f"{quoted(access)} is no access", hint)
     for field, patterns in (("path", rule.path), ("exempt", rule.exempt)):
         for index, pattern in enumerate(patterns):

@@ -279,19 +279,19 @@ class VersionVerbs(ScopeCore):
 
     async def _leased(self, path: PathText, ttl: float) -> Leased:
         return await self._run(
-            operations.WRITE, "lock", Target(path, "entry", creates=True),
+            operations.LEASE, "lock", Target(path, "entry", creates=True),
             lambda call: locking.lock(call, ttl), ttl=ttl,
         )  # fmt: skip
 
     async def _renewed(self, path: PathText, lease: Leased, ttl: float) -> Leased:
         return await self._run(
-            operations.WRITE, "lock", Target(path, "entry", parents=True),
+            operations.LEASE, "lock", Target(path, "entry", parents=True),
             lambda call: locking.renew(call, lease, ttl), ttl=ttl,
         )  # fmt: skip
 
     async def _released(self, path: PathText, lease: Leased) -> bool:
         return await self._run(
-            operations.WRITE, "lock", Target(path, "entry", parents=True),
+            operations.LEASE, "lock", Target(path, "entry", parents=True),
             lambda call: locking.release(call, lease),
         )  # fmt: skip
 

@@ -26,7 +26,7 @@ from bailiwick.errors import (
     ParseError,
 )
 from bailiwick.model import ArchiveResult, Stat
-from bailiwick.operations import Access
+from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import DEPTH_MAX, ScopedPath
 from bailiwick.policy import Allow, Decision, Hide
 from bailiwick.resolving import resolve
@@ -41,6 +41,7 @@ from bailiwick.verbs.walking import Walk
 
 _READ: frozenset[Access] = frozenset(("read",))
 _WRITE: frozenset[Access] = frozenset(("write",))
+_OVERWRITE: frozenset[Access] = frozenset(("write", REPLACE))
 
 _ALLOWED_OR_ASKED = Allow("archive")
 """What is asked about is read all the same: the question comes before anything is published."""
@@ -77,7 +78,7 @@ async def create(
         raise FileAlreadyExists("already exists", path=to.path)
     if to.type is not None:  # what packs may add a file; to replace one is to write it
         call.pipeline.check_access(call.grant, _WRITE)
-    decision = call.decide(to.path, _WRITE)
+    decision = call.decide(to.path, _WRITE if to.type is None else _OVERWRITE)
     call.pipeline.obey(call, decision, call.destination, to.path)
     packing = _Packing(call, ignores, include_ignored)
     try:

@@ -62,7 +62,8 @@ async def clear_addition(call: Call, data: bytes, plan: WritePlan) -> WritePlan:
         return plan
     _tell_plan(call, plan)
     diff = _difference(call, b"", data)
-    ruled = isinstance(call.decide(call.handle.path), Ask)
+    access = call.ruled_at(call.target)
+    ruled = isinstance(call.decide(call.handle.path, access), Ask)
     with closing(await standing_at(call.store, call.handle)) as standing:
         await call.clear(
             Preview(
@@ -72,7 +73,7 @@ async def clear_addition(call: Call, data: bytes, plan: WritePlan) -> WritePlan:
                 diff_truncated=diff is not None and diff.truncated,
             )
         )  # fmt: skip
-    if ruled and isinstance(call.decide(call.handle.path), Allow):
+    if ruled and isinstance(call.decide(call.handle.path, access), Allow):
         return plan  # answered for longer: others may add to it too, and nothing is lost
     return _only_over(standing.version, plan)
 

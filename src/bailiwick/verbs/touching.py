@@ -162,7 +162,9 @@ def _uses(work: Work, plan: Plan) -> Iterator[_Use]:
             yield _Use(touch.origin, MOVE, MOVE.access, MOVE.ruled, is_directory, touch.path)
             yield _Use(touch.path, MOVE, there, there, is_directory, touch.path)
         else:
-            yield _Use(touch.path, writing, writing.access, writing.ruled, is_directory)
+            over = touch.kind == "updated" and not is_directory
+            ruled = writing.ruled_over if over else writing.ruled
+            yield _Use(touch.path, writing, writing.access, ruled, is_directory)
 
 
 async def _clear(call: Call, work: Work, plan: Plan) -> None:

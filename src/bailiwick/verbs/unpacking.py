@@ -29,6 +29,7 @@ from bailiwick.errors import (
     HashMismatch,
     IsADirectory,
     NotADirectory,
+    NotARegularFile,
     ParseError,
     SymlinkEscape,
     Unsupported,
@@ -36,7 +37,7 @@ from bailiwick.errors import (
 from bailiwick.finishing import to_the_end
 from bailiwick.metering import NOTHING, Amount
 from bailiwick.model import EntryType, ExtractResult, Limits
-from bailiwick.operations import Access
+from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import DEPTH_MAX, PATH_BYTES_MAX, ScopedPath, folded
 from bailiwick.policy import Allow
 from bailiwick.resolving import refuse_hidden_twin, twin_exists
@@ -48,6 +49,7 @@ from bailiwick.verbs.modes import mode_in
 
 _READ: frozenset[Access] = frozenset(("read",))
 _WRITE: frozenset[Access] = frozenset(("write",))
+_OVERWRITE: frozenset[Access] = frozenset(("write", REPLACE))
 
 _STEP_COST_BYTES = 4 * 1024
 """What any step costs at least, in bytes of unpacking: so many small ones are one turn's work."""
@@ -105,6 +107,8 @@ async def extract(
 def _check_places(source: Handle, place: Handle) -> None:
     if source.type == "directory":
         raise IsADirectory("is a directory, not an archive", path=source.path)
+    if source.type == "other":
+        raise NotARegularFile("an archive is a regular file", path=source.path)
     if place.type == "symlink":
         why = "is a link, and nothing is unpacked through one"
         raise SymlinkEscape(why, path=place.path, hint="name the directory it leads to")
@@ -315,13 +319,21 @@ class _Plan:
                 await asyncio.sleep(0)
             path = ScopedPath(text).beneath(top)
             _check_length(path)
-            if decides:
-                decision = call.decide(path, _WRITE, entry is None)
-                if not isinstance(decision, Allow):
-                    assert call.destination is not None
-                    call.pipeline.obey(call, decision, call.destination, path)
+            allowed = not decides or self._decide(path, _WRITE, entry is None)
             if place.type is not None:
                 await self._meet(path, entry)
+                if decides and allowed and entry is not None and path in self._standing:
+                    self._decide(path, _OVERWRITE, False)
+
+    def _decide(self, path: ScopedPath, access: frozenset[Access], is_directory: bool) -> bool:
+        """Whether a path may be made so without a question. Raises where it may not be made."""
+        call = self._call
+        decision = call.decide(path, access, is_directory)
+        if isinstance(decision, Allow):
+            return True
+        assert call.destination is not None
+        call.pipeline.obey(call, decision, call.destination, path)
+        return False
 
     async def settle(self) -> None:
         """Take the turn at the place, and charge for what will really be added: others may have

@@ -1,0 +1,155 @@
+"""What asks for reading asks for being replaced, moved or removed too; a new one is free."""
+
+import io
+import tarfile
+
+import pytest
+
+import bailiwick
+from bailiwick.errors import ApprovalDenied
+from tests.scope.volumes import tree
+
+pytestmark = pytest.mark.spec("POL-3")
+
+PLACES = ["memory:", "sqlite:", "directory", "history"]
+AGENT = bailiwick.AgentRun("c1", "r1")
+
+
+def packed(**files):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo({"env": ".env", "key": "new.key"}.get(name, name))
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return data.getvalue()
+
+
+def place(kind, tmp_path):
+    if kind == "memory:":
+        return bailiwick.open("memory:")
+    if kind == "sqlite:":
+        return bailiwick.open(f"sqlite:{tmp_path}/v.db")
+    (tmp_path / "tree").mkdir()
+    options = {"history": "on"} if kind == "history" else {}
+    return bailiwick.open(
+        str(tmp_path / "tree"), state_dir=str(tmp_path / "state"), durability="rename", **options
+    )
+
+
+async def plant(fs):
+    for path in (".env", "d/.env", "d/server.pem", "d/x", "other", "e/f"):
+        await fs.write_text(path, f"{path}\n", parents=True)
+    await fs.write_bytes("a.tar", packed(env=b"new", z=b"z"))
+    await fs.write_bytes("b.tar", packed(key=b"new"))
+    await fs.make_dir(".ssh")
+
+
+CHANGES = {
+    "write": lambda fs: fs.write_text(".env", "new"),
+    "write bytes": lambda fs: fs.write_bytes("d/server.pem", b"new", mode="overwrite"),
+    "append": lambda fs: fs.append(".env", b"new"),
+    "truncate": lambda fs: fs.truncate(".env", 0),
+    "edit": lambda fs: fs.edit(".env", [bailiwick.Edit(".env", "new")]),
+    "set_mode": lambda fs: fs.set_mode(".env", 0o600),
+    "set_times": lambda fs: fs.set_times(".env", 1_000_000_007),
+    "remove": lambda fs: fs.remove(".env"),
+    "remove recursive": lambda fs: fs.remove("d", recursive=True),
+    "move": lambda fs: fs.move(".env", "plain"),
+    "move of a directory": lambda fs: fs.move("d", "plain"),
+    "move over": lambda fs: fs.move("other", ".env", replace=True),
+    "extract over": lambda fs: fs.extract_archive("a.tar", ".", overwrite=True),
+    "archive over": lambda fs: fs.create_archive("e", ".env", format="tar", mode="overwrite"),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("change", CHANGES)
+async def test_every_way_to_lose_a_secret_asks(tmp_path, kind, change):
+    async with place(kind, tmp_path) as fs:
+        await plant(fs)
+        before = await tree(fs)
+        agent = await fs.delegate(AGENT)
+        with pytest.raises(ApprovalDenied) as caught:
+            await CHANGES[change](agent)
+        assert caught.value.decided_by.startswith("protect.")
+        assert await tree(fs) == before
+        await CHANGES[change](fs)  # a person is not asked
+
+
+async def test_a_stream_over_a_secret_asks(tmp_path):
+    async def chunks():
+        yield b"new"
+
+    async with bailiwick.open("memory:") as fs:
+        await plant(fs)
+        agent = await fs.delegate(AGENT)
+        with pytest.raises(ApprovalDenied):
+            await agent.write_stream(".env", chunks())
+        assert (await fs.read_text(".env")).text == ".env\n"
+
+
+@pytest.mark.parametrize("kind", PLACES)
+async def test_to_make_a_new_one_is_free(tmp_path, kind):
+    async with place(kind, tmp_path) as fs:
+        await plant(fs)
+        agent = await fs.delegate(AGENT)
+        await agent.write_text("e/.env", "mine\n")
+        await agent.append("e/.env.local", b"mine\n")
+        await agent.write_bytes(".ssh/id_rsa", b"mine")
+        await agent.move("other", "e/.netrc")
+        await agent.extract_archive("b.tar", "e", overwrite=True)
+        await agent.make_dir(".aws")
+        await agent.symlink("e/link.key", "f")
+        made = {"e/.env", "e/.env.local", ".ssh/id_rsa", "e/.netrc", "e/new.key"}
+        assert made <= set(await tree(fs))
+        with pytest.raises(ApprovalDenied):  # from now on it is one
+            await agent.write_text("e/.env", "again")
+
+
+@pytest.mark.parametrize("kind", ["sqlite:", "history"])
+async def test_an_undo_or_restore_that_replaces_or_removes_one_asks(tmp_path, kind):
+    async with place(kind, tmp_path) as fs:
+        agent = await fs.delegate(AGENT)
+        await agent.with_request("r1").write_text(".env", "by the agent")
+        await fs.write_text("x.key", "one")
+        then = (await fs.history("x.key")).versions[0].version
+        await fs.write_text("x.key", "two")
+        before = await tree(fs)
+        for attempt in (agent.undo("r1"), agent.restore("x.key", then)):
+            with pytest.raises(ApprovalDenied):
+                await attempt
+        assert await tree(fs) == before
+
+
+async def test_a_merge_that_replaces_one_asks(tmp_path):
+    async with bailiwick.open(f"sqlite:{tmp_path}/v.db") as fs:
+        await fs.write_text("x.key", "one")
+        fork = await fs.fork("f")
+        await fork.write_text("x.key", "two")
+        agent = await fs.delegate(AGENT)
+        with pytest.raises(ApprovalDenied):
+            await agent.merge("f")
+        assert (await fs.read_text("x.key")).text == "one"
+
+
+async def test_a_rule_that_allows_writing_allows_replacing(tmp_path):
+    from bailiwick.policies.rule import Rule
+    from bailiwick.policies.rules import RulePolicy
+    from tests.policies.support import grant_for, said, word
+
+    allow = Rule(id="mine", effect="allow", access=("write",), path=(".env",))
+    over = frozenset(("write", "replace"))
+    assert word(said(RulePolicy(), grant_for(), "write", ".env", over)) == "ask"
+    assert word(said(RulePolicy([allow]), grant_for(), "write", ".env", over)) == "allow"
+    deny = Rule(id="mine", effect="deny", access=("replace",), path=("docs/**",))
+    assert word(said(RulePolicy([deny]), grant_for(), "write", "docs/x", over)) == "deny"
+    assert word(said(RulePolicy([deny]), grant_for(), "write", "docs/x")) == "allow"
+
+
+async def test_a_lease_on_one_is_free(tmp_path):
+    async with bailiwick.open(f"sqlite:{tmp_path}/v.db") as fs:
+        await fs.write_text(".env", "x")
+        agent = await fs.delegate(AGENT)
+        async with agent.lock(".env", ttl=10):
+            pass
