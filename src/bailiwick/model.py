@@ -316,8 +316,9 @@ class Page(Value, frozen=True, kw_only=True):
 class Found(Value, frozen=True, kw_only=True):
     """What a glob, find or files call found, sorted by path.
 
-    ``truncated`` says that there may be more; ``omitted`` counts the matches that were seen and
-    left out, and ``reason`` says why the search stopped early.
+    ``truncated`` says that there may be more, ``next_cursor`` how to go on, and ``reason`` why the
+    search stopped early. ``omitted`` counts the matches that were seen and left out: all there are
+    where no cursor was given, else one, since what follows is the next page's.
     """
 
     base: ScopedPath
@@ -328,6 +329,7 @@ class Found(Value, frozen=True, kw_only=True):
     request_id: str
     reason: str | None = None
     unreadable: list[ScopedPath] = []
+    next_cursor: str | None = None
 
     @property
     def paths(self) -> list[ScopedPath]:

@@ -45,6 +45,7 @@ class RemoteLooking(RemoteCore):
         size_max: int | None = None,
         modified_after_ns: int | None = None,
         limit: int | None = None,
+        cursor: str | None = None,
         include_ignored: bool = False,
         as_of: str | None = None,
     ) -> Found:
@@ -52,13 +53,13 @@ class RemoteLooking(RemoteCore):
         asked = {
             "type": type, "depth": depth, "empty": empty, "size_min": size_min,
             "size_max": size_max, "modified_after_ns": modified_after_ns, "limit": limit,
-            "include_ignored": include_ignored,
+            "cursor": cursor, "include_ignored": include_ignored,
         }  # fmt: skip
         check_all(asked if pattern is None else {"pattern": pattern, **asked})
         given = {
             "path": path_text(path), "pattern": pattern, "type": type, "depth": depth,
             "empty": empty, "sizeMin": size_min, "sizeMax": size_max,
-            "modifiedAfterNs": modified_after_ns, "limit": limit,
+            "modifiedAfterNs": modified_after_ns, "limit": limit, "cursor": cursor,
             "includeIgnored": include_ignored, "asOf": as_of,
         }  # fmt: skip
         return rebuilt(Found, await self._get("find", "/find", given), visited=0)
@@ -68,14 +69,15 @@ class RemoteLooking(RemoteCore):
         prefix: PathText = ".",
         *,
         limit: int | None = None,
+        cursor: str | None = None,
         include_ignored: bool = False,
         as_of: str | None = None,
     ) -> Found:
         """All files beneath a directory, flat; nothing where the directory is missing."""
-        check_all({"limit": limit, "include_ignored": include_ignored})
+        check_all({"limit": limit, "cursor": cursor, "include_ignored": include_ignored})
         given = {
-            "path": path_text(prefix), "limit": limit, "includeIgnored": include_ignored,
-            "asOf": as_of,
+            "path": path_text(prefix), "limit": limit, "cursor": cursor,
+            "includeIgnored": include_ignored, "asOf": as_of,
         }  # fmt: skip
         return rebuilt(Found, await self._get("files", "/files", given), visited=0)
 
@@ -85,13 +87,15 @@ class RemoteLooking(RemoteCore):
         base: PathText = ".",
         *,
         limit: int | None = None,
+        cursor: str | None = None,
         include_ignored: bool = False,
         as_of: str | None = None,
     ) -> Found:
         """Files and directories whose path from ``base`` matches."""
-        check_all({"pattern": pattern, "limit": limit, "include_ignored": include_ignored})
+        asked = {"pattern": pattern, "limit": limit, "cursor": cursor}
+        check_all({**asked, "include_ignored": include_ignored})
         given = {
-            "pattern": pattern, "path": path_text(base), "limit": limit, "entries": True,
+            **asked, "path": path_text(base), "entries": True,
             "includeIgnored": include_ignored, "asOf": as_of,
         }  # fmt: skip
         document = await self._get("glob", "/glob", given)

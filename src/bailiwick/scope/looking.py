@@ -49,18 +49,19 @@ class LookingVerbs(ScopeCore):
         size_max: int | None = None,
         modified_after_ns: int | None = None,
         limit: int | None = None,
+        cursor: str | None = None,
         include_ignored: bool = False,
         as_of: str | None = None,
     ) -> Found:
         """Everything beneath ``path`` that fits all conditions, sorted by path.
 
         A ``pattern`` without a slash is held against the name at any depth, one with a slash
-        against the path from ``path``.
+        against the path from ``path``. ``cursor`` goes on after an answer that was cut.
         """
         asked = finding.FindAsked(
             pattern=pattern, type=type, depth=depth, empty=empty, size_min=size_min,
             size_max=size_max, modified_after_ns=modified_after_ns, limit=limit,
-            include_ignored=include_ignored,
+            include_ignored=include_ignored, cursor=cursor,
         )  # fmt: skip
         given = msgspec.structs.asdict(asked)
         if pattern is None:
@@ -75,19 +76,23 @@ class LookingVerbs(ScopeCore):
         prefix: PathText = ".",
         *,
         limit: int | None = None,
+        cursor: str | None = None,
         include_ignored: bool = False,
         as_of: str | None = None,
     ) -> Found:
-        """All files beneath a directory, flat; nothing where the directory is missing."""
+        """All files beneath a directory, flat, or the one that is named; nothing where nothing is.
+
+        ``cursor`` goes on after an answer that was cut.
+        """
         call = self._call(operations.LIST, "files", Target(prefix, "object"))
         try:
-            check_all({"limit": limit, "include_ignored": include_ignored})
+            check_all({"limit": limit, "cursor": cursor, "include_ignored": include_ignored})
         except ParseError as error:
             raise await self._pipeline.failed(call, error) from None
         call.past = None if as_of is None else Past(as_of)
         ignores = self._ignores_at(as_of)
         return await self._closing_past(
-            call, self._rebased(finding.files(call, ignores, limit, include_ignored))
+            call, self._rebased(finding.files(call, ignores, limit, include_ignored, cursor))
         )
 
     async def glob(
@@ -96,20 +101,22 @@ class LookingVerbs(ScopeCore):
         base: PathText = ".",
         *,
         limit: int | None = None,
+        cursor: str | None = None,
         include_ignored: bool = False,
         as_of: str | None = None,
     ) -> Found:
         """Files and directories whose path from ``base`` matches: ``* ** ? [ab] [!ab] {a,b}``.
 
         A pattern without a slash matches in ``base`` itself only; ``**`` stands for any number of
-        directories, also none.
+        directories, also none. ``cursor`` goes on after an answer that was cut.
         """
         return await self._run(
             operations.LIST, "glob", Target(base, "object"),
             lambda call: finding.glob(
-                call, self._ignores_at(as_of), pattern, limit, include_ignored
+                call, self._ignores_at(as_of), pattern, limit, include_ignored, cursor
             ),
-            pattern=pattern, limit=limit, include_ignored=include_ignored, as_of=as_of,
+            pattern=pattern, limit=limit, cursor=cursor, include_ignored=include_ignored,
+            as_of=as_of,
         )  # fmt: skip
 
     async def grep(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import msgspec
 
 from bailiwick.call import Call, Missing
 from bailiwick.errors import BailiwickError, NotADirectory, ParseError, PathNotFound
 from bailiwick.model import Entry, EntryType, Found
+from bailiwick.paths import ScopedPath
 from bailiwick.resolving import named
 from bailiwick.search.glob import compile_filter, compile_glob
 from bailiwick.store import Handle
@@ -31,6 +33,7 @@ class FindAsked(msgspec.Struct, frozen=True, kw_only=True):
     modified_after_ns: int | None
     limit: int | None
     include_ignored: bool
+    cursor: str | None
 
 
 async def find(call: Call, ignores: Ignores, asked: FindAsked) -> Found:
@@ -55,18 +58,37 @@ async def find(call: Call, ignores: Ignores, asked: FindAsked) -> Found:
             return True
         return name_filter.matches(visit.path.relative_to(base), child.type == "directory")
 
-    walk = Walk(call, ignores, include_ignored=asked.include_ignored, depth=asked.depth)
-    return await _collect(call, walk, fits, asked.limit, asked.empty)
+    walk = Walk(
+        call, ignores, include_ignored=asked.include_ignored, depth=asked.depth,
+        after=_names_in(asked.cursor),
+    )  # fmt: skip
+    return await _collect(call, walk, fits, _Wanted(asked.limit, asked.cursor, asked.empty))
 
 
-async def files(call: Call, ignores: Ignores, limit: int | None, include_ignored: bool) -> Found:
-    """Flat: every file beneath the prefix. A missing prefix holds nothing, which is no error."""
+async def files(
+    call: Call, ignores: Ignores, limit: int | None, include_ignored: bool, cursor: str | None
+) -> Found:
+    """Flat: every file beneath the prefix, or the file that it names. A missing prefix holds
+    nothing, which is no error."""
 
     async def walked(call: Call) -> Found:
-        walk = Walk(call, ignores, include_ignored=include_ignored)
-        return await _collect(call, walk, lambda visit: visit.child.type == "file", limit, None)
+        after = _names_in(cursor)
+        walk = Walk(call, ignores, include_ignored=include_ignored, after=after)
+        if call.handle.type == "file":
+            named_file = await _named(call, ignores)
+            return _found(call, walk, [] if after else [named_file], None)
+        wanted = _Wanted(limit, cursor, None)
+        return await _collect(call, walk, lambda visit: visit.child.type == "file", wanted)
 
     return await call.pipeline.run(call, walked, _NOTHING)
+
+
+async def _named(call: Call, ignores: Ignores) -> Entry:
+    """The file at the call's place as an entry."""
+    stat = await call.store.stat(call.handle)
+    path = stat.path
+    ignored = await ignores.mark(call, path) is not None
+    return Entry(path.name, path.parent, stat.type, stat.size, stat.mtime_ns, ignored)
 
 
 def _nothing(call: Call) -> Found:
@@ -80,7 +102,12 @@ _NOTHING = Missing((PathNotFound,), _nothing)
 
 
 async def glob(
-    call: Call, ignores: Ignores, pattern: str, limit: int | None, include_ignored: bool
+    call: Call,
+    ignores: Ignores,
+    pattern: str,
+    limit: int | None,
+    include_ignored: bool,
+    cursor: str | None,
 ) -> Found:
     base = call.handle.path
     compiled = compile_glob(pattern)
@@ -93,44 +120,62 @@ async def glob(
         ignores,
         include_ignored=include_ignored,
         may_enter=lambda path: compiled.may_match_below(path.relative_to(base)),
+        after=_names_in(cursor),
     )
-    return await _collect(call, walk, fits, limit, None)
+    return await _collect(call, walk, fits, _Wanted(limit, cursor, None))
 
 
-async def _collect(
-    call: Call,
-    walk: Walk,
-    fits: Callable[[Visit], bool],
-    limit: int | None,
-    empty: bool | None,
-) -> Found:
-    """Keep the first matches, count the rest: the answer says how much it leaves out."""
+class _Wanted(NamedTuple):
+    """How many matches, after which cursor; empty ones, others, or any."""
+
+    limit: int | None
+    cursor: str | None
+    empty: bool | None
+
+
+async def _collect(call: Call, walk: Walk, fits: Callable[[Visit], bool], wanted: _Wanted) -> Found:
+    """Keep the first matches and count the rest, so that the answer says how much it leaves out.
+    Whoever goes on by cursor was told: then one more is enough to know that there is."""
     if call.handle.type != "directory":
         raise NotADirectory("not a directory", path=call.handle.path)
-    wanted = call.limits.glob_default if limit is None else page_size(limit, call.limits.glob_max)
+    limit = wanted.limit
+    most = call.limits.glob_default if limit is None else page_size(limit, call.limits.glob_max)
     matches: list[Entry] = []
     omitted = 0
+    last: ScopedPath | None = None
+    before: ScopedPath | None = None
     async with aclosing(walk.visits(call.handle)) as visits:
         async for visit in visits:
+            if omitted == 0:
+                last, before = visit.path, last
             if not fits(visit):
                 continue
-            if empty is not None and await _is_empty(call, visit) is not empty:
+            if wanted.empty is not None and await _is_empty(call, visit) is not wanted.empty:
                 continue
-            if len(matches) < wanted:
+            if len(matches) < most:
                 matches.append(entry_of(visit))
-            else:
-                omitted += 1
-    return _found(call, matches, walk, omitted)
+                continue
+            if omitted == 0:
+                last = before
+            omitted += 1
+            if wanted.cursor is not None:
+                break
+    return _found(call, walk, matches, last, omitted)
 
 
-def _found(call: Call, matches: list[Entry], walk: Walk, omitted: int) -> Found:
+def _found(
+    call: Call, walk: Walk, matches: list[Entry], last: ScopedPath | None, omitted: int = 0
+) -> Found:
+    """``last`` is the last place that need not be looked at again."""
+    cut = omitted > 0 or walk.stopped
     reason = walk.reason
     if reason is None and omitted:
-        reason = f"{omitted} more match: narrow the pattern or raise the limit"
+        reason = f"{omitted} more match: narrow the pattern, raise the limit or go on by the cursor"
     if reason is None and walk.withheld:
         reason = f"policy withholds what lies in {walk.withheld} of the directories"
+    base = call.handle.path
     return Found(
-        base=call.handle.path,
+        base=base,
         matches=matches,
         truncated=reason is not None,
         omitted=omitted,
@@ -138,7 +183,29 @@ def _found(call: Call, matches: list[Entry], walk: Walk, omitted: int) -> Found:
         request_id=call.request_id,
         reason=reason,
         unreadable=walk.unreadable,
+        next_cursor=_cursor_at(last.relative_to(base)) if cut and last is not None else None,
     )
+
+
+_names = msgspec.json.Decoder(tuple[str, ...])
+
+
+def _cursor_at(path: ScopedPath) -> str:
+    """Where to go on, by name: whatever comes and goes meanwhile, nothing is shown twice, and
+    nothing left out that was there all the time."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(path.parts)).decode("ascii")
+
+
+def _names_in(cursor: str | None) -> tuple[str, ...]:
+    if cursor is None:
+        return ()
+    try:
+        names = _names.decode(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (ValueError, msgspec.MsgspecError):
+        names = ()
+    if not names:
+        raise ParseError("the cursor is not one that find, files or glob gave")
+    return names
 
 
 _NOT_SEEN: tuple[type[BailiwickError], ...] = (PathNotFound, *UNREADABLE)

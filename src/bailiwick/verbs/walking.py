@@ -8,6 +8,7 @@ policy hides is not seen at all; what it refuses is seen, marked, and not entere
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import NamedTuple, cast
@@ -32,7 +33,7 @@ from bailiwick.paths import DEPTH_MAX, ScopedPath, tree_too_deep
 from bailiwick.policy import Allow, Decision, Hide, permits
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.store import Child, Handle
-from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES, Ignores
 
 _CHILDREN_AT_ONCE = 50_000
 """Entries of one directory held at a time: a directory of a million stays bounded."""
@@ -68,15 +69,22 @@ class Run(NamedTuple):
 
 
 class _Level(NamedTuple):
+    """A directory under way. Where a walk goes on, ``after`` leads from it to where it ended: the
+    first name is of an entry that was shown, and in which there may be more."""
+
     handle: Handle
     rules: IgnoreLevel
     entries: list[Child]
+    after: tuple[str, ...]
 
 
 class Walk:
-    """One walk. After `visits` has ended, ``reason`` says why it stopped early, if it did.
+    """One walk. After `visits` has ended, ``reason`` says why not everything was shown, if it was
+    not, and ``stopped`` that it ended early: from there one can go on.
 
-    ``visited`` counts what was shown: what policy hides is not in any number.
+    ``visited`` counts what was shown: what policy hides is not in any number. ``after`` are the
+    names that lead from the top to an entry, which need not be there any more: only what comes
+    after it in the order is shown.
     """
 
     def __init__(
@@ -88,8 +96,10 @@ class Walk:
         depth: int | None = None,
         may_enter: Callable[[ScopedPath], bool] | None = None,
         judge: Callable[[ScopedPath, bool], Decision] | None = None,
+        after: tuple[str, ...] = (),
     ) -> None:
         self._call = call
+        self._after = after
         self._ignores = ignores
         self._include_ignored = include_ignored
         self._depth_max = min(depth or call.limits.depth_max, call.limits.depth_max)
@@ -103,6 +113,7 @@ class Walk:
         self.reason: str | None = None
         self.too_deep: ScopedPath | None = None
         self._refusal: BailiwickError | None = None
+        self.stopped = False
         self.unreadable: list[ScopedPath] = []
 
     def visits(self, top: Handle) -> AsyncGenerator[Visit, None]:
@@ -137,25 +148,26 @@ class Walk:
                 visit = self._visit(level, child)
                 if self._examined > budget:
                     self.reason = f"the walk stopped after {budget} entries"
+                    self.stopped = True
                     return
                 if visit is None:
                     continue
-                yield visit
+                if not _is_passed(level, child):
+                    self.visited += 1
+                    yield visit
                 if child.type != "directory":
                     continue
                 below = await self._descend(level, visit, len(stack))
                 if below is not None:
                     stack.append(below)
         finally:
-            for level in stack:
-                if level.handle is not top:
-                    level.handle.close()
+            _close_all(stack, top)
 
     async def _open_top(self, top: Handle) -> _Level:
         if top.type != "directory":
             raise NotADirectory("not a directory", path=top.path)
         self._decides = self._decides or self._call.must_decide_below(top.path)
-        return await self._open_level(top, await self.rules_at(top.path))
+        return await self._open_level(top, await self.rules_at(top.path), after=self._after)
 
     def _take_run(self, level: _Level, budget: int) -> list[Child]:
         """What comes next in a directory, up to another directory or the end of the budget."""
@@ -209,7 +221,6 @@ class Walk:
             if isinstance(decision, Hide):
                 return None
             refused = not permits(decision)
-        self.visited += 1
         return Visit(path, child, level.handle, ignored, refused)
 
     async def _descend(self, level: _Level, visit: Visit, depth: int) -> _Level | None:
@@ -233,7 +244,9 @@ class Walk:
             self._leave_out(visit.path, error)
             return None
         try:
-            return await self._open_level(handle, level.rules, visit.child.name)
+            name = visit.child.name
+            after = level.after[1:] if _is_passed(level, visit.child) else ()
+            return await self._open_level(handle, level.rules, name, after=after)
         except BaseException as error:
             handle.close()
             if isinstance(error, UNREADABLE):
@@ -247,23 +260,47 @@ class Walk:
         self._refusal = self._refusal or error
 
     async def _open_level(
-        self, handle: Handle, rules: IgnoreLevel, name: str | None = None
+        self,
+        handle: Handle,
+        rules: IgnoreLevel,
+        name: str | None = None,
+        *,
+        after: tuple[str, ...] = (),
     ) -> _Level:
         """List a held directory. ``name`` None: the rules are already those in force there."""
         entries: list[Child] = []
-        after: str | None = None
+        ignore_files: list[Child] = []
+        last: str | None = None
         store = self._call.store
         while True:
-            page = await store.children(handle, after=after, limit=_CHILDREN_AT_ONCE)
-            entries.extend(page.entries)
+            page = await store.children(handle, after=last, limit=_CHILDREN_AT_ONCE)
+            some = page.entries
+            if after:
+                passed = bisect_left(some, (after[0],))  # they are sorted by name
+                ignore_files += [each for each in some[:passed] if each.name in IGNORE_FILE_NAMES]
+                some = some[passed:]
+            entries.extend(some)
             if not page.more or len(entries) > self._call.limits.walk_entries_max:
                 break
-            after = entries[-1].name if entries else None
+            last = page.entries[-1].name if page.entries else None
         if name is not None:
-            texts = await self._ignores.texts_among(self._call, handle, entries)
+            texts = await self._ignores.texts_among(self._call, handle, ignore_files + entries)
             rules = rules.enter(name, texts)
+        if after and entries and entries[0].name == after[0] and entries[0].type != "directory":
+            del entries[0]
         entries.reverse()
-        return _Level(handle, rules, entries)
+        return _Level(handle, rules, entries, after)
+
+
+def _close_all(levels: list[_Level], top: Handle) -> None:
+    for level in levels:
+        if level.handle is not top:
+            level.handle.close()
+
+
+def _is_passed(level: _Level, child: Child) -> bool:
+    """Whether an entry was shown before, by the walk that this one goes on with."""
+    return bool(level.after) and child.name == level.after[0]
 
 
 def entry_of(visit: Visit) -> Entry:

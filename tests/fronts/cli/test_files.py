@@ -121,6 +121,10 @@ def test_find(place):
     assert (told["kind"], told["path"], told["truncated"]) == ("find", "src", True)
     assert [entry["name"] for entry in told["entries"]] == ["a.py"]
     assert "there may be more" in place("find", "src", "--limit", "1").stderr
+    assert f"--cursor {told['nextCursor']}" in place("find", "src", "--limit", "1").stderr
+    rest = place.json("find", "src", "--cursor", told["nextCursor"])
+    assert [entry["name"] for entry in rest["entries"]] == ["b.py"]
+    assert (rest["truncated"], rest["nextCursor"]) == (False, None)
 
 
 @pytest.mark.spec("CLI-1")

@@ -44,6 +44,7 @@ def find(arguments: list[str]) -> int:
     parser.add_argument("--smaller", type=size, metavar="SIZE", help="of at most this size")
     parser.add_argument("--newer", type=duration, metavar="TIME", help="changed in this time: 2h")
     parser.add_argument("--limit", type=whole_number, metavar="N", help="at most so many")
+    parser.add_argument("--cursor", metavar="CURSOR", help="go on where an earlier answer ended")
     parser.add_argument("-a", "--all", action="store_true", help="what is ignored, too")
     parser.add_argument("-0", "--null", action="store_true", help="raw paths, each ended by NUL")
     takes_as_of(parser)
@@ -58,8 +59,8 @@ async def _find(scope: Scope, options: Options) -> int:
     found = await scope.find(
         options.path, options.name, type=options.type, depth=options.depth,
         empty=True if options.empty else None, size_min=options.larger, size_max=options.smaller,
-        modified_after_ns=since, limit=options.limit, include_ignored=options.all,
-        **as_of(options),
+        modified_after_ns=since, limit=options.limit, cursor=options.cursor,
+        include_ignored=options.all, **as_of(options),
     )  # fmt: skip
     if options.json:
         print_json(documents.found_document(found))
@@ -71,7 +72,8 @@ async def _find(scope: Scope, options: Options) -> int:
             line(escape_for_display(path))
     if found.truncated:
         why = f" ({escape_for_display(found.reason)})" if found.reason else ""
-        sys.stderr.write(f"note: there may be more{why}; --limit raises the limit\n")
+        how = f"; go on with --cursor {found.next_cursor}" if found.next_cursor else ""
+        sys.stderr.write(f"note: there may be more{why}{how}\n")
     for path in found.unreadable:
         sys.stderr.write(f"note: {escape_for_display(path)} could not be looked into\n")
     return EXIT_OK

@@ -34,6 +34,7 @@ class GlobResult(Result, frozen=True, kw_only=True, tag="glob"):
     omitted: int
     reason: str | None
     unreadable: list[str]
+    next_cursor: str | None
     entries: list[WireEntry] | None
     duration_ms: float
     request_id: str
@@ -48,6 +49,7 @@ class FindResult(Result, frozen=True, kw_only=True, tag="find"):
     omitted: int
     reason: str | None
     unreadable: list[str]
+    next_cursor: str | None
     request_id: str
 
 
@@ -105,13 +107,14 @@ async def glob(request: Request) -> GlobResult:
     base = query.get("path", ".")
     scope = await request.scoped(base)
     found = await scope.glob(
-        query["pattern"], base, limit=query.get("limit"),
+        query["pattern"], base, limit=query.get("limit"), cursor=query.get("cursor"),
         include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
     )  # fmt: skip
     return GlobResult(
         pattern=query["pattern"], cwd=str(found.base), matches=[str(each) for each in found.paths],
         count=len(found.matches), truncated=found.truncated, omitted=found.omitted,
         reason=found.reason, unreadable=[str(each) for each in found.unreadable],
+        next_cursor=found.next_cursor,
         entries=[entry_of(each) for each in found.matches] if query.get("entries") else None,
         duration_ms=_since(began), request_id=found.request_id,
     )  # fmt: skip
@@ -125,6 +128,7 @@ async def find(request: Request) -> FindResult:
         path, query.get("pattern"), type=query.get("type"), depth=query.get("depth"),
         empty=query.get("empty"), size_min=query.get("size_min"), size_max=query.get("size_max"),
         modified_after_ns=query.get("modified_after_ns"), limit=query.get("limit"),
+        cursor=query.get("cursor"),
         include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
     )  # fmt: skip
     return _found(found, FindResult)
@@ -135,8 +139,8 @@ async def files(request: Request) -> FindResult:
     path = query.get("path", ".")
     scope = await request.scoped(path)
     found = await scope.files(
-        path, limit=query.get("limit"), include_ignored=query.get("include_ignored", False),
-        **as_of(query.get("as_of")),
+        path, limit=query.get("limit"), cursor=query.get("cursor"),
+        include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
     )  # fmt: skip
     return _found(found, FilesResult)
 
@@ -145,7 +149,8 @@ def _found(found: Found, kind: type[FindResult]) -> FindResult:
     return kind(
         path=str(found.base), entries=[entry_of(entry) for entry in found.matches],
         truncated=found.truncated, omitted=found.omitted, reason=found.reason,
-        unreadable=[str(each) for each in found.unreadable], request_id=found.request_id,
+        unreadable=[str(each) for each in found.unreadable], next_cursor=found.next_cursor,
+        request_id=found.request_id,
     )  # fmt: skip
 
 
@@ -207,6 +212,11 @@ _READ = access("read")
 _BENEATH = Parameter(name="path", about="Where to look; the whole root unless told.")
 _PATTERN = Parameter(name="pattern", about="What to look for.", required=True, characters_max=8_192)
 
+# It names the place where an earlier answer ended, so it is as long as a path.
+_CURSOR = Parameter(
+    name="cursor", about="Goes on where an earlier answer ended.", characters_max=16_384
+)
+
 
 def _flag(name: str, about: str) -> Parameter:
     return Parameter(name=name, about=about, type="boolean")
@@ -222,7 +232,7 @@ ROUTES: tuple[Route, ...] = (
         about="Files and directories whose path matches: * ** ? [ab] [!ab] {a,b}.",
         result=GlobResult,
         parameters=(
-            _PATTERN, _BENEATH, limit(50_000), INCLUDE_IGNORED,
+            _PATTERN, _BENEATH, limit(50_000), _CURSOR, INCLUDE_IGNORED,
             _flag("entries", "Also what each match is, as entries like those of /find."),
             AS_OF, APPROVAL,
         ),
@@ -242,14 +252,14 @@ ROUTES: tuple[Route, ...] = (
             _number("sizeMin", "At least so many bytes."),
             _number("sizeMax", "At most so many bytes."),
             _number("modifiedAfterNs", "Changed after this time."),
-            limit(50_000), INCLUDE_IGNORED, AS_OF, APPROVAL,
+            limit(50_000), _CURSOR, INCLUDE_IGNORED, AS_OF, APPROVAL,
         ),
         needs=_LIST, verb="find", asks=True, example="GET /find?path=src&type=file&sizeMin=1000",
     ),
     Route(
         method="GET", path="/files", name="files", family="search", handler=files,
         about="All files beneath a directory, flat.", result=FilesResult,
-        parameters=(_BENEATH, limit(50_000), INCLUDE_IGNORED, AS_OF, APPROVAL),
+        parameters=(_BENEATH, limit(50_000), _CURSOR, INCLUDE_IGNORED, AS_OF, APPROVAL),
         needs=_LIST, verb="files", asks=True, example="GET /files?path=src",
     ),
     Route(
