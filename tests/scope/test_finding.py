@@ -171,8 +171,7 @@ async def test_files_is_flat_and_a_missing_prefix_holds_nothing(opening):
         assert (await fs.files("sr")).paths == []
         missing = await fs.files("no/such/place")
         assert (missing.paths, missing.truncated, missing.base) == ([], False, "no/such/place")
-        with pytest.raises(bailiwick.NotADirectory):
-            await fs.files("a.py")
+        assert (await fs.files("a.py")).paths == ["a.py"]
         with pytest.raises(bailiwick.PathOutsideWorkspace):
             await fs.files("../x")
 
