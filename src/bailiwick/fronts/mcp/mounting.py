@@ -19,7 +19,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from bailiwick.errors import BailiwickError, RateLimited
+from bailiwick.errors import BailiwickError, Closed, RateLimited
 from bailiwick.fronts.mcp.opening import Wanted, open_service
 from bailiwick.fronts.mcp.sdk_server import SERVICE_KEY, create_server
 from bailiwick.fronts.mcp.service import Service
@@ -88,7 +88,13 @@ class Mount:
             "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]],
         }  # fmt: skip
         stream = _Stream(receive, send, scope.get("bailiwick.holds"))
-        await self._manager.handle_request(request, stream.receive, stream.send)
+        try:
+            await self._manager.handle_request(request, stream.receive, stream.send)
+        except RuntimeError:
+            # What the SDK says of a request whose body came to an end after its own.
+            if not self._closing.is_set():
+                raise
+            raise Closed("the server is closing") from None
 
     def _refuse_many_sessions(self, counts_for: str) -> None:
         """Refuse a subject that has as many sessions as it may: the SDK counts only all of them."""
