@@ -441,8 +441,10 @@ async def test_requests_sent_together_are_answered_in_order_and_take_turns(tmp_p
 
 @pytest.mark.spec("HTTP-3")
 async def test_a_read_waits_for_what_was_asked_before_it(tmp_path, ways):
+    answered = asyncio.Event()
+
     async def slowly(request):
-        await loop_turns(20)
+        await answered.wait()
         return system.Health(ok=True)
 
     async with serving(tmp_path) as house:
@@ -455,6 +457,9 @@ async def test_a_read_waits_for_what_was_asked_before_it(tmp_path, ways):
         kept.writer.write(house.head("GET /health HTTP/1.1"))
         await until(lambda: ways.tasks == 1)
         kept.writer.write(house.head("GET /file?path=a HTTP/1.1"))
+        connections = house.server.server_state.connections
+        await until(lambda: any(each.pipeline for each in connections))
+        answered.set()
         assert (await kept.answer())[2]["kind"] == "health"
         assert (await kept.answer())[2]["kind"] == "file"
         assert ways.taken() == (0, 2)
