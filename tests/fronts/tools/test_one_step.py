@@ -231,7 +231,7 @@ async def test_a_yes_to_somebody_else_s_question_is_none_to_ours(made):
 
         def other() -> str:
             """Ask about something else, after ours."""
-            asyncio.run(order.until(lambda: HARMLESS in order.asked))
+            asyncio.run(until(lambda: HARMLESS in order.asked))
             return str(interrupt({"paths": ["else"]}))
 
         asks = StructuredTool.from_function(other)
