@@ -337,6 +337,14 @@ class LogFeed(ABC):
     def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
         """The changes after a position, oldest first, each with its own."""
 
+    def lost(self, position: int) -> bool:
+        """Whether something after a position is not kept any more. Looked at after `read`."""
+        return self.floor() > position
+
+    def may_have_more(self, position: int) -> bool:
+        """Whether there may be something after a position, for one who has just read none."""
+        return self.head() > position
+
     def prepared(self, changes: Sequence[Change]) -> Sequence[Change]:
         """The same with versions and times, which are no news to the watcher from here on.
 
@@ -383,7 +391,7 @@ class LogFeed(ABC):
                 yield self._sign("rescan", begin)
             while True:
                 batch = self.read(position, _BATCH)
-                if self.floor() > position:
+                if self.lost(position):
                     position = self.head()
                     yield self._sign("reset", Cursor(self.id, position))
                     continue
@@ -395,11 +403,15 @@ class LogFeed(ABC):
                     self.refuse_closed()
                     yield self.stamped(change, position)
                 self.refuse_closed()
-                await asyncio.sleep(0)
+                if len(batch) > 1:
+                    await asyncio.sleep(0)
         finally:
             leave()
 
     def stamped(self, change: Change, position: int) -> Change:
+        """The change with its cursor, where it has none yet."""
+        if change.cursor:
+            return change
         cursor = Cursor(self.id, position, 0, self.lookout.session)
         return msgspec.structs.replace(change, cursor=cursor.text)
 
@@ -434,7 +446,7 @@ class LogFeed(ABC):
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
         try:
-            if self.head() <= position and not self._closed:
+            if not self._closed and not self.may_have_more(position):
                 self._someone_waits(position)
                 await waiting
         finally:

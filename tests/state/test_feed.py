@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import os
 import random
-import shutil
 import subprocess
 import sys
 
@@ -298,7 +296,7 @@ async def test_foreign_changes_are_kept_once_however_many_watch(tmp_path):
         await until(lambda: all(each.told for each in followers))
         for follower in followers:
             await follower.quiet(0.3)
-        rows = states[0].feed.read(0, 100)
+        rows = states[0].feed.read_log(0, 100).changes
         assert twice_told([told for _, told in rows]) == []
         for _, told in rows:
             model.apply(told)
@@ -329,6 +327,29 @@ async def test_a_reader_that_comes_back_after_a_pause_is_told_to_look(tmp_path):
     await store.aclose()
 
 
+@pytest.mark.spec("EVENT-3")
+@pytest.mark.parametrize("crowd", [1, 40])
+async def test_a_change_is_read_once_however_many_follow(tmp_path, monkeypatch, crowd):
+    async with State(tmp_path) as state, contextlib.AsyncExitStack() as stack:
+        feed = state.feed
+        followers = [await stack.enter_async_context(Follower(feed)) for _ in range(crowd)]
+        await until(lambda: len(feed._waiting) == crowd)
+        queries, read = [], feed._database.read
+        monkeypatch.setattr(
+            feed._database, "read", lambda sql, *values: queries.append(sql) or read(sql, *values)
+        )
+        # Others are looked for now and then: not while it is counted.
+        feed._poll.cancel()
+        for number in range(10):
+            feed.publish([change(f"f{number}")])
+            told = number + 1
+            await until(lambda told=told: all(len(each.told) == told for each in followers))
+            await until(lambda: len(feed._waiting) == crowd)
+        assert len(queries) <= 10 * 4, queries
+        for told in zip(*(each.told for each in followers), strict=True):
+            assert all(each is told[0] for each in told)
+
+
 @pytest.mark.slow
 @pytest.mark.spec("DISK-7")
 @pytest.mark.parametrize("seed", range(3))
@@ -357,7 +378,7 @@ async def test_own_changes_of_two_authorities_and_a_stranger(tmp_path, seed):
         await ended(process)
         for follower in followers:
             await follower.quiet(0.6)
-        rows = [told for _, told in states[0].feed.read(0, 100_000)]
+        rows = [told for _, told in states[0].feed.read_log(0, 100_000).changes]
         for own, name in zip(owns, ("one", "two"), strict=True):
             mine = [told.request_id for told in rows if told.request_id.startswith(name)]
             assert mine == own.requests

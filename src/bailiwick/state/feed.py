@@ -23,11 +23,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bailiwick.errors import BailiwickError
-from bailiwick.events import LogFeed
 from bailiwick.model import Change, Limits
 from bailiwick.paths import ScopedPath
+from bailiwick.recent import RecentFeed
 from bailiwick.state.database import Connection, Database, Part
-from bailiwick.store import Noticed, Watches
+from bailiwick.store import Logged, Noticed, Watches
 
 _log = logging.getLogger("bailiwick.state")
 
@@ -94,7 +94,7 @@ Announced = Callable[[str, str], bool]
 `DurableLedger.in_flight`."""
 
 
-class DurableFeed(LogFeed):
+class DurableFeed(RecentFeed):
     """The changes of one root, kept with the authority's state. Made by `open`."""
 
     def __init__(
@@ -161,6 +161,7 @@ class DurableFeed(LogFeed):
     def activate(self) -> None:
         if not self.lookout.watching:
             self._watched_from = self.head()
+            self._recent.clear()  # its cursors name a time of watching that is over
 
     def _now_ns(self) -> int:
         return time.time_ns()
@@ -175,12 +176,17 @@ class DurableFeed(LogFeed):
         rows = self._database.read("SELECT pruned FROM feed_roots WHERE id = ?", (self._number,))
         return int(rows[0][0])
 
-    def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
+    def read_log(self, after: int, limit: int) -> Logged:
         rows = self._database.read(
             f"SELECT seq, {_COLUMNS} FROM feed WHERE root = ? AND seq > ? ORDER BY seq LIMIT ?",
             (self._number, after, limit),
         )
-        return [(row[0], _change_of(row[1:])) for row in rows]
+        return Logged(
+            [(row[0], _change_of(row[1:])) for row in rows], rows[-1][0] if rows else after
+        )
+
+    def place_of(self, version: int) -> int:
+        return version
 
     # --- keeping ------------------------------------------------------------------------------
 
@@ -241,7 +247,7 @@ class DurableFeed(LogFeed):
 
     def _hear(self) -> None:
         """Something may have been added, here or elsewhere."""
-        self.wake()
+        self.wake_for_more()
         if self._listeners:
             self._call_all_listeners()
 

@@ -162,22 +162,21 @@ async def _stream(chunks: AsyncGenerator[bytes, None], send: Send, receive: Rece
     """Send what comes, for as long as there is somebody to read it: what is sent to a client that
     has gone is silently dropped, and a stream of events would wait for the next one for ever."""
     gone = asyncio.ensure_future(_until_gone(receive))
+    sending = asyncio.ensure_future(_send_all(chunks, send))
     try:
-        while True:
-            coming = asyncio.ensure_future(anext(chunks, None))
-            await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
-                coming.cancel()
-                await asyncio.wait((coming,))
-                return
-            chunk = coming.result()
-            if chunk is None or gone.done():
-                break
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        await asyncio.wait((sending, gone), return_when=asyncio.FIRST_COMPLETED)
+        if sending.done():
+            sending.result()
     finally:
         gone.cancel()
-        await asyncio.wait((gone,))
+        sending.cancel()
+        await asyncio.wait((gone, sending))
+
+
+async def _send_all(chunks: AsyncGenerator[bytes, None], send: Send) -> None:
+    async for chunk in chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _until_gone(receive: Receive) -> None:

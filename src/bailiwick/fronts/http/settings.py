@@ -85,6 +85,10 @@ EVENT_BYTES_TOGETHER = 64 * KiB
 """Events that wait for their stream's turn, and are then sent at once. What is more waits in the
 feed."""
 
+EVENTS_RENDERED = 64
+"""How many of the newest events are kept as text: streams that keep up are a few behind each other.
+One event is a few hundred bytes, or as much as a directory told whole has names."""
+
 EVENT_STREAMS_PER_CALLER_MAX = 32
 """Streams of events of one subject, by whichever tokens and sessions: a page has one in every tab,
 an agent a few. Every worker counts for itself, so each has its part."""

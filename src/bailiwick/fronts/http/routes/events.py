@@ -19,6 +19,7 @@ from bailiwick.fronts.http.settings import (
     EVENT_LOOK_SECONDS,
     EVENT_STREAMS_MAX,
     EVENT_STREAMS_PER_CALLER_MAX,
+    EVENTS_RENDERED,
 )
 from bailiwick.fronts.http.table import SESSION, Parameter, Route, access
 from bailiwick.model import Change
@@ -103,18 +104,43 @@ class _Coming:
         self._waiting: list[bytes] = []
         self._size = 0
         self._room = asyncio.Event()
-        self.news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._stirred: asyncio.Future[None] = self._loop.create_future()
         self.taking = asyncio.ensure_future(self._take())
+        self.taking.add_done_callback(self._ended)
+        self._timer = self._loop.call_later(EVENT_LOOK_SECONDS, self._look)
+
+    def _ended(self, task: asyncio.Future[None]) -> None:
         # Who stops listening does not ask any more how it ended.
-        self.taking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if not task.cancelled():
+            task.exception()
+        self.stir()
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(EVENT_LOOK_SECONDS, self._look)
+        self.stir()
+
+    def stir(self) -> None:
+        """Have whoever waits look what there is."""
+        if not self._stirred.done():
+            self._stirred.set_result(None)
+
+    async def stirred(self) -> None:
+        """Wait for changes, for their end, for `stir`, or until it is time to look again. One
+        future for all of it: waiting for several costs more than everything else about an event."""
+        await self._stirred
+        self._stirred = self._loop.create_future()
+
+    @property
+    def has_come(self) -> bool:
+        return bool(self._waiting)
 
     async def _take(self) -> None:
         async for change in self._changes:
-            event = _event(change)
+            event = _rendered(change)
             self._waiting.append(event)
             self._size += len(event)
-            if not self.news.done():
-                self.news.set_result(None)
+            self.stir()
             if self._size >= EVENT_BYTES_TOGETHER:
                 self._room.clear()
                 await self._room.wait()
@@ -124,11 +150,11 @@ class _Coming:
         together = b"".join(self._waiting)
         self._waiting.clear()
         self._size = 0
-        self.news = asyncio.get_running_loop().create_future()
         self._room.set()
         return together
 
     async def aclose(self) -> None:
+        self._timer.cancel()
         self.taking.cancel()
         await asyncio.wait((self.taking,))
         await self._changes.aclose()
@@ -141,22 +167,19 @@ async def _events(
     with the token or session that it was begun with."""
     coming = _Coming(changes)
     closed = asyncio.ensure_future(request.app.closing.wait())
+    closed.add_done_callback(lambda _: coming.stir())
     clock = asyncio.get_running_loop().time
     spoke = clock()
     try:
         # Who is cut off before the first change knows where to go on, too.
         yield b"retry: 1000\nid: " + since.encode() + b"\n\n"
         while True:
-            await asyncio.wait(
-                (coming.news, coming.taking, closed),
-                timeout=EVENT_LOOK_SECONDS,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if closed.done() and not coming.news.done():
+            await coming.stirred()
+            if closed.done() and not coming.has_come:
                 return
             if not request.app.still_knows(request.caller):
                 raise Unauthenticated("the token or session of this stream has ended")
-            if coming.news.done():
+            if coming.has_come:
                 yield coming.taken()
             elif coming.taking.done():
                 coming.taking.result()
@@ -178,6 +201,22 @@ async def _events(
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
+
+_rendered_last: dict[int, tuple[Change, bytes]] = {}
+
+
+def _rendered(change: Change) -> bytes:
+    """The text of a change, made once for all streams that are shown the very same one: what a
+    subject sees otherwise is another object."""
+    known = _rendered_last.get(id(change))
+    if known is not None:
+        return known[1]
+    if len(_rendered_last) >= EVENTS_RENDERED:
+        del _rendered_last[next(iter(_rendered_last))]
+    text = _event(change)
+    # Kept with the change itself, so that nothing else can have its number.
+    _rendered_last[id(change)] = (change, text)
+    return text
 
 
 def _event(change: Change) -> bytes:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bailiwick.build import log_feed
-from bailiwick.build.log_feed import Recent
+from bailiwick import recent as recent_module
 from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
+from bailiwick.recent import Recent
 from bailiwick.store import Logged
 
 PLACES = 100
@@ -64,6 +64,7 @@ def test_a_crowd_that_keeps_up_reads_the_log_once():
     for _ in range(50):
         for _ in range(5):
             log.add(2)
+        recent.may_have_more = True
         for each in at:
             told = follow(recent, at[each])
             assert len(told) == 10
@@ -73,12 +74,13 @@ def test_a_crowd_that_keeps_up_reads_the_log_once():
 
 @pytest.mark.spec("EVENT-1")
 def test_what_is_kept_is_bounded_and_who_fell_behind_misses_nothing(monkeypatch):
-    monkeypatch.setattr(log_feed, "_NAMES_KEPT", 40)
+    monkeypatch.setattr(recent_module, "_NAMES_KEPT", 40)
     log = Log()
     recent = Recent(log)
     everything = []
     for _ in range(30):
         log.add(3, beneath=2)
+        recent.may_have_more = True
         everything += follow(recent, everything[-1][0] if everything else 0)
         assert len(recent._kept) <= 40
     assert len(everything) == 90
@@ -107,16 +109,16 @@ def test_whoever_reads_gets_what_the_log_says(steps):
     recent = Recent(log)
     readers = dict.fromkeys(range(4), log.place_of(0))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(log_feed, "_NAMES_KEPT", 6)
-        patched.setattr(log_feed, "_AT_ONCE", 3)
+        patched.setattr(recent_module, "_NAMES_KEPT", 6)
         for what, number in steps:
             if what == "add":
                 log.add(number)
+                recent.may_have_more = True
             elif what == "jump":
                 readers[number] = log.place_of(len(log.versions))
             else:
                 after = readers[number]
-                told = recent.read(after, 256)
+                told = recent.read(after, 3)
                 expected = log.read(after, 10_000).changes
                 assert told == expected[: len(told)]
                 assert bool(told) == bool(expected)
