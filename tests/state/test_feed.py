@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import os
 import random
+import shutil
 import subprocess
 import sys
 
@@ -348,6 +350,23 @@ async def test_a_change_is_read_once_however_many_follow(tmp_path, monkeypatch, 
         assert len(queries) <= 10 * 4, queries
         for told in zip(*(each.told for each in followers), strict=True):
             assert all(each is told[0] for each in told)
+
+
+@pytest.mark.spec("DISK-7", "EVENT-1")
+async def test_a_directory_that_a_file_replaced_is_told_gone_first(tmp_path):
+    (tmp_path / "root" / "d" / "e").mkdir(parents=True)
+    store = disk_store(tmp_path)
+    authority = tmp_path / "authority"
+    async with State(authority, store=store) as state, Follower(state.feed) as follower:
+        (tmp_path / "root" / "new").write_text("x")
+        shutil.rmtree(tmp_path / "root" / "d")
+        os.rename(tmp_path / "root" / "new", tmp_path / "root" / "d")
+        await until(lambda: ("created", "d") in follower.brief())
+        told = [each for each in await follower.quiet(0.2) if each.path == "d"]
+    assert [(each.kind, each.type) for each in told] == [
+        ("deleted", "directory"), ("created", "file"),
+    ]  # fmt: skip
+    await store.aclose()
 
 
 @pytest.mark.slow

@@ -309,7 +309,7 @@ class DurableFeed(RecentFeed):
         for until, each in [*self._undecided, *noticed]:
             if now < until and self._is_announced(each.change):
                 waiting.append((until, each))
-            elif self._still_stands(each.change):
+            elif self._still_stands(each):
                 clear.append(each)
         self._undecided = waiting
         if self._undecided and self._ask_again is None:
@@ -333,11 +333,15 @@ class DurableFeed(RecentFeed):
             _log.warning("announced changes could not be read", exc_info=error)
             return True
 
-    def _still_stands(self, change: Change) -> bool:
-        """Whether it is still so. If not, that was noticed too, and will be told instead."""
+    def _still_stands(self, noticed: Noticed) -> bool:
+        """Whether it is still so. If not, that was noticed too, and will be told instead; but of a
+        directory that something else has replaced, only this tells that what lay in it is gone."""
+        change = noticed.change
         if change.kind == "rescan" or self._source is None:
             return True
         seen = self._source.sight(change.path)
+        if change.kind == "deleted" and change.subtree and seen is not None:
+            return _number(seen.version) != _number(noticed.was)
         return (None if seen is None else seen.version) == change.version
 
     def _keep_news(self, connection: Connection, noticed: Sequence[Noticed]) -> None:
@@ -348,7 +352,7 @@ class DurableFeed(RecentFeed):
                 gone = news.origin if news.kind == "moved" else None
                 here = self._was_told(connection, news, each.changed_ns)
                 there = gone is None or self._told_absent(connection, gone)
-                if here and there:
+                if (here and there) or self._was_replaced(connection, each):
                     continue
                 if here and gone is not None:
                     news = msgspec.structs.replace(
@@ -370,6 +374,17 @@ class DurableFeed(RecentFeed):
         if last.version is None:
             return change.type == "directory" or last.time_ns >= changed_ns
         return last.version == change.version
+
+    def _was_replaced(self, connection: Connection, noticed: Noticed) -> bool:
+        """Whether what came after a directory that is gone has been told already."""
+        change = noticed.change
+        if change.kind != "deleted" or not change.subtree:
+            return False
+        last = self._last_told(connection, change.path)
+        return (
+            last is not None and not last.absent and last.path == change.path
+            and last.version is not None and _number(last.version) != _number(noticed.was)
+        )  # fmt: skip
 
     def _told_absent(self, connection: Connection, path: ScopedPath) -> bool:
         """Whether the last that was told is that nothing stands there; told before others were
@@ -406,6 +421,11 @@ class _Told(NamedTuple):
     version: str | None
     whole: bool
     time_ns: int
+
+
+def _number(version: str | None) -> str:
+    """The number of the object, with which a version of a file or directory on disk begins."""
+    return (version or "").partition("-")[0]
 
 
 def _above(path: ScopedPath) -> list[str]:
