@@ -176,3 +176,35 @@ def test_a_child_forked_while_its_parent_writes_can_use_the_same_state(tmp_path,
     assert told == ["8"], complaints
     done = _run(_VERIFY, configuration, tmp_path / "state")
     assert done[0] == ["True"], done
+
+
+_CLOSING = """
+place, state = sys.argv[1:]
+
+def kept():
+    return sorted(os.path.join(top, name) for top, _, names in os.walk(state) for name in names)
+
+async def main():
+    async with bailiwick.open(place, history="on", state_dir=state) as fs:
+        await fs.write_text("f", "one")
+        before = kept()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            try:
+                asyncio.run(fs.aclose())
+            finally:
+                os._exit(0)  # whether that can be done on another loop is not asked here
+        assert ended_well(child)
+        assert before and kept() == before
+        await fs.write_text("f", "two")
+        assert len((await fs.history("f")).versions) == 2
+    print("well")
+
+asyncio.run(main())
+"""
+
+
+def test_closing_in_the_child_touches_nothing_of_the_parents(tmp_path):
+    (tmp_path / "tree").mkdir()
+    assert _run(_CLOSING, tmp_path / "tree", tmp_path / "state")[0] == ["well"]
