@@ -256,3 +256,36 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 @pytest.mark.spec("PY-3")
 def test_import_loads_nothing_at_all():
     assert modules_of("import bailiwick") == {"bailiwick"}
+
+
+def run_in_shell(tmp_path, command):
+    """Run it with its streams as the shell says."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "f").write_bytes(b"x\n")
+    return subprocess.run(
+        ["sh", "-c", f'exec "$0" -m bailiwick {command}', sys.executable],
+        cwd=tmp_path / "tree",
+        env=environment(XDG_STATE_HOME=str(tmp_path / "state")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.spec("CLI-2")
+@pytest.mark.parametrize("command", ["ls", "cat f", "tree", "stat f", "grep x", "--help", "mcp ."])
+@pytest.mark.parametrize("streams", ["<&-", "</dev/null >&-", "<&- >&-", "</dev/null 2>&-"])
+def test_closed_streams_are_no_fault(tmp_path, command, streams):
+    done = run_in_shell(tmp_path, f"{command} {streams}")
+    assert "Traceback" not in done.stderr
+    assert "internal_error" not in done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.spec("ACP-3")
+@pytest.mark.parametrize("given", ["</dev/null", "<&-", "<f"])
+def test_a_proxy_without_an_editor_says_so(tmp_path, given):
+    done = run_in_shell(tmp_path, f"acp -- cat {given}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("parse_error: the standard streams are no pipes")
+    assert "Traceback" not in done.stderr

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import os
 import signal
+import stat
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -203,6 +204,8 @@ async def _standard_streams() -> AsyncIterator[tuple[asyncio.StreamReader, async
     """The editor's end: what it says comes in here, what it hears goes out."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_STREAM_BYTES)
+    if not all(map(_can_be_waited_for, (sys.stdin, sys.stdout))):
+        raise _no_pipes()
     try:
         source, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), _duplicate(sys.stdin, "rb")
@@ -212,9 +215,7 @@ async def _standard_streams() -> AsyncIterator[tuple[asyncio.StreamReader, async
             _duplicate(sys.stdout, "wb"),
         )
     except ValueError:
-        raise ParseError(
-            "the standard streams are no pipes", hint="an editor starts this, and talks to it"
-        ) from None
+        raise _no_pipes() from None
     writer = asyncio.StreamWriter(sink, protocol, None, loop)
     try:
         yield reader, writer
@@ -224,6 +225,19 @@ async def _standard_streams() -> AsyncIterator[tuple[asyncio.StreamReader, async
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(_GRACE_SECONDS):
                 await writer.wait_closed()
+
+
+def _can_be_waited_for(stream: TextIO) -> bool:
+    """Whether the kernel tells when there is something to be read: of a file, or of nothing at all
+    (/dev/null), it does not."""
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()
+
+
+def _no_pipes() -> ParseError:
+    return ParseError(
+        "the standard streams are no pipes", hint="an editor starts this, and talks to it"
+    )
 
 
 def _duplicate(stream: TextIO, mode: str) -> IO[bytes]:

@@ -104,6 +104,7 @@ Every command takes --json. Exit codes: 0 done, 1 refused or failed, 2 wrong usa
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the answer is the exit code."""
+    _stand_in_for_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     before = _taken_before(given)
     if not given:
@@ -122,6 +123,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # They go to the end, where an action such as `fork list` takes them too.
     end = rest.index("--") if "--" in rest else len(rest)
     return _run(name, rest[:end] + before + rest[end:])
+
+
+def _stand_in_for_closed_streams() -> None:
+    """Where a standard stream was closed before we were started, nothing is read and what is
+    written is lost: else the next file that is opened would be taken for it."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            import os
+
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing > number:
+                try:
+                    os.fstat(number)
+                except OSError:
+                    os.dup2(nothing, number)
+                    os.close(nothing)
+                    nothing = number
+            setattr(sys, name, os.fdopen(nothing, mode, closefd=False))
 
 
 def _taken_before(given: list[str]) -> list[str]:
