@@ -234,3 +234,32 @@ async def test_two_scopes_on_one_place_see_each_other(tmp_path):
     async with opener(place=place) as one, opener(place=place) as two:
         await one.write_text("f", "x")
         assert (await two.read_text("f")).text == "x"
+
+
+@pytest.mark.spec("ERR-1")
+async def test_without_any_state_directory_it_says_what_to_set(tmp_path, monkeypatch):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
+    with pytest.raises(bailiwick.PermissionDenied) as caught:
+        async with bailiwick.open(str(tmp_path / "tree")):
+            raise AssertionError("it was opened")
+    assert "XDG_STATE_HOME" in caught.value.hint
+    assert "state_dir" in caught.value.hint
+
+
+@pytest.mark.spec("ERR-1")
+@pytest.mark.parametrize("history", ["off", "on"])
+async def test_a_state_directory_that_cannot_be_made_is_told_with_the_setting(tmp_path, history):
+    (tmp_path / "tree").mkdir()
+    state = "/proc/bailiwick/state"  # nobody makes a directory there, not even root
+    for opening in (
+        bailiwick.open(str(tmp_path / "tree"), state_dir=state, history=history),
+        bailiwick.Authority.open(state_dir=state),
+    ):
+        with pytest.raises(bailiwick.BailiwickError) as caught:
+            async with opening as opened:
+                await opened.write_text("f", "x")
+        assert "state_dir" in caught.value.hint
+        assert not caught.value.retryable

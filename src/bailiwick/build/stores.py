@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from bailiwick.build.options import Options
-from bailiwick.errors import Unsupported
+from bailiwick.errors import PermissionDenied
 from bailiwick.finishing import in_thread
 from bailiwick.model import Limits
 from bailiwick.store import Store
@@ -98,13 +98,17 @@ def default_state_dir() -> str:
             return state
     except OSError:
         pass
-    fallback = os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
-    os.makedirs(fallback, mode=0o700, exist_ok=True)
-    if os.lstat(fallback).st_uid != os.getuid():
-        raise Unsupported(
-            "there is no private place to note unfinished writes", hint="pass state_dir"
-        )
-    return fallback
+    try:
+        fallback = os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
+        os.makedirs(fallback, mode=0o700, exist_ok=True)
+        if os.lstat(fallback).st_uid == os.getuid() and os.access(fallback, os.W_OK | os.X_OK):
+            return fallback
+    except OSError:
+        pass
+    raise PermissionDenied(
+        "there is no private directory that can be written, to keep state in",
+        hint="set $XDG_STATE_HOME to one, or pass state_dir",
+    )
 
 
 async def let_go(store: Store | None) -> None:

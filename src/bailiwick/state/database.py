@@ -27,7 +27,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from bailiwick.errors import FORKED, Closed, PermissionDenied, Unsupported, from_os_error
+from bailiwick.errors import (
+    FORKED,
+    BailiwickError,
+    Closed,
+    PermissionDenied,
+    Unsupported,
+    from_os_error,
+)
 from bailiwick.finishing import in_thread
 from bailiwick.model import Durability
 from bailiwick.sqlite import forking
@@ -123,6 +130,8 @@ class Database:
             return cls._open_in(os.path.abspath(directory), parts, durability)
         except apsw.Error as error:
             raise from_sqlite(error) from error
+        except BailiwickError:
+            raise
         except OSError as error:
             raise from_os_error(error) from error
 
@@ -139,7 +148,14 @@ class Database:
 
     @classmethod
     def _open_in(cls, directory: str, parts: Sequence[Part], durability: Durability) -> Database:
-        os.makedirs(directory, 0o700, exist_ok=True)
+        try:
+            os.makedirs(directory, 0o700, exist_ok=True)
+        except OSError as error:
+            raise PermissionDenied(
+                "the state directory cannot be made",
+                errno=error.errno,
+                hint="name one that can be written: state_dir, --state, or $XDG_STATE_HOME",
+            ) from None
         with _locked_directory(directory) as held:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             os.close(os.open(FILE, flags, 0o600, dir_fd=held))

@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 import msgspec
 
-from bailiwick.errors import ParseError
+from bailiwick.errors import ParseError, PermissionDenied
 from bailiwick.model import KiB
 from bailiwick.paths import RESERVED_PREFIX
 from bailiwick.stores.disk import syscalls
@@ -84,7 +84,15 @@ class JournalPlace:
 
     def ambient_make(self) -> int:
         above = os.path.dirname(self._path)
-        os.makedirs(os.path.dirname(above), mode=0o700, exist_ok=True)
+        try:
+            os.makedirs(os.path.dirname(above), mode=0o700, exist_ok=True)
+        except OSError as error:
+            # Without a path: it is no fault of the file that is written.
+            raise PermissionDenied(
+                "the state directory cannot be made",
+                errno=error.errno,
+                hint="set $XDG_STATE_HOME, or pass state_dir: one that can be written",
+            ) from None
         for path in (above, self._path):
             with suppress(FileExistsError):
                 os.mkdir(path, 0o700)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from bailiwick.errors import PermissionDenied, from_os_error
+from bailiwick.errors import BailiwickError, PermissionDenied, from_os_error
 from bailiwick.model import Limits
 from bailiwick.store import Store
 from bailiwick.stores.history.core import Collect, Core
@@ -36,8 +36,12 @@ def ambient_history_directory(state_dir: str, host_directory: str) -> str:
             status = os.lstat(each)
             if status.st_mode & 0o077 or status.st_uid != os.getuid():
                 raise PermissionDenied("others may look into the directory of the history")
+    except BailiwickError:
+        raise
     except OSError as error:
-        raise from_os_error(error) from None
+        failed = from_os_error(error)
+        failed.hint = "set $XDG_STATE_HOME, or pass state_dir: one that can be written"
+        raise failed from None
     return directory
 
 
