@@ -188,7 +188,10 @@ async def copy_between(
 
 
 def _one_tree(here: Store, there: Store) -> bool:
-    return here is there or (isinstance(here, Narrows) and here.shares_tree(there))
+    return here is there or any(
+        isinstance(one, Narrows) and one.shares_tree(other)
+        for one, other in ((here, there), (there, here))
+    )
 
 
 class _Made(NamedTuple):

@@ -58,7 +58,7 @@ from bailiwick.stores.disk import (
     removal,
     syscalls,
 )
-from bailiwick.stores.disk.handles import Held, Replaced, held_entry, held_object
+from bailiwick.stores.disk.handles import Held, Replaced, held_entry, held_object, same_object
 from bailiwick.stores.disk.journal import Journal, JournalPlace, ambient_check_outside
 from bailiwick.stores.disk.kernel import KernelLookup
 from bailiwick.stores.disk.lookup import Lookup, check_filesystem
@@ -450,7 +450,10 @@ class DiskStore:
         return DiskStore(lookup, place, LentWorkers(self._workers), self._whole or self)
 
     def shares_tree(self, other: Store) -> bool:
-        return isinstance(other, DiskStore) and other._lookup.root is self._lookup.root
+        """Also where one directory was opened twice."""
+        return isinstance(other, DiskStore) and same_object(
+            other._lookup.root.status, self._lookup.root.status
+        )
 
     # --- watching -----------------------------------------------------------------------------
 

@@ -548,7 +548,11 @@ class VolumeStore:
         )  # fmt: skip
 
     def shares_tree(self, other: Store) -> bool:
-        return isinstance(other, VolumeStore) and other._core is self._core
+        """Also where one branch was opened twice."""
+        return isinstance(other, VolumeStore) and (
+            (other._core.identity.uid, other._core.view.branch)
+            == (self._core.identity.uid, self._core.view.branch)
+        )
 
     @property
     def log(self) -> VolumeLog:
