@@ -251,7 +251,7 @@ class Expected(NamedTuple):
                 "it is not what was expected" if version else "there is nothing any more",
                 path=path,
                 details={"current_sha256": sha256, "current_version": version},
-                hint="look at it again and repeat the change",
+                hint="read it again and repeat the change",
             )
 
 
