@@ -23,7 +23,7 @@ TYPED := $(wildcard src examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test browser unit unit-all lint format bench bench-fronts attack crash soak clouds lock clean
+.PHONY: help venv run test browser unit unit-all lint format bench bench-fronts attack crash soak clouds floors lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -103,6 +103,10 @@ soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figu
 clouds: venv ## Blobs in what speaks like Azure and Google Cloud Storage.
 	BAILIWICK_AZURITE=$${XDG_CACHE_HOME:-$$HOME/.cache}/bailiwick/npm-azurite \
 	  $(BIN)/python -m pytest tests/stores/volume/test_clouds.py $(PYTEST_ARGS)
+
+# An environment for each extra, which takes long: looked at before a floor is changed.
+floors: venv ## Try the lowest versions that pyproject.toml allows; EXTRAS="openai mcp" for some.
+	$(BIN)/python -m tests.floors $(EXTRAS)
 
 # The lock names versions and hashes only: where they are fetched from is the business of the
 # machine that installs. That is why the header and the index address are left out.

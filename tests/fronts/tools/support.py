@@ -1,5 +1,6 @@
 """What the tests of all integrations share: the names of tools, and reading their answers."""
 
+import importlib
 import json
 import re
 from contextlib import asynccontextmanager, contextmanager
@@ -42,3 +43,9 @@ async def workspace(place="memory:", **options):
 def blocking_workspace(place="memory:", **options):
     with bailiwick.open_sync(place) as fs:
         yield fs, tools(fs, "notes", **options)
+
+
+def http_library(client):
+    """The HTTP library beneath the client of an SDK, whose releases do not agree on one."""
+    names = (each.__module__.partition(".")[0] for each in client.__mro__)
+    return importlib.import_module(next(name for name in names if name.startswith("httpx")))

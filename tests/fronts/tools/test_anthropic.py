@@ -4,13 +4,21 @@ import asyncio
 import json
 
 import anthropic
-import httpx2
 import pytest
 from anthropic.lib.tools import ToolError
 from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
 
 from bailiwick.fronts.tools import anthropic as front
-from tests.fronts.tools.support import answer, blocking_workspace, inner, name, workspace
+from tests.fronts.tools.support import (
+    answer,
+    blocking_workspace,
+    http_library,
+    inner,
+    name,
+    workspace,
+)
+
+http = http_library(anthropic.DefaultHttpxClient)
 
 
 class Service:
@@ -24,7 +32,7 @@ class Service:
         self.sent.append(json.loads(request.content))
         content = self.turns.pop(0)
         stop = "tool_use" if any(b["type"] == "tool_use" for b in content) else "end_turn"
-        return httpx2.Response(
+        return http.Response(
             200,
             json={
                 "id": "msg", "type": "message", "role": "assistant", "model": "scripted",
@@ -34,13 +42,13 @@ class Service:
         )  # fmt: skip
 
     def client(self):
-        transport = httpx2.MockTransport(self)
+        transport = http.MockTransport(self)
         return anthropic.AsyncAnthropic(
             api_key="x", http_client=anthropic.DefaultAsyncHttpxClient(transport=transport)
         )
 
     def blocking_client(self):
-        transport = httpx2.MockTransport(self)
+        transport = http.MockTransport(self)
         return anthropic.Anthropic(
             api_key="x", http_client=anthropic.DefaultHttpxClient(transport=transport)
         )

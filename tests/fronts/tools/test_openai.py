@@ -2,12 +2,13 @@
 
 import json
 
-import httpx2
 import openai
 import pytest
 
 from bailiwick.fronts.tools import openai as front
-from tests.fronts.tools.support import answer, inner, name, workspace
+from tests.fronts.tools.support import answer, http_library, inner, name, workspace
+
+http = http_library(openai.DefaultHttpxClient)
 
 
 class Service:
@@ -20,10 +21,10 @@ class Service:
 
     def __call__(self, request):
         self.sent.append(json.loads(request.content))
-        return httpx2.Response(200, json=self.render(self.turns.pop(0)))
+        return http.Response(200, json=self.render(self.turns.pop(0)))
 
     def client(self):
-        transport = httpx2.MockTransport(self)
+        transport = http.MockTransport(self)
         return openai.AsyncOpenAI(
             api_key="x", http_client=openai.DefaultAsyncHttpxClient(transport=transport)
         )
