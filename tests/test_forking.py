@@ -73,7 +73,7 @@ with bailiwick.open_sync(place) as fs:
     for number in range(rounds):
         seen = counts[0]
         while counts[0] == seen:
-            time.sleep(random.Random(number).uniform(0, 0.003))
+            stop.wait(random.Random(number).uniform(0, 0.003))
         well += ended_well(child_of(in_child))
     stop.set()
     for thread in threads:
@@ -148,7 +148,7 @@ well = 0
 for number in range(rounds):
     seen = count[0]
     while count[0] == seen and thread.is_alive():
-        time.sleep(random.Random(number).uniform(0, 0.003))
+        stop.wait(random.Random(number).uniform(0, 0.003))
     well += ended_well(child_of(lambda: asyncio.run(in_child())))
 stop.set()
 thread.join()

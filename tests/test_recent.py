@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bailiwick import recent as recent_module
+from bailiwick.change_log import Logged
 from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 from bailiwick.recent import Recent
-from bailiwick.store import Logged
 
 PLACES = 100
 

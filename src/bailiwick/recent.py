@@ -12,10 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from bailiwick.change_log import Logged
 from bailiwick.errors import BailiwickError
 from bailiwick.events import LogFeed
 from bailiwick.model import Change
-from bailiwick.store import Logged, Watches
+from bailiwick.store import Watches
 
 _BATCH: Final = 256
 """Changes read at a time for all who wait."""

@@ -8,6 +8,7 @@ import random
 import pytest
 
 import bailiwick
+from tests.waiting import give_a_chance, until
 
 PLACES = ("memory", "disk", "durable disk", "history", "volume")
 
@@ -53,10 +54,8 @@ async def test_a_directory_that_several_make_at_once_is_told_once(place):
             *(("created", f"d{number}/a/b/f{each}") for number in range(12) for each in range(3)),
             *(("created", f"d{number}/x/y/f") for number in range(12)),
         }
-        async with asyncio.timeout(20):
-            while len(told) < len(expected):
-                await asyncio.sleep(0.005)
-        await asyncio.sleep(0.1)
+        await until(lambda: len(told) >= len(expected))
+        await give_a_chance()
         assert [each for each, count in collections.Counter(told).items() if count > 1] == []
         assert set(told) == expected
 

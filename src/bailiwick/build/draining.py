@@ -15,11 +15,12 @@ from typing import Final
 from bailiwick.build.options import Options
 from bailiwick.build.places import volume_store
 from bailiwick.build.stores import let_go
+from bailiwick.change_log import ChangeLog, Logs
 from bailiwick.config.places import VolumePlace
 from bailiwick.errors import BailiwickError
 from bailiwick.finishing import in_thread
 from bailiwick.state.ledger import DurableLedger
-from bailiwick.store import ChangeLog, Logs, Store
+from bailiwick.store import Store
 
 _log = logging.getLogger("bailiwick.authority")
 

@@ -45,13 +45,14 @@ from bailiwick.build.stores import (
     temp_roots,
     temp_store,
 )
+from bailiwick.build.views import RootFeed, Views
 from bailiwick.call import Caller, Machine
+from bailiwick.change_log import Logs
 from bailiwick.config.unbuilt import refuse_unbuilt
 from bailiwick.config.values import RootConfig, ServerConfig, Surface
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.finishing import in_thread
 from bailiwick.grant import (
-    Grant,
     Quota,
     Root,
     StandingGrant,
@@ -86,7 +87,7 @@ from bailiwick.state.ledger import DurableLedger, ledger_key
 from bailiwick.state.notes import NOTES
 from bailiwick.state.rates import Rates
 from bailiwick.state.standing import StateStanding
-from bailiwick.store import Logs, Narrows, Store, Watches
+from bailiwick.store import Store, Watches
 from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES, Ignores
 from bailiwick.verbs.measuring import measure
 from bailiwick.versions import branches
@@ -95,8 +96,6 @@ PARTS = (
     LEDGER, FEED, grants.PART, trust.PART, rules.PART, questions.PART, usage.PART, faults.PART,
     tokens.PART, NOTES, idempotency.PART,
 )  # fmt: skip
-
-RootFeed = DurableFeed | StoreFeed
 
 
 class Authority(CoreAuthority):
@@ -489,7 +488,7 @@ class _Joiner:
         if isinstance(feed, DurableFeed):
             self._tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        views = _Views(self, store, feed, beside)
+        views = Views(self.pipeline, store, feed, beside)
         self._stores[name] = store
 
         async def close() -> None:
@@ -572,34 +571,3 @@ class _Joiner:
 def _feed_of_branch(store: Store) -> StoreFeed:
     assert isinstance(store, Logs)
     return StoreFeed(store.log)
-
-
-class _Views:
-    """The pipelines of one root: one for each way in which grants see its links."""
-
-    def __init__(
-        self, joiner: _Joiner, store: Store, feed: RootFeed, beside: Sequence[Background]
-    ) -> None:
-        self._joiner = joiner
-        self._beside = beside
-        self._store = store
-        self._feed = feed
-        self._pipelines = {(None, None): joiner.pipeline(store, feed)}
-
-    def pipeline_for(self, grant: Grant) -> Pipeline:
-        view: tuple[Any, Any] = grant.symlinks, grant.hardlinks
-        pipeline = self._pipelines.get(view)
-        if pipeline is None:
-            if not isinstance(self._store, Narrows):
-                raise Unsupported("this root cannot be seen more strictly than it is")
-            store = self._store.narrowed(symlinks=grant.symlinks, hardlinks=grant.hardlinks)
-            pipeline = self._pipelines[view] = self._joiner.pipeline(store, self._feed)
-        return pipeline
-
-    async def aclose(self) -> None:
-        for pipeline in self._pipelines.values():
-            await pipeline.drain()
-        for each in self._beside:
-            await each.aclose()
-        for pipeline in reversed(self._pipelines.values()):
-            await pipeline.aclose()

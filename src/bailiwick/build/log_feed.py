@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bailiwick.change_log import ChangeLog, Logged
 from bailiwick.errors import BailiwickError
 from bailiwick.events import Listener
 from bailiwick.model import Change
 from bailiwick.recent import RecentFeed
-from bailiwick.store import ChangeLog, Logged, Noticed
+from bailiwick.store import Noticed
 
 _log = logging.getLogger("bailiwick.events")
 

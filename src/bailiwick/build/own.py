@@ -28,6 +28,7 @@ from bailiwick.build.options import Options
 from bailiwick.build.places import Background
 from bailiwick.build.stores import default_state_dir, remove_temp, temp_roots, temp_store
 from bailiwick.call import Caller, Machine
+from bailiwick.change_log import Logs
 from bailiwick.errors import ApprovalDenied, ParseError
 from bailiwick.events import Feed, MemoryFeed
 from bailiwick.finishing import in_thread
@@ -39,7 +40,7 @@ from bailiwick.pipeline import Pipeline
 from bailiwick.policy import AllowAll, Policy
 from bailiwick.scope import Delegation, Lent, Scope
 from bailiwick.standing import OwnStanding
-from bailiwick.store import Logs, Store, Watches
+from bailiwick.store import Store, Watches
 from bailiwick.verbs.ignoring import Ignores
 
 

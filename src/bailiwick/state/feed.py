@@ -22,12 +22,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from bailiwick.change_log import Logged
 from bailiwick.errors import BailiwickError
 from bailiwick.model import Change, Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.recent import RecentFeed
 from bailiwick.state.database import Connection, Database, Part
-from bailiwick.store import Logged, Noticed, Watches
+from bailiwick.store import Noticed, Watches
 
 _log = logging.getLogger("bailiwick.state")
 

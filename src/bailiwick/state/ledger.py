@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Literal
 
 from bailiwick.audit import AuthorityRecord, Intent, Ledger, LedgerRecord, Record
+from bailiwick.change_log import Note
 from bailiwick.errors import BailiwickError, Busy, IoError
 from bailiwick.finishing import in_thread
 from bailiwick.model import Change, Limits, Value
@@ -43,7 +44,6 @@ from bailiwick.state.reading import LedgerFilter, LedgerPage, Reading
 from bailiwick.state.retention import Moved, Retention
 from bailiwick.state.sinks import Sink, SinkHealth, Sinks
 from bailiwick.state.verifying import Verification, verify
-from bailiwick.store import Note
 
 _log = logging.getLogger("bailiwick.state")
 

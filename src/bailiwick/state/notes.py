@@ -22,11 +22,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bailiwick.audit import Intent
+from bailiwick.change_log import Note
 from bailiwick.state.chain import append
 from bailiwick.state.database import Connection, Part
 from bailiwick.state.encoding import Hide, encode_intent, encode_interrupted
 from bailiwick.state.key import Keys
-from bailiwick.store import Note
 
 NOTES: Final = Part(
     "notes",

@@ -63,11 +63,11 @@ from bailiwick.stores.memory.tree import (
     Link,
     Node,
     Reached,
-    beneath,
     levels_above,
     lies_in,
     mode_of,
     size_of,
+    take_apart,
     type_of,
     walk,
 )
@@ -324,7 +324,7 @@ class MemoryStore:
         if isinstance(node, Directory) and node.children and not recursive:
             raise DirectoryNotEmpty("directory is not empty", path=entry.path)
         self._take(entry)
-        return _let_go(node)
+        return take_apart(node)
 
     async def move(
         self, source: Handle, destination: Handle, *, replace: bool,
@@ -347,7 +347,7 @@ class MemoryStore:
             if not replace:
                 raise FileAlreadyExists("already exists", path=destination.path)
             check_replaceable(destination.path, node, old, here)
-            _let_go(old)
+            take_apart(old)
         self._take(source)
         self._put(destination, node)
         return True
@@ -591,13 +591,3 @@ def _default_modes(new_file_mode: NewFileMode) -> tuple[int, int]:
 
 def _child(name: str, node: Node) -> Child:
     return Child(name, type_of(node), size_of(node), node.mtime_ns)
-
-
-def _let_go(node: Node) -> int:
-    """Take a node that has lost its name apart, for those who still hold a part of it."""
-    gone = list(beneath(node))
-    for part in gone:
-        if isinstance(part, Directory):
-            part.removed = True
-            part.children.clear()
-    return len(gone)

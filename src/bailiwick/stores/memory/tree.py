@@ -78,6 +78,16 @@ def beneath(node: Node) -> Iterator[Node]:
             waiting.extend(current.children.values())
 
 
+def take_apart(node: Node) -> int:
+    """Take a node that has lost its name apart, for those who still hold a part of it."""
+    gone = list(beneath(node))
+    for part in gone:
+        if isinstance(part, Directory):
+            part.removed = True
+            part.children.clear()
+    return len(gone)
+
+
 def lies_in(directory: Directory | None, ancestor: Node) -> bool:
     """Whether ``directory`` is ``ancestor`` or lies somewhere beneath it."""
     while directory is not None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from typing import Final, Literal, NamedTuple
 
+from bailiwick.change_log import Logged, Note
 from bailiwick.model import Change, EntryType
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import Logged, Note
 from bailiwick.stores.volume.core import Core
 from bailiwick.stores.volume.database import Session, Transaction, run_through
 from bailiwick.stores.volume.rows import DIRECTORY, LINK, TYPES, Bound, Inode, Place
