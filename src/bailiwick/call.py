@@ -23,7 +23,7 @@ from bailiwick.metering import Amount, Turn
 from bailiwick.model import Change, EntryType, Limits
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import PathText, ScopedPath
-from bailiwick.policy import Ask, Context, Decision
+from bailiwick.policy import Allow, Ask, Context, Decision
 from bailiwick.store import Handle, Look, Store, made_for
 from bailiwick.versions import Mark, remembers
 
@@ -316,6 +316,18 @@ class Call(msgspec.Struct, gc=False):
         if kind is None:
             return operation.ruled_new
         return operation.ruled if kind == "directory" else operation.ruled_over
+
+    def must_be_new(self, target: Target) -> bool:
+        """Whether a call was let through at one of its places because nothing stood there: what
+        comes there meanwhile is not to be replaced, since nobody was asked about that."""
+        handle, operation = target.handle, self.operation
+        if handle is None or handle.type is not None:
+            return False
+        here = target is not self.destination
+        over = operation.ruled_over if here else operation.destination_over
+        if over <= self.ruled_at(target):
+            return False
+        return not isinstance(self.decide(handle.path, over), Allow)
 
     @property
     def must_clear(self) -> bool:

@@ -1,12 +1,14 @@
 """What asks for reading asks for being replaced, moved or removed too; a new one is free."""
 
+import hashlib
 import io
 import tarfile
 
 import pytest
 
 import bailiwick
-from bailiwick.errors import ApprovalDenied
+from bailiwick.errors import ApprovalDenied, FileAlreadyExists, HashMismatch
+from bailiwick.verbs import archiving
 from tests.scope.volumes import tree
 
 pytestmark = pytest.mark.spec("POL-3")
@@ -105,6 +107,81 @@ async def test_to_make_a_new_one_is_free(tmp_path, kind):
         assert made <= set(await tree(fs))
         with pytest.raises(ApprovalDenied):  # from now on it is one
             await agent.write_text("e/.env", "again")
+
+
+class Meanwhile:
+    """A hook that lets something happen once a call has been judged."""
+
+    id = "meanwhile"
+
+    def __init__(self, happens):
+        self._happens = happens
+
+    async def before(self, context):
+        if context.subject == AGENT:
+            await self._happens()
+
+    async def after(self, context, record):
+        pass
+
+
+MEANWHILE = {
+    "write": lambda fs: fs.write_text("e/.env", "new"),
+    "write with parents": lambda fs: fs.write_bytes("e/.env", b"new", parents=True),
+    "append": lambda fs: fs.append("e/.env", b"new"),
+    "move": lambda fs: fs.move("other", "e/.env", replace=True),
+    "copy": lambda fs: fs.copy("other", "e/.env"),
+    "extract": lambda fs: fs.extract_archive("a.tar", "e", overwrite=True),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("change", MEANWHILE)
+async def test_one_that_comes_after_a_call_was_judged_is_not_lost(tmp_path, kind, change):
+    """To make a new one is free, as long as it is one."""
+    async with place(kind, tmp_path) as fs:
+        await plant(fs)
+        agent = await fs.delegate(AGENT)
+        unregister = agent._pipeline.hooks.register(
+            Meanwhile(lambda: fs.write_text("e/.env", "secret"))
+        )
+        with pytest.raises((FileAlreadyExists, ApprovalDenied)):
+            await MEANWHILE[change](agent)
+        unregister()
+        assert (await fs.read_text("e/.env")).text == "secret"
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("how", [{}, {"expected_sha256": hashlib.sha256(b"secret").hexdigest()}])
+async def test_one_that_comes_while_a_stream_lasts_is_not_lost(tmp_path, kind, how):
+    async with place(kind, tmp_path) as fs:
+        await plant(fs)
+        agent = await fs.delegate(AGENT)
+
+        async def chunks():
+            yield b"new"
+            await fs.write_text("e/.env", "secret")
+
+        with pytest.raises((FileAlreadyExists, HashMismatch)):
+            await agent.write_stream("e/.env", chunks(), **how)
+        assert how or (await fs.read_text("e/.env")).text == "secret"
+
+
+@pytest.mark.parametrize("kind", PLACES)
+async def test_one_that_comes_while_an_archive_is_packed_is_not_lost(tmp_path, kind, monkeypatch):
+    async with place(kind, tmp_path) as fs:
+        await plant(fs)
+        agent = await fs.delegate(AGENT)
+        sources = archiving._Packing.sources
+
+        async def slowly(packing, more):
+            await fs.write_text("e/.env", "secret")
+            return await sources(packing, more)
+
+        monkeypatch.setattr(archiving._Packing, "sources", slowly)
+        with pytest.raises(FileAlreadyExists):
+            await agent.create_archive("other", "e/.env", format="tar", mode="overwrite")
+        assert (await fs.read_text("e/.env")).text == "secret"
 
 
 @pytest.mark.parametrize("kind", ["sqlite:", "history"])

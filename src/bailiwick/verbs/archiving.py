@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 
+import msgspec
+
 from bailiwick.archives.entries import STEP_BYTES, ArchiveEntry
 from bailiwick.archives.formats import format_for
 from bailiwick.archives.names import entry_name
@@ -80,6 +82,8 @@ async def create(
         call.pipeline.check_access(call.grant, _WRITE)
     decision = call.decide(to.path, _WRITE if to.type is None else _OVERWRITE)
     call.pipeline.obey(call, decision, call.destination, to.path)
+    if to.type is None and not isinstance(call.decide(to.path, _OVERWRITE), Allow):
+        plan = msgspec.structs.replace(plan, mode="create")  # what comes meanwhile stays
     packing = _Packing(call, ignores, include_ignored)
     try:
         sources = await packing.sources(more)

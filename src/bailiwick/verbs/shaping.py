@@ -144,6 +144,8 @@ async def move(
     if call.must_clear:
         beneath, load = await clear_transfer(call, ignores, beneath, find)
         replace = replace and (replaces or load is None)
+    if call.destination is not None and call.must_be_new(call.destination):
+        replace = False
     if call.metered and destination.path != source.path:
         await count_move(call, source, destination)
     if load is not None:

@@ -11,6 +11,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 
+import msgspec
+
 from bailiwick.at_once import ReadsNow, WritesNow
 from bailiwick.call import Call, Target
 from bailiwick.errors import (
@@ -27,7 +29,7 @@ from bailiwick.errors import (
     SymlinkEscape,
     escape_for_display,
 )
-from bailiwick.model import LineEnding, MatchedIgnore, WriteMode, WriteResult
+from bailiwick.model import Expected, LineEnding, MatchedIgnore, WriteMode, WriteResult
 from bailiwick.policy import permits
 from bailiwick.resolving import find
 from bailiwick.store import Handle, WritePlan, Written
@@ -135,7 +137,7 @@ async def write_bytes(
         plan = await clear_write(call, data, sha256, plan)
     if call.metered:
         await reserve(call, handle, size)
-    written = await call.store.write(handle, data, sha256, plan)
+    written = await call.store.write(handle, data, sha256, only_as_judged(call, plan))
     return _published(call, ignores, written, mode, form, mark)
 
 
@@ -262,7 +264,7 @@ async def write_stream(
     if call.metered:
         chunks = metered(call, call.handle, chunks)
     async with aclosing(chunks):
-        written = await call.store.write_stream(call.handle, chunks, plan)
+        written = await call.store.write_stream(call.handle, chunks, only_as_judged(call, plan))
     return _published(call, ignores, written, mode, None, mark)
 
 
@@ -281,7 +283,7 @@ async def append(call: Call, ignores: Ignores, data: bytes | str, plan: WritePla
         plan = await clear_addition(call, data, plan)
     if call.metered:
         await reserve(call, call.handle, len(data), onto=True)
-    written = await call.store.append(call.handle, data, plan)
+    written = await call.store.append(call.handle, data, only_as_judged(call, plan))
     return _published(call, ignores, written, mode, None, mark, onto=True)
 
 
@@ -299,6 +301,17 @@ async def truncate(call: Call, ignores: Ignores, size: int, plan: WritePlan) -> 
         await reserve(call, call.handle, size)
     written = await call.store.truncate(call.handle, size, plan)
     return _published(call, ignores, written, plan.mode, None, mark, onto=True)
+
+
+def only_as_judged(call: Call, plan: WritePlan) -> WritePlan:
+    """The plan, or one that only creates, where a rule would not have let a file be replaced and
+    none was there: one may come while a stream lasts, or in an instant."""
+    if call.handle.type is not None or plan.mode == "create" or not call.must_be_new(call.target):
+        return plan
+    if plan.mode == "replace":
+        raise PathNotFound("no such file or directory", path=call.handle.path)
+    Expected(plan.expected_version, plan.expected_sha256).check(call.handle.path, None, None)
+    return msgspec.structs.replace(plan, mode="create")
 
 
 async def refuse_unwritable(call: Call, mode: WriteMode = "overwrite") -> None:
