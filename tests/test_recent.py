@@ -1,5 +1,8 @@
 """The newest changes of a store's log: read once for a crowd, and the same as the log for all."""
 
+import asyncio
+from contextlib import aclosing
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +11,8 @@ from bailiwick import recent as recent_module
 from bailiwick.change_log import Logged
 from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
-from bailiwick.recent import Recent
+from bailiwick.recent import Recent, RecentFeed
+from tests.waiting import loop_turns
 
 PLACES = 100
 
@@ -126,3 +130,58 @@ def test_whoever_reads_gets_what_the_log_says(steps):
                     readers[number] = told[-1][0]
                 else:
                     assert recent.through == len(log.versions)
+
+
+class LoggedFeed(RecentFeed):
+    """A feed over such a log, to which another process writes: it is told later."""
+
+    active = True
+
+    def __init__(self, log):
+        super().__init__("feed", source=None, new_id=lambda: "")
+        self._log = log
+
+    def activate(self):
+        pass
+
+    def head(self):
+        return self._log.place_of(len(self._log.versions))
+
+    def floor(self):
+        return 0
+
+    def read_log(self, after, limit):
+        return self._log.read(after, limit)
+
+    def place_of(self, version):
+        return self._log.place_of(version)
+
+    def publish(self, changes):
+        pass
+
+    def _tell_noticed(self, noticed):
+        pass
+
+    def _now_ns(self):
+        return 0
+
+
+@pytest.mark.spec("EVENT-1", "EVENT-3")
+async def test_who_waits_is_told_what_somebody_else_began_after():
+    log = Log()
+    log.add(1)
+    feed = LoggedFeed(log)
+    async with aclosing(feed.follow()) as early, aclosing(feed.follow()) as late:
+        first = asyncio.ensure_future(anext(early))
+        await loop_turns(3)
+        log.add(1)  # by another process, of which this one has not heard yet
+        second = asyncio.ensure_future(anext(late))
+        await loop_turns(3)
+        feed.wake_for_more()
+        await loop_turns(3)
+        assert first.done(), "the change is lost until there is another"
+        assert (await first).path == ScopedPath(f"f{log.place_of(2)}")
+        assert not second.done()
+        log.add(1)
+        feed.wake_for_more()
+        assert (await second).path == ScopedPath(f"f{log.place_of(3)}")

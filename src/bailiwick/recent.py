@@ -61,11 +61,15 @@ class Recent:
         """Whether nothing that follows a place can be missing: it was read on from there."""
         return self._after <= after <= self._end
 
+    def begins_anew(self, after: int) -> bool:
+        """Whether a place lies beyond all that was read."""
+        return after > self._end
+
     def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
         """The next changes after a place in the log; none where there are no more."""
         if after < self._after:
             return self._read_log(after, limit)
-        if after > self._end:  # nobody has followed for a while
+        if self.begins_anew(after):  # nobody has followed for a while
             self.clear()
             self._after = self._end = after
         first = bisect_right(self._kept, after, key=_place)
@@ -130,6 +134,9 @@ class RecentFeed(LogFeed):
         """The last place of what `read_log` counts by."""
 
     def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
+        if self._recent.begins_anew(after):
+            # What lies between was not read for those who wait before it: they read it themselves.
+            super().wake()
         return self._recent.read(after, limit)
 
     def lost(self, position: int) -> bool:
