@@ -46,14 +46,18 @@ class _Inheritance:
         """Connections on which something was half done when the parent forked. They can be neither
         used nor closed, and whoever was inside may have held what every other one needs."""
         self._held: list[threading.Lock] = []
+        self._forks: int | None = None
+        """The thread that has let nobody in. Another that forks meanwhile waits for it; and if that
+        takes too long, forks as it is."""
         self._switch_s = sys.getswitchinterval()
 
     def before(self) -> None:
         """Wait until nobody is inside SQLite, and let nobody in."""
-        self._switch_s = sys.getswitchinterval()
         until = time.monotonic() + _WAIT_S_MAX
         if not self.opening.acquire(timeout=_WAIT_S_MAX):
             return
+        self._forks = threading.get_ident()
+        self._switch_s = sys.getswitchinterval()
         self._held.append(self.opening)
         for writer in list(self.writers):
             wait_s = max(until - time.monotonic(), 0.0)
@@ -67,12 +71,16 @@ class _Inheritance:
 
     def after(self) -> None:
         """Let everybody in again."""
+        if self._forks != threading.get_ident():
+            return
+        self._forks = None
         sys.setswitchinterval(self._switch_s)
         while self._held:
             self._held.pop().release()
 
     def begin_anew(self) -> None:
         """For the child: let go of all that was inherited."""
+        self._forks = threading.get_ident()  # the only thread there is here
         self.after()
         self.opening = threading.Lock()
         for connection in list(self.connections):
