@@ -54,7 +54,7 @@ def refuse_now(scope: ScopeCore, verb: str, needs: frozenset[Access], paths: Seq
     pipeline, grant = scope._pipeline, scope.grant
     operation = _BY_VERB.get(verb, operations.WRITE)
     pipeline.refuse_closed()
-    pipeline.check_access(grant, needs)
+    pipeline.check_access(grant, needs | operation.needed)
     pipeline.standing.holds(grant, operation)
     for text in paths:
         target = Target(text, "entry")

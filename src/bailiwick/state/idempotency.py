@@ -75,15 +75,18 @@ class IdempotencyBook:
         self._time_ns = time_ns
         self._under_way: set[bytes] = set()
 
-    async def take(self, caller: str, key: str, request: bytes, limits: Limits) -> Taken | Answer:
-        """Take a key, or give the answer that was given under it.
+    async def take(
+        self, caller: str, counts_for: str, key: str, request: bytes, limits: Limits
+    ) -> Taken | Answer:
+        """Take a key, or give the answer that was given under it. ``counts_for`` is the subject
+        against whose bounds it is held: see `bailiwick.state.budgets`.
 
         Raises `ParseError` where the key was used for another request, `Busy` while the first is
         under way, `InternalError` where nobody knows what became of it, `FileTooLarge` where its
-        answer was not kept, `QuotaExceeded` where the caller has as many keys as may be kept.
+        answer was not kept, `QuotaExceeded` where that subject has as many keys as may be kept.
         """
-        whose = hashlib.sha256(caller.encode()).digest()
-        digest = hashlib.sha256(whose + key.encode()).digest()
+        digest = hashlib.sha256(hashlib.sha256(caller.encode()).digest() + key.encode()).digest()
+        whose = hashlib.sha256(counts_for.encode()).digest()
         oldest = self._time_ns() - int(limits.idempotency_seconds * 1e9)
 
         def job(connection: Connection) -> Answer | None:

@@ -13,6 +13,7 @@ from bailiwick.model import Limits
 from bailiwick.scope import Scope
 from bailiwick.state.idempotency import IdempotencyBook
 from tests.fronts.http.serving import AGENT, PERSON, check_error, serving
+from tests.fronts.http.test_crowding import heirs_of
 
 KEY = {"idempotency-key": "one"}
 GRANTED = {"root": "workspace:demo", "by": PERSON}
@@ -281,6 +282,23 @@ async def test_an_answer_is_given_again_only_to_who_may_still_ask(tmp_path):
         assert "secret" not in again.text
 
 
+@pytest.mark.spec("HTTP-11", "AUTH-5")
+async def test_what_a_batch_told_is_told_again_only_to_who_may_do_each_part_of_it(tmp_path):
+    async with serving(tmp_path) as house:
+        (house.place / "log").write_text("secret")
+        agent = await house.agent("read", "write")
+        edit = {"op": "edit", "path": "log", "oldText": "secret", "newText": "other"}
+        batch = {"operations": [edit], "atomic": False}
+        first = await agent.post("/batch", json=batch, headers=KEY)
+        assert "secret" in first.text
+        for grant in house.authority.grants():
+            await house.authority.revoke(grant.id, by=PERSON, front="test")
+        await house.authority.add_grant(subject=AGENT, access={"write"}, **GRANTED)
+        again = await agent.post("/batch", json=batch, headers=KEY)
+        check_error(again.status_code, again.json(), "missing_access")
+        assert "secret" not in again.text
+
+
 @pytest.mark.spec("HTTP-11", "POL-1")
 async def test_a_rule_that_came_since_holds_for_an_answer_too(tmp_path):
     (tmp_path / "tree").mkdir()
@@ -362,3 +380,17 @@ async def test_what_is_kept_is_bounded_and_collected(tmp_path):
         assert log(house) == "x" * 9
         rows = house.authority.idempotency._database.read("SELECT count(*) FROM answers")
         assert rows == [(2,)]
+
+
+@pytest.mark.spec("HTTP-11", "HTTP-12")
+async def test_who_delegates_to_itself_keeps_no_more_answers(tmp_path):
+    (tmp_path / "tree").mkdir()
+    few = "limits = {idempotency_keys_max = 2}\n"
+    config = ASKING.partition("[[rule]]")[0].replace("trusted = true\n", "trusted = true\n" + few)
+    async with serving(tmp_path, config=config) as house:
+        agent = await house.agent()
+        heirs = [house.client(each) for each in await heirs_of(house, agent, 2)]
+        assert [(await append(each)).status_code for each in (agent, *heirs)] == [201, 200, 507]
+        for each in heirs:
+            full = await append(each, "two")
+            check_error(full.status_code, full.json(), "quota_exceeded")

@@ -55,7 +55,8 @@ async def once(request: Request, done: Callable[[], Awaitable[Reply]]) -> Reply:
     limits = Limits() if scope is None else scope.limits
     caller = f"{request.caller.subject}\0{request.caller.grant_id or ''}"
     book = request.authority.idempotency
-    known = await book.take(caller, key, _digest(request), limits)
+    counts_for = request.caller.budget.subject
+    known = await book.take(caller, counts_for, key, _digest(request), limits)
     if isinstance(known, Answer):
         if scope is not None:
             _refuse_now(request, scope)
