@@ -197,9 +197,11 @@ def version_of(status: os.stat_result) -> str:
     """An opaque text that changes whenever the file is replaced or rewritten.
 
     Times move in steps of the kernel's clock (1 to 10 ms before Linux 6.13, on the change after a
-    stat since): two rewrites in place of the same size within one step look alike.
+    stat since): two rewrites in place of the same size within one step look alike. That of a
+    directory is without its size, which grows with the names in it, hidden ones too.
     """
-    return VERSION % (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    size = 0 if is_directory(status) else status.st_size
+    return VERSION % (status.st_ino, size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def is_directory(status: os.stat_result) -> bool:

@@ -16,7 +16,6 @@ from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.handles import (
     FORMAT_MASK,
     TYPE_BY_FORMAT,
-    VERSION,
     Held,
     new_tuple,
     version_of,
@@ -177,16 +176,11 @@ def stat_of(held: Held) -> Stat:
         size=0 if kind == "directory" else status.st_size,
         mode=status.st_mode & 0o7777,
         mtime_ns=status.st_mtime_ns,
-        version=version_of(status) if kind != "directory" else _version_of_directory(status),
+        version=version_of(status),
         # Of a directory it counts those in it, also such as are hidden or staged.
         links=1 if kind == "directory" else status.st_nlink,
         target=_target_shown(held) if kind == "symlink" else None,
     )
-
-
-def _version_of_directory(status: os.stat_result) -> str:
-    """Without its size, which grows with the names in it, hidden ones too."""
-    return VERSION % (status.st_ino, 0, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _target_shown(held: Held) -> str | None:
