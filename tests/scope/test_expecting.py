@@ -295,3 +295,60 @@ async def test_a_foreign_writer_in_between_is_detected(tmp_path, kind, monkeypat
             assert (place / "f").read_bytes() == b"from elsewhere", verb
             assert (place / "other").read_bytes() == b"two", verb
             assert sorted(os.listdir(place)) == ["f", "other"], verb
+
+
+OVER = [
+    {"expected_sha256": sha256(b"one")},
+    {"expected_destination_sha256": sha256(b"two")},
+    {"expected_sha256": sha256(b"one"), "expected_destination_sha256": sha256(b"two")},
+]
+
+
+@pytest.mark.parametrize("kind", ["disk", "durable"])
+@pytest.mark.parametrize("expected", OVER)
+@pytest.mark.parametrize("happens", ["saved", "removed"])
+@pytest.mark.spec("DISK-6")
+async def test_what_somebody_puts_where_a_file_was_moved_from_is_theirs(
+    tmp_path, kind, expected, happens, monkeypatch
+):
+    """Another program saves the file, or removes it, after it has changed places with what it
+    replaces and before that is taken away."""
+    from bailiwick.stores.disk import expecting
+
+    inner, place = expecting._check_exchanged, tmp_path / "root"
+
+    def racing(source, destination, stop):
+        inner(source, destination, stop)
+        if happens == "saved":
+            (place / "theirs").write_bytes(b"from elsewhere")
+            os.rename(place / "theirs", place / "f")
+        else:
+            os.unlink(place / "f")
+
+    monkeypatch.setattr(expecting, "_check_exchanged", racing)
+    async with opened(kind, tmp_path) as fs:
+        await fs.write_bytes("f", b"one")
+        await fs.write_bytes("other", b"two")
+        await fs.move("f", "other", replace=True, **expected)
+    theirs = {"f": b"from elsewhere"} if happens == "saved" else {}
+    found = {each.name: each.read_bytes() for each in place.iterdir()}
+    assert found == {"other": b"one", **theirs}
+
+
+@pytest.mark.spec("DISK-6")
+async def test_a_destination_that_vanishes_is_no_source_that_is_missing(tmp_path, monkeypatch):
+    from bailiwick.stores.disk import syscalls
+
+    inner, place = syscalls.exchange, tmp_path / "root"
+
+    def racing(*names):
+        os.unlink(place / "other")
+        return inner(*names)
+
+    async with opened("disk", tmp_path) as fs:
+        await fs.write_bytes("f", b"one")
+        await fs.write_bytes("other", b"two")
+        monkeypatch.setattr(syscalls, "exchange", racing)
+        await fs.move("f", "other", replace=True, expected_sha256=sha256(b"one"))
+        assert [each.name for each in place.iterdir()] == ["other"]
+        assert (place / "other").read_bytes() == b"one"

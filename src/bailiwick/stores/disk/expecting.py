@@ -9,6 +9,7 @@ or link has no content to be locked or hashed: its version is looked at the inst
 from __future__ import annotations
 
 import errno
+import os
 import stat as stat_bits
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -148,26 +149,49 @@ Side = tuple[Held, Current | None]
 def _exchange(publisher: Publisher, source: Side, destination: Side, stop: Stop) -> bool:
     """Let two files change places, then take away the one that is replaced: what stands under each
     name is looked at before anything is gone. False where that cannot be done here."""
-    (held, _), (to, _) = source, destination
+    (held, _), (to, gone) = source, destination
     publisher.lookup.check_pinned(held)
     publisher.lookup.check_pinned(to)
+    publisher.journal.staging_in(held.parent_path, held.parent)
     with Flushing(publisher.settings.durable, held.parent, to.parent):
         stop.commit()
+        replaced = lstat_at(to.parent, to.name)
         try:
             syscalls.exchange(held.parent, held.name, to.parent, to.name)
         except OSError as error:
-            if error.errno in (*syscalls.NO_SUCH_RENAME, *_ELSEWHERE):
+            vanished = error.errno == errno.ENOENT and gone is None
+            if vanished or error.errno in (*syscalls.NO_SUCH_RENAME, *_ELSEWHERE):
                 stop.take_back()
                 return False
             raise
         try:
             _check_exchanged(source, destination, stop)
-            syscalls.unlink(held.name, dir_fd=held.parent)
+            _take_away(publisher, held, replaced)
         except BaseException:
             with suppress(FileNotFoundError):
                 syscalls.exchange(held.parent, held.name, to.parent, to.name)
             raise
     return True
+
+
+def _take_away(publisher: Publisher, held: Held, replaced: os.stat_result | None) -> None:
+    """Remove what was replaced from the name of what was moved, under one that nobody else uses.
+    Another file that somebody has put there since then is theirs, and stays."""
+    hidden = publisher.journal.new_stage_name()
+    try:
+        syscalls.rename_over(held.name, hidden, src_dir_fd=held.parent, dst_dir_fd=held.parent)
+    except FileNotFoundError:
+        return  # somebody else has removed it
+    try:
+        now = lstat_at(held.parent, hidden)
+        if now is not None and replaced is not None and same_object(now, replaced):
+            syscalls.unlink(hidden, dir_fd=held.parent)
+        else:
+            _put_back(publisher, held, hidden)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            _put_back(publisher, held, hidden)
+        raise
 
 
 _ELSEWHERE = (errno.EXDEV,)
