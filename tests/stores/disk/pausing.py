@@ -160,7 +160,7 @@ async def play(place, seed, *, rough, own, chance, durability="rename", steps=25
                 else:
                     pauses.others_go_on()
                 await let_pass(rng.choice((0, 0, rng.random() * 0.01, rng.random() * 0.1)))
-            told = await follower.quiet(3, timeout_s=600)
+            told = await follower.quiet(3)
     feed.close()
     await store.aclose()
     return wrong(told, model, mine)
