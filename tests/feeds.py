@@ -343,6 +343,9 @@ def twice_told(told):
         gone = each.path if each.kind == "deleted" else each.origin
         if gone is not None:
             standing = {key for key in standing if not ScopedPath(key[0]).lies_in(gone)}
+        if each.kind == "moved":
+            # It took the place of whatever was told to lie there.
+            standing = {key for key in standing if not key[0].startswith(each.path + "/")}
         # What lies in it says that it is not a file any more.
         standing = {key for key in standing if not each.path.startswith(key[0] + "/")}
         if each.type == "directory" or each.version is None:

@@ -8,7 +8,7 @@ from bailiwick.paths import ScopedPath
 from tests.feeds import Follower, Model, Own, change, disk_store, memory_feed, until
 from tests.stores.disk.pausing import PausingSource, paused_listings, play, wrong
 from tests.stores.disk.test_watching import Watched, shell
-from tests.virtual_time import run
+from tests.virtual_time import LoopExecutor, run
 
 pytestmark = pytest.mark.spec("DISK-7", "EVENT-1")
 
@@ -96,6 +96,29 @@ async def test_a_change_of_ours_that_others_undid_before_it_was_told(tmp_path):
         tree.own.requests.append("late")
         await until(lambda: ("deleted", "d/f") in tree.follower.brief())
         tree.check()
+
+
+def test_a_directory_that_others_moved_and_we_moved_back(tmp_path):
+    """Nobody was told where it stood meanwhile: our move empties the place that it comes back to,
+    for all who only listen."""
+    root = tmp_path / "root"
+    (root / "a" / "x").mkdir(parents=True)
+    (root / "a" / "x" / "f").write_text("1")
+
+    async def watched():
+        store = disk_store(tmp_path, workers=LoopExecutor(lambda: 0))
+        feed = memory_feed(store)
+        mine, model = Own(store, feed), Model(root)
+        async with Follower(feed) as follower:
+            os.rename(root / "a", root / "b")
+            await mine.move("b", "a")
+            told = await follower.quiet(1)
+        feed.close()
+        await store.aclose()
+        assert ("moved", "a", "b") in follower.brief()
+        assert wrong(told, model, mine) == []
+
+    run(watched())
 
 
 @pytest.mark.parametrize("durability", ["rename", "full"])

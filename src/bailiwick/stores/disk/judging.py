@@ -186,12 +186,15 @@ class Judge:
             taken.implied = False
             self._enter_unless_entered(taken)
             return
-        if isinstance(old, Place) and (
+        same = isinstance(old, Place) and (
             old.implied or not version or _number(old.version) in ("", _number(version))
-        ):
+        )
+        if isinstance(old, Place) and same and change.kind != "moved":
             old.version, old.implied = version or old.version, False
         else:
-            if isinstance(old, Place):
+            # What was moved here takes the place of all that was told of the name, also where
+            # others had moved it away from here before: then what lies in it is told anew.
+            if isinstance(old, Place) and not same:
                 self._gone(place, name, change.path, old, kernel.DELETE)
             known.drop(place, name)
             old = Place(place, name, version)
