@@ -7,8 +7,9 @@ import tarfile
 import pytest
 
 import bailiwick
-from bailiwick.errors import ApprovalDenied, FileAlreadyExists, HashMismatch
+from bailiwick.errors import ApprovalDenied, FileAlreadyExists, HashMismatch, PolicyDenied
 from bailiwick.verbs import archiving
+from tests.authority.support import Person, governed, rule
 from tests.scope.volumes import tree
 
 pytestmark = pytest.mark.spec("POL-3")
@@ -230,3 +231,18 @@ async def test_a_lease_on_one_is_free(tmp_path):
         agent = await fs.delegate(AGENT)
         async with agent.lock(".env", ttl=10):
             pass
+
+
+async def test_what_is_denied_to_replace_is_so_where_writing_asks(tmp_path):
+    rules = rule("deny", "z", access=["replace"]) + rule("ask", "z", access=["write"])
+    async with governed(tmp_path, rules) as house:
+        await house.plant({"z": b"old"})
+        bare = await house.bare()
+        await bare.write_bytes("a.tar", packed(z=b"new"))
+        agent = await house.scope(asker=Person("once"))
+        for change in (
+            agent.write_text("z", "new"), agent.extract_archive("a.tar", ".", overwrite=True),
+        ):  # fmt: skip
+            with pytest.raises(PolicyDenied):
+                await change
+        assert (await bare.read_text("z")).text == "old"

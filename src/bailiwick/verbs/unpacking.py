@@ -39,7 +39,7 @@ from bailiwick.metering import NOTHING, Amount
 from bailiwick.model import EntryType, ExtractResult, Limits
 from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import DEPTH_MAX, PATH_BYTES_MAX, ScopedPath, folded
-from bailiwick.policy import Allow
+from bailiwick.policy import Allow, Ask
 from bailiwick.resolving import refuse_hidden_twin, twin_exists
 from bailiwick.store import Handle, Staged, Stages
 from bailiwick.verbs.hashing import content_hash
@@ -322,17 +322,21 @@ class _Plan:
             allowed = not decides or self._decide(path, _WRITE, entry is None)
             if place.type is not None:
                 await self._meet(path, entry)
-                if decides and allowed and entry is not None and path in self._standing:
-                    self._decide(path, _OVERWRITE, False)
+                if decides and entry is not None and path in self._standing:
+                    self._decide(path, _OVERWRITE, False, asked=not allowed)
 
-    def _decide(self, path: ScopedPath, access: frozenset[Access], is_directory: bool) -> bool:
-        """Whether a path may be made so without a question. Raises where it may not be made."""
+    def _decide(
+        self, path: ScopedPath, access: frozenset[Access], is_directory: bool, asked: bool = False
+    ) -> bool:
+        """Whether a path may be made so without a question, which is put once: ``asked`` if it was.
+        Raises where it may not be made."""
         call = self._call
         decision = call.decide(path, access, is_directory)
         if isinstance(decision, Allow):
             return True
         assert call.destination is not None
-        call.pipeline.obey(call, decision, call.destination, path)
+        if not (asked and isinstance(decision, Ask)):
+            call.pipeline.obey(call, decision, call.destination, path)
         return False
 
     async def settle(self) -> None:
