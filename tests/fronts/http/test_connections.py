@@ -8,7 +8,7 @@ import socket
 import httpx
 import pytest
 
-from bailiwick.fronts.http import descriptors
+from bailiwick.fronts.http import descriptors, protocol
 from bailiwick.fronts.http.descriptors import Room, room_for
 from tests.fronts.http.serving import serving
 from tests.fronts.http.test_crowding import kind_of, token_of
@@ -94,6 +94,29 @@ async def test_silence_keeps_nobody_out(tmp_path):
         for _ in range(12):
             _, writer = await house.connect()
             held.callback(writer.close)
+        for _ in range(3):
+            assert await kind_of(house.client(connection="close").get("/list")) == "ok"
+
+
+@pytest.mark.spec("HTTP-13")
+async def test_who_was_refused_and_stays_keeps_nobody_out(tmp_path, monkeypatch):
+    """Whoever has no token announces a body and never sends it: the refusal is there at once, and
+    the connection stays for a while, so that it is not lost."""
+    monkeypatch.setattr(protocol, "LINGER_SECONDS_MAX", 3_600)
+    async with (
+        serving(tmp_path, lasting=False, room=Room(8, 2)) as house,
+        contextlib.AsyncExitStack() as held,
+    ):
+        for _ in range(6):
+            _, writer = await house.connect()
+            held.callback(writer.close)
+        head = house.head("POST /file/write HTTP/1.1", "Content-Length: 9", token="unknown")
+        for _ in range(2):
+            reader, writer = await house.connect()
+            held.callback(writer.close)
+            writer.write(head)
+            assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 401")
+        await until(lambda: house.app_connections() == 8)
         for _ in range(3):
             assert await kind_of(house.client(connection="close").get("/list")) == "ok"
 

@@ -127,22 +127,25 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _squeeze_in(self) -> None:
         """Take the place of a connection that waits for its next request. Where none does, this is
-        one of those that are kept for people; and of these the one goes that has not said for
-        longest who it is, so that nobody keeps people out by holding them open."""
+        one of those that are kept for people; and of these the one goes that was answered and has
+        not gone, or else has not said for longest who it is, so that nobody keeps people out by
+        holding them open."""
         if self._end_oldest("idle"):
             return
         self._for_people = True
-        if len(self.connections) > self.room.connections and not self._end_oldest("head"):
+        if len(self.connections) <= self.room.connections:
+            return
+        if not self._end_oldest("parting") and not self._end_oldest("head"):
             self._refuse(Busy("the server has as many connections as it may", hint="try again"))
 
     def _end_oldest(self, phase: Phase) -> bool:
-        """End the connection that has been in a phase for longest; in that of headers, of those
-        that are kept for people. Says whether there was one."""
+        """End the connection that has been in a phase for longest: of all that are idle, else of
+        those that are kept for people. Says whether there was one."""
         found: BoundedProtocol | None = None
         for each in self.connections:
             if each is self or not isinstance(each, BoundedProtocol) or each.phase != phase:
                 continue
-            if each.real.is_closing() or (phase == "head" and not each._for_people):
+            if each.real.is_closing() or not (phase == "idle" or each._for_people):
                 continue
             if found is None or each.since < found.since:
                 found = each
