@@ -278,6 +278,11 @@ class Lookout:
         if self._watcher is not None:
             self._watcher.told(change)
 
+    def doubt(self, noticed: Noticed) -> None:
+        """What the watcher noticed was not told as it was noticed: it looks at it anew."""
+        if self._watcher is not None:
+            self._watcher.doubt(noticed)
+
     def _leave(self) -> None:
         self._attending -= 1
         if not self._attending and self._watcher is not None and not self._closed:

@@ -388,11 +388,13 @@ class Noticed(NamedTuple):
 
     ``change`` names no subject, request or time. ``was`` is the version that was known before,
     None where there was nothing; ``changed_ns`` is when what stands there now was last changed.
+    ``key`` is how the watcher finds it again, wherever it is by then.
     """
 
     change: Change
     was: str | None
     changed_ns: int
+    key: object = None
 
 
 class Changing(Protocol):
@@ -429,6 +431,11 @@ class Watcher(Protocol):
 
     def told(self, change: Change) -> None:
         """A change was told by whoever made it through this process: it is no news any more."""
+        ...
+
+    def doubt(self, noticed: Noticed) -> None:
+        """What was noticed was not told, or not so: what stands there by now, and all beneath it,
+        is looked at anew and noticed again, changed or not."""
         ...
 
     def close(self) -> None:

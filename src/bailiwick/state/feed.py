@@ -18,7 +18,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -28,6 +28,7 @@ from bailiwick.model import Change, Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.recent import RecentFeed
 from bailiwick.state.database import Connection, Database, Part
+from bailiwick.state.news import Lines, News, Told
 from bailiwick.store import Noticed, Watches
 
 _log = logging.getLogger("bailiwick.state")
@@ -304,19 +305,35 @@ class DurableFeed(RecentFeed):
         self._decide([(now + _ASK_FOR_S, each) for each in noticed])
 
     def _decide(self, noticed: list[tuple[float, Noticed]]) -> None:
-        """Tell what nobody has announced; about the rest ask again a little later."""
+        """Tell what nobody has announced; about the rest ask again a little later, and about what
+        came after it in the same place."""
         now = asyncio.get_running_loop().time()
-        waiting, clear = [], []
+        waiting, clear, held = [], [], Lines()
         for until, each in [*self._undecided, *noticed]:
-            if now < until and self._is_announced(each.change):
+            places = [path for path in (each.change.path, each.change.origin) if path is not None]
+            if any(map(held.touch, places)) or (now < until and self._is_announced(each.change)):
                 waiting.append((until, each))
+                held.add(places)
             elif self._still_stands(each):
                 clear.append(each)
+            else:
+                self.lookout.doubt(each)
         self._undecided = waiting
         if self._undecided and self._ask_again is None:
             self._ask_again = asyncio.get_running_loop().call_later(_ASK_AGAIN_S, self._again)
         if clear:
-            self._submit(lambda connection: self._keep_news(connection, clear), self.changes_kept)
+            doubtful: list[Noticed] = []
+
+            def keep(connection: Connection) -> None:
+                told = Told(connection, self._number, self._watched_from)
+                News(told, self._source, self.keep_changes, doubtful).keep(clear)
+
+            def kept() -> None:
+                for each in doubtful:
+                    self.lookout.doubt(each)
+                self.changes_kept()
+
+            self._submit(keep, kept)
 
     def _again(self) -> None:
         self._ask_again = None
@@ -335,107 +352,15 @@ class DurableFeed(RecentFeed):
             return True
 
     def _still_stands(self, noticed: Noticed) -> bool:
-        """Whether it is still so. If not, that was noticed too, and will be told instead; but of a
-        directory that something else has replaced, only this tells that what lay in it is gone."""
+        """Whether it is still so. If not, that was noticed too, and will be told instead; but of
+        what lay in a directory that is gone, or where one came from, only this tells."""
         change = noticed.change
-        if change.kind == "rescan" or self._source is None:
+        if change.kind in ("rescan", "moved") or self._source is None:
+            return True
+        if change.kind == "deleted" and change.subtree:
             return True
         seen = self._source.sight(change.path)
-        if change.kind == "deleted" and change.subtree and seen is not None:
-            return _number(seen.version) != _number(noticed.was)
         return (None if seen is None else seen.version) == change.version
-
-    def _keep_news(self, connection: Connection, noticed: Sequence[Noticed]) -> None:
-        """Insert what was noticed, as far as the newest that was told says otherwise."""
-        for each in noticed:
-            news = each.change
-            if news.kind != "rescan":
-                gone = news.origin if news.kind == "moved" else None
-                here = self._was_told(connection, news, each.changed_ns)
-                there = gone is None or self._told_absent(connection, gone)
-                if (here and there) or self._was_replaced(connection, each):
-                    continue
-                if here and gone is not None:
-                    news = msgspec.structs.replace(
-                        news, kind="deleted", path=gone, origin=None, version=None
-                    )
-                elif gone is not None and there:
-                    news = msgspec.structs.replace(news, kind="created", origin=None)
-            self.keep_changes(connection, (news,))
-
-    def _was_told(self, connection: Connection, change: Change, changed_ns: int) -> bool:
-        if change.kind == "deleted":
-            return self._told_absent(connection, change.path)
-        last = self._last_told(connection, change.path)
-        if last is None or last.absent:
-            return False
-        if last.whole and change.path != last.path:
-            # It came with a directory that was told once for all in it.
-            return change.type == "directory" or last.time_ns >= changed_ns
-        if last.version is None:
-            return change.type == "directory" or last.time_ns >= changed_ns
-        return last.version == change.version
-
-    def _was_replaced(self, connection: Connection, noticed: Noticed) -> bool:
-        """Whether what came after a directory that is gone has been told already."""
-        change = noticed.change
-        if change.kind != "deleted" or not change.subtree:
-            return False
-        last = self._last_told(connection, change.path)
-        return (
-            last is not None and not last.absent and last.path == change.path
-            and last.version is not None and _number(last.version) != _number(noticed.was)
-        )  # fmt: skip
-
-    def _told_absent(self, connection: Connection, path: ScopedPath) -> bool:
-        """Whether the last that was told is that nothing stands there; told before others were
-        watched it says nothing, since what was there then is not in the feed."""
-        last = self._last_told(connection, path)
-        return last is not None and last.absent and last.seq > self._watched_from
-
-    def _last_told(self, connection: Connection, path: ScopedPath) -> _Told | None:
-        """The newest change that says whether something stands under a name: of the name itself,
-        or of a directory above it as a whole."""
-        newest: _Told | None = None
-        for each in (str(path), *_above(path)):
-            rows: Any = connection.execute(
-                "SELECT * FROM (SELECT seq, kind = 'deleted', path, version, subtree, time_ns"
-                " FROM feed WHERE root = ?1 AND path = ?2 AND (subtree OR ?2 = ?3)"
-                " AND kind IN ('created', 'updated', 'deleted', 'moved') ORDER BY seq DESC LIMIT 1)"
-                " UNION ALL SELECT * FROM (SELECT seq, 1, origin, NULL, subtree, time_ns"
-                " FROM feed WHERE root = ?1 AND origin = ?2 AND (subtree OR ?2 = ?3)"
-                " ORDER BY seq DESC LIMIT 1)",
-                (self._number, each, str(path)),
-            ).fetchall()
-            for row in rows:
-                if newest is None or row[0] > newest.seq:
-                    newest = _Told(*row)
-        return newest
-
-
-class _Told(NamedTuple):
-    """What one row says of a name."""
-
-    seq: int
-    absent: bool
-    path: str
-    version: str | None
-    whole: bool
-    time_ns: int
-
-
-def _number(version: str | None) -> str:
-    """The number of the object, with which a version of a file or directory on disk begins."""
-    return (version or "").partition("-")[0]
-
-
-def _above(path: ScopedPath) -> list[str]:
-    """The directories above a path, but for the root, as plain text."""
-    found = []
-    while not path.parent.is_root:
-        path = path.parent
-        found.append(str(path))
-    return found
 
 
 def _row_of(change: Change, now_ns: int) -> tuple[Any, ...]:

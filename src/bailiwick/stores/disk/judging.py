@@ -362,7 +362,34 @@ class Judge:
             version=None if seen is None else seen.version, origin=origin, subtree=subtree,
             beneath=beneath, beneath_truncated=beneath_truncated,
         )  # fmt: skip
-        self.news.append(Noticed(change, was, 0 if seen is None else seen.changed_ns))
+        key = None if path.is_root else self._known.key_of(path)
+        self.news.append(Noticed(change, was, 0 if seen is None else seen.changed_ns, key))
+
+    # --- what was not told after all -----------------------------------------------------------
+
+    def doubt(self, noticed: Noticed) -> None:
+        """Look at a name anew, and at all beneath it, as if it were another than the known one.
+        What was known stays known: should it be gone, that is news."""
+        change, key = noticed.change, noticed.key
+        if isinstance(key, Place) and key.parent is not None:
+            place, name = key.parent, key.name
+        elif isinstance(key, tuple):
+            place, name = key
+        else:
+            return
+        if self._known.path_of(place) is None:
+            return
+        entry = place.entries.get(name)
+        if isinstance(entry, Place):
+            for each in entry.places():
+                each.version = f"{_number(each.version)}-" if each.version else ""
+                for kept, leaf in each.entries.items():
+                    if isinstance(leaf, str):
+                        each.entries[kept] = leaf[0]
+                self._enter_later(each)
+        elif entry is not None or (change.kind == "deleted" and change.type != "directory"):
+            self._known.keep(place, name, leaf_of(change.type, "") if entry is None else entry[0])
+        self._look_again(place, name, 0)
 
 
 def _number(version: str) -> str:

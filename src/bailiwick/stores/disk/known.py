@@ -210,6 +210,12 @@ class Known:
             place = entry
         return place, parts[-1]
 
+    def key_of(self, path: ScopedPath) -> Place | tuple[Place, str] | None:
+        """By what something is found again that may be moved: a directory itself, or a name."""
+        found = self.seek(path)
+        entry = None if found is None else found[0].entries.get(found[1])
+        return entry if isinstance(entry, Place) else found
+
     def deepest(self, path: ScopedPath) -> tuple[Place, ScopedPath]:
         """The last directory on the way to a path that is known, and the place next on the way."""
         place, parts = self.root, path.parts

@@ -149,6 +149,10 @@ class TreeWatcher:
             self._lose_track()
         self._deliver()
 
+    def doubt(self, noticed: Noticed) -> None:
+        if not self._closed:
+            self._judge.doubt(noticed)
+
     # --- taking in what the kernel says -------------------------------------------------------
 
     def _read(self) -> None:
