@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import functools
 import logging
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Generic, TypeVar, cast
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from bailiwick.errors import BailiwickError, Closed, InternalError, from_os_error
 
 _log = logging.getLogger("bailiwick")
 
 Result = TypeVar("Result")
+Given = ParamSpec("Given")
 
 _LAYERS: Final = 4
 """Exceptions that may come just while the one before is being caught. Between them any number may
@@ -22,6 +26,102 @@ come: each such instant is a few machine instructions long."""
 _LOOK_SECONDS: Final = 1.0
 """How often a waiting thread looks whether the loop it waits for was closed by its owner."""
 
+_ATTEMPTS_MAX: Final = 100
+"""How often one who is left tries to wait, before it is left to the collector. No cleaning up has
+so many steps."""
+
+
+class Left(BaseException):
+    """Thrown in where a coroutine waits that was closed.
+
+    In place of `GeneratorExit`, which does not get through an asynchronous generator: Python 3.11
+    forgets one whose reader is closed, as it stands, and no one can end it any more."""
+
+
+CLOSED: Final = (GeneratorExit, Left)
+"""What is raised where a coroutine waits that nobody awaits any more. It must not await: it waits
+in place for what uses what it holds."""
+
+
+async def closable(work: Coroutine[Any, Any, Result]) -> Result:
+    """Await work that may be closed wherever it waits, in asynchronous generators as well.
+
+    It is unwound from the innermost. What it still has to wait for in order to clean up is waited
+    for by a task of the same loop; where that has gone, it is not waited for."""
+    try:
+        waited_for = work.send(None)
+    except StopIteration as ended:
+        return cast(Result, ended.value)
+    return await _stepped(work, waited_for)
+
+
+def closes_anywhere(
+    function: Callable[Given, Coroutine[Any, Any, Result]],
+) -> Callable[Given, Coroutine[Any, Any, Result]]:
+    """Have a coroutine function give coroutines that are `closable`."""
+
+    @functools.wraps(function)
+    def begun(*given: Given.args, **named: Given.kwargs) -> Coroutine[Any, Any, Result]:
+        return closable(function(*given, **named))
+
+    return begun
+
+
+@types.coroutine
+def _stepped(work: Coroutine[Any, Any, Result], waited_for: Any) -> Generator[Any, Any, Result]:
+    thrown: BaseException | None = None
+    try:
+        while True:
+            given = thrown = None
+            try:
+                given = yield waited_for
+            except GeneratorExit:
+                _leave(work)
+                raise
+            except BaseException as error:
+                thrown = error
+            waited_for = work.send(given) if thrown is None else work.throw(thrown)
+    except StopIteration as ended:
+        return cast(Result, ended.value)
+    finally:
+        thrown = None  # it holds this frame
+
+
+def _leave(work: Coroutine[Any, Any, Any]) -> None:
+    loop = _running_loop()
+    try:
+        waited_for = work.throw(Left())
+        if loop is not None and (waited_for is None or waited_for.get_loop() is loop):
+            task = loop.create_task(_ending(work, waited_for))
+            _endings.add(task)
+            task.add_done_callback(_endings.discard)
+            return
+        for _ in range(_ATTEMPTS_MAX):
+            work.throw(Left())
+    except (Left, StopIteration):
+        return
+    except Exception:
+        if loop is not None:
+            raise
+        # Whoever would have waited fails somehow, having nothing to wait on.
+
+
+_endings: Final[set[asyncio.Task[None]]] = set()
+"""Kept at hand: a loop itself does not hold its tasks."""
+
+
+async def _ending(work: Coroutine[Any, Any, Any], waited_for: Any) -> None:
+    """Go on with what was left, while it cleans up."""
+    with contextlib.suppress(Left):
+        await _stepped(work, waited_for)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
 
 async def to_the_end(
     work: Coroutine[Any, Any, Result], stoppable: Callable[[], bool] | None = None
@@ -29,9 +129,10 @@ async def to_the_end(
     """Await work that must be finished. A cancellation that comes meanwhile is delivered at the
     next await of the task, as one that comes too late for a store to obey.
 
-    While the work is ``stoppable`` it is cancelled, and its end waited for. One who is closed
-    cannot wait: the work is closed as well."""
-    task, late = asyncio.ensure_future(work), False
+    While the work is ``stoppable`` it is cancelled, and its end waited for; where one who waits is
+    closed, it is closed as well. So is all work whose loop has gone."""
+    work = closable(work)
+    task, late, left = asyncio.ensure_future(work), False, False
     while not task.done():
         try:
             await asyncio.wait((task,))
@@ -39,10 +140,16 @@ async def to_the_end(
             late = True
             if stoppable is not None and stoppable():
                 task.cancel()
-        except GeneratorExit:
+        except CLOSED as error:
+            if stoppable is None and isinstance(error, Left) and task.get_loop() is _running_loop():
+                left = True
+                continue
             work.close()
             task.add_done_callback(look_at)  # it finds nothing left to do, and says so
             raise
+    if left:
+        look_at(task)
+        raise Left
     if late and not task.cancelled():
         cancel_at_next_await()
     return task.result()
@@ -56,13 +163,21 @@ def cancel_at_next_await() -> None:
         task.cancel()
 
 
-async def wait_through_cancellation(waiting: asyncio.Future[Any]) -> None:
-    """Wait for something that can no longer be stopped, whoever asks."""
+async def wait_through_cancellation(
+    waiting: asyncio.Future[Any], errand: Errand[Any] | None = None
+) -> None:
+    """Wait for something that can no longer be stopped, whoever asks. One who is closed waits for
+    the end of the ``errand`` in place."""
     while not waiting.done():
         try:
             await asyncio.wait([waiting])
         except asyncio.CancelledError:
             continue
+        except CLOSED:
+            if errand is not None:
+                errand.end()
+            waiting.add_done_callback(look_at)
+            raise
     look_at(waiting)
 
 
@@ -118,12 +233,12 @@ async def in_thread(
     running = asyncio.get_running_loop().run_in_executor(pool, errand)
     try:
         return cast(Result, await asyncio.shield(running))
-    except GeneratorExit:
+    except CLOSED:
         errand.end()
         running.add_done_callback(look_at)
         raise
     except asyncio.CancelledError:
-        await wait_through_cancellation(running)
+        await wait_through_cancellation(running, errand)
         made = not running.cancelled() and running.exception() is None
         if let_go is not None and made:
             await to_the_end(let_go(cast(Result, running.result())))

@@ -35,7 +35,7 @@ from bailiwick.errors import (
     PolicyError,
 )
 from bailiwick.events import Feed
-from bailiwick.finishing import cause_of, to_the_end, typed
+from bailiwick.finishing import cause_of, closes_anywhere, to_the_end, typed
 from bailiwick.grant import Grant, parse_subject
 from bailiwick.hook import Hooks
 from bailiwick.metering import NOTHING, Amount, Meter, Unmetered
@@ -123,6 +123,7 @@ class Pipeline:
         self._idle: asyncio.Event | None = None
         self._streams: dict[int, Call] = {}  # by identity: a call is a value, without a hash
 
+    @closes_anywhere
     async def run(
         self,
         call: Call,
@@ -371,8 +372,7 @@ class Pipeline:
 
     def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None:
         """What hides a path that is the same as ``path`` but for case and accents, if anything."""
-        policy = self.policy
-        return policy.hides_twin(grant, path) if isinstance(policy, Folds) else None
+        return self.policy.hides_twin(grant, path) if isinstance(self.policy, Folds) else None
 
     def _context_of(self, call: Call, path: ScopedPath, access: frozenset[Access]) -> Context:
         caller = call.caller

@@ -9,22 +9,47 @@ import asyncio
 import contextlib
 import gc
 import hashlib
+import io
 import os
+import sqlite3
+import tarfile
 import threading
+import types
 
 import pytest
 
 import bailiwick
+from bailiwick.finishing import closable
 from bailiwick.sqlite.writer import Frame, Writer
-from bailiwick.stores.disk.workers import Workers
+from bailiwick.stores.disk.workers import Turns, Workers
+from tests.waiting import PATIENCE_S, for_ever, loop_turns, until
 
 OLD, NEW = b"old " * 100_000, b"new " * 100_000
 OLD_SHA256 = hashlib.sha256(OLD).hexdigest()
 
 
+async def _pieces():
+    """New content as it comes from a source that has to be waited for."""
+    for at in range(0, len(NEW), 150_000):
+        await asyncio.sleep(0)
+        yield NEW[at : at + 150_000]
+
+
+def _archive():
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for number in range(3):
+            entry = tarfile.TarInfo(f"a/{number}")
+            entry.size = 100_000
+            archive.addfile(entry, io.BytesIO(bytes(entry.size)))
+    return made.getvalue()
+
+
 VERBS = {
     "write": lambda fs: fs.write_bytes("f", NEW),
     "replace": lambda fs: fs.write_bytes("f", NEW, mode="replace", expected_sha256=OLD_SHA256),
+    "write_stream": lambda fs: fs.write_stream("f", _pieces()),
+    "write_stream of a file": lambda fs: fs.write_stream("f", io.BytesIO(NEW)),
     "append": lambda fs: fs.append("f", b"more"),
     "truncate": lambda fs: fs.truncate("f", 4),
     "edit": lambda fs: fs.edit("t", old="old", new="new"),
@@ -34,16 +59,21 @@ VERBS = {
     "remove": lambda fs: fs.remove("d", recursive=True),
     "make_dir": lambda fs: fs.make_dir("a/b/c", parents=True),
     "symlink": lambda fs: fs.symlink("s", "f"),
+    "extract": lambda fs: fs.extract_archive("a.tar", "x"),
     "read": lambda fs: fs.read_bytes("f"),
 }
 
+IN_GENERATORS = (
+    "write", "replace", "write_stream", "write_stream of a file", "append", "truncate", "extract",
+)  # fmt: skip
+"""Verbs that wait inside of asynchronous generators, in one store or another."""
+
 CASES = [
-    (verb, kind)
+    (verb, kind, how)
     for verb in VERBS
     for kind in ("disk", "history", "volume")
-    # There the coroutine waits inside an asynchronous generator. Python 3.11 does not close one
-    # whose reader is closed, and nobody else can.
-    if kind != "history" or verb not in ("write", "replace", "append", "truncate")
+    for how in ("closed", "cancelled")
+    if how == "closed" or verb in IN_GENERATORS
 ]
 
 
@@ -66,11 +96,45 @@ async def _closed_after(coroutine, steps):
     return False
 
 
+async def _cancelled_after(coroutine, steps):
+    """The same, but what waits there is cancelled, and awaited."""
+    waits = 0
+
+    @types.coroutine
+    def counted():
+        nonlocal waits
+        given = thrown = None
+        while True:
+            try:
+                waited_for = coroutine.send(given) if thrown is None else coroutine.throw(thrown)
+            except StopIteration:
+                return
+            if waits == steps:
+                task.cancel()
+            waits += 1
+            try:
+                given, thrown = (yield waited_for), None
+            except asyncio.CancelledError as error:
+                thrown = error
+
+    async def awaited():
+        await counted()
+
+    task = asyncio.ensure_future(awaited())
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    return waits <= steps
+
+
+STOPPED = {"closed": _closed_after, "cancelled": _cancelled_after}
+
+
 async def _planted(fs):
     await fs.write_bytes("f", OLD)
     await fs.write_text("t", "an old text\n")
     for number in range(3):
         await fs.write_text(f"d/{number}", "inner", parents=True)
+    await fs.write_bytes("a.tar", _archive())
 
 
 async def _content(fs):
@@ -91,27 +155,54 @@ def _place(kind, directory):
     return str(directory / "tree"), {"state_dir": str(directory / "state"), "history": history}
 
 
+def _descriptors():
+    return set(os.listdir("/proc/self/fd"))
+
+
+def _open_entries(directory):
+    """Changes that were begun, and of which the history does not know what became."""
+    found = []
+    for file in directory.glob("state/history/*/history.db"):
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            found += connection.execute("SELECT verb FROM entry WHERE owner <> ''").fetchall()
+    return found
+
+
+def _names(directory):
+    """All names there are, those of stages too."""
+    top = directory / "tree"
+    return {str(each.relative_to(top)) for each in top.rglob("*")}
+
+
 @pytest.mark.spec("LINE-5", "LIFE-2")
-@pytest.mark.parametrize(("verb", "kind"), CASES)
-async def test_nothing_goes_on_when_a_coroutine_is_closed(tmp_path, verb, kind):
+@pytest.mark.parametrize(("verb", "kind", "how"), CASES)
+async def test_nothing_goes_on_when_a_coroutine_is_stopped(tmp_path, verb, kind, how):
     decoy = tmp_path / "decoy"
     decoy.mkdir()
     before = await _before_and_after(tmp_path / "whole", kind, verb)
+    descriptors = _descriptors()
     ended, steps = False, 0
     while not ended:
-        place, options = _place(kind, tmp_path / str(steps))
+        directory = tmp_path / str(steps)
+        place, options = _place(kind, directory)
         with contextlib.ExitStack() as decoys:
             async with bailiwick.open(place, **options) as fs:
                 await _planted(fs)
-                ended = await _closed_after(VERBS[verb](fs), steps)
+                ended = await STOPPED[how](VERBS[verb](fs), steps)
                 gc.collect()
                 for _ in range(30):  # these get the numbers that were let go of
                     fd = os.open(decoy, os.O_RDONLY)
                     decoys.callback(os.close, fd)
                 left = await _content(fs)
+                same = (await fs.read_bytes("f")).data
+                await asyncio.wait_for(fs.write_bytes("f", same), PATIENCE_S)
+            assert not _open_entries(directory), f"not settled after step {steps}"
             async with bailiwick.open(place, **options) as fs:
                 assert await _content(fs) == left, f"something went on after step {steps}"
         assert not os.listdir(decoy)
+        if kind != "volume":
+            assert _names(directory) == set(left), f"something was left after step {steps}"
+        assert _descriptors() == descriptors, f"descriptors were left after step {steps}"
         if verb not in ("copy a tree", "remove"):  # which are done file by file
             assert left in before, f"neither old nor new after step {steps}"
         steps += 1
@@ -158,3 +249,84 @@ async def test_closing_waits_for_the_thread(tmp_path, whose):
     await workers.aclose()
     writer.close()
     connection.close()
+
+
+@pytest.mark.spec("LINE-5")
+async def test_who_is_closed_while_waiting_for_a_turn_is_passed_over():
+    turns = Turns(PATIENCE_S)
+    await turns.take("f")
+    closed, next_in_line = turns.take("f"), asyncio.ensure_future(turns.take("f"))
+    closed.send(None)._asyncio_future_blocking = False
+    await loop_turns(2)
+    closed.close()
+    turns.give_back("f")
+    await asyncio.wait_for(next_in_line, PATIENCE_S)
+    turns.give_back("f")
+    assert not turns.taken
+
+
+@pytest.mark.spec("LINE-5")
+async def test_who_is_closed_just_when_the_turn_came_gives_it_on():
+    turns = Turns(PATIENCE_S)
+    await turns.take("f")
+    closed = turns.take("f")
+    closed.send(None)._asyncio_future_blocking = False
+    turns.give_back("f")
+    closed.close()
+    assert not turns.taken
+
+
+class _Reader:
+    """Work that waits inside of two asynchronous generators, and waits again to clean up."""
+
+    def __init__(self):
+        self.told = []
+        self.cleaned = asyncio.Event()
+
+    async def _inner(self):
+        try:
+            await for_ever()
+            yield 1
+        finally:
+            self.told.append("inner")
+
+    async def _outer(self):
+        async with contextlib.aclosing(self._inner()) as values:
+            async for value in values:
+                yield value
+
+    async def read(self):
+        try:
+            async with contextlib.aclosing(self._outer()) as values:
+                async for _ in values:
+                    pass
+        finally:
+            self.told.append("outer")
+            await self.cleaned.wait()
+            self.told.append("clean")
+
+
+@pytest.mark.spec("LINE-5")
+async def test_what_is_closed_is_unwound_and_goes_on_cleaning_up():
+    reader = _Reader()
+    coroutine = closable(reader.read())
+    coroutine.send(None)._asyncio_future_blocking = False
+    coroutine.close()
+    assert reader.told == ["inner", "outer"]
+    reader.cleaned.set()
+    await until(lambda: reader.told == ["inner", "outer", "clean"])
+
+
+@pytest.mark.spec("LINE-5")
+def test_what_is_closed_when_its_loop_has_gone_is_unwound():
+    async def begun():
+        reader = _Reader()
+        coroutine = closable(reader.read())
+        coroutine.send(None)
+        return reader, coroutine
+
+    loop = asyncio.new_event_loop()
+    reader, coroutine = loop.run_until_complete(begun())
+    loop.close()
+    coroutine.close()
+    assert reader.told == ["inner", "outer"]

@@ -10,7 +10,7 @@ import msgspec
 from bailiwick.approvals import Asker
 from bailiwick.call import Call, Caller, Life, Missing, Past, Target
 from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError
-from bailiwick.finishing import to_the_end
+from bailiwick.finishing import closes_anywhere, to_the_end
 from bailiwick.grant import AgentRun, Automation, Core, Extension, Grant, Root, Subject, User
 from bailiwick.model import Limits
 from bailiwick.operations import Access, Operation
@@ -260,6 +260,7 @@ class ScopeCore:
         call.past = Past(as_of)
         return self._closing_past(call, self._start(call, act))
 
+    @closes_anywhere
     async def _closing_past(self, call: Call, work: Awaitable[Result]) -> Result:
         """Wait for what looks at earlier versions, and let go of those."""
         try:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 import apsw
 
 from bailiwick.errors import FORKED, Busy, Closed, IoError
-from bailiwick.finishing import cancel_at_next_await, wait_through_cancellation
+from bailiwick.finishing import CLOSED, cancel_at_next_await, wait_through_cancellation
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.forking import wait_for_at_fork
 
@@ -289,7 +289,7 @@ class Writer:
             self.put(task)
         try:
             return await waiting
-        except GeneratorExit:
+        except CLOSED:
             if not task.claim():
                 self._pass()
             raise

@@ -19,7 +19,13 @@ from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 from bailiwick.errors import FORKED, Busy, Closed
-from bailiwick.finishing import Errand, cancel_at_next_await, look_at, wait_through_cancellation
+from bailiwick.finishing import (
+    CLOSED,
+    Errand,
+    cancel_at_next_await,
+    look_at,
+    wait_through_cancellation,
+)
 
 T = TypeVar("T")
 
@@ -135,7 +141,7 @@ class Workers:
         waiting = asyncio.wrap_future(future)
         try:
             return cast(T, await asyncio.shield(waiting))
-        except GeneratorExit:
+        except CLOSED:
             stop.ask()
             future.cancel()
             errand.end()
@@ -144,7 +150,7 @@ class Workers:
         except asyncio.CancelledError:
             stop.ask()
             future.cancel()
-            await wait_through_cancellation(waiting)
+            await wait_through_cancellation(waiting, errand)
             if stop.committed and not waiting.cancelled() and waiting.exception() is None:
                 cancel_at_next_await()
                 return cast(T, waiting.result())
@@ -206,8 +212,10 @@ class Turns:
         timer = loop.call_later(self._wait_seconds_max, _expire, mine, key)
         try:
             await mine
-        except asyncio.CancelledError:
-            if not mine.cancelled():
+        except (asyncio.CancelledError, *CLOSED):
+            if not mine.done():
+                mine.cancel()  # one who was closed: nobody is to give it the turn
+            elif not mine.cancelled():
                 self.give_back(key)  # the turn came at the same instant
             raise
         finally:

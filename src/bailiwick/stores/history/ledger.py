@@ -167,8 +167,9 @@ class Ledger:
 
     # --- writing -----------------------------------------------------------------------------
 
-    async def begin(self, fresh: Fresh) -> int:
-        """Write down a change that is about to be made, with what it will replace."""
+    async def begin(self, fresh: Fresh, tell: Callable[[int], object]) -> int:
+        """Write down a change that is about to be made, with what it will replace. ``tell`` is told
+        its number also where nobody is left to take it, having been closed meanwhile."""
         now_ns, owner = time.time_ns(), self.owner.name
 
         def job(connection: apsw.Connection) -> int:
@@ -179,6 +180,7 @@ class Ledger:
                 (entry, now_ns, fresh.verb, fresh.subject, fresh.request, owner, fresh.missed),
             )
             _put_effects(connection, entry, 0, fresh.effects)
+            tell(int(entry))
             return int(entry)
 
         return await self._writer.run(job)

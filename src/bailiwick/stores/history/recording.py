@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from bailiwick.errors import BailiwickError, Closed, InternalError, IoError
-from bailiwick.finishing import cancel_at_next_await, look_at, to_the_end
+from bailiwick.finishing import CLOSED, cancel_at_next_await, look_at, to_the_end
 from bailiwick.stores.history.ledger import Fresh, Ledger, Outcome
 from bailiwick.stores.history.looking import Elsewhere, Keeping, Looker
 from bailiwick.stores.history.states import SET, UNKNOWN, WENT, Effect, State, is_same
@@ -54,16 +54,16 @@ class Recorder:
         entry = await self.begin(verb, mark, effects, keeping)
         try:
             result = await act()
-        except GeneratorExit:
-            self._settle_later(entry)
+        except CLOSED:
+            self.settle_later(entry)
             raise
         except BaseException as error:
             await to_the_end(self.give_up(entry, error, in_parts=in_parts))
             raise
         try:
             left = await outcome(result)
-        except GeneratorExit:
-            self._settle_later(entry)
+        except CLOSED:
+            self.settle_later(entry)
             raise
         except BaseException as error:
             # The change is made, whatever becomes of its caller.
@@ -82,13 +82,18 @@ class Recorder:
         self, verb: str, mark: Mark, effects: Sequence[Effect], keeping: Keeping
     ) -> int:
         """Write down a change. The mark is read now: it may have been added to until here."""
-        return await self.ledger.begin(
-            Fresh(verb, mark.subject, mark.request_id, effects, keeping.small, keeping.missed)
-        )
+        begun: list[int] = []
+        fresh = Fresh(verb, mark.subject, mark.request_id, effects, keeping.small, keeping.missed)
+        try:
+            return await self.ledger.begin(fresh, begun.append)
+        except CLOSED:
+            for entry in begun:
+                self.settle_later(entry)
+            raise
 
     # --- what became of it -------------------------------------------------------------------
 
-    def _settle_later(self, entry: int) -> None:
+    def settle_later(self, entry: int) -> None:
         """For a coroutine that is closed, and cannot wait. Where its loop has gone as well, the
         next to open the history finds the entry of one who is dead."""
         try:

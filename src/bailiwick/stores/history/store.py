@@ -18,7 +18,7 @@ from bailiwick.errors import (
     PathNotFound,
     Unsupported,
 )
-from bailiwick.finishing import to_the_end
+from bailiwick.finishing import CLOSED, to_the_end
 from bailiwick.model import ANYTHING, Expected, Hardlinks, Stat, Symlinks
 from bailiwick.paths import ScopedPath
 from bailiwick.store import (
@@ -183,6 +183,10 @@ class HistoryStore:
             try:
                 async with aclosing(then_keep()) as source:
                     written = await self._inner.write_stream(entry, source, plan)
+            except CLOSED:
+                for each in begun:
+                    core.recorder.settle_later(each)
+                raise
             except BaseException as error:
                 for each in begun:
                     await to_the_end(core.recorder.give_up(each, error))
