@@ -208,3 +208,68 @@ asyncio.run(main())
 def test_closing_in_the_child_touches_nothing_of_the_parents(tmp_path):
     (tmp_path / "tree").mkdir()
     assert _run(_CLOSING, tmp_path / "tree", tmp_path / "state")[0] == ["well"]
+
+
+_HALF_WAY = """
+import io, tarfile
+place, state, verb, where = sys.argv[1:]
+
+async def pieces():
+    yield b"a" * 300_000  # so much is staged before more is asked for
+    await asyncio.get_running_loop().create_future()
+
+def archive():
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("inner"))
+    return made.getvalue()
+
+VERBS = {
+    "write_stream": lambda fs: fs.write_stream("f", pieces()),
+    "extract": lambda fs: fs.extract_archive("a.tar", "x"),
+}
+
+def staged():
+    return [name for name in os.listdir(place) if name not in ("a.tar", "f", "x")]
+
+async def begun(coroutine):
+    while True:
+        waited_for = coroutine.send(None)
+        if staged():
+            return coroutine
+        if waited_for is None:
+            await asyncio.sleep(0)
+        else:
+            waited_for._asyncio_future_blocking = False
+            await asyncio.wait((waited_for,))
+
+async def close(coroutine):
+    coroutine.close()
+    while len(asyncio.all_tasks()) > 1:
+        await asyncio.sleep(0)
+
+async def main():
+    async with bailiwick.open(place, history="off", state_dir=state) as fs:
+        await fs.write_bytes("a.tar", archive())
+        coroutine = await begun(VERBS[verb](fs))
+        before = staged()
+        child = child_of(
+            coroutine.close if where == "outside" else lambda: asyncio.run(close(coroutine))
+        )
+        assert ended_well(child)
+        assert staged() == before
+        await close(coroutine)
+        assert not staged()
+    print("well")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("verb", ["write_stream", "extract"])
+@pytest.mark.parametrize("where", ["outside", "in a loop"])
+def test_a_child_that_collects_a_verb_half_way_leaves_the_stage_to_its_parent(
+    tmp_path, verb, where
+):
+    (tmp_path / "tree").mkdir()
+    assert _run(_HALF_WAY, tmp_path / "tree", tmp_path / "state", verb, where)[0] == ["well"]

@@ -142,6 +142,8 @@ class Journal:
         self._fd = -1
         self._name = ""
         self._size = 0
+        self.is_anothers = False
+        """Of the process that this one was forked from: what is staged is not ours to clear."""
         _open_here.add(self)
 
     def abandon(self) -> None:
@@ -150,6 +152,7 @@ class Journal:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._name = -1, ""
+        self.is_anothers = True
 
     def new_stage_name(self, taken: bool = False) -> str:
         """A name nobody has. ``taken``: the last one was, by someone who guesses."""

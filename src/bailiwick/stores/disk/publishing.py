@@ -81,7 +81,7 @@ class Stage:
     def discard(self) -> None:
         """Take the staged file away again; it was never published."""
         try:
-            if self.is_ours():
+            if not self.journal.is_anothers and self.is_ours():
                 syscalls.unlink(self.name, dir_fd=self.directory)
         except OSError:
             self.journal.keep()

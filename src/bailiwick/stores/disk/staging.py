@@ -249,7 +249,7 @@ class StagedTree:
         opened, self._file = self._file, None
         if opened is not None:
             os.close(opened.fd)
-        if self._name:
+        if self._name and not self._publisher.journal.is_anothers:
             try:
                 self._make_removable()
                 remove_litter(self._parent, self._name)
