@@ -213,24 +213,46 @@ class _Merge:
 
     async def _twin(self, directory: int) -> int | None:
         """The directory here that stands where one does that is not known here; None where there
-        is none, or it leaves. One that was known here and removed has none."""
-        unknown: dict[int, Place | None] = {}
-        above = directory
-        while above not in self._same and above not in unknown:
-            view = self._ours.view
-            row = await self._ours.session.row(INODE, view.volume, view.branch, view.at, above, 0)
-            unknown[above] = place = None if row else await self._theirs.place(above)
-            if place is None:
-                break
-            above = place.parent
-        for each in unknown:
-            self._same[each] = None  # meanwhile: what stands here may move into it
-        # From the outermost on: where each stands is known once its directory is.
-        for each, place in reversed(unknown.items()):
-            bound = None if place is None else await self._ours.name(*await self._here(place))
-            if bound and bound.kind == DIRECTORY and not await self._leaves(bound.node):
-                self._same[each] = bound.node
+        is none, or it leaves. One that was known here and removed has none.
+
+        Which one it is may depend on the twins of any number of others, each on the next.
+        """
+        waiting = [directory] if directory not in self._same else []
+        while waiting:
+            # Meanwhile it has none: what stands here may move into it.
+            self._same.setdefault(waiting[-1], None)
+            needed = await self._settle(waiting[-1])
+            if needed is None:
+                waiting.pop()
+            else:
+                waiting.append(needed)
         return self._same[directory]
+
+    async def _settle(self, directory: int) -> int | None:
+        """Find out which directory here one of theirs is; returns another that has to be settled
+        first, if there is one."""
+        view = self._ours.view
+        row = await self._ours.session.row(INODE, view.volume, view.branch, view.at, directory, 0)
+        place = None if row else await self._theirs.place(directory)
+        if place is None:
+            return None
+        if await self._is_open(place.parent):
+            return place.parent
+        bound = await self._ours.name(*await self._here(place))
+        if bound is None or bound.kind != DIRECTORY:
+            return None
+        goes_to = await self._theirs.place(bound.node) if bound.node in self._nodes else None
+        if goes_to is not None and await self._is_open(goes_to.parent):
+            return goes_to.parent
+        if not await self._leaves(bound.node):
+            self._same[directory] = bound.node
+        return None
+
+    async def _is_open(self, directory: int) -> bool:
+        """Whether it takes a twin to say which directory it is here, and none was looked for."""
+        if not directory or directory in self._same:
+            return False
+        return await self._ours.inode(directory) is None
 
     async def _conflict(self, node: int, reason: str) -> None:
         path = await self._ours.path(node) or await self._theirs.path(node)
