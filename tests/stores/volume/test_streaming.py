@@ -10,9 +10,10 @@ import threading
 import pytest
 
 from bailiwick.errors import Closed, IoError
+from bailiwick.finishing import in_thread
 from bailiwick.model import KiB, Limits, MiB
 from bailiwick.stores.volume.blobs import FolderBlobs
-from bailiwick.stores.volume.threads import RestingPool, in_thread
+from bailiwick.stores.volume.threads import RestingPool
 from tests.stores.volume.volumes import blob_files, in_database, opened
 from tests.waiting import loop_turns, until
 
@@ -232,6 +233,7 @@ async def collect(stream, into):
 
 MEASURING = """
 import asyncio, sys
+from bailiwick.finishing import in_thread
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.testing.driver import StoreDriver
 
