@@ -11,6 +11,7 @@ from bailiwick import client
 from bailiwick.build.care import create_volume
 from bailiwick.errors import KINDS
 from bailiwick.fronts.cli.hints import NEXT_STEPS
+from bailiwick.paths import DEPTH_MAX
 from tests.fronts.cli.command import bailiwick, within
 from tests.fronts.cli.places import Typed
 
@@ -100,6 +101,19 @@ def test_tree(place):
     told = place.json("tree", "src")
     assert [entry["name"] for entry in told["entries"]] == ["a.py", "b.py"]
     assert (told["kind"], told["files"], told["truncated"]) == ("tree", 2, False)
+
+
+@pytest.mark.spec("CLI-1", "TREE-10")
+def test_a_tree_as_deep_as_paths_go(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "top" / "/".join("d" * DEPTH_MAX)).mkdir(parents=True)
+    deep = Typed(tmp_path / "top")
+    assert f"{DEPTH_MAX} directories, 0 files" in deep.ok("tree")
+    told, levels = deep.json("tree"), 0
+    while entries := told.get("entries"):
+        (told,) = entries
+        levels += 1
+    assert levels == DEPTH_MAX
 
 
 @pytest.mark.spec("CLI-1")

@@ -17,6 +17,7 @@ from bailiwick.fronts.cli.output import (
     print_fields,
     print_json,
     print_names,
+    print_plain_json,
 )
 from bailiwick.fronts.cli.place import with_scope
 from bailiwick.fronts.cli.running import Options
@@ -142,7 +143,7 @@ async def _tree(scope: Scope, options: Options) -> int:
     drawing = _Tree(scope, options)
     rows = await drawing.rows(options.path, options.depth)
     if options.json:
-        print_json({
+        print_plain_json({
             "kind": "tree", "path": options.path, "entries": rows,
             "truncated": drawing.cut is not None,
             "directories": drawing.directories, "files": drawing.files,

@@ -61,7 +61,13 @@ def plain(value: object) -> Any:
 
 def print_json(value: object) -> None:
     """One JSON document, indented."""
-    line(json.dumps(plain(value), indent=2))
+    print_plain_json(plain(value))
+
+
+def print_plain_json(value: dict[str, Any]) -> None:
+    """The same of what is plain already: a tree may be as deep as paths go, and to make it plain
+    would take more nested calls than Python allows."""
+    line(json.dumps(value, indent=2))
 
 
 def print_json_line(value: object) -> None:
