@@ -10,6 +10,7 @@ import pytest
 import bailiwick
 from bailiwick import LockHeld, MissingAccess, ParseError, PolicyDenied
 from bailiwick.grant import AgentRun
+from bailiwick.stores.volume.uptime import Uptime
 from tests.scope.support import Rules, deny, granted, records
 from tests.scope.volumes import AGENT, OTHER, ruled, text, tree, volume
 
@@ -167,7 +168,7 @@ async def test_a_lease_needs_the_right_to_write_there(tmp_path):
 @pytest.mark.spec("AUTH-5")
 async def test_an_ended_grant_keeps_no_lease(tmp_path, clock):
     async with volume(tmp_path) as fs:
-        fs._pipeline.store.core.clock_ns = clock.time_ns
+        fs._pipeline.store.core.uptime = Uptime("boot", lambda: clock.time_ns() // 1_000_000)
         agent = await fs.delegate(AgentRun("a", "b"), expires_in=60)
         lease = await agent.lock("f", ttl=120)
         clock.advance(60)

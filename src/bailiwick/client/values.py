@@ -27,7 +27,7 @@ _USUAL = {"size": "sizeBytes", "sha256": "hash", "sha256_before": "hashBefore"}
 
 _OTHERS: dict[type, dict[str, str]] = {
     TextRead: {"text": "content"},
-    Stat: {"mtime_ns": "modifiedNs"},
+    Stat: {"mtime_ns": "modifiedNs", "created_ns": "createdNs"},
     Entry: {"mtime_ns": "modifiedNs"},
     Found: {"base": "path", "matches": "entries"},
     Leased: {"expires_ns": "expiresAtMs"},
