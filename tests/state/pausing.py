@@ -107,10 +107,16 @@ class Announcements:
         return Own(store, feed, name, announce, settle)
 
 
-async def play(place, seed, *, rough, chance, steps=120):
-    """One round. Returns what was got wrong, and the rows of the feed."""
+def _nobody(rng):
+    """No other program changes anything."""
+
+
+async def play(place, seed, *, rough=False, alone=False, chance, steps=120):
+    """One round. Returns what was got wrong, and the rows of the feed. ``alone``: without another
+    program, each of the two in a directory of its own."""
     rng = random.Random(seed)
-    pauses = Pauses(rng, chance, rough_step if rough else stranger_step, steps)
+    step = _nobody if alone else rough_step if rough else stranger_step
+    pauses = Pauses(rng, chance, step, steps)
     workers = LoopExecutor(lambda: rng.choice((0, 0, 0.001, 0.01, 0.03)))
     first, announced = SlowState.begin(), Announcements()
     root = place / "root"
@@ -126,14 +132,17 @@ async def play(place, seed, *, rough, chance, steps=120):
             stack.callback(feed.close)
             owns.append(announced.own(store, feed, state, name))
             followers.append(await stack.enter_async_context(Follower(feed)))
-        model = Model(root)
+        for own in owns if alone else ():
+            await own.make_dir(own.name)
+        model = Model(place / "state")  # the root was empty when all began
+        model.root, model.tree = root, {}
         stack.enter_context(contextlib.chdir(root))
         stack.enter_context(paused_listings(pauses))
         pauses.armed = True
 
         async def work(own, mine):
             while pauses.steps_left:
-                await own_step(own, mine)
+                await own_step(own, mine, f"{own.name}/" if alone else "")
                 await let_pass(mine.choice((0, mine.random() * 0.01, mine.random() * 0.1)))
 
         async def others():

@@ -314,10 +314,8 @@ class DurableFeed(RecentFeed):
             if any(map(held.touch, places)) or (now < until and self._is_announced(each.change)):
                 waiting.append((until, each))
                 held.add(places)
-            elif self._still_stands(each):
-                clear.append(each)
             else:
-                self.lookout.doubt(each)
+                clear.append(each)
         self._undecided = waiting
         if self._undecided and self._ask_again is None:
             self._ask_again = asyncio.get_running_loop().call_later(_ASK_AGAIN_S, self._again)
@@ -350,17 +348,6 @@ class DurableFeed(RecentFeed):
         except BailiwickError as error:
             _log.warning("announced changes could not be read", exc_info=error)
             return True
-
-    def _still_stands(self, noticed: Noticed) -> bool:
-        """Whether it is still so. If not, that was noticed too, and will be told instead; but of
-        what lay in a directory that is gone, or where one came from, only this tells."""
-        change = noticed.change
-        if change.kind in ("rescan", "moved") or self._source is None:
-            return True
-        if change.kind == "deleted" and change.subtree:
-            return True
-        seen = self._source.sight(change.path)
-        return (None if seen is None else seen.version) == change.version
 
 
 def _row_of(change: Change, now_ns: int) -> tuple[Any, ...]:

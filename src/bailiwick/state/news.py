@@ -60,9 +60,17 @@ class News:
                 self._keep(self._told.connection, (each.change,))
             elif kind == "moved":
                 self._keep_move(each)
+            elif kind == "deleted" and each.change.subtree:
+                # Of what lay in a directory that is gone only this tells.
+                self._keep_deletion(each)
+            elif kind != "deleted" and self._told.has(each.change, each.changed_ns):
+                continue
+            elif not self._stands(each.change):
+                # That was noticed too, and is told instead.
+                self._doubtful.append(each)
             elif kind == "deleted":
                 self._keep_deletion(each)
-            elif not self._told.has(each.change, each.changed_ns):
+            else:
                 self._keep_coming(each)
 
     def _keep_coming(self, noticed: Noticed) -> None:
@@ -149,10 +157,10 @@ class News:
         return None if self._source is None else self._source.sight(path)
 
     def _stands(self, change: Change) -> bool:
-        if self._source is None:
-            return True
-        seen = self._source.sight(change.path)
-        return seen is not None and seen.version == change.version
+        """Whether it is still so: it may have been decided a while ago."""
+        seen = self._sight(change.path)
+        version = None if seen is None else seen.version
+        return self._source is None or version == change.version
 
 
 class Told:
