@@ -129,6 +129,10 @@ class News:
                 row = self._told.newest(path)
             if path != news.path:
                 self._keep_gone(news, path, ("", *news.beneath))
+        elif last is not None and not last.absent and self._stands_as(news.path, last):
+            # It was told since, perhaps with the same number: only what lay in it may be news.
+            self._keep_gone(news, news.path, news.beneath)
+            self._doubtful.append(noticed)
         elif (
             not news.subtree or last is None or last.absent or last.whole
             or _number(last.version) in ("", _number(noticed.was))
@@ -155,6 +159,10 @@ class News:
 
     def _sight(self, path: ScopedPath) -> Sighting | None:
         return None if self._source is None else self._source.sight(path)
+
+    def _stands_as(self, path: ScopedPath, last: _Row) -> bool:
+        seen = self._sight(path)
+        return seen is not None and not last.whole and seen.version == last.version
 
     def _stands(self, change: Change) -> bool:
         """Whether it is still so: it may have been decided a while ago."""
