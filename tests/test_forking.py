@@ -273,3 +273,42 @@ def test_a_child_that_collects_a_verb_half_way_leaves_the_stage_to_its_parent(
 ):
     (tmp_path / "tree").mkdir()
     assert _run(_HALF_WAY, tmp_path / "tree", tmp_path / "state", verb, where)[0] == ["well"]
+
+
+_MID_STATEMENT = """
+from bailiwick.sqlite import forking
+forking._WAIT_S_MAX = 0.1  # nobody comes out of a statement that waits for the fork
+place, database, how = sys.argv[1:]
+
+def in_child():
+    try:
+        with bailiwick.open_sync(f"sqlite:{database}.other"):
+            os._exit(4)
+    except bailiwick.Busy as busy:
+        assert "in the middle of a statement" in busy.message and "anew" in busy.hint
+    with bailiwick.open_sync(place, history="off") as fs:  # which needs no database
+        fs.write_text("child", "c")
+
+children = []
+connection = forking.connect(database)
+connection.execute("CREATE TABLE t (a)")
+if how == "statement":
+    connection.create_scalar_function("forked", lambda: children.append(child_of(in_child)))
+    connection.execute("INSERT INTO t VALUES (forked())")
+else:
+    connection.execute("BEGIN IMMEDIATE; INSERT INTO t VALUES (1)")
+    children.append(child_of(in_child))
+    connection.execute("COMMIT")
+assert ended_well(children[0])
+assert connection.execute("SELECT count(*) FROM t").get == 1
+with bailiwick.open_sync(f"sqlite:{database}.other") as fs:
+    fs.write_text("parent", "p")
+print("well")
+"""
+
+
+@pytest.mark.parametrize("how", ["statement", "transaction"])
+def test_a_child_forked_in_the_middle_of_a_statement_is_refused_databases(tmp_path, how):
+    (tmp_path / "tree").mkdir()
+    assert _run(_MID_STATEMENT, tmp_path / "tree", tmp_path / "d.db", how)[0] == ["well"]
+    assert (tmp_path / "tree/child").read_text() == "c"
