@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bailiwick.errors import ParseError
-from bailiwick.text.json_document import parse_json
+from bailiwick.text.json_document import NESTING_MAX, parse_json
 
 BLANK = " \t\n\r"
 
@@ -204,3 +204,25 @@ def test_what_is_said_is_the_same_too(text, said):
     with pytest.raises(ParseError) as refused:
         parse_json(text.encode())
     assert refused.value.message == f"not valid JSON: {said}"
+
+
+@pytest.mark.spec("READ-5")
+@pytest.mark.parametrize(
+    ("opening", "closing"), [("[", "]"), ('{"a": ', "}"), ('[1, {"b": 2, "a": ', "}]")]
+)
+def test_how_deep_a_document_may_be_does_not_depend_on_python(opening, closing):
+    times = NESTING_MAX // len(closing)
+    text = opening * times + "0" + closing * times
+    assert parse_json(text.encode()) == json.loads(text)
+    with pytest.raises(ParseError, match="nested too deeply") as caught:
+        parse_json(f"[{text}]".encode())
+    assert caught.value.status == 422
+
+
+@pytest.mark.spec("READ-5")
+def test_brackets_side_by_side_or_in_text_are_not_deep():
+    many = [[], {}] * NESTING_MAX
+    assert parse_json(json.dumps(many).encode()) == many
+    assert parse_json(json.dumps("[" * 2_000).encode()) == "[" * 2_000
+    with pytest.raises(ParseError, match="nested too deeply"):
+        parse_json(b"[" * 200_000 + b"]" * 200_000)

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from bailiwick.errors import ParseError
 from bailiwick.text.codec import decode
 
 _string_or_constant = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity', re.DOTALL).finditer
+
+NESTING_MAX: Final = 500
+"""Levels of arrays and objects in a document. Python itself gives up at some depth that depends on
+its version and on who calls; this is less than any, and far more than documents have."""
 
 _BLANK = " \t\n\r"
 _BEFORE_A_VALUE = ("[", "{", ",", ":")
@@ -25,7 +29,7 @@ def parse_json(data: bytes) -> Any:
     """The value of a document. Raises `ParseError` with line and column, and `BinaryFile`."""
     text = decode(data).text
     try:
-        return json.loads(text, parse_constant=lambda name: _refuse_constant(text, name))
+        value = json.loads(text, parse_constant=lambda name: _refuse_constant(text, name))
     except json.JSONDecodeError as error:
         bracket = _after_a_comma(text, error)
         if bracket is None:
@@ -33,12 +37,33 @@ def parse_json(data: bytes) -> Any:
         what = _CLOSED[text[bracket]]
         raise _not_json(text, f"a comma before the end of an {what}", bracket) from None
     except RecursionError:
-        raise ParseError("the JSON is nested too deeply", status=422) from None
+        raise _too_deep() from None
     except ParseError:
         raise
     except ValueError:
         # The one other thing json refuses: a number with thousands of digits.
         raise ParseError("the JSON holds a number that is too long", status=422) from None
+    if text.count("[") + text.count("{") > NESTING_MAX and _is_too_deep(value):
+        raise _too_deep()
+    return value
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(NESTING_MAX):
+        level = [
+            each
+            for outer in level
+            for each in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(each, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep() -> ParseError:
+    return ParseError("the JSON is nested too deeply", status=422)
 
 
 def _after_a_comma(text: str, error: json.JSONDecodeError) -> int | None:

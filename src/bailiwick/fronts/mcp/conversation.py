@@ -190,9 +190,7 @@ class Conversation:
         if waiting is None or waiting.done():
             return
         result = message.result
-        waiting.set_result(
-            None if isinstance(result, msgspec.UnsetType) else msgspec.json.decode(result)
-        )
+        waiting.set_result(None if isinstance(result, msgspec.UnsetType) else _read(Any, result))
 
     # --- what goes -------------------------------------------------------------------------
 
