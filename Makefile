@@ -21,6 +21,10 @@ PACKAGE_STAMP := $(VENV)/.stamp-package
 LINTED := $(wildcard src tests examples bench)
 TYPED := $(wildcard src examples)
 
+# Compiled code is kept, whatever the machine says: to compile all tests anew for each worker, and
+# the package for each process that a test starts, takes a third of a run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv run test browser unit unit-all lint format bench bench-fronts attack crash soak clouds floors lock clean
@@ -65,10 +69,12 @@ browser:
 	                 apt-get install -qq -y chromium chromium-driver >/dev/null; }; }; } \
 	  || echo "Chromium is missing, so the console is not tested: apt install chromium chromium-driver"
 
-# What needs neither a server, a browser, an attacker nor much time.
+# What needs neither a server, a browser, an attacker nor much time. In tests/hostile everything is
+# an attack, and to import its targets takes as long as all the rest.
 unit: venv ## The fast part of the tests.
-	$(BIN)/python -m pytest -n 3 -m "not hostile and not slow" --ignore tests/fronts \
-	  --ignore tests/client --ignore tests/test_docs.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 -m "not hostile and not slow" --hypothesis-profile unit \
+	  --ignore tests/fronts --ignore tests/client --ignore tests/hostile --ignore tests/test_docs.py \
+	  $(PYTEST_ARGS)
 
 unit-all: ## The fast part on every version of Python; PYTHONS="…" names the interpreters.
 	@for python in $(PYTHONS); do $(MAKE) --no-print-directory unit PYTHON=$$python || exit 1; done

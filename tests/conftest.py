@@ -32,6 +32,23 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("house")
 
+EXAMPLES_IN_UNIT = 30
+"""Of each property in `make unit`, which is run after every change; `make test` tries them all."""
+
+hypothesis.settings.register_profile(
+    "unit", hypothesis.settings.get_profile("house"), max_examples=EXAMPLES_IN_UNIT
+)
+
+
+def pytest_itemcollected(item):
+    """A profile does not change what a test says for itself, so that is cut here."""
+    own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    if own is None or item.config.getoption("--hypothesis-profile", None) != "unit":
+        return
+    if own.max_examples > EXAMPLES_IN_UNIT:
+        fewer = hypothesis.settings(own, max_examples=EXAMPLES_IN_UNIT)
+        item.obj._hypothesis_internal_use_settings = fewer
+
 
 # --- async tests -----------------------------------------------------------------------------
 
