@@ -82,8 +82,6 @@ async def create(
         call.pipeline.check_access(call.grant, _WRITE)
     decision = call.decide(to.path, _WRITE if to.type is None else _OVERWRITE)
     call.pipeline.obey(call, decision, call.destination, to.path)
-    if to.type is None and not isinstance(call.decide(to.path, _OVERWRITE), Allow):
-        plan = msgspec.structs.replace(plan, mode="create")  # what comes meanwhile stays
     packing = _Packing(call, ignores, include_ignored)
     try:
         sources = await packing.sources(more)
@@ -95,6 +93,8 @@ async def create(
             chunks = clear_stream(call, chunks, to, plan, packing.listing)
         if call.metered:
             chunks = metered(call, to, chunks)
+        if to.type is None and not isinstance(call.decide(to.path, _OVERWRITE), Allow):
+            plan = msgspec.structs.replace(plan, mode="create")  # what comes meanwhile stays
         async with aclosing(chunks):
             made = await call.store.write_stream(to, chunks, plan)
     finally:
