@@ -58,7 +58,7 @@ run: venv ## Start the server and its console on a demo workspace.
 	@$(IN_DEMO) $(BIN)/bailiwick serve
 
 test: lint browser ## The whole gate: lint, then every test.
-	$(BIN)/python -m pytest -n 3 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 # The console is tested in Chromium. Whoever may install it gets it; elsewhere those tests say so.
 browser:

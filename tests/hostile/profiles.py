@@ -25,6 +25,8 @@ def each(names: str, outcome: str) -> Profile:
 
 READS = "read_bytes read_text read_json stream diff diff_to"
 WALKS = "list find files glob"
+INTO = "list find glob"
+"""Walks that want a directory: `files` of a file is that file."""
 
 OUTSIDE = profile("path_outside_workspace")
 MALFORMED = profile("parse_error")
@@ -119,8 +121,9 @@ HARDLINKED = profile(
     "hardlink_refused",
     **each("stat lstat exists remove remove_recursive move_from move_replace", "twin"),
     **each("move_to copy_to symlink make_dir make_dir_parents write_create", "file_already_exists"),
-    **each(f"{WALKS} write_below make_dir_below", "not_a_directory"),
+    **each(f"{INTO} write_below make_dir_below", "not_a_directory"),
     readlink="parse_error",
+    files="ok",
     grep="ok|hardlink_refused",
     # Replacement makes a new file; refusing is the rule, since writing counts as touching it.
     set_mode="hardlink_refused|permission_denied",
@@ -132,7 +135,7 @@ HARDLINK_ALLOWED = profile(
     "ok",
     **each("read_json readlink", "parse_error"),
     **each("move_to copy_to symlink make_dir make_dir_parents write_create", "file_already_exists"),
-    **each(f"{WALKS} write_below make_dir_below", "not_a_directory"),
+    **each(f"{INTO} write_below make_dir_below", "not_a_directory"),
     exists="yes",
 )
 

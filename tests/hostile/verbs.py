@@ -160,6 +160,10 @@ def _p_files(root: str, path: str) -> Any:
         found = _p_find(root, path)
     except FileNotFoundError:
         return []
+    except NotADirectoryError:
+        if not stat.S_ISREG(os.stat(top).st_mode):
+            raise
+        return ["."]  # the file itself
     return [name for name in found if stat.S_ISREG(os.lstat(f"{top}/{name}").st_mode)]
 
 

@@ -300,7 +300,9 @@ async def test_what_a_policy_is_shown(opening):
     policy = Rules()
     async with opening(policy=policy) as fs:
         await fs.with_request("mine").write_bytes("f", b"123")
-        (context,) = policy.seen
+        # Whether a file that comes there meanwhile might be replaced is asked too.
+        context, meanwhile = policy.seen
+        assert meanwhile.access == {"write", "replace"}
         assert (context.operation, context.path, context.access) == ("write", "f", {"write"})
         assert (context.subject, context.root, context.size) == (fs.subject, fs.root, 3)
         assert (context.request_id, context.grant_id) == ("mine", fs.grant.id)

@@ -144,7 +144,7 @@ async def move(
     if call.must_clear:
         beneath, load = await clear_transfer(call, ignores, beneath, find)
         replace = replace and (replaces or load is None)
-    if call.destination is not None and call.must_be_new(call.destination):
+    if replace and call.destination is not None and call.must_be_new(call.destination):
         replace = False
     if call.metered and destination.path != source.path:
         await count_move(call, source, destination)

@@ -79,7 +79,7 @@ async def test_a_client_of_the_sdk_serves_its_files_from_a_scope(tmp_path):
             )
         await editor.adapter.aclose()
     assert read == {"ok": "one\ntwo\n"}
-    assert window == {"ok": "two"}
+    assert window == {"ok": "two\n"}
     assert wrote == {"ok": None}
     assert (tmp_path / "b/c").read_text() == "new"
     assert (missing["code"], missing["data"]["errorKind"]) == (-32603, "path_not_found")

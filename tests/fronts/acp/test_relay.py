@@ -421,7 +421,7 @@ async def test_a_line_longer_than_a_page_is_one_line():
     async with wires() as between:
         await between.scope.write_bytes("a", text.encode())
         assert (await between.read("/a", limit=1))["result"]["content"] == text.split("\n")[0]
-        assert (await between.read("/a", line=2, limit=1))["result"]["content"] == "next"
+        assert (await between.read("/a", line=2, limit=1))["result"]["content"] == "next\n"
 
 
 @pytest.mark.spec("ACP-1")

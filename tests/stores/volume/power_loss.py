@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import apsw
 
+from bailiwick.sqlite import forking
 from bailiwick.stores.volume import blobs, embedded
 
 SECTOR = 512
@@ -131,7 +132,7 @@ def forgetful(monkeypatch):
     monkeypatch.setattr(blobs, "os", _Calls(log))
     with_log = lambda *args, **options: apsw.Connection(*args, vfs=VFS, **options)  # noqa: E731
     known = {name: getattr(apsw, name) for name in dir(apsw)}
-    monkeypatch.setattr(embedded, "apsw", SimpleNamespace(**known | {"Connection": with_log}))
+    monkeypatch.setattr(forking, "apsw", SimpleNamespace(**known | {"Connection": with_log}))
     monkeypatch.setattr(embedded, "_is_in_memory", lambda device: False)
     return log, files
 
