@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test browser unit unit-all lint format bench bench-fronts attack crash soak clouds floors lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts attack crash soak clouds floors lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -57,17 +57,19 @@ run: venv ## Start the server and its console on a demo workspace.
 	  && $(IN_DEMO) $(BIN)/bailiwick import docs sqlite:$(DEMO)/data/bailiwick/workspace.db --to docs >/dev/null; }
 	@$(IN_DEMO) $(BIN)/bailiwick serve
 
-test: lint browser ## The whole gate: lint, then every test.
+test: lint programs ## The whole gate: lint, then every test.
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
-# The console is tested in Chromium. Whoever may install it gets it; elsewhere those tests say so.
-browser:
-	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
+# The console is tested in Chromium, and an export of grants in bubblewrap. Whoever may install them
+# gets them; elsewhere those tests say so.
+PROGRAMS := chromium chromium-driver bubblewrap
+programs:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null && command -v bwrap >/dev/null \
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
-	       && { apt-get install -qq -y chromium chromium-driver >/dev/null 2>&1 \
+	       && { apt-get install -qq -y $(PROGRAMS) >/dev/null 2>&1 \
 	            || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	                 apt-get install -qq -y chromium chromium-driver >/dev/null; }; }; } \
-	  || echo "Chromium is missing, so the console is not tested: apt install chromium chromium-driver"
+	                 apt-get install -qq -y $(PROGRAMS) >/dev/null; }; }; } \
+	  || echo "Not all of the tests can run: apt install $(PROGRAMS)"
 
 # What needs neither a server, a browser, an attacker nor much time. In tests/hostile everything is
 # an attack, and to import its targets takes as long as all the rest.
