@@ -22,9 +22,22 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind((host.strip("[]"), port))
         listener.listen(_BACKLOG)
         listener.set_inheritable(True)
+        listener.setblocking(False)
     except OSError as error:
         listener.close()
         raise _cannot_listen(error, host, port) from None
+    return listener
+
+
+def inherited(descriptor: int) -> socket.socket:
+    """A socket that the parent listens on, for a worker.
+
+    Whether it blocks is known to the socket object and to the system, which all workers share. One
+    that thinks it blocks says so to the system whenever it is duplicated: a worker that looks for a
+    connection at that instant, and finds that another was quicker, would stand still.
+    """
+    listener = socket.socket(fileno=descriptor)
+    listener.setblocking(False)
     return listener
 
 

@@ -28,7 +28,7 @@ from bailiwick.errors import (
 from bailiwick.fronts.http.descriptors import raise_limit
 from bailiwick.fronts.http.gates import is_loopback
 from bailiwick.fronts.http.holding import SharedGrants
-from bailiwick.fronts.http.listening import address_of, bind
+from bailiwick.fronts.http.listening import address_of, bind, inherited
 from bailiwick.fronts.http.plans import Plan, make_plan, opened
 from bailiwick.grant import User
 
@@ -364,7 +364,7 @@ def work(descriptor: int, plan: Plan) -> int:
     _log_to_stderr()
 
     async def answer() -> int:
-        listener = socket.socket(fileno=descriptor)
+        listener = inherited(descriptor)
         try:
             async with opened(plan, first=False) as authority:
                 await _serve_on(plan, authority, listener, None)
