@@ -58,7 +58,7 @@ run: venv ## Start the server and its console on a demo workspace.
 	@$(IN_DEMO) $(BIN)/bailiwick serve
 
 test: lint programs ## The whole gate: lint, then every test.
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 $(PYTEST_ARGS)
 
 # The console is tested in Chromium, and an export of grants in bubblewrap. Whoever may install them
 # gets them; elsewhere those tests say so.
