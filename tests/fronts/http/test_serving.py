@@ -16,6 +16,7 @@ import pytest
 import uvloop
 
 from tests.fronts.http.serving import check_error, serving
+from tests.processes import in_a_group
 from tests.waiting import PATIENCE_S, until_blocking
 
 TOKEN = "a-token-of-the-test"
@@ -26,8 +27,9 @@ def process(tmp_path, *arguments, code=0, before=None, command=None, **env):
     """A server; ``code`` is what it must end with after SIGTERM, ``before`` what is done in its
     process before it begins, ``command`` what it runs if not the usual."""
     log = tmp_path / "server.log"  # a pipe that nobody reads would hold it up
-    with log.open("wb") as told:
-        server = subprocess.Popen(
+    with (
+        log.open("wb") as told,
+        in_a_group(
             [sys.executable, *(command or ("-m", "bailiwick", "serve")), "--port", "0", "--json",
              *map(str, arguments)],
             stdout=subprocess.PIPE,
@@ -38,19 +40,14 @@ def process(tmp_path, *arguments, code=0, before=None, command=None, **env):
                 "PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path / "state"),
                 "XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path), **env,
             },
-        )  # fmt: skip
-    try:
+        ) as server,
+    ):  # fmt: skip
         line = server.stdout.readline()
         assert line, log.read_text()
         yield server, json.loads(line)
         if server.poll() is None:
             server.terminate()
             assert server.wait(PATIENCE_S) == code, log.read_text()
-    finally:
-        if server.poll() is None:
-            server.kill()
-            server.wait()
-        server.stdout.close()
 
 
 def client(told, token=None):

@@ -54,9 +54,7 @@ class Connection:
 
 
 def workers_of(server):
-    found = subprocess.run(
-        ["pgrep", "-P", str(server.pid)], capture_output=True, text=True, check=True
-    )
+    found = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True)
     return [int(each) for each in found.stdout.split()]
 
 
