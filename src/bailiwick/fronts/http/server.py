@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -74,9 +74,13 @@ class Server(uvicorn.Server):
     few seconds at most.
     """
 
-    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+    def __init__(self, config: uvicorn.Config, app: Application, *, is_last: bool = False) -> None:
+        """A server that ``is_last`` is the last that its process does: once it has ended, so does
+        the process, and signals that say so are ignored."""
         super().__init__(config)
         self._served = app
+        self._is_last = is_last
+        self._was_told = False
         self._looking: asyncio.Task[None] | None = None
         self._started: list[Callable[[], None]] = []
         self._doors: list[socket.socket] = []
@@ -125,19 +129,23 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Stop when told to. Unlike uvicorn's own, it does not die of the signal afterwards."""
-        loop, taken = asyncio.get_running_loop(), []
+        """Stop when told to. Unlike uvicorn's own, it does not die of the signal afterwards: a
+        process that ends with its server is left to close what it has open."""
+        before: dict[int, Any] = {}
         for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(number, self.stop)
-                taken.append(number)
+            with suppress(ValueError):  # not in a process's main thread
+                before[number] = signal.signal(number, lambda *_: self.stop())
         try:
             yield
         finally:
-            for number in taken:
-                loop.remove_signal_handler(number)
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_IGN if self._is_last else handler)
 
     def stop(self) -> None:
         """Begin to stop; told twice, stop at once."""
-        self.force_exit = self.should_exit
+        self.force_exit, self._was_told = self._was_told, True
+        self.finish()
+
+    def finish(self) -> None:
+        """Begin to stop, and take the time for it however often this is said."""
         self.should_exit = True

@@ -11,9 +11,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import msgspec
 
@@ -34,6 +34,7 @@ from bailiwick.grant import User
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
+    from bailiwick.fronts.http.server import Server
 
 _log = logging.getLogger("bailiwick.http")
 
@@ -53,6 +54,11 @@ _STOP_SECONDS_MAX = 4.0
 left for what they had together."""
 
 _RESTARTS_MAX = 10
+_RESTARTS_SECONDS = 60.0
+"""Workers that die more often than this in such a time do not stay up, and others would not either.
+One that dies now and then, for want of memory say, is replaced however long the server runs."""
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Announcement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -206,7 +212,7 @@ async def _serve(plan: Plan, token: str | None, *, as_json: bool) -> int:
         try:
             told = await _announcement(plan, authority, listener, token)
             try:
-                await _serve_on(plan, authority, listener, lambda: _tell(told, as_json=as_json))
+                await _serve_on(plan, authority, listener, lambda _: _tell(told, as_json=as_json))
             finally:
                 await _end_token(authority, told)
         finally:
@@ -214,16 +220,20 @@ async def _serve(plan: Plan, token: str | None, *, as_json: bool) -> int:
     return EXIT_OK
 
 
-async def _serve_on(plan: Plan, authority: Authority, listener: socket.socket, ready: Any) -> None:
+async def _serve_on(
+    plan: Plan,
+    authority: Authority,
+    listener: socket.socket,
+    ready: Callable[[Server], None],
+) -> None:
     from bailiwick.fronts.http.answering import Application
     from bailiwick.fronts.http.mounted import mounts_of
     from bailiwick.fronts.http.server import Server, configure
 
     raise_limit()
     app = Application(authority, plan.settings, mounts_of(authority, workers=plan.workers))
-    server = Server(configure(app, plan.certfile, plan.keyfile), app)
-    if ready is not None:
-        server.on_start(ready)
+    server = Server(configure(app, plan.certfile, plan.keyfile), app, is_last=True)
+    server.on_start(lambda: ready(server))
     try:
         await server.serve([listener])
     finally:
@@ -292,35 +302,53 @@ def _serve_with_workers(plan: Plan, token: str | None, *, as_json: bool) -> int:
         nonlocal stopping
         stopping = True
 
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in _STOP_SIGNALS:
         signal.signal(each, stop)
-    workers = [_start(plan, listener) for _ in range(plan.workers)]
-    restarts = 0
+    workers: list[subprocess.Popen[bytes]] = []
+    deaths: list[float] = []
     try:
+        workers.extend(_start(plan, listener) for _ in range(plan.workers))
         _tell(told, as_json=as_json)
         while not stopping:
             signal.sigtimedwait((signal.SIGCHLD,), 0.2)
             for number, worker in enumerate(workers):
                 if worker.poll() is not None and not stopping:
-                    restarts += 1
-                    if restarts > _RESTARTS_MAX:
+                    now = time.monotonic()
+                    deaths = [each for each in deaths if now - each < _RESTARTS_SECONDS] + [now]
+                    if len(deaths) > _RESTARTS_MAX:
                         sys.stderr.write("internal_error: the workers do not stay up\n")
                         return EXIT_FAILED
+                    _log.warning("worker %d %s, and is replaced", worker.pid, _ending_of(worker))
+                    _hang_up(worker)
                     workers[number] = _start(plan, listener)
     finally:
-        for worker in workers:
-            worker.terminate()
-        until = time.monotonic() + _STOP_SECONDS_MAX
-        for worker in workers:
-            try:
-                worker.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                _log.warning("a worker did not stop in time, and was killed")
-                worker.kill()
-                worker.wait()
+        # Nothing is left to be told: the end is under way, and has a bound.
+        for each in _STOP_SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        _end(workers)
         listener.close()
         asyncio.run(_end_later(plan, told))
     return EXIT_OK
+
+
+def _end(workers: list[subprocess.Popen[bytes]]) -> None:
+    """Have all of them finish; who does not is killed."""
+    for worker in workers:
+        _hang_up(worker)
+    until = time.monotonic() + _STOP_SECONDS_MAX
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            _log.warning("a worker did not stop in time, and was killed")
+            worker.kill()
+            worker.wait()
+
+
+def _ending_of(worker: subprocess.Popen[bytes]) -> str:
+    if worker.returncode < 0:
+        return f"was ended by {signal.Signals(-worker.returncode).name}"
+    return f"ended with exit code {worker.returncode}"
 
 
 async def _end_later(plan: Plan, told: Announcement) -> None:
@@ -347,27 +375,59 @@ def _run_first(plan: Plan, token: str | None) -> tuple[socket.socket, Announceme
 
 
 def _start(plan: Plan, listener: socket.socket) -> subprocess.Popen[bytes]:
+    """A worker, which has the plan from its parent and ends when nothing more can come from there.
+
+    That tells it to stop, and that its parent is gone, however that went: no other process has the
+    end of the pipe that is written to. Ctrl-C is for the parent alone, though a terminal sends it
+    to all: a worker would be told at an instant at which it cannot hear it yet.
+    """
     number = listener.fileno()
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "bailiwick.fronts.http.worker", str(number)],
-        stdin=subprocess.PIPE,
-        pass_fds=(number,),
-    )
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "bailiwick.fronts.http.worker", str(number)],
+            stdin=subprocess.PIPE,
+            pass_fds=(number,),
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert worker.stdin is not None
-    worker.stdin.write(msgspec.json.encode(plan))
-    worker.stdin.close()
+    with suppress(BrokenPipeError):  # it has died already, which is noticed like any other death
+        worker.stdin.write(msgspec.json.encode(plan) + b"\n")
+        worker.stdin.flush()
     return worker
 
 
-def work(descriptor: int, plan: Plan) -> int:
-    """What a worker does: open the state that its parent has prepared, and answer."""
+def _hang_up(worker: subprocess.Popen[bytes]) -> None:
+    assert worker.stdin is not None
+    with suppress(BrokenPipeError):
+        worker.stdin.close()
+
+
+def work(descriptor: int, parent: BinaryIO) -> int:
+    """What a worker does: open the state that its parent has prepared, and answer until the parent
+    hangs up."""
     _log_to_stderr()
+    told = parent.readline()
+    if not told.endswith(b"\n"):
+        return EXIT_OK
+    plan = msgspec.json.decode(told, type=Plan)
+
+    def stop_with_parent(server: Server) -> None:
+        loop = asyncio.get_running_loop()
+
+        def hung_up() -> None:
+            loop.remove_reader(parent)
+            server.finish()
+
+        # Nothing more is ever said: what can be read is the end.
+        loop.add_reader(parent, hung_up)
 
     async def answer() -> int:
         listener = inherited(descriptor)
         try:
             async with opened(plan, first=False) as authority:
-                await _serve_on(plan, authority, listener, None)
+                await _serve_on(plan, authority, listener, stop_with_parent)
         finally:
             listener.close()
         return EXIT_OK

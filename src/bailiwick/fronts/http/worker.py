@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
-
-from bailiwick.fronts.http.plans import Plan
 from bailiwick.fronts.http.serving import work
 
 if __name__ == "__main__":
-    sys.exit(work(int(sys.argv[1]), msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)))
+    sys.exit(work(int(sys.argv[1]), sys.stdin.buffer))
