@@ -131,7 +131,7 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         """Stop when told to. Unlike uvicorn's own, it does not die of the signal afterwards: a
         process that ends with its server is left to close what it has open."""
-        before: dict[int, Any] = {}
+        before: dict[signal.Signals, Any] = {}
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(ValueError):  # not in a process's main thread
                 before[number] = signal.signal(number, lambda *_: self.stop())
