@@ -13,6 +13,7 @@ import pytest
 
 from bailiwick.client import connect_sync
 from tests.alarms import Interrupter
+from tests.processes import in_a_group
 from tests.waiting import PATIENCE_S
 
 pytestmark = [
@@ -34,13 +35,10 @@ WRITES = {
 def _server(place, state):
     command = [sys.executable, "-m", "bailiwick", "serve", place, "--port", "0", "--json"]
     environment = {**os.environ, "XDG_STATE_HOME": state, "XDG_DATA_HOME": state}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as server:
-        try:
-            assert server.stdout is not None
-            yield json.loads(server.stdout.readline())
-        finally:
-            server.terminate()
-            server.wait(PATIENCE_S)
+    with in_a_group(command, stdout=subprocess.PIPE, env=environment, text=True) as server:
+        yield json.loads(server.stdout.readline())
+        server.terminate()
+        server.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("write", WRITES)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.fronts.acp.editors import Editor, desk, start_proxy
+from tests.processes import children_of, is_gone
 from tests.waiting import until
 
 pytestmark = pytest.mark.spec("ACP-3", "LIFE-2")
@@ -16,16 +17,8 @@ SECONDS_MAX = 60
 
 
 async def gone(pid):
-    """Wait until there is no such process, or only what is left of it for its parent to see."""
-
-    def is_gone():
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                return file.read().rpartition(")")[2].split()[0] == "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-
-    return await until(is_gone)
+    """Wait until there is no such process."""
+    return await until(lambda: is_gone(pid))
 
 
 async def ended(process):
@@ -70,6 +63,20 @@ async def test_when_the_editor_goes_the_agent_and_its_children_go(tmp_path, way)
         code, _ = await ended(at.process)
         assert code == 0
         assert await gone(child["ok"])
+
+
+async def test_an_agent_hears_that_its_proxy_was_killed(tmp_path):
+    """Its input ends, and nobody else holds the other end of it."""
+    async with desk(tmp_path, "--root", str(tmp_path / "p"), cwd=tmp_path / "p") as at:
+        [agent] = children_of(at.process.pid)
+        at.process.kill()
+        try:
+            assert await gone(agent)
+        finally:
+            if not is_gone(agent):
+                os.killpg(agent, signal.SIGKILL)
+        with pytest.raises(ConnectionError):
+            await at.run(["crash"])
 
 
 STUBBORN = """

@@ -9,6 +9,9 @@ import fsspec
 import fsspec.asyn
 import pytest
 
+from tests.processes import in_a_group
+from tests.waiting import PATIENCE_S
+
 fsspec.asyn.get_loop()  # started before anything counts threads
 
 ENTRY_POINTS = {
@@ -25,13 +28,12 @@ for _protocol, _class in ENTRY_POINTS.items():
 def server(tmp_path_factory):
     """A server of its own process: its host and port, and a token for its only root."""
     state = tmp_path_factory.mktemp("server")
-    process = subprocess.Popen(
+    with in_a_group(
         [sys.executable, "-m", "bailiwick", "serve", "demo=memory:", "--port", "0", "--json"],
         stdout=subprocess.PIPE, cwd=state,
         env={**os.environ, "XDG_STATE_HOME": str(state), "XDG_DATA_HOME": str(state)},
-    )  # fmt: skip
-    with process.stdout:
+    ) as process:  # fmt: skip
         told = json.loads(process.stdout.readline())
-    yield told["url"].removeprefix("http://"), told["token"]
-    process.terminate()
-    process.wait(120)
+        yield told["url"].removeprefix("http://"), told["token"]
+        process.terminate()
+        process.wait(PATIENCE_S)

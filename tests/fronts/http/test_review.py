@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -16,7 +15,8 @@ from bailiwick.errors import ParseError
 from bailiwick.fronts.http import settings
 from bailiwick.fronts.http.routes import ROUTES
 from tests.fronts.http.serving import AGENT, PERSON, check_error, serving
-from tests.waiting import until
+from tests.processes import in_a_group
+from tests.waiting import PATIENCE_S, until
 
 VOLUME = "sqlite:{}/v.db?volume=main"
 
@@ -537,18 +537,14 @@ def _started(folder, *more):
     """A server as somebody starts it, and what it says."""
     environment = {**os.environ, "HOME": str(folder)}
     environment.pop("BAILIWICK_TOKEN", None)
-    server = subprocess.Popen(
+    with in_a_group(
         [sys.executable, "-m", "bailiwick", "serve", str(folder / "tree"), "--port", "0",
          "--json", "--state", str(folder / "state"), *more],
         stdout=subprocess.PIPE, env=environment,
-    )  # fmt: skip
-    try:
+    ) as server:  # fmt: skip
         yield json.loads(server.stdout.readline())
-    finally:
-        server.send_signal(signal.SIGTERM)
-        code = server.wait(120)
-        server.stdout.close()
-    assert code == 0
+        server.terminate()
+        assert server.wait(PATIENCE_S) == 0
 
 
 def _status(told, token):

@@ -16,7 +16,7 @@ import pytest
 import uvloop
 
 from tests.fronts.http.serving import check_error, serving
-from tests.processes import in_a_group
+from tests.processes import children_of, in_a_group
 from tests.waiting import PATIENCE_S, until_blocking
 
 TOKEN = "a-token-of-the-test"
@@ -358,11 +358,6 @@ def _is_well(person):
     return False
 
 
-def _children(server):
-    found = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True)
-    return set(found.stdout.split())
-
-
 @pytest.mark.slow
 @pytest.mark.spec("HTTP-1", "HTTP-2")
 def test_workers_share_one_truth(tmp_path):
@@ -378,11 +373,11 @@ def test_workers_share_one_truth(tmp_path):
         answers = [httpx.get(told["console"]).status_code for _ in range(4)]
         assert sorted(answers) == [303, 401, 401, 401]
         # A worker that dies is started again.
-        children = _children(server)
+        children = children_of(server.pid)
         assert len(children) == 2
         killed = children.pop()
-        os.kill(int(killed), signal.SIGKILL)
-        until_blocking(lambda: len(_children(server) - {killed}) == 2)
+        os.kill(killed, signal.SIGKILL)
+        until_blocking(lambda: len({*children_of(server.pid)} - {killed}) == 2)
         with client(told) as person:
             assert person.get("/file/raw?path=f0").content == b"x"
 

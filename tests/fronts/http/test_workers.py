@@ -4,12 +4,12 @@ import contextlib
 import http.client
 import json
 import os
-import subprocess
 import threading
 
 import pytest
 
 from tests.fronts.http.test_serving import process
+from tests.processes import children_of
 from tests.waiting import until_blocking
 
 WORKERS = 4
@@ -54,8 +54,7 @@ class Connection:
 
 
 def workers_of(server):
-    found = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True)
-    return [int(each) for each in found.stdout.split()]
+    return children_of(server.pid)
 
 
 def _has_open(pid, target):

@@ -51,7 +51,10 @@ class RawClient:
     def __exit__(self, *raised):
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        self.code = self.process.wait(120)
+        try:
+            self.code = self.process.wait(120)
+        finally:
+            self.process.kill()
         self.process.stdout.close()
         self.errors = self.process.stderr.read().decode()
         self.process.stderr.close()

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -15,7 +14,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from tests.fronts.mcp.clients import told
-from tests.waiting import loop_turns
+from tests.processes import in_a_group
+from tests.waiting import PATIENCE_S, loop_turns
 
 CONFIG = """\
 [state]
@@ -44,18 +44,14 @@ def several(tmp_path):
     config.write_text(CONFIG)
     environment = {**os.environ, "HOME": str(tmp_path)}
     environment.pop("BAILIWICK_TOKEN", None)
-    server = subprocess.Popen(
+    with in_a_group(
         [sys.executable, "-m", "bailiwick", "serve", "--config", str(config), "--port", "0",
          "--json", "--workers", "2"],
         stdout=subprocess.PIPE, env=environment,
-    )  # fmt: skip
-    try:
+    ) as server:  # fmt: skip
         yield json.loads(server.stdout.readline())
-    finally:
-        server.send_signal(signal.SIGTERM)
-        code = server.wait(120)
-        server.stdout.close()
-    assert code == 0
+        server.terminate()
+        assert server.wait(PATIENCE_S) == 0
 
 
 @contextlib.asynccontextmanager
