@@ -338,20 +338,20 @@ def own_of(told):
 
 def twice_told(told):
     """Versions of files that were told again although they stood all the while."""
-    standing, doubled = set(), []
+    standing, doubled = {}, []
     for each in told:
-        gone = each.path if each.kind == "deleted" else each.origin
-        if gone is not None:
-            standing = {key for key in standing if not ScopedPath(key[0]).lies_in(gone)}
-        if each.kind == "moved":
-            # It took the place of whatever was told to lie there.
-            standing = {key for key in standing if not key[0].startswith(each.path + "/")}
-        # What lies in it says that it is not a file any more.
-        standing = {key for key in standing if not each.path.startswith(key[0] + "/")}
-        if each.type == "directory" or each.version is None:
-            continue
-        key = (str(each.path), each.version)
-        if key in standing:
-            doubled.append(key)
-        standing.add(key)
+        path = str(each.path)
+        for gone in (each.origin, each.path if each.kind in ("deleted", "moved") else None):
+            if gone is not None:
+                standing = {
+                    name: version
+                    for name, version in standing.items()
+                    if not ScopedPath(name).lies_in(gone)
+                }
+        if each.version is not None and standing.get(path) == each.version:
+            doubled.append(each)
+        if each.type == "directory":
+            standing.pop(path, None)
+        else:
+            standing[path] = each.version
     return doubled

@@ -299,7 +299,7 @@ class Watcher:
         self.tell = tell
         self.sees_all = True
         self.closed = False
-        self.own = []
+        self.heard, self.caught_up = [], []
         self.entered = asyncio.Event()
         self.entered.set()
 
@@ -307,7 +307,10 @@ class Watcher:
         await self.entered.wait()
 
     def told(self, told):
-        self.own.append(told)
+        self.heard.append(told)
+
+    def catch_up(self, path):
+        self.caught_up.append(path)
 
     def close(self):
         self.closed = True
@@ -355,12 +358,14 @@ async def test_one_who_comes_back_in_time_has_missed_nothing():
     source = Source()
     feed = memory_feed(source)
     cursor = await feed.cursor()
-    source.watchers[0].tell([Noticed(change("f", subject="", request_id=""), None, 0)])
+    source.watchers[0].tell([Noticed(change("f", subject="", request_id=""))])
     feed.publish([change("g")])
     told = await take(feed, 2, cursor)
     assert [(each.kind, str(each.path)) for each in told] == [("updated", "f"), ("updated", "g")]
     assert len(source.watchers) == 1
-    assert [each.path for each in source.watchers[0].own] == ["g"]
+    watcher = source.watchers[0]
+    assert [each.path for each in watcher.heard] == ["f", "g"]
+    assert watcher.caught_up == ["g"]
     feed.close()
 
 

@@ -274,14 +274,19 @@ class Lookout:
         return msgspec.structs.replace(change, version=seen.version, type=seen.type)
 
     def told(self, change: Change) -> None:
-        """An operation told of its change: it is no news any more."""
+        """A change was told: it is no news any more."""
         if self._watcher is not None:
             self._watcher.told(change)
 
-    def doubt(self, noticed: Noticed) -> None:
-        """What the watcher noticed was not told as it was noticed: it looks at it anew."""
+    def catch_up(self, path: ScopedPath) -> None:
+        """What is noticed above a path is told before a change of it."""
         if self._watcher is not None:
-            self._watcher.doubt(noticed)
+            self._watcher.catch_up(path)
+
+    def look_anew(self, noticed: Noticed) -> None:
+        """What the watcher noticed was not told."""
+        if self._watcher is not None:
+            self._watcher.look_anew(noticed)
 
     def _leave(self) -> None:
         self._attending -= 1
@@ -351,7 +356,7 @@ class LogFeed(ABC):
         return self.head() > position
 
     def prepared(self, changes: Sequence[Change]) -> Sequence[Change]:
-        """The same with versions and times, which are no news to the watcher from here on.
+        """The same with versions and times.
 
         The time is taken after the version: what was seen was there when it was told.
         """
@@ -360,7 +365,6 @@ class LogFeed(ABC):
             if not change.time_ns:
                 change = self.lookout.completed(change)
                 change = msgspec.structs.replace(change, time_ns=self._now_ns())
-                self.lookout.told(change)
             told.append(change)
         return told
 
@@ -550,7 +554,12 @@ class MemoryFeed(LogFeed):
     def publish(self, changes: Sequence[Change]) -> None:
         if not self._active or self._closed:
             return
-        self._append(self.prepared(changes))
+        changes = self.prepared(changes)
+        for change in changes:
+            for path in (change.origin, change.path):
+                if path is not None:
+                    self.lookout.catch_up(path)
+        self._append(changes)
 
     def _tell_noticed(self, noticed: Sequence[Noticed]) -> None:
         now = self._time_ns()
@@ -559,6 +568,8 @@ class MemoryFeed(LogFeed):
     def _append(self, changes: Sequence[Change]) -> None:
         position = self.head()
         self._log.extend(changes)
+        for change in changes:
+            self.lookout.told(change)
         if len(self._log) > self._changes_max:
             # A sixteenth at a time, since the rest moves up.
             keep = self._changes_max - self._changes_max // 16

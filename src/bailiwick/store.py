@@ -13,7 +13,7 @@ is a fault of the store.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -386,15 +386,12 @@ class Sighting(NamedTuple):
 class Noticed(NamedTuple):
     """A change that was not made through this store, as its traces were found.
 
-    ``change`` names no subject, request or time. ``was`` is the version that was known before,
-    None where there was nothing; ``changed_ns`` is when what stands there now was last changed.
-    ``key`` is how the watcher finds it again, wherever it is by then.
+    ``change`` names no subject, request or time. ``keys`` are how the watcher finds the names again
+    that it is about, wherever they are by then.
     """
 
     change: Change
-    was: str | None
-    changed_ns: int
-    key: object = None
+    keys: tuple[Any, ...] = ()
 
 
 class Changing(Protocol):
@@ -430,12 +427,17 @@ class Watcher(Protocol):
         ...
 
     def told(self, change: Change) -> None:
-        """A change was told by whoever made it through this process: it is no news any more."""
+        """A change was told in the feed, by whoever made or noticed it. What the watcher compares
+        with is what was told so, in that order, and nothing else."""
         ...
 
-    def doubt(self, noticed: Noticed) -> None:
-        """What was noticed was not told, or not so: what stands there by now, and all beneath it,
-        is looked at anew and noticed again, changed or not."""
+    def catch_up(self, path: ScopedPath) -> None:
+        """A change made through this process is about to be told: if the directories above it are
+        not those that were told, that is noticed first."""
+        ...
+
+    def look_anew(self, noticed: Noticed) -> None:
+        """What was noticed was not told: what stands there by now is."""
         ...
 
     def close(self) -> None:

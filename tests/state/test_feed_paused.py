@@ -5,8 +5,12 @@ import os
 
 import pytest
 
-from tests.feeds import Follower, disk_store
+from bailiwick.paths import ScopedPath
+from tests.feeds import Follower, Model, change, disk_store, tree_of
+from tests.state.pausing import play
 from tests.state.test_feed import State
+from tests.stores.disk.pausing import differing
+from tests.virtual_time import run
 from tests.waiting import until
 
 pytestmark = pytest.mark.spec("EVENT-1", "DISK-7")
@@ -23,10 +27,63 @@ async def test_a_directory_made_in_one_that_was_told_as_a_whole(tmp_path, kind):
         own = state.own("one")
         await (own.move("d", "e") if kind == "moved" else own.copy("d", "e", trees=True))
         await until(lambda: follower.told)
-        await state.feed.ready()
+        watcher = state.feed.lookout._watcher
+        await until(lambda: not watcher._to_enter and watcher._entering is None)
         os.mkdir(root / "e" / "later")
         (root / "last").write_text("x")
         await until(lambda: ("created", "last") in follower.brief())
         told = [path for kind, path, *_ in follower.brief()]
     assert told == ["e", "e/later", "last"]
     await store.aclose()
+
+
+@pytest.mark.parametrize(
+    "untrue",
+    [
+        change("d", "deleted", type="directory", subtree=True),
+        change("d", "created", type="file", version="1-1"),
+        change("d", "created", type="directory", version="1-1"),
+        change("d/x", "created", type="file", version="1-1"),
+        change("d/x/f/g", "created", type="file", version="1-1"),
+        change("d/x/f", "updated", type="file", version="1-1"),
+        change("e", "moved", type="directory", subtree=True, origin=ScopedPath("d")),
+        change("d", "moved", type="directory", subtree=True, origin=ScopedPath("e")),
+        change("d", "moved", type="file", version="1-1", origin=ScopedPath("f")),
+        change("f", "moved", type="file", version="1-1", origin=ScopedPath("d")),
+        change("d", "moved", type="directory", subtree=True, origin=ScopedPath("d/x")),
+    ],
+    ids=lambda untrue: f"{untrue.kind} {untrue.path} {untrue.type}",
+)
+async def test_what_another_tells_and_is_not_so_any_more(tmp_path, untrue):
+    """A change that is told late may be overtaken by others: whoever watches looks at what is
+    told, and tells what stands there instead."""
+    root, store = tmp_path / "root", disk_store(tmp_path)
+    (root / "d" / "x").mkdir(parents=True)
+    (root / "d" / "x" / "f").write_text("1")
+    (root / "f").write_text("2")
+    before = tree_of(root)
+    async with (
+        State(tmp_path / "authority", store=store) as state,
+        State(tmp_path / "authority") as other,
+        Follower(state.feed) as follower,
+    ):
+        other.feed.publish([untrue])
+
+        def known():
+            model = Model(root)
+            model.tree = dict(before)
+            for each in follower.told:
+                model.apply(each)
+            return model.tree
+
+        await until(lambda: follower.told and not differing(known(), tree_of(root)))
+    await store.aclose()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_seeded_pauses_of_two_authorities_lose_nothing(tmp_path, seed):
+    for rough in (False, True):
+        place = tmp_path / ("rough" if rough else "gentle")
+        place.mkdir()
+        lost, _ = run(play(place, seed, rough=rough, chance=(0.02, 0.1, 0.3)[seed % 3]))
+        assert lost == []

@@ -5,10 +5,12 @@ that there is neither one without the other. Rows are numbered by SQLite inside 
 that writes at a time, hence in the order of their commits: whoever reads on from a number misses
 nothing, in this process or another.
 
-What other programs change is noticed by every process that watches. Each looks in the feed for what
-was last told of the name, by whoever made a change or by another that noticed one, in the
-transaction in which it would tell what it saw: only what differs is told. So the feed ends with
-what is true, also where two processes changed one name and the later change was committed first.
+What other programs change is noticed by every process that watches. Each follows the feed, its own
+changes included, and takes what is told there for known, in that order and as one would who cannot
+look. What it sees and does not know it tells, in a transaction in which nothing was told of the
+place that it had not heard of when it looked; else it looks again. Whatever is told is looked at
+once more by all. So the feed ends with what is true, also where two processes changed one name and
+the later change was committed first.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +31,7 @@ from bailiwick.model import Change, Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.recent import RecentFeed
 from bailiwick.state.database import Connection, Database, Part
-from bailiwick.state.news import Lines, News, Told
+from bailiwick.state.news import News, Told
 from bailiwick.store import Noticed, Watches
 
 _log = logging.getLogger("bailiwick.state")
@@ -80,8 +83,19 @@ _PRUNE_ROWS_MAX: Final = 256
 
 _ASK_AGAIN_S: Final = 0.05
 _ASK_FOR_S: Final = 10.0
-"""What was noticed where an announced change is not settled yet is that change, most likely. A
-process that takes longer to settle one than this is stuck, and what was noticed is told."""
+"""What was noticed where an announced change is not settled yet is that change, most likely: it is
+looked at anew once that is settled. A process that takes longer to settle one than this is stuck,
+and what was noticed is told."""
+
+_TELL_AGAIN_S: Final = 1.0
+"""When what could not be written is looked at again."""
+
+_FOLLOW_ROWS: Final = 256
+"""Rows that a watcher is told of at a time: some milliseconds."""
+
+_BEHIND_ROWS_MAX: Final = 4_096
+"""So many rows are compared with what is to be told: some milliseconds. A watcher that has more of
+them to hear hears them first."""
 
 _COLUMNS: Final = (
     "kind, path, type, subject, request_id, version, origin, subtree, time_ns, beneath,"
@@ -116,14 +130,14 @@ class DurableFeed(RecentFeed):
         self._number = number
         self._changes_max = limits.feed_changes_max
         self._age_ns_max = int(limits.feed_seconds_max * 1e9)
-        self._source = source
         self._announced = announced
         self._kept_since_pruning = 0
         self._poll: asyncio.TimerHandle | None = None
         self._ask_again: asyncio.TimerHandle | None = None
-        self._undecided: list[tuple[float, Noticed]] = []
+        self._noticed: list[News] = []
+        self._held: list[News] = []
         self._heard = 0
-        self._watched_from = 0
+        self._followed = 0
 
     @classmethod
     async def open(
@@ -162,7 +176,7 @@ class DurableFeed(RecentFeed):
 
     def activate(self) -> None:
         if not self.lookout.watching:
-            self._watched_from = self.head()
+            self._followed = self.head()
             self._recent.clear()  # its cursors name a time of watching that is over
 
     def _now_ns(self) -> int:
@@ -218,9 +232,14 @@ class DurableFeed(RecentFeed):
             told = self.prepared(changes)
             self._submit(lambda connection: self.keep_changes(connection, told), self.changes_kept)
 
-    def _submit(self, job: Callable[[Connection], None], after: Callable[[], None]) -> None:
+    def _submit(
+        self,
+        job: Callable[[Connection], None],
+        after: Callable[[], None],
+        ended: Callable[[BaseException | None], None] | None = None,
+    ) -> None:
         try:
-            self._database.submit(job, after)
+            self._database.submit(job, after, ended=ended)
         except BailiwickError as error:
             _log.error("changes could not be put into the feed", exc_info=error)
 
@@ -249,6 +268,7 @@ class DurableFeed(RecentFeed):
 
     def _hear(self) -> None:
         """Something may have been added, here or elsewhere."""
+        self._follow_told()
         self.wake_for_more()
         if self._listeners:
             self._call_all_listeners()
@@ -274,6 +294,7 @@ class DurableFeed(RecentFeed):
 
     def _someone_waits(self, position: int) -> None:
         if self._poll is None and not self._closed:
+            self._follow_told()  # nobody looked for a while
             loop = asyncio.get_running_loop()
             self._poll = loop.call_later(POLL_S, self._look_for_more, position)
 
@@ -300,51 +321,110 @@ class DurableFeed(RecentFeed):
 
     # --- what others change -------------------------------------------------------------------
 
+    def _follow_told(self) -> None:
+        """Have the watcher take for known what was told, by anyone: it compares with nothing else.
+        A little at a time."""
+        if self._closed or not self.lookout.watching:
+            return
+        try:
+            rows = self.read_log(self._followed, _FOLLOW_ROWS).changes
+        except BailiwickError as error:
+            _log.warning("the change feed could not be read", exc_info=error)
+            return
+        for seq, change in rows:
+            self.lookout.told(change)
+            self._followed = seq
+        if len(rows) == _FOLLOW_ROWS:
+            asyncio.get_running_loop().call_soon(self._follow_told)
+
     def _tell_noticed(self, noticed: Sequence[Noticed]) -> None:
-        now = asyncio.get_running_loop().time()
-        self._decide([(now + _ASK_FOR_S, each) for each in noticed])
+        """Until what was noticed is told, or is not to be, the watcher looks at nothing there."""
+        loop = asyncio.get_running_loop()
+        news = News(tuple(noticed), self._followed, loop.time() + _ASK_FOR_S)
+        for path in news.places:
+            self.in_flight.begin(path)
+        if not self._noticed:
+            loop.call_soon(self._decide)  # with what is noticed besides, in one transaction
+        self._noticed.append(news)
 
-    def _decide(self, noticed: list[tuple[float, Noticed]]) -> None:
-        """Tell what nobody has announced; about the rest ask again a little later, and about what
-        came after it in the same place."""
-        now = asyncio.get_running_loop().time()
-        waiting, clear, held = [], [], Lines()
-        for until, each in [*self._undecided, *noticed]:
-            places = [path for path in (each.change.path, each.change.origin) if path is not None]
-            if any(map(held.touch, places)) or (now < until and self._is_announced(each.change)):
-                waiting.append((until, each))
-                held.add(places)
-            else:
-                clear.append(each)
-        self._undecided = waiting
-        if self._undecided and self._ask_again is None:
-            self._ask_again = asyncio.get_running_loop().call_later(_ASK_AGAIN_S, self._again)
-        if clear:
-            doubtful: list[Noticed] = []
+    def _decide(self) -> None:
+        """Tell what nobody has announced. The rest is that change, most likely."""
+        noticed, self._noticed = self._noticed, []
+        clear: list[News] = []
+        for news in noticed:
+            (self._held if self._is_announced(news) else clear).append(news)
+        self._tell(clear)
+        self._ask_later()
 
-            def keep(connection: Connection) -> None:
-                told = Told(connection, self._number, self._watched_from)
-                News(told, self._source, self.keep_changes, doubtful).keep(clear)
-
-            def kept() -> None:
-                for each in doubtful:
-                    self.lookout.doubt(each)
-                self.changes_kept()
-
-            self._submit(keep, kept)
+    def _ask_later(self) -> None:
+        if self._held and self._ask_again is None:
+            loop = asyncio.get_running_loop()
+            self._ask_again = loop.call_later(_ASK_AGAIN_S, self._again)
 
     def _again(self) -> None:
+        """What was announced and is settled by now has been told as that: it is looked at anew."""
         self._ask_again = None
-        if not self._closed:
-            self._decide([])
+        if self._closed:
+            return
+        now = asyncio.get_running_loop().time()
+        held, self._held = self._held, []
+        stuck: list[News] = []
+        settled: list[News] = []
+        for news in held:
+            if not self._is_announced(news):
+                settled.append(news)
+            else:
+                (self._held if now < news.until else stuck).append(news)
+        self._tell(stuck)
+        self._ask_later()
+        self._follow_told()
+        self._decided(settled)
 
-    def _is_announced(self, change: Change) -> bool:
-        if self._announced is None or change.kind == "rescan":
+    def _tell(self, news: Sequence[News]) -> None:
+        """Tell what was noticed, unless something was told there that the watcher did not know."""
+        if not news:
+            return
+        loop = asyncio.get_running_loop()
+
+        def keep(connection: Connection) -> None:
+            rows: Any = connection.execute(
+                "SELECT seq, path, origin FROM feed WHERE root = ? AND seq > ?"
+                " ORDER BY seq LIMIT ?",
+                (self._number, min(each.known for each in news), _BEHIND_ROWS_MAX + 1),
+            ).fetchall()
+            if len(rows) > _BEHIND_ROWS_MAX:
+                return
+            told = Told()
+            for row in rows:
+                told.add(*row)
+            for each in news:
+                if not told.concerns(each):
+                    self.keep_changes(connection, [noticed.change for noticed in each.noticed])
+
+        def kept() -> None:
+            self.changes_kept()
+            self._decided(news)
+
+        def ended(error: BaseException | None) -> None:
+            if error is not None:
+                with suppress(RuntimeError):  # the loop may be gone
+                    loop.call_soon_threadsafe(loop.call_later, _TELL_AGAIN_S, self._decided, news)
+
+        self._submit(keep, kept, ended)
+
+    def _decided(self, news: Sequence[News]) -> None:
+        """Told or not: what stands there by now is looked at, and compared with what was told."""
+        for each in news:
+            for path in each.places:
+                self.in_flight.end(path)
+            for noticed in each.noticed:
+                self.lookout.look_anew(noticed)
+
+    def _is_announced(self, news: News) -> bool:
+        if self._announced is None:
             return False
         try:
-            return self._announced(self._root, change.path) or (
-                change.origin is not None and self._announced(self._root, change.origin)
-            )
+            return any(self._announced(self._root, path) for path in news.places)
         except BailiwickError as error:
             _log.warning("announced changes could not be read", exc_info=error)
             return True

@@ -171,15 +171,20 @@ def wrong(told, model, own):
     for each in told:
         model.apply(each)
     real = tree_of(model.root)
-    # A directory of ours that was gone before it could be told is told without a version.
-    known = {
-        path: real.get(path, kept) if kept == ("directory", None) else kept
-        for path, kept in model.tree.items()
-    }
-    found = {path for path in {*known, *real} if known.get(path) != real.get(path)}
-    found |= {path for path, _ in twice_told(told)}
+    found = differing(model.tree, real)
+    found |= {str(each.path) for each in twice_told(told)}
     found |= {str(each.path) for each in told if each.kind == "rescan"}
     return sorted(found) + ([] if own_of(told) == own.requests else ["own changes"])
+
+
+def differing(known, real):
+    """The paths that are not known as they are. A directory of ours that was gone before it could
+    be told is told without a version."""
+    known = {
+        path: real.get(path, kept) if kept == ("directory", None) else kept
+        for path, kept in known.items()
+    }
+    return {path for path in {*known, *real} if known.get(path) != real.get(path)}
 
 
 def main(first, last, directory=None):

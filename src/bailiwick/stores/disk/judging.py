@@ -25,6 +25,7 @@ from bailiwick.store import Noticed, Sighting
 from bailiwick.stores.disk import inotify as kernel
 from bailiwick.stores.disk.handles import FORMAT_MASK, TYPE_BY_FORMAT, version_of
 from bailiwick.stores.disk.known import (
+    NO_DIRECTORY,
     Entry,
     Known,
     Place,
@@ -32,7 +33,6 @@ from bailiwick.stores.disk.known import (
     is_same_object,
     leaf_of,
     type_of,
-    version_known,
 )
 from bailiwick.stores.disk.lookup import Lookup
 
@@ -41,6 +41,8 @@ _Outcome = Literal["settled", "again", "unknown"]
 
 ELSEWHERE: Final = (PathNotFound, NotADirectory, SymlinkEscape, TooManyLinks)
 """What a lookup answers where the way to a name is not made of directories any more."""
+
+_MASKS: Final = {"created": kernel.CREATE, "moved": kernel.MOVED_TO, "deleted": kernel.DELETE}
 
 Key = tuple[Place, str]
 """A name: the directory it stands in, whatever that is called by now, and the name itself."""
@@ -93,7 +95,8 @@ def sight(lookup: Lookup, path: ScopedPath) -> Sighting | None:
 
 
 class Judge:
-    """Judges names against what is known, and keeps that up to date. ``news`` is what it found."""
+    """Judges names against what was told. ``news`` is what it found: once that is told, it is what
+    is known."""
 
     def __init__(
         self,
@@ -111,45 +114,64 @@ class Judge:
         self._beneath_max: Final = lookup.settings.limits.feed_subtree_paths_max
         self.news: list[Noticed] = []
 
-    # --- what was told by whoever made it -----------------------------------------------------
+    # --- what was told --------------------------------------------------------------------------
 
     def told(self, change: Change) -> None:
-        path, known = change.path, self._known
-        if path.is_root or change.kind in ("rescan", "reset"):
+        """Take a change for known, as anyone does who is told of it and cannot look: nothing else
+        changes what is known. Whether it is true is looked at afterwards."""
+        if change.path.is_root or change.kind in ("rescan", "reset"):
             return
-        for each in (change.origin, path):
-            if each is not None:
-                self._catch_up(each)
-        self._take_note(change)
-        # It may have been undone by others before it could be told, with notices that were judged
-        # by what was known then.
-        for each in (change.origin, path):
-            found = None if each is None else known.seek(each)
+        if change.kind == "deleted":
+            found = self._known.seek(change.path)
+            if found is not None:
+                self._known.drop(*found)
+        else:
+            taken = None if change.origin is None else self._known.take(change.origin)
+            place, name = self._known.find(change.path)
+            if change.origin is not None:
+                self._known.drop(place, name)
+                if isinstance(taken, Place):
+                    self._known.hang(taken, place, name)
+            if change.type == "directory":
+                self._told_directory(place, name, change)
+            else:
+                self._told_leaf(place, name, change)
+        for each in (change.origin, change.path):
+            found = None if each is None else self._known.seek(each)
             if found is not None:
                 self._look_again(*found, 0)
 
-    def _take_note(self, change: Change) -> None:
-        path, known = change.path, self._known
-        taken = None if change.origin is None else self._take(change, change.origin)
-        if change.kind == "deleted":
-            found = known.seek(path)
-            if found is not None:
-                known.drop(*found)
-            return
-        place, name = known.find(path)
-        if change.type == "directory":
-            self._told_directory(place, name, change, taken)
-        else:
-            old = place.entries.get(name)
-            if isinstance(old, Place):
-                # Someone had taken the directory away before.
-                self._gone(place, name, path, old, kernel.DELETE)
-            # Without a version it is gone again: that is news, once it is looked at.
-            known.keep(place, name, leaf_of(change.type, change.version or ""))
+    def _told_directory(self, place: Place, name: str, change: Change) -> None:
+        known, version = place.entries.get(name), change.version or ""
+        if not isinstance(known, Place):
+            self._known.drop(place, name)
+            known = place.entries[name] = Place(place, name, version)
+        elif _number(known.version) != _number(version):
+            # What was told to lie in it was not told to be gone: it is compared with what does.
+            known.entered = False
+        known.version, known.implied = version, False
+        if change.kind == "created" and change.subtree:
+            known.adopt_ns, known.entered = change.time_ns, False
+        for each in known.places():
+            if not each.entered:
+                each.blind = False
+                self._enter_later(each)
 
-    def _catch_up(self, path: ScopedPath) -> None:
+    def _told_leaf(self, place: Place, name: str, change: Change) -> None:
+        known = place.entries.get(name)
+        if isinstance(known, Place) and known.entries:
+            # What was told to lie in it was not told to be gone.
+            known.version, known.implied = NO_DIRECTORY, False
+        else:
+            # Without a version it is gone again: that is news, once it is looked at.
+            self._known.drop(place, name)
+            self._known.keep(place, name, leaf_of(change.type, change.version or ""))
+
+    def catch_up(self, path: ScopedPath) -> None:
         """Before a change of ours is told: whether the directories above it are the known ones. If
         others put new ones in their place, that is told first."""
+        if path.is_root:
+            return
         above, at = self._known.deepest(path)
         while not above.version and above.parent is not None:
             above, at = above.parent, at.parent
@@ -163,54 +185,11 @@ class Judge:
             place, at = doubtful
             self.compare(place, at.name, at, 0, at_once=True)
 
-    def _take(self, change: Change, origin: ScopedPath) -> Entry | None:
-        """What is known of what was moved, taken from its old name. Something else may be known
-        there, if others put the thing that was moved in its place: then that is gone."""
-        found = self._known.seek(origin)
-        entry = None if found is None else found[0].entries.get(found[1])
-        if found is None or not isinstance(entry, Place):
-            return self._known.take(origin)
-        number = _number(change.version or "")
-        if change.type == "directory" and _number(entry.version) in ("", number):
-            return self._known.take(origin)
-        self._gone(*found, origin, entry, kernel.DELETE)
-        return None
-
-    def _told_directory(self, place: Place, name: str, change: Change, taken: Entry | None) -> None:
-        known, version = self._known, change.version or ""
-        old = place.entries.get(name)
-        if isinstance(taken, Place):
-            known.drop(place, name)
-            known.hang(taken, place, name)
-            taken.version = version or taken.version
-            taken.implied = False
-            self._enter_unless_entered(taken)
-            return
-        same = isinstance(old, Place) and (
-            old.implied or not version or _number(old.version) in ("", _number(version))
-        )
-        if isinstance(old, Place) and same and change.kind != "moved":
-            old.version, old.implied = version or old.version, False
-        else:
-            # What was moved here takes the place of all that was told of the name, also where
-            # others had moved it away from here before: then what lies in it is told anew.
-            if isinstance(old, Place) and not same:
-                self._gone(place, name, change.path, old, kernel.DELETE)
-            known.drop(place, name)
-            old = Place(place, name, version)
-            place.entries[name] = old
-        if change.kind == "created" and change.subtree:
-            old.adopt_ns = change.time_ns
-        if not old.entered or change.subtree:
-            old.blind = False
-            self._enter_later(old)
-
     # --- what is seen --------------------------------------------------------------------------
 
     def judge_move(self, key: Key, path: ScopedPath, from_key: Key, origin: ScopedPath) -> bool:
         """Tell a move as one; False where it is not what can be seen any more."""
         (place, name), (from_place, from_name) = key, from_key
-        known = self._known
         told = from_place.entries.get(from_name)
         seen = self._look(place, path)
         if told is None or not isinstance(seen, Sighting) or not is_same_object(told, seen):
@@ -218,34 +197,17 @@ class Judge:
         there = place.entries.get(name)
         if there is not None and is_same(there, seen):
             return False  # it was found under its new name before
-        was = version_known(told)
-        if isinstance(told, Place):
-            if place.lies_in(told):
-                return False  # others have brought that about, in steps which are not known yet
-            # Taken first: what stood there before may be the directory that it comes from.
-            del from_place.entries[from_name]
-            known.drop(place, name)
-            known.hang(told, place, name)
-            told.version, told.implied = seen.version, False
-            self._enter_unless_entered(told)
+        if not isinstance(told, Place):
+            self.report("moved", path, seen.type, seen, origin=origin)
+        elif place.lies_in(told):
+            return False  # others have brought that about, in steps which are not known yet
+        else:
             names, truncated = told.names_beneath(self._beneath_max)
             self.report(
-                "moved", path, "directory", seen, was, origin=origin, subtree=True,
+                "moved", path, "directory", seen, origin=origin, subtree=True,
                 beneath=names, beneath_truncated=truncated,
             )  # fmt: skip
-        else:
-            known.drop(from_place, from_name)
-            known.drop(place, name)
-            known.keep(place, name, leaf_of(seen.type, seen.version))
-            self.report("moved", path, seen.type, seen, was, origin=origin)
         return True
-
-    def _enter_unless_entered(self, moved: Place) -> None:
-        """What was moved before it was entered could not be found under its old name."""
-        for place in moved.places():
-            if not place.entered:
-                place.blind = False
-                self._enter_later(place)
 
     def _look(self, place: Place, path: ScopedPath) -> Sighting | _Elsewhere | None:
         return look(self._lookup, path, _number(place.version))
@@ -279,22 +241,20 @@ class Judge:
             return "unknown"
         told = place.entries.get(name)
         if not isinstance(seen, Sighting):
-            self._gone(place, name, path, told, mask)
+            self._gone(place, path, told, mask)
         elif told is None:
-            self._new(place, name, path, seen, mask)
+            self._new(place, path, seen, mask)
         elif is_same(told, seen):
             if isinstance(told, Place):
                 self._confirm(told, seen, path)
         elif is_same_object(told, seen) or "directory" not in (type_of(told), seen.type):
-            self._updated(place, name, path, told, seen)
+            self.report("updated", path, seen.type, seen)
         else:
-            self._gone(place, name, path, told, mask)
-            self._new(place, name, path, seen, kernel.CREATE)
+            self._gone(place, path, told, mask)
+            self._new(place, path, seen, kernel.CREATE)
         return "settled"
 
-    def _gone(
-        self, place: Place, name: str, path: ScopedPath, told: Entry | None, mask: int
-    ) -> None:
+    def _gone(self, place: Place, path: ScopedPath, told: Entry | None, mask: int) -> None:
         if told is None:
             left = mask & (kernel.DELETE | kernel.MOVED_FROM)
             if left and not place.complete and not mask & (kernel.CREATE | kernel.MOVED_TO):
@@ -305,41 +265,22 @@ class Judge:
         truncated = False
         if isinstance(told, Place):
             names, truncated = told.names_beneath(self._beneath_max)
-        self._known.drop(place, name)
-        if isinstance(told, Place) and told.implied and not names:
-            return  # nobody was told that there was anything
+            if told.implied and not names:
+                self._known.drop(place, path.name)
+                return  # nobody was told that there was anything
         self.report(
-            "deleted", path, type_of(told), None, version_known(told),
-            subtree=isinstance(told, Place), beneath=names, beneath_truncated=truncated,
+            "deleted", path, type_of(told), None, subtree=isinstance(told, Place),
+            beneath=names, beneath_truncated=truncated,
         )  # fmt: skip
 
-    def _new(self, place: Place, name: str, path: ScopedPath, seen: Sighting, mask: int) -> None:
-        if seen.type == "directory":
-            child = Place(place, name, seen.version)
-            place.entries[name] = child
-            self._enter_later(child)
-        else:
-            self._known.keep(place, name, leaf_of(seen.type, seen.version))
+    def _new(self, place: Place, path: ScopedPath, seen: Sighting, mask: int) -> None:
         created = place.complete or mask & (kernel.CREATE | kernel.MOVED_TO)
         self.report("created" if created else "updated", path, seen.type, seen)
-
-    def _updated(
-        self, place: Place, name: str, path: ScopedPath, told: Entry, seen: Sighting
-    ) -> None:
-        was = version_known(told)
-        if isinstance(told, Place):
-            told.version, told.blind = seen.version, False
-            if not told.entered:
-                self._enter_later(told)
-        else:
-            self._known.keep(place, name, leaf_of(seen.type, seen.version))
-        self.report("updated", path, seen.type, seen, was)
 
     def _confirm(self, told: Place, seen: Sighting, path: ScopedPath) -> None:
         """A directory that is known is there."""
         told.version = seen.version
         if told.implied:
-            told.implied = False
             self.report("created", path, "directory", seen)
         if not told.entered and not told.blind:
             self._enter_later(told)
@@ -350,7 +291,6 @@ class Judge:
         path: ScopedPath,
         type: EntryType,
         seen: Sighting | None,
-        was: str | None = None,
         *,
         origin: ScopedPath | None = None,
         subtree: bool = False,
@@ -362,34 +302,20 @@ class Judge:
             version=None if seen is None else seen.version, origin=origin, subtree=subtree,
             beneath=beneath, beneath_truncated=beneath_truncated,
         )  # fmt: skip
-        key = None if path.is_root else self._known.key_of(path)
-        self.news.append(Noticed(change, was, 0 if seen is None else seen.changed_ns, key))
+        names = [each for each in (origin, path) if each is not None and not each.is_root]
+        self.news.append(Noticed(change, tuple(map(self._known.seek, names))))
 
     # --- what was not told after all -----------------------------------------------------------
 
-    def doubt(self, noticed: Noticed) -> None:
-        """Look at a name anew, and at all beneath it, as if it were another than the known one.
-        What was known stays known: should it be gone, that is news."""
-        change, key = noticed.change, noticed.key
-        if isinstance(key, Place) and key.parent is not None:
-            place, name = key.parent, key.name
-        elif isinstance(key, tuple):
-            place, name = key
-        else:
-            return
-        if self._known.path_of(place) is None:
-            return
-        entry = place.entries.get(name)
-        if isinstance(entry, Place):
-            for each in entry.places():
-                each.version = f"{_number(each.version)}-" if each.version else ""
-                for kept, leaf in each.entries.items():
-                    if isinstance(leaf, str):
-                        each.entries[kept] = leaf[0]
-                self._enter_later(each)
-        elif entry is not None or (change.kind == "deleted" and change.type != "directory"):
-            self._known.keep(place, name, leaf_of(change.type, "") if entry is None else entry[0])
-        self._look_again(place, name, 0)
+    def look_anew(self, noticed: Noticed) -> None:
+        change = noticed.change
+        mask = _MASKS.get(change.kind, 0)
+        if change.type == "directory":
+            mask |= kernel.IS_DIRECTORY
+        for key in noticed.keys:
+            if key is not None:
+                place, name = key
+                self._look_again(place, name, mask)
 
 
 def _number(version: str) -> str:

@@ -20,6 +20,10 @@ only what was told of it, so that the first change of a file may be called ``cre
 
 ALL_TIMES: Final = 2**63 - 1
 
+NO_DIRECTORY: Final = "-"
+"""The version of a directory in whose place something else was told to stand, but not that what lay
+in it is gone. There is none like it, so that this will be told."""
+
 _TYPES: Final[dict[str, EntryType]] = {"f": "file", "s": "symlink", "o": "other"}
 
 Leaf = str
@@ -148,10 +152,9 @@ class Known:
         for part in parts[:-1]:
             entry = place.entries.get(part)
             if not isinstance(entry, Place):
-                if entry is not None:
-                    self.drop(place, part)
-                entry = Place(place, part, "")
-                entry.implied = True
+                leaf = self.drop(place, part)
+                entry = Place(place, part, "" if leaf is None else NO_DIRECTORY)
+                entry.implied = leaf is None
                 place.entries[part] = entry
             place = entry
         return place, parts[-1]
@@ -209,12 +212,6 @@ class Known:
                 return None
             place = entry
         return place, parts[-1]
-
-    def key_of(self, path: ScopedPath) -> Place | tuple[Place, str] | None:
-        """By what something is found again that may be moved: a directory itself, or a name."""
-        found = self.seek(path)
-        entry = None if found is None else found[0].entries.get(found[1])
-        return entry if isinstance(entry, Place) else found
 
     def deepest(self, path: ScopedPath) -> tuple[Place, ScopedPath]:
         """The last directory on the way to a path that is known, and the place next on the way."""

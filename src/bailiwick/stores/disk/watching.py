@@ -135,6 +135,9 @@ class TreeWatcher:
         if self._timer is not None:
             self._timer.cancel()
         self._entering = None  # a generator that is let go closes what it holds
+        # Whoever is told something may close this in the middle of a step.
+        self._ripe.clear()
+        self._to_enter.clear()
         self._loop.remove_reader(self._inotify.fd)
         self._inotify.close()
         self._ready.set()
@@ -147,11 +150,20 @@ class TreeWatcher:
         except Exception as error:
             _log.error("a change could not be taken note of", exc_info=error)
             self._lose_track()
+
+    def catch_up(self, path: ScopedPath) -> None:
+        if self._closed:
+            return
+        try:
+            self._judge.catch_up(path)
+        except Exception as error:
+            _log.error("what is above a change could not be looked at", exc_info=error)
+            self._lose_track()
         self._deliver()
 
-    def doubt(self, noticed: Noticed) -> None:
+    def look_anew(self, noticed: Noticed) -> None:
         if not self._closed:
-            self._judge.doubt(noticed)
+            self._judge.look_anew(noticed)
 
     # --- taking in what the kernel says -------------------------------------------------------
 
@@ -357,6 +369,7 @@ class TreeWatcher:
             steps -= 1
             key, hint = self._ripe.popleft()
             self._consider(key, hint)
+            self._deliver()  # what is known depends on what is told
         return steps
 
     def _enter_some(self, steps: int) -> None:
@@ -485,6 +498,10 @@ class TreeWatcher:
         child = Place(place, name, seen.version, place.adopt_ns)
         place.entries[name] = child
         self._enter_later(child)
+        if seen.changed_ns > place.adopt_ns:
+            # It may be new, or something in it: also what was told may be told again, but not lost.
+            child.implied = True
+            self._look_now(place, name, kernel.CREATE)
 
     def _look_now(self, place: Place, name: str, mask: int) -> None:
         self._ripe.append(((place, name), _Hint(self._loop.time(), mask)))
@@ -510,6 +527,8 @@ class TreeWatcher:
                 if path is not None and self._judge.judge_move(key, path, from_key, origin):
                     return
                 self._judge.compare(*from_key, origin, kernel.MOVED_FROM)
+                self._ripe.appendleft((key, hint))
+                return
         if path is not None:
             self._judge.compare(*key, path, hint.mask)
 
