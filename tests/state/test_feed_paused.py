@@ -80,6 +80,29 @@ async def test_what_another_tells_and_is_not_so_any_more(tmp_path, untrue):
     await store.aclose()
 
 
+async def test_what_could_not_be_written_is_told_later(tmp_path, monkeypatch):
+    monkeypatch.setattr("bailiwick.state.feed._TELL_AGAIN_S", 0.01)
+    store, failures = disk_store(tmp_path), []
+    async with (
+        State(tmp_path / "authority", store=store) as state,
+        Follower(state.feed) as follower,
+    ):
+        keep = state.feed.keep_changes
+
+        def fails_twice(connection, changes):
+            if len(failures) < 2:
+                failures.append(changes)
+                raise OSError("the disk is full")
+            keep(connection, changes)
+
+        monkeypatch.setattr(state.feed, "keep_changes", fails_twice)
+        (tmp_path / "root" / "d").mkdir()
+        await until(lambda: follower.told)
+        assert follower.brief() == [("created", "d")]
+    assert len(failures) == 2
+    await store.aclose()
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_seeded_pauses_of_two_authorities_lose_nothing(tmp_path, seed):
     for rough in (False, True):
@@ -87,3 +110,11 @@ def test_seeded_pauses_of_two_authorities_lose_nothing(tmp_path, seed):
         place.mkdir()
         lost, _ = run(play(place, seed, rough=rough, chance=(0.02, 0.1, 0.3)[seed % 3]))
         assert lost == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_changes_of_two_authorities_are_told_by_whoever_made_them(tmp_path, seed):
+    """Where nobody else changes anything, nothing that was noticed is told."""
+    lost, told = run(play(tmp_path, seed, alone=True, chance=(0.02, 0.1, 0.3)[seed % 3]))
+    assert lost == []
+    assert [each for each in told if not each.request_id] == []

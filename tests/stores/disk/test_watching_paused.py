@@ -1,6 +1,7 @@
 """Nothing is lost when the watcher is held up: whatever others do between any two of its steps."""
 
 import os
+import time
 
 import pytest
 
@@ -119,6 +120,43 @@ def test_a_directory_that_others_moved_and_we_moved_back(tmp_path):
         assert wrong(told, model, mine) == []
 
     run(watched())
+
+
+async def test_a_directory_made_in_one_that_was_told_as_a_whole_and_not_looked_into_yet(tmp_path):
+    store, now = disk_store(tmp_path), []
+    feed, root = memory_feed(store, time_ns=lambda: now[0]), tmp_path / "root"
+    now.append(time.time_ns())
+    async with Follower(feed) as follower:
+        (root / "e" / "x").mkdir(parents=True)
+        now[0] = time.time_ns()
+        later = root / "e" / "later"
+        later.mkdir()
+        while later.stat().st_ctime_ns <= now[0]:  # the kernel's clock is behind
+            later.rmdir()
+            later.mkdir()
+        feed.publish([change("e", "created", type="directory", subtree=True)])
+        await until(lambda: ("created", "e/later") in follower.brief())
+        assert follower.brief() == [("created", "e"), ("created", "e/later")]
+    feed.close()
+    await store.aclose()
+
+
+async def test_a_listener_may_close_the_feed(tmp_path, caplog):
+    store = disk_store(tmp_path)
+    feed, told = memory_feed(store), []
+
+    def close(change):
+        told.append(change)
+        feed.close()
+
+    feed.subscribe(close)
+    await feed.ready()
+    for name in "abc":
+        (tmp_path / "root" / name).mkdir()
+    await until(lambda: told)
+    await store.aclose()
+    assert len(told) == 1
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("durability", ["rename", "full"])
