@@ -19,7 +19,7 @@ from tests.authority.attempts import (
     tree_of,
 )
 from tests.authority.support import ALLOW_ALL, Person, governed, refusal, rule
-from tests.scope.support import plant, snapshot
+from tests.scope.support import plant
 
 OTHER = """
 [[root]]
@@ -95,18 +95,22 @@ class Siege:
         await plant(await self.house.bare(), tree_of(at))
         return at
 
-    async def out(self, at):
-        """Where the secret can be read now by whoever is not to read it."""
+    async def out(self, secrets):
+        """Which secrets can be read now by whoever is not to read them, and where. One look after
+        all attempts: each acts in a directory of its own and takes nothing from the others."""
         found = []
         for scope, root in ((self.fs, "workspace:demo"), (self.other, "workspace:other")):
-            for path, content in (await snapshot(await self.house.bare(root))).items():
-                if not isinstance(content, bytes) or not any(
-                    at.secret.encode() in each for each in unpacked(content)
-                ):
-                    continue
-                if await refusal(scope.read_bytes(path)) is None:
-                    found.append(f"{root} {path}")
+            for path, content in (await self.house.tree(root)).items():
+                held = held_of(secrets, content)
+                if held and await refusal(scope.read_bytes(path)) is None:
+                    found.append((root, path, held))
         return found
+
+
+def held_of(secrets, content):
+    """What a file holds of the secrets, also when it is an archive."""
+    parts = list(unpacked(content)) if isinstance(content, bytes) else []
+    return {secret for secret in secrets if any(secret.encode() in part for part in parts)}
 
 
 def unpacked(content):
@@ -152,7 +156,7 @@ async def test_what_may_not_be_read_never_comes_out(tmp_path, family, on_disk, c
             # The agent may have said the secret itself, as a guess: then it is in no answer.
             if at.secret in said:
                 leaks.append((name, said))
-            leaks.extend((name, path) for path in await siege.out(at))
+        leaks.extend(await siege.out(secrets))
 
     siege, exported = await besieged(tmp_path, rules, inner, on_disk, use)
     assert leaks == []
@@ -182,6 +186,11 @@ async def state_of(house, path):
     return stat.type, stat.mode, stat.mtime_ns, (await bare.read_bytes(path)).data
 
 
+async def names_beneath(house, path):
+    found = await (await house.bare()).find(path, include_ignored=True, limit=50_000)
+    return {entry.path for entry in found.matches}
+
+
 @pytest.mark.spec("PATH-6", "POL-2", "POL-3", "POL-4", "LINK-3")
 @pytest.mark.parametrize(("family", "on_disk"), places(WRITE_PROTECTED))
 async def test_what_may_not_be_changed_stays_as_it_was(tmp_path, family, on_disk):
@@ -191,11 +200,10 @@ async def test_what_may_not_be_changed_stays_as_it_was(tmp_path, family, on_disk
         for name, attempt in WRITING_ATTEMPTS.items():
             at = await siege.new()
             before = await state_of(siege.house, at.path)
-            siblings = {path for path in await siege.house.tree() if path.startswith(at.box)}
+            siblings = await names_beneath(siege.house, at.box)
             (said,) = await attempt(at)
             assert await state_of(siege.house, at.path) == before, name
-            after = {path for path in await siege.house.tree() if path.startswith(at.box)}
-            assert after == siblings, name
+            assert await names_beneath(siege.house, at.box) == siblings, name
             assert "Result" not in said, name  # it did not pretend to have worked either
 
     await besieged(tmp_path, rules, inner, on_disk, use)
