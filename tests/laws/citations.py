@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.laws.repository import ROOT, parse, python_files
+from tests.laws.repository import ROOT, parse_those_with, python_files
 
 RULE_LINE = re.compile(r"^- \*\*([A-Z]+-[0-9]+)\*\*")
 NOT_BUILT_HEADING = "## Not built yet"
@@ -50,8 +50,10 @@ def read_spec(text: str) -> Spec:
 
 def _marker_arguments(tree: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.spec"):
-            yield from node.args
+        match node:
+            case ast.Call(func=ast.Attribute(attr="spec") as function):
+                if ast.unparse(function).endswith("mark.spec"):
+                    yield from node.args
 
 
 def _bench_constants(tree: ast.Module) -> Iterator[ast.expr]:
@@ -65,12 +67,14 @@ def citations(root: pathlib.Path = ROOT) -> list[Citation]:
 
     An argument that is not a plain string is returned as its source, and so is an unknown rule.
     """
-    sources = [(path, _marker_arguments) for path in python_files(*TEST_FOLDERS, root=root)]
-    sources += [(path, _bench_constants) for path in python_files(BENCH_FOLDER, root=root)]
     return [
         Citation(_cited_rule(argument), str(path.relative_to(root)), argument.lineno)
-        for path, arguments_of in sources
-        for argument in arguments_of(parse(path))
+        for folders, word, arguments_of in (
+            (TEST_FOLDERS, "mark.spec", _marker_arguments),
+            ((BENCH_FOLDER,), "CITES", _bench_constants),
+        )
+        for path, tree in parse_those_with(word, python_files(*folders, root=root))
+        for argument in arguments_of(tree)
     ]
 
 

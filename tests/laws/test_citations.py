@@ -23,6 +23,11 @@ def spec():
     return read_spec((ROOT / "SPEC.md").read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module")
+def cited():
+    return citations()
+
+
 def untested(spec, cited):
     return sorted(spec.built - {citation.rule for citation in cited})
 
@@ -35,12 +40,12 @@ def test_no_rule_is_defined_twice(spec):
     assert spec.twice == ()
 
 
-def test_every_built_rule_has_a_test(spec):
-    assert untested(spec, citations()) == []
+def test_every_built_rule_has_a_test(spec, cited):
+    assert untested(spec, cited) == []
 
 
-def test_every_cited_rule_exists(spec):
-    assert unknown(spec, citations()) == []
+def test_every_cited_rule_exists(spec, cited):
+    assert unknown(spec, cited) == []
 
 
 def test_rules_are_found_in_the_spec():

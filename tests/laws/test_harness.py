@@ -2,11 +2,13 @@
 
 import os
 import pathlib
+import re
 import textwrap
 
 import pytest
 
 CONFTEST = pathlib.Path(__file__).parents[1] / "conftest.py"
+GRACE = re.compile(r"^THREAD_GRACE_S = [0-9.]+$", re.MULTILINE)
 MARKERS = """
     [pytest]
     markers =
@@ -25,8 +27,9 @@ def run(pytester, monkeypatch):
         # Plugins of other packages take seconds to load, and have no part in this.
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         pytester.makeini(textwrap.dedent(MARKERS))
-        conftest = CONFTEST.read_text(encoding="utf-8")
-        pytester.makeconftest(conftest.replace("THREAD_GRACE_S = 5.0", "THREAD_GRACE_S = 0.5"))
+        conftest, graces = GRACE.subn("THREAD_GRACE_S = 0.5", CONFTEST.read_text(encoding="utf-8"))
+        assert graces == 1
+        pytester.makeconftest(conftest)
         path = pytester.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(source), encoding="utf-8")

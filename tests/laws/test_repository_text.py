@@ -34,8 +34,10 @@ def forbidden_patterns(checkout):
 
 
 def offences(text, patterns):
-    for number, line in enumerate(text.splitlines(), start=1):
-        for what, pattern in patterns.items():
+    # No pattern goes beyond a line, and hardly ever is one found: so the whole text comes first.
+    found = {what: pattern for what, pattern in patterns.items() if pattern.search(text)}
+    for number, line in enumerate(text.splitlines() if found else (), start=1):
+        for what, pattern in found.items():
             if pattern.search(line):
                 yield number, what
 

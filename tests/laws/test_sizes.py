@@ -11,12 +11,14 @@ FILE_LINES_MAX = 600
 FOLDERS = ("src", "tests", "bench", "examples")
 
 
-def long_functions(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = node.end_lineno - node.lineno + 1
-            if lines > FUNCTION_LINES_MAX:
-                yield node.name, lines
+def long_functions(node):
+    """Those in a module or in a part of one; what is short is not looked into."""
+    for child in ast.iter_child_nodes(node):
+        lines = getattr(child, "end_lineno", 0) - getattr(child, "lineno", 0) + 1
+        if lines > FUNCTION_LINES_MAX or isinstance(child, ast.match_case):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield child.name, lines
+            yield from long_functions(child)
 
 
 def too_long(root):

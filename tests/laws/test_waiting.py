@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from tests.laws.repository import ROOT, parse, python_files
+from tests.laws.repository import ROOT, parse, parse_those_with, python_files
 
 ROOMS = {
     "tests/waiting.py": "the names by which a test may let time pass",
@@ -36,9 +36,9 @@ def sleeps(tree):
 def test_no_test_sleeps():
     found = [
         f"{path.relative_to(ROOT)}:{line}"
-        for path in python_files("tests")
+        for path, tree in parse_those_with("sleep", python_files("tests"))
         if str(path.relative_to(ROOT)) not in ROOMS
-        for line in sleeps(parse(path))
+        for line in sleeps(tree)
     ]
     assert found == [], "wait for what happens, or by one of the names in tests/waiting.py"
 
