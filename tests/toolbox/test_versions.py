@@ -1,11 +1,9 @@
 """`history`, `undo` and `diff`: where the store keeps versions, and only there."""
 
 import pytest
-from anthropic.lib.tools import ToolError
 
 import bailiwick
 from bailiwick.fronts.tools import tools
-from bailiwick.fronts.tools.anthropic import TextEditor
 from bailiwick.toolbox import BASE_OPERATIONS, HISTORY_OPERATIONS, Pending
 from tests.toolbox.support import inner, toolbox
 
@@ -102,26 +100,3 @@ async def test_a_rehearsed_undo_changes_nothing(volume):
         made = await box.call("write_file", {"path": "a", "content": "one\n"})
         assert await box.rehearse("undo", {"request": made["requestId"]}) is None
         assert await fs.exists("a")
-
-
-@pytest.mark.spec("TOOL-5")
-async def test_the_text_editor_undoes_its_own_edits(volume):
-    async with bailiwick.open(volume) as fs:
-        editor = TextEditor(tools(fs), "20250124")
-        await editor.call({"command": "create", "path": "a", "file_text": "1"})
-        for number in (1, 2):
-            replace = {"command": "str_replace", "path": "a", "old_str": f"{number}"}
-            await editor.call({**replace, "new_str": f"{number + 1}"})
-        assert (await fs.read_text("a")).text == "3"
-        undo = {"command": "undo_edit", "path": "a"}
-        assert "undone" in await editor.call(undo)
-        assert (await fs.read_text("a")).text == "2"
-        assert "undone" in await editor.call(undo)
-        assert (await fs.read_text("a")).text == "1"
-        with pytest.raises(ToolError, match="no edit of yours"):
-            await editor.call(undo)
-        await editor.call({"command": "str_replace", "path": "a", "old_str": "1", "new_str": "one"})
-        assert "undone" in await editor.call(undo)
-        await fs.write_text("a", "the person's")
-        with pytest.raises(ToolError, match="hash_mismatch"):
-            await editor.call(undo)

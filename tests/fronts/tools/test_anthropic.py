@@ -8,7 +8,9 @@ import pytest
 from anthropic.lib.tools import ToolError
 from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
 
+import bailiwick
 from bailiwick.fronts.tools import anthropic as front
+from bailiwick.fronts.tools import tools
 from tests.fronts.tools.support import (
     answer,
     blocking_workspace,
@@ -295,3 +297,26 @@ async def test_commands_as_the_sdk_says_them():
         memory = front.MemoryTool(tools)
         assert inner(await memory.execute(command)) == "     1\tx"
         assert inner(await memory.view(command)) == "     1\tx"
+
+
+@pytest.mark.spec("TOOL-5")
+async def test_the_text_editor_undoes_its_own_edits(tmp_path):
+    async with bailiwick.open(f"sqlite:{tmp_path}/a.db?volume=main") as fs:
+        editor = front.TextEditor(tools(fs), "20250124")
+        await editor.call({"command": "create", "path": "a", "file_text": "1"})
+        for number in (1, 2):
+            replace = {"command": "str_replace", "path": "a", "old_str": f"{number}"}
+            await editor.call({**replace, "new_str": f"{number + 1}"})
+        assert (await fs.read_text("a")).text == "3"
+        undo = {"command": "undo_edit", "path": "a"}
+        assert "undone" in await editor.call(undo)
+        assert (await fs.read_text("a")).text == "2"
+        assert "undone" in await editor.call(undo)
+        assert (await fs.read_text("a")).text == "1"
+        with pytest.raises(ToolError, match="no edit of yours"):
+            await editor.call(undo)
+        await editor.call({"command": "str_replace", "path": "a", "old_str": "1", "new_str": "one"})
+        assert "undone" in await editor.call(undo)
+        await fs.write_text("a", "the person's")
+        with pytest.raises(ToolError, match="hash_mismatch"):
+            await editor.call(undo)
