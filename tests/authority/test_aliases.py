@@ -66,12 +66,21 @@ KEPT_FROM_WRITING = {
 READ_PROTECTED = SHIPPED | KEEPING | KEPT_FROM_READING
 WRITE_PROTECTED = KEEPING | KEPT_FROM_WRITING
 
+FEW = (".env", ".ssh/config")
+"""Of the shipped rules, whose globs all go the same way; the others are tried in `make test`."""
+
 ON_DISK = (".env", ".ssh/config", "deny file", "ask directory", "hide directory", ".git")
 
 
 def places(families):
     """Every family in memory, some of them on disk too."""
-    memory = [pytest.param(family, False, id=f"{family}-memory") for family in families]
+    memory = [
+        pytest.param(
+            family, False, id=f"{family}-memory",
+            marks=[pytest.mark.slow] if family in SHIPPED and family not in FEW else [],
+        )
+        for family in families
+    ]  # fmt: skip
     disk = [pytest.param(name, True, id=f"{name}-disk") for name in families if name in ON_DISK]
     return memory + disk
 

@@ -116,6 +116,7 @@ SKIPPED_HOSTILE_TEST = """
 """
 
 
+@pytest.mark.slow
 def test_a_skipped_hostile_test_fails_only_in_ci(run):
     run(SKIPPED_HOSTILE_TEST).assert_outcomes(skipped=2)
     result = run(SKIPPED_HOSTILE_TEST, ci=True)

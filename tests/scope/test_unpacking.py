@@ -473,6 +473,7 @@ async def test_it_is_on_record(opening):
         assert packed.sha256_after == (await fs.read_bytes("b.zip")).sha256
 
 
+@pytest.mark.slow
 async def test_memory_is_bounded(disk):
     """What is held at any time does not grow with the archive."""
     import tracemalloc

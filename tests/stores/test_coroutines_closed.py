@@ -68,8 +68,11 @@ IN_GENERATORS = (
 )  # fmt: skip
 """Verbs that wait inside of asynchronous generators, in one store or another."""
 
+FEW = ("write_stream of a file", "move")
+"""The verbs that `make unit` tries: one that waits in generators, and one of names."""
+
 CASES = [
-    (verb, kind, how)
+    pytest.param(verb, kind, how, marks=[] if verb in FEW else [pytest.mark.slow])
     for verb in VERBS
     for kind in ("disk", "history", "volume")
     for how in ("closed", "cancelled")

@@ -14,7 +14,7 @@ from bailiwick.verbs.measuring import measure as measure_store
 
 pytestmark = pytest.mark.spec("TREE-10")
 
-LEVELS = (300, 1_000, 5_000)
+LEVELS = (300, 1_000, pytest.param(5_000, marks=pytest.mark.slow))
 
 
 def plant(directory, levels):

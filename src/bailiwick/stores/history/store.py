@@ -20,7 +20,7 @@ from bailiwick.errors import (
 )
 from bailiwick.finishing import CLOSED, to_the_end
 from bailiwick.model import ANYTHING, Expected, Hardlinks, Stat, Symlinks
-from bailiwick.paths import ScopedPath
+from bailiwick.paths import ScopedPath, from_parts
 from bailiwick.store import (
     Children,
     Content,
@@ -211,15 +211,22 @@ class HistoryStore:
 
     async def _missing_above(self, entry: Handle, parents: bool) -> list[Effect]:
         """The directories that have to be made above an entry, outermost first."""
-        missing: list[Effect] = []
-        above = entry.path.parent
-        while parents and entry.type is None and not above.is_root:
-            with closing(await self._inner.resolve(above, "entry", parents=True)) as held:
+        if not parents or entry.type is not None:
+            return []
+        parts = entry.path.parts
+        above = [from_parts(parts[:levels]) for levels in range(1, len(parts))]
+        # Mostly the last is there. Otherwise the first that is missing is found by halving, since
+        # to look for one takes the longer, the more are missing.
+        there, missing = 0, len(above)
+        look = missing - 1
+        while there < missing:
+            with closing(await self._inner.resolve(above[look], "entry", parents=True)) as held:
                 if held.type is not None:
-                    break
-            missing.insert(0, Effect(above, None, UNKNOWN))
-            above = above.parent
-        return missing
+                    there = look + 1
+                else:
+                    missing = look
+            look = (there + missing) // 2
+        return [Effect(path, None, UNKNOWN) for path in above[missing:]]
 
     async def _made(self, effects: list[Effect]) -> dict[int, State | None]:
         """What stands now at places that were made."""
