@@ -33,7 +33,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("house")
 
-EXAMPLES_IN_UNIT = 30
+EXAMPLES_IN_UNIT = 12
 """Of each property in `make unit`, which is run after every change; `make test` tries them all."""
 
 hypothesis.settings.register_profile(

@@ -83,6 +83,10 @@ with bailiwick.open_sync(place) as fs:
 """
 
 
+def _slow(kind):
+    return pytest.param(kind, marks=pytest.mark.slow)
+
+
 def _run(program, *arguments):
     done = subprocess.run(
         [sys.executable, "-c", _COMMON + program, *map(str, arguments)],
@@ -92,7 +96,7 @@ def _run(program, *arguments):
     return done.stdout.split(), done.stderr
 
 
-@pytest.mark.parametrize("kind", ["volume", "disk", "history"])
+@pytest.mark.parametrize("kind", [_slow("volume"), "disk", _slow("history")])
 def test_a_child_forked_while_its_parent_writes_can_use_the_same_place(tmp_path, kind):
     (tmp_path / "tree").mkdir()
     place = f"sqlite:{tmp_path}/v.db" if kind == "volume" else str(tmp_path / "tree")
@@ -164,7 +168,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("kind", ["volume", "disk"])
+@pytest.mark.parametrize("kind", [_slow("volume"), "disk"])
 def test_a_child_forked_while_its_parent_writes_can_use_the_same_state(tmp_path, kind):
     (tmp_path / "tree").mkdir()
     place = f'path = "{tmp_path}/tree"'

@@ -255,7 +255,10 @@ def _is(record, outcome, error_kind, sources):
 
 
 @pytest.mark.spec("AUTH-1", "AUTH-2", "AUTH-3", "AUTH-7", "AUDIT-1", "AUDIT-5")
-@pytest.mark.parametrize("explicit", [True, False], ids=["named", "pattern"])
+@pytest.mark.parametrize(
+    "explicit",
+    [pytest.param(True, id="named"), pytest.param(False, id="pattern", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
 @pytest.mark.parametrize("kind", ROOT_KINDS)
 async def test_every_cell(kind, trusted, explicit):

@@ -13,7 +13,7 @@ from tests.authority.asked import sha, surfaced, waits
 from tests.authority.support import Person, everything_said, governed, refusal, rule
 from tests.authority.test_versions_review import house_on_volume
 
-PLACES = ["memory", "disk", "volume"]
+PLACES = ["memory", pytest.param("disk", marks=pytest.mark.slow), "volume"]
 ASKS = rule("ask", "kept", access=["write", "move"])
 TREE = {"d/x": "good", "d/sub/y": "fine\n", "d/link": "-> x", "free": "text\n", "kept/a": "old\n"}
 

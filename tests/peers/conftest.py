@@ -9,7 +9,7 @@ from bailiwick.build.options import read_options
 from bailiwick.build.own import join
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume import VolumeStore
-from tests.scope.support import KINDS, Opener, disk, either, granted
+from tests.scope.support import WALK, Opener, disk, either, granted
 
 __all__ = ["disk", "either", "opening"]
 
@@ -34,7 +34,7 @@ class VolumeOpener(Opener):
             await whole.aclose()
 
 
-@pytest.fixture(params=[*KINDS, "volume"])
+@pytest.fixture(params=["memory", "kernel", WALK, "volume"])
 def opening(request, tmp_path):
     kind = VolumeOpener if request.param == "volume" else Opener
     return kind(request.param, tmp_path)

@@ -25,6 +25,9 @@ from tests.feeds import memory_feed
 
 KINDS = ("memory", "kernel", "walk")
 
+WALK = pytest.param("walk", marks=pytest.mark.slow)
+"""A verb does not know how its directory is confined: `make unit` goes without the second way."""
+
 _count = itertools.count(1)
 
 
@@ -74,7 +77,7 @@ class Opener:
             await whole.aclose()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["memory", "kernel", WALK])
 def opening(request, tmp_path):
     return Opener(request.param, tmp_path)
 
@@ -85,7 +88,7 @@ def either(request, tmp_path):
     return Opener(request.param, tmp_path)
 
 
-@pytest.fixture(params=KINDS[1:])
+@pytest.fixture(params=["kernel", WALK])
 def disk(request, tmp_path):
     """`opening` for what only a real directory can hold."""
     return Opener(request.param, tmp_path)

@@ -68,7 +68,7 @@ IN_GENERATORS = (
 )  # fmt: skip
 """Verbs that wait inside of asynchronous generators, in one store or another."""
 
-FEW = ("write_stream of a file", "move")
+FEW = ("append", "move")
 """The verbs that `make unit` tries: one that waits in generators, and one of names."""
 
 CASES = [

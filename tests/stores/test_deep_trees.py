@@ -14,7 +14,7 @@ from bailiwick.verbs.measuring import measure as measure_store
 
 pytestmark = pytest.mark.spec("TREE-10")
 
-LEVELS = (300, 1_000, pytest.param(5_000, marks=pytest.mark.slow))
+LEVELS = (300, *(pytest.param(levels, marks=pytest.mark.slow) for levels in (1_000, 5_000)))
 
 
 def plant(directory, levels):

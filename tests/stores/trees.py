@@ -12,7 +12,8 @@ from bailiwick.testing.driver import StoreDriver
 
 DISK_IS_MISSING = "bailiwick.stores.disk cannot be imported: "
 
-KINDS = ("memory", "disk-kernel", "disk-walk")
+KINDS = ("memory", "disk-kernel", pytest.param("disk-walk", marks=pytest.mark.slow))
+"""For `parametrize`. How the walk looks names up is tried in `make unit` by tests/stores/disk."""
 
 
 def disk_store():

@@ -180,8 +180,8 @@ class Player:
 
 
 @pytest.mark.spec("VOL-2", "VOL-12", "AUDIT-3")
-@pytest.mark.parametrize("in_fork", [False, True])
-@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("in_fork", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("on_disk", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_both_ways_leave_the_same_rows_and_say_the_same(
     tmp_path_factory, monkeypatch, in_fork, on_disk
 ):
