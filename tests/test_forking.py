@@ -279,6 +279,26 @@ def test_a_child_that_collects_a_verb_half_way_leaves_the_stage_to_its_parent(
     assert _run(_HALF_WAY, tmp_path / "tree", tmp_path / "state", verb, where)[0] == ["well"]
 
 
+_AT_WORK = """
+from bailiwick.finishing import Errand
+begun, may_end = threading.Event(), threading.Event()
+errand = Errand(lambda: (begun.set(), may_end.wait()))
+thread = threading.Thread(target=errand)
+thread.start()
+begun.wait()
+well = ended_well(child_of(errand.end))
+may_end.set()
+errand.end()
+thread.join()
+assert well
+print("well")
+"""
+
+
+def test_a_child_does_not_wait_for_a_thread_that_only_its_parent_has():
+    assert _run(_AT_WORK)[0] == ["well"]
+
+
 _MID_STATEMENT = """
 from bailiwick.sqlite import forking
 forking._WAIT_S_MAX = 0.1  # nobody comes out of a statement that waits for the fork

@@ -200,9 +200,10 @@ class Errand(Generic[Result]):
         self._begun = threading.Lock()
         self._ended = threading.Lock()
         self._ended.acquire()
-        self._process = threading.main_thread().native_id
+        self._thread: threading.Thread | None = None
 
     def __call__(self) -> Result | None:
+        self._thread = threading.current_thread()
         if not self._begun.acquire(blocking=False):
             return None  # nobody waits for it
         try:
@@ -211,10 +212,11 @@ class Errand(Generic[Result]):
             self._ended.release()
 
     def end(self) -> None:
-        """See to it that it is never begun, else wait for its end. Blocks. A forked child, which
-        does not have the thread, goes on."""
-        here = threading.main_thread().native_id == self._process
-        if not self._begun.acquire(blocking=False) and here:
+        """See to it that it is never begun, else wait for its end. Blocks. A forked child, in
+        which the thread is no more alive, goes on."""
+        if self._begun.acquire(blocking=False):
+            return
+        if self._thread is not None and self._thread.is_alive():
             self._ended.acquire()
 
 
