@@ -168,7 +168,8 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("kind", [_slow("volume"), "disk"])
+@pytest.mark.parametrize("kind", ["volume", "disk"])
+@pytest.mark.slow
 def test_a_child_forked_while_its_parent_writes_can_use_the_same_state(tmp_path, kind):
     (tmp_path / "tree").mkdir()
     place = f'path = "{tmp_path}/tree"'

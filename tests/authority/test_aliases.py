@@ -69,6 +69,9 @@ WRITE_PROTECTED = KEEPING | KEPT_FROM_WRITING
 FEW = (".env", ".ssh/config")
 """Of the shipped rules, whose globs all go the same way; the others are tried in `make test`."""
 
+FEW_ON_DISK = (".env", "ask directory", ".git")
+"""Of those that are tried on disk too."""
+
 ON_DISK = (".env", ".ssh/config", "deny file", "ask directory", "hide directory", ".git")
 
 
@@ -81,7 +84,13 @@ def places(families):
         )
         for family in families
     ]  # fmt: skip
-    disk = [pytest.param(name, True, id=f"{name}-disk") for name in families if name in ON_DISK]
+    disk = [
+        pytest.param(
+            name, True, id=f"{name}-disk", marks=[] if name in FEW_ON_DISK else [pytest.mark.slow]
+        )
+        for name in families
+        if name in ON_DISK
+    ]
     return memory + disk
 
 

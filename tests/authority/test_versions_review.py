@@ -518,6 +518,7 @@ asyncio.run(main())
 
 @pytest.mark.spec("AUDIT-1", "VOL-7")
 @pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.slow
 async def test_the_ledger_after_a_crash_tells_a_transaction_that_came_to_pass(tmp_path, when):
     """What is inside is on record as it went; that all of it came to pass, the record of the
     transaction says, and there is none where it did not."""

@@ -124,6 +124,7 @@ def test_a_skipped_hostile_test_fails_only_in_ci(run):
     result.stdout.fnmatch_lines(["*may not be skipped in CI: no wall here*"])
 
 
+@pytest.mark.slow
 def test_a_skipped_hostile_module_fails_in_ci(run):
     source = """
         import pytest

@@ -358,6 +358,7 @@ def test_what_is_kept_is_bounded_and_forgetting_changes_nothing(monkeypatch):
         assert held + sum(len(each.decided) for each in kept.beneath.values()) <= 51
 
 
+@pytest.mark.slow
 def test_patterns_too_many_for_one_expression_are_tried_one_by_one():
     names = [f"**/{'x' * 2_000}{number}*/**/{'y' * 2_000}*" for number in range(60)]
     with pytest.raises(ParseError):

@@ -351,7 +351,7 @@ def _set_clock(monkeypatch, fs, step_ns):
 
 
 @pytest.mark.spec("GREP-3", "LIFE-1")
-@pytest.mark.parametrize("size", [60_000, 300_000])
+@pytest.mark.parametrize("size", [pytest.param(60_000, marks=pytest.mark.slow), 300_000])
 async def test_others_get_their_turn_during_a_slow_search(opening, size):
     async with opening(limits=Limits(grep_seconds_max=0.5)) as fs:
         await fs.write_text("f", _hostile_text(size))

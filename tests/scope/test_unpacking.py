@@ -305,6 +305,7 @@ async def test_an_archive_may_replace_itself(opening):
 # --- cancelling and failing -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_cancelled_at_any_time(opening):
     """Cancelled means that nothing came of it; what came of it was not cancelled."""
     async with opening() as fs:

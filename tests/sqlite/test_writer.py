@@ -254,6 +254,7 @@ async def test_who_is_cancelled_after_a_moment_of_standing_still_still_hears_the
 
 
 @pytest.mark.spec("LIFE-1")
+@pytest.mark.slow
 async def test_who_is_cancelled_as_the_end_is_told_still_hears_it(tmp_path):
     """The cancellation and the answer come in the same turn of the loop, in either order."""
     with writing(tmp_path / "db") as writer:

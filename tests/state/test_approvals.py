@@ -168,6 +168,7 @@ async def test_the_first_answer_counts_and_later_ones_are_refused():
 
 
 @pytest.mark.spec("ASK-2")
+@pytest.mark.slow
 async def test_of_two_processes_that_answer_at_once_one_wins(tmp_path):
     async with opened(tmp_path, real_clock) as rooms:
         for _ in range(3):

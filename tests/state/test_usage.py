@@ -228,6 +228,7 @@ async def test_threads_with_their_own_loops_end_exactly_at_the_bound(tmp_path):
 
 
 @pytest.mark.spec("AUTH-8")
+@pytest.mark.slow
 async def test_eight_processes_end_exactly_at_the_bound(tmp_path):
     async with opened(tmp_path, real_clock) as rooms:
         await handed_out(rooms, held("h1", quota=Quota(files=150), root=WORKSPACE))

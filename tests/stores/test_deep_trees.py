@@ -196,6 +196,7 @@ async def test_a_merge_brings_nothing_deeper_than_a_path_can_name(tmp_path):
         assert (await fs.stat(f"b/{deep('d', 100)}")).type == "directory"
 
 
+@pytest.mark.slow
 async def test_a_fork_whose_directories_were_made_from_within_is_merged(tmp_path):
     """Each lies in one that was made after it, so that none is known before another."""
     async with bailiwick.open(f"sqlite:{tmp_path}/v.db") as fs:

@@ -201,6 +201,7 @@ class MemoryAgainstDict(Operations):
 
 
 @pytest.mark.spec("VOL-12", "TREE-3", "LINK-2")
+@pytest.mark.slow
 def test_memory_does_what_a_dict_predicts():
     settings = hypothesis.settings(max_examples=150, stateful_step_count=30)
     run_state_machine_as_test(MemoryAgainstDict, settings=settings)

@@ -292,7 +292,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("how", ["new", "merge"])
+@pytest.mark.parametrize("how", [pytest.param("new", marks=pytest.mark.slow), "merge"])
 @pytest.mark.parametrize(
     ("call", "nths"),
     [("mkdir", (1, 2, 4, 6)), ("write", (1, 3)), ("rename_new", (1, 2)), ("exchange", (1,))],

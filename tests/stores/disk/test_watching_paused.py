@@ -159,8 +159,12 @@ async def test_a_listener_may_close_the_feed(tmp_path, caplog):
     assert not caplog.records
 
 
+def _slow(seeds):
+    return [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds]
+
+
 @pytest.mark.parametrize("durability", ["rename", "full"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(5), *_slow(range(5, 20))])
 def test_seeded_pauses_lose_nothing(tmp_path, seed, durability):
     for rough in (False, True):
         place = tmp_path / ("rough" if rough else "gentle")

@@ -27,6 +27,7 @@ async def rows_of(fs):
 
 
 @pytest.mark.spec("VOL-8")
+@pytest.mark.slow
 async def test_a_file_rewritten_a_hundred_times_leaves_three_mebibytes_at_most(tmp_path):
     async with opened(tmp_path / "v.db") as fs:
         for size in (MiB, 2 * MiB):

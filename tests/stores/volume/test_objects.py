@@ -388,6 +388,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 @pytest.mark.spec("VOL-3")
 @pytest.mark.parametrize("how", ["closed", "left open"])
+@pytest.mark.slow
 def test_a_process_ends_in_peace_right_after_a_request(place, tmp_path, how):
     for number in range(3):
         arguments = [str(tmp_path / f"{number}.db"), place(), how]
