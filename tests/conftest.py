@@ -10,6 +10,7 @@ import functools
 import gc
 import inspect
 import os
+import signal
 import threading
 import time
 
@@ -39,6 +40,13 @@ EXAMPLES_IN_UNIT = 12
 hypothesis.settings.register_profile(
     "unit", hypothesis.settings.get_profile("house"), max_examples=EXAMPLES_IN_UNIT
 )
+
+
+def pytest_configure():
+    """A shell starts what runs in its background deaf to Ctrl-C, and so would be every process that
+    a test starts and interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_itemcollected(item):
