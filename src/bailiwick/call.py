@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -24,8 +24,9 @@ from bailiwick.model import Change, EntryType, Limits
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.policy import Allow, Ask, Context, Decision
-from bailiwick.store import Handle, Look, Store, made_for
-from bailiwick.versions import Mark, remembers
+from bailiwick.reader import reader_of
+from bailiwick.store import Handle, Look, Reader, Store, made_for
+from bailiwick.versions import Mark, past
 
 Result = TypeVar("Result")
 
@@ -126,11 +127,11 @@ class Past:
         self._argument = argument
         self._store: Store | None = None
 
-    async def open(self, store: Store) -> Store:
+    async def open(self, store: Reader) -> Reader:
         if not isinstance(self.version, str) or not self.version:
             raise ParseError(f"{self._argument} must be a version, or the name of a snapshot")
-        self._store = await remembers(store).as_of(self.version)
-        return self._store
+        self._store = await past(store).as_of(self.version)
+        return reader_of(self._store)
 
     async def aclose(self) -> None:
         if self._store is not None:
@@ -147,17 +148,12 @@ class Asked(NamedTuple):
 class Stages(Protocol):
     """What a verb may need of the pipeline, whose methods say what each does."""
 
-    async def run(
-        self,
-        call: Call,
-        act: Callable[[Call], Awaitable[Result]],
-        missing: Missing[Result] | None = None,
-    ) -> Result: ...
     async def admit(self, call: Call) -> None: ...
     def succeeded(self, call: Call) -> Record: ...
     async def observed(self, call: Call, record: Record) -> None: ...
     async def failed(self, call: Call, error: BaseException) -> BaseException: ...
     def working(self) -> AbstractContextManager[None]: ...
+    def reading(self, call: Call) -> AbstractAsyncContextManager[None]: ...
     def stream_begun(self, call: Call) -> None: ...
     def stream_ended(self, call: Call) -> bool: ...
 
@@ -209,7 +205,7 @@ class Stages(Protocol):
     def obey(
         self, call: Call, decision: Decision, target: Target, path: ScopedPath | None = None
     ) -> None: ...
-    async def clear(self, call: Call, preview: Preview) -> None: ...
+    async def ask(self, call: Call, preview: Preview) -> None: ...
     async def charge(self, call: Call, size: int, files: int) -> None: ...
     async def let_go(self, call: Call, branch: str) -> None: ...
     async def take_turn(self, call: Call, paths: tuple[ScopedPath, ...]) -> None: ...
@@ -225,7 +221,7 @@ class Call(msgspec.Struct, gc=False):
     """
 
     pipeline: Stages
-    store: Store
+    store: Reader
     grant: Grant
     limits: Limits
     caller: Caller
@@ -268,8 +264,10 @@ class Call(msgspec.Struct, gc=False):
     past: Past | None = None
     past_there: Past | None = None
     """The earlier version that the call's path, or its destination, is looked up in."""
-    store_there: Store | None = None
+    store_there: Reader | None = None
     """Where the destination was found, if that is another version than ``store``."""
+    held: AsyncExitStack | None = None
+    """What is let go of when the call is over: see `hold`."""
     hurried: bool = False
     """Whether it went the short way in vain: its grant was asked and has counted it, and its place
     takes more than a quick look. See `bailiwick.at_once`."""
@@ -330,8 +328,8 @@ class Call(msgspec.Struct, gc=False):
         return not isinstance(self.decide(handle.path, over), Allow)
 
     @property
-    def must_clear(self) -> bool:
-        """Whether a change has to be cleared before it is published."""
+    def announced(self) -> bool:
+        """Whether somebody is told of a change before it is made: a person, or the ledger."""
         return (
             self.questions is not None or self.pipeline.intends or self.caller.rehearsal is not None
         )
@@ -365,16 +363,16 @@ class Call(msgspec.Struct, gc=False):
         self.pipeline.check_access(self.grant, access)
         self.pipeline.obey(self, self.decide(path, access), self.target, path)
 
-    async def clear(self, preview: Preview = NOTHING_TO_SHOW) -> None:
-        """Go past the point where a change may still be refused: ask the person, if a rule wants
-        one asked, and have the intent on record. A verb that `must_clear` does so once it knows
-        all that it will do, and before it changes anything."""
-        await self.pipeline.clear(self, preview)
+    def hold(self) -> AsyncExitStack:
+        """What is entered there is left when the call is over, with what it failed of."""
+        if self.held is None:
+            self.held = AsyncExitStack()
+        return self.held
 
     async def take_turn(self, *paths: ScopedPath) -> None:
         """Wait until nobody else changes what is counted at these places, until the call is over.
-        What stands there can then be looked at and relied on. Once a call, and after `clear`: while
-        a person is asked, others go on."""
+        What stands there can then be looked at and relied on. Once a call, and after a person was
+        asked: meanwhile others go on."""
         await self.pipeline.take_turn(self, paths)
 
     async def account(self, size: int, files: int) -> None:

@@ -1,75 +1,63 @@
-"""The one chokepoint: grant → resolve → policy → hooks → store → audit → events.
+"""The one chokepoint: grant ▸ resolve ▸ policy ▸ hooks ▸ prepare ▸ ask ▸ intend ▸ charge ▸ publish
+▸ record ▸ tell.
 
 Every verb of every scope is one `Call` that passes through `Pipeline.run`, or in the same order by
 a shorter way (`bailiwick.at_once`). Nothing else turns a path into a handle, so nothing reaches a
-store unchecked or unrecorded. A verb's action acts on the handles of its call only; what it visits
-beyond them (a walk, a search) it must show to `Call.decide` first, and what it changes it must have
-cleared (`Call.clear`).
+store unchecked or unrecorded. A verb prepares: it looks at the handles of its call, and what it
+visits beyond them (a walk, a search) it must show to `Call.decide` first. What it would change it
+proposes (`bailiwick.proposal`), and only the pipeline has what changes a store.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, contextmanager
+from typing import Any, TypeVar
 
 from msgspec import structs
 
+from bailiwick.acts import Act, WriteStream
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
 from bailiwick.asking import ask, refuse
 from bailiwick.at_once import AtOnce
-from bailiwick.audit import EnclosesNotes, Intent, Ledger, Outcome, Record
-from bailiwick.call import NOTHING_TO_SHOW, Asked, Call, Machine, Missing, Target
+from bailiwick.audit import EnclosesNotes, Intent, Ledger
+from bailiwick.call import NOTHING_TO_SHOW, Call, Machine, Missing
 from bailiwick.errors import (
-    ApprovalDenied,
-    ApprovalTimeout,
-    BailiwickError,
+    Busy,
     Closed,
-    HashMismatch,
-    IoError,
-    MissingAccess,
-    PathNotFound,
     PolicyDenied,
-    PolicyError,
 )
 from bailiwick.events import Feed
-from bailiwick.finishing import cause_of, closes_anywhere, to_the_end, typed
-from bailiwick.grant import Grant, parse_subject
+from bailiwick.finishing import cause_of, closes_anywhere, to_the_end
+from bailiwick.grant import Grant
 from bailiwick.hook import Hooks
 from bailiwick.metering import NOTHING, Amount, Meter, Unmetered
-from bailiwick.model import Change
-from bailiwick.operations import READ, Access
-from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.paths import ScopedPath
 from bailiwick.policy import (
     Allow,
     Ask,
-    Context,
-    Decision,
     Deny,
-    Folds,
-    Glances,
     Hide,
     Policy,
     is_remembered,
-    strictest,
-    strictness,
 )
-from bailiwick.resolving import check_new_names, found_at_once, named, resolve
+from bailiwick.proposal import Came, InWords, Prepare, Proposal
+from bailiwick.reader import reader_of
+from bailiwick.recording import Recording
+from bailiwick.resolving import check_new_names, found_at_once, resolve
 from bailiwick.standing import Standing
 from bailiwick.store import Prompt, Store, WritesPromptly
-from bailiwick.versions import Marks
-
-_log = logging.getLogger("bailiwick.pipeline")
+from bailiwick.unchanged import changed_meanwhile
+from bailiwick.versions import Marks, Stale
 
 Result = TypeVar("Result")
 
-_ELDERS_KEPT = 1_024
-"""Grants whose earlier holders are kept at hand."""
+_TRIES_MAX = 5
+"""Times that a change is prepared anew because others changed what it would touch."""
 
 
-class Pipeline:
+class Pipeline(Recording):
     """The stages that every operation on one root passes."""
 
     def __init__(
@@ -89,25 +77,21 @@ class Pipeline:
     ) -> None:
         """``approved`` is for a draft: it gathers the places that people let be changed."""
         self.store = store
+        self.reader = reader_of(store)
         self.marks = store if "Marks" in store.powers and isinstance(store, Marks) else None
         prompt = store if isinstance(store, Prompt) else None
         self.resolve_now = None if prompt is None else prompt.resolve_now
         self.is_missing_now = None if prompt is None else prompt.is_missing_now
         self.standing = standing
-        self.policy = policy
+        super().__init__(policy, approvals or NobodyToAsk())
         self.hooks = hooks
         self.ledger = ledger
         self.changes = changes
         self.machine = machine
-        self.approvals = approvals or NobodyToAsk()
         self.meter = meter or Unmetered()
         self.feed_for = feed_for
         self._approved = approved
         self.dependents: dict[int, Callable[[], Awaitable[None]]] = {}
-        # Looked at by every call: attributes, because an attribute is cheaper than a property.
-        self._always = policy.always
-        self.discreet = policy.always is None
-        self._glance = policy.glance if isinstance(policy, Glances) else None
         self.intends = ledger.takes_intents
         self._enclose = ledger.enclose if isinstance(ledger, EnclosesNotes) else None
         self.meters = meter is not None
@@ -116,7 +100,6 @@ class Pipeline:
             writes = "WritesPromptly" in store.powers and not (self.intends or self.meters)
             write_now = store.write_now if writes and isinstance(store, WritesPromptly) else None
             self.at_once = AtOnce(self, prompt, policy, write_now)
-        self._elders_known: dict[str, tuple[Grant, ...]] = {}
         self.closed = False
         self._closing = asyncio.Event()
         self._under_way = 0
@@ -127,7 +110,7 @@ class Pipeline:
     async def run(
         self,
         call: Call,
-        act: Callable[[Call], Awaitable[Result]],
+        prepare: Prepare[Result],
         missing: Missing[Result] | None = None,
     ) -> Result:
         """Admit the call, act, and put it on record: the whole product on one page."""
@@ -140,8 +123,17 @@ class Pipeline:
                 await self.admit(call)
                 if changes and self.changes.active:
                     self._begin(call)
-                result = await act(call)
+                prepared = await prepare(call)
+                result = (
+                    await self._carry_out(call, prepare, prepared)
+                    if isinstance(prepared, Proposal)
+                    else prepared
+                )
+                if call.held is not None:
+                    await call.held.aclose()
             except BaseException as error:
+                if call.held is not None:
+                    error = await self._let_go_of(call.held, error)
                 if missing is None or not isinstance(error, missing.errors):
                     raise await self.failed(call, error) from cause_of(error)
                 result = missing.answer(call)
@@ -159,6 +151,25 @@ class Pipeline:
                 self._rest()
             if changes:
                 self._let_go(call)
+
+    async def _let_go_of(self, held: AsyncExitStack, error: BaseException) -> BaseException:
+        try:
+            await to_the_end(held.__aexit__(type(error), error, error.__traceback__))
+        except BaseException as raised:
+            return raised
+        return error
+
+    @asynccontextmanager
+    async def reading(self, call: Call) -> AsyncGenerator[None, None]:
+        """The other half of a call that two grants have to allow: admitted here, and on record when
+        it is over."""
+        with self.working():
+            try:
+                await self.admit(call)
+                yield
+            except BaseException as error:
+                raise await self.failed(call, error) from cause_of(error)
+            await self.observed(call, self.succeeded(call))
 
     def _let_go(self, call: Call) -> None:
         if call.life is not None:
@@ -261,7 +272,7 @@ class Pipeline:
         if made.creates and made.handle is not None and made.handle.type is None:
             await check_new_names(call, made, made.handle)
         if call.questions is not None and not operation.changes and call.elsewhere is None:
-            await self._ask(call, NOTHING_TO_SHOW)
+            await self.ask(call, NOTHING_TO_SHOW)
 
     async def _look_back(self, call: Call) -> None:
         """Go to the versions that a call looks at. Its grant was asked already; policy judges what
@@ -293,136 +304,105 @@ class Pipeline:
                     continue  # answered before, for longer
                 self.obey(call, interference, call.target)
 
-    def judge(
+    async def _carry_out(
         self,
         call: Call,
-        path: ScopedPath,
-        access: frozenset[Access],
-        destination: ScopedPath | None = None,
-    ) -> Decision:
-        """What the policy says of one path. A policy that raises has refused."""
-        if self._always is not None:
-            return self._always
-        try:
-            if self._glance is not None:
-                there = destination or call.elsewhere
-                decision = self._glance(call.grant, call.operation, access, path, there)
-                if not call.grant.via and call.past is None and call.past_there is None:
-                    return decision
-                elders = [
-                    self._glance(elder, call.operation, access, path, there)
-                    for elder in self._elders(call.grant)
-                ]
-            else:
-                context = self._context_of(call, path, access)
-                if call.context is None:
-                    call.context = context
-                decision = self.policy.decide(context)
-                elders = [
-                    self.policy.decide(structs.replace(context, subject=parse_subject(each)))
-                    for each in call.grant.via
-                ]
-        except Exception as error:
-            return Deny("policy", f"the policy failed: {type(error).__name__}")
-        if is_remembered(decision):  # a person knows whom they answered
-            if call.past is not None or call.past_there is not None:
-                decision = Ask(decision.source, "the answer given before is about what is now")
-            elders = [each for each in elders if not isinstance(each, Ask)]
-        return strictest((decision, *elders))
+        prepare: Prepare[Result],
+        proposal: Proposal[Result],
+    ) -> Result:
+        """Ask ▸ intend ▸ charge ▸ publish, for what was prepared. What turns out to be something
+        else by then is prepared anew."""
+        for _ in range(_TRIES_MAX):
+            asked = call.questions is not None
+            try:
+                if isinstance(proposal.act, WriteStream):
+                    return await self._publish(call, proposal, self._staged(call, proposal))
+                act = proposal.act
+                if call.questions is not None or call.caller.rehearsal is not None:
+                    act = await self._agreed(call, proposal)
+                if act is None:
+                    return proposal.result(None)
+                if self.intends:
+                    await self._intend(call)
+                if proposal.cost is not None and call.metered:
+                    await proposal.cost()
+                return await self._publish(call, proposal, act)
+            except Stale:
+                if asked:
+                    raise changed_meanwhile(call.handle.path) from None
+            again = await prepare(call)
+            assert isinstance(again, Proposal), "a verb either answers or proposes"
+            proposal = again
+        raise Busy("others kept changing what this would touch", hint="try again")
 
-    def _elders(self, grant: Grant) -> tuple[Grant, ...]:
-        """The grant as those would hold it who passed it on."""
-        known = self._elders_known.get(grant.id)
-        if known is None:
-            if len(self._elders_known) >= _ELDERS_KEPT:
-                self._elders_known.clear()
-            known = tuple(
-                structs.replace(grant, subject=parse_subject(each), via=()) for each in grant.via
-            )
-            self._elders_known[grant.id] = known
-        return known
+    async def _agreed(
+        self, call: Call, proposal: Proposal[Any], came: Came | None = None
+    ) -> Act[Any] | None:
+        """What may be done, once a person has agreed where one is to be asked. ``came`` is a stream
+        that is staged."""
+        act = proposal.act
+        if call.questions is None:
+            if act is not None and call.caller.rehearsal is not None:
+                await self.ask(call, NOTHING_TO_SHOW)
+            return act
+        agreement = proposal.agreement or InWords(call, "" if act is None else act.words)
+        with closing(agreement):
+            preview = await agreement.show()
+            if came is not None:
+                preview = structs.replace(preview, sha256=came.hexdigest, size=came.size)
+            elif act is not None and await act.fingerprint() not in (None, preview.sha256):
+                raise PolicyDenied("this is not what would be shown")
+            await self.ask(call, preview)
+            agreed = None if act is None else await agreement.agreed(act)
+        if act is not None and agreed is not None and not agreed.is_at_most(act):
+            raise PolicyDenied("this is not what was shown")
+        return agreed
 
-    def decide(
-        self, call: Call, path: ScopedPath, access: frozenset[Access], is_directory: bool
-    ) -> Decision:
-        """What grant and policy say of one more path. What a grant does not reach is not there."""
-        grant = call.grant
-        if not grant.whole and not grant.reaches(path, is_directory):
-            return Hide("grant")
-        destination = call.destination
-        if destination is not None and destination.handle is not None:
-            return self.judge(call, path, access, destination.handle.path)
-        decision = self.judge(call, path, access)
-        asked = call.approved and isinstance(decision, Ask) and not call.operation.changes
-        if asked and any(path.lies_in(place) for place in call.approved):
-            # A person who lets a directory be searched lets what lies in it be searched.
-            return Allow(decision.source)
-        return decision
+    def _staged(self, call: Call, proposal: Proposal[Any]) -> WriteStream:
+        """A stream that is asked about, on record and charged for when all of it is staged: only
+        then is it known what it is."""
+        act = proposal.act
+        assert isinstance(act, WriteStream)
+        came = None if proposal.agreement is None else Came()
 
-    def reveals(self, call: Call, path: ScopedPath) -> bool:
-        """Whether the caller may read what stands at ``path``, with nobody to be asked: only then
-        may the hash of it be told, which is enough to find out what it is, bit by bit."""
-        grant = call.grant
-        if not READ.access <= grant.access:
-            return False
-        if self._always is not None:
-            return type(self._always) is Allow
-        reading = structs.replace(call, operation=READ, destination=None, elsewhere=None)
-        return isinstance(self.judge(reading, path, READ.ruled), Allow)
+        async def cleared() -> AsyncGenerator[bytes, None]:
+            async with aclosing(act.chunks) as chunks:
+                async for chunk in chunks:
+                    if came is not None:
+                        came.add(chunk)
+                    yield chunk
+            await self._agreed(call, proposal, came)
+            await self._intend(call)
+            self.standing.holds(call.grant, call.operation)  # an upload may have taken its time
 
-    def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None:
-        """What hides a path that is the same as ``path`` but for case and accents, if anything."""
-        return self.policy.hides_twin(grant, path) if isinstance(self.policy, Folds) else None
+        chunks = cleared()
+        if proposal.counted is not None and call.metered:
+            chunks = proposal.counted(chunks)
+        return structs.replace(act, chunks=chunks)
 
-    def _context_of(self, call: Call, path: ScopedPath, access: frozenset[Access]) -> Context:
-        caller = call.caller
-        interactive = caller.asker is not None or self.approvals.interactive(caller.front)
-        return call.context_at(path, access, interactive)
+    async def _publish(self, call: Call, proposal: Proposal[Result], act: Act[Any]) -> Result:
+        here, there = call.target.handle, call.destination and call.destination.handle
+        for place in act.places:
+            if place is not here and place is not there:
+                raise PolicyDenied("this is not what was decided on")
+        for path in proposal.touches:
+            self.touching(call, path)
+        if proposal.last_look is not None:
+            await proposal.last_look()
+        result = proposal.result(await act.on(self.written_by(call)))
+        if proposal.afterwards is not None:
+            await proposal.afterwards()
+        return result
 
-    def _keep_hash(self, call: Call, error: HashMismatch) -> None:
-        """Leave out of an error the hash of what the caller may not read."""
-        for target in (call.target, call.destination):
-            place = None if target is None else target.handle
-            if place is not None and not self.reveals(call, place.path):
-                error.details.pop("current_sha256", None)
+    def written_by(self, call: Call) -> Store:
+        """The store, which stamps what is changed with who did it where it keeps that."""
+        if call.mark is None or self.marks is None:
+            return self.store
+        return self.marks.marked(call.mark)
 
-    def may_refuse_below(
-        self, grant: Grant, access: frozenset[Access], directory: ScopedPath
-    ) -> bool:
-        return self._always is None and any(
-            self.policy.may_refuse_below(each, access, directory)
-            for each in (grant, *self._elders(grant))
-        )
-
-    def obey(
-        self, call: Call, decision: Decision, target: Target, path: ScopedPath | None = None
-    ) -> None:
-        """Go on or raise, as was decided about ``path`` or what the target was resolved to. What is
-        to be asked is kept until all questions of the call are known."""
-        strict = strictness(decision)
-        if call.policy_source is None or strict > call.strictness:
-            call.policy_source, call.strictness = decision.source, strict
-        if isinstance(decision, Allow):
-            return
-        if isinstance(decision, Hide):
-            # By the name the caller gave: the canonical one would tell where their link leads.
-            path = path or named(call, target)
-            if target.creates:
-                raise PolicyDenied("a rule keeps this name", path=path, decided_by=decision.source)
-            raise PathNotFound("no such file or directory", path=path)
-        if path is None:
-            path = target.handle.path if target.handle is not None else ROOT
-        if isinstance(decision, Ask):
-            if call.questions is None:
-                call.questions = []
-            call.questions.append(Asked(decision, path))
-            return
-        raise PolicyDenied(decision.reason, path=path, decided_by=decision.source)
-
-    async def clear(self, call: Call, preview: Preview) -> None:
-        """What stands between a change and its being published: a person, and the ledger."""
-        if call.questions is not None or call.caller.rehearsal is not None:
-            await self._ask(call, preview)
+    async def _intend(self, call: Call) -> None:
+        """Have the intent on record, where the ledger wants to know of a change before it is
+        made."""
         if self.intends and call.operation.changes and call.intent is None:
             destination = call.destination
             intent = Intent(
@@ -437,10 +417,11 @@ class Pipeline:
                 call.intent, call.mark.note = self._enclose(intent)
             else:
                 call.intent = await self.ledger.intend(intent)
-        # An upload may have taken its time too.
-        self.standing.holds(call.grant, call.operation)
+            # That may have taken its time.
+            self.standing.holds(call.grant, call.operation)
 
-    async def _ask(self, call: Call, preview: Preview) -> None:
+    async def ask(self, call: Call, preview: Preview) -> None:
+        """Put all questions of a call to a person. Raises unless they agree."""
         asked, call.questions = call.questions or [], None
         verdict = await ask(call, asked, preview, self.approvals, self._closing)
         call.approval_id = verdict.approval_id
@@ -476,125 +457,6 @@ class Pipeline:
         await self.meter.prepare(call.grant)
         call.turn = await self.meter.turns.take(str(call.grant.root), *paths)
 
-    @property
-    def tells_changes(self) -> bool:
-        return self.changes.active
-
-    def check_access(self, grant: Grant, needed: frozenset[Access]) -> None:
-        if not needed <= grant.access:
-            missing = ", ".join(sorted(needed - grant.access))
-            raise MissingAccess(
-                f"the grant does not hold: {missing}", hint="ask for it when requesting the root"
-            )
-
-    def _begin(self, call: Call) -> None:
-        call.in_flight = []
-        for target in (call.target, call.destination):
-            if target is not None and target.handle is not None:
-                self.touching(call, target.handle.path, parents=target.parents)
-
-    def touching(self, call: Call, path: ScopedPath, *, parents: bool = False) -> None:
-        """What is noticed there from now on is our own doing, and told by the call."""
-        if call.in_flight is not None:
-            self.changes.in_flight.begin(path, parents=parents)
-            call.in_flight.append((path, parents))
-
-    def _end(self, call: Call) -> None:
-        for path, parents in call.in_flight or ():
-            self.changes.in_flight.end(path, parents=parents)
-        call.in_flight = None
-
-    def _told(self, call: Call) -> Sequence[Change]:
-        return () if call.changes is None else self.changes.prepared(call.changes)
-
-    def succeeded(self, call: Call) -> Record:
-        """Audit → events, once the store has acted."""
-        record = call.record("success", None)
-        call.close()
-        try:
-            if call.operation.changes:
-                self._settle_record(call, record)
-            else:
-                self.ledger.note(record)
-        except Exception as error:
-            # A durable ledger has the intent already; from any other, what is not on record is
-            # not acknowledged.
-            unrecorded = IoError("it was done, but the record could not be written")
-            unrecorded.request_id = call.request_id
-            raise unrecorded from error
-        return record
-
-    def _settle_record(self, call: Call, record: Record) -> None:
-        try:
-            self.ledger.settle(record, call.intent, self._told(call))
-        finally:
-            if call.in_flight is not None:
-                self._end(call)
-
-    async def observed(self, call: Call, record: Record) -> None:
-        """Show the outcome to the hooks, where the call got as far as a policy.
-
-        Not to be cancelled: it would make an outcome that is on record look like another one.
-        """
-        if call.context is not None and self.hooks.registered:
-            await to_the_end(self.hooks.after(call.context, record))
-
-    async def failed(self, call: Call, error: BaseException) -> BaseException:
-        """Put a refusal, failure or cancellation on record; returns what to raise."""
-        call.close()
-        if call.charged is not None:
-            await to_the_end(self._settle(call, NOTHING))
-        if not isinstance(error, Exception):
-            self.interrupted(call)
-            return error
-        error = typed(error)
-        error.request_id = call.request_id
-        if isinstance(error, HashMismatch):
-            self._keep_hash(call, error)
-        call.policy_source = _decider(call, error)
-        outcome: Outcome = "denied" if isinstance(error, PolicyError) else "failed"
-        record = call.record(outcome, error.kind)
-        self._record_failure(call, record)
-        await self.observed(call, record)
-        return error
-
-    def interrupted(self, call: Call) -> None:
-        """Put on record a call that its caller, or whoever ends the process, gave up."""
-        call.close()
-        self._record_failure(call, call.record("failed", "cancelled"))
-
     async def let_go(self, call: Call, branch: str) -> None:
         if self.meters:
             await to_the_end(self.meter.let_go(call.grant.root, branch))
-
-    async def _settle(self, call: Call, added: Amount, over: str | None = None) -> None:
-        """Count what really came of a call. A failure here is the meter's alone."""
-        try:
-            await self.meter.settle(call.grant, call.charged or NOTHING, added, over=over)
-        except Exception as error:
-            _log.error("what was charged could not be settled", exc_info=error)
-
-    def _record_failure(self, call: Call, record: Record) -> None:
-        """What went wrong first is what the caller is told, not what went wrong on recording it."""
-        try:
-            if call.intent is None:
-                self.ledger.note(record)
-            else:
-                self.ledger.settle(record, call.intent, self._told(call))
-        except Exception as error:
-            extra = {"request_id": record.request_id, "error_kind": record.error_kind}
-            _log.error("the record could not be written", extra=extra, exc_info=error)
-        finally:
-            if call.in_flight is not None:
-                self._end(call)
-
-
-def _decider(call: Call, error: BailiwickError) -> str | None:
-    """The rule or hook that decided a call which failed: none where a limit or the grant did, even
-    if a rule had let the call through before."""
-    if error.decided_by is not None:
-        return error.decided_by
-    by_rule = isinstance(error, (PolicyDenied, ApprovalDenied, ApprovalTimeout))
-    if "limit" in error.details or (isinstance(error, PolicyError) and not by_rule):
-        return None
-    return call.policy_source

@@ -29,7 +29,7 @@ from bailiwick.paths import (
     too_deep,
 )
 from bailiwick.policy import Hide
-from bailiwick.store import Handle, Look, Store
+from bailiwick.store import Handle, Look, Reader
 
 _PLACES_MAX = 1_000
 """Places that links may lead through where some are secret: about 20 milliseconds, during which
@@ -145,7 +145,7 @@ async def shows_the_way(call: Call, link: ScopedPath) -> bool:
 
 
 async def _way(
-    store: Store, path: ScopedPath, look: Look, hops_max: int
+    store: Reader, path: ScopedPath, look: Look, hops_max: int
 ) -> AsyncGenerator[ScopedPath, None]:
     """Every place a lookup comes by: links followed, and from what is missing on as spelled.
 
@@ -179,7 +179,7 @@ async def _way(
         place = ROOT if text.startswith("/") else place.parent
 
 
-async def _link_at(store: Store, place: ScopedPath) -> str | None:
+async def _link_at(store: Reader, place: ScopedPath) -> str | None:
     """The text of the link at a place, if there is one that can be followed."""
     try:
         entry = await store.resolve(place, "entry")
@@ -257,7 +257,7 @@ def _kept_name(path: ScopedPath, source: str) -> PolicyDenied:
     return PolicyDenied("a rule keeps this name", path=path, decided_by=source)
 
 
-def _store(call: Call, target: Target) -> Store:
+def _store(call: Call, target: Target) -> Reader:
     """Where a target is looked up: one side of a comparison may be of another version."""
     there = call.store_there
     return there if there is not None and target is call.destination else call.store

@@ -126,8 +126,8 @@ class Written(NamedTuple):
 
 
 @runtime_checkable
-class Store(Protocol):
-    """Names and bytes. Its methods may be called from one event loop only."""
+class Reader(Protocol):
+    """Names and bytes, to be looked at: the half of a store that a verb has while it prepares."""
 
     @property
     def powers(self) -> frozenset[str]:
@@ -189,6 +189,16 @@ class Store(Protocol):
     def stream(self, file: Handle, offset: int, length: int | None) -> AsyncGenerator[bytes, None]:
         """The same bytes in chunks, one in memory at a time. Raises as `read`, at any chunk."""
         ...
+
+    async def readlink(self, entry: Handle) -> str:
+        """The text of a link. Raises `ParseError` where there is none, `SymlinkEscape` where it
+        leads outside a real directory."""
+        ...
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """The half that changes them, and that only the pipeline has."""
 
     async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
         """Publish ``data``, whose hash is ``sha256``, under the entry's name: whole or not at all.
@@ -255,11 +265,6 @@ class Store(Protocol):
         """Make a link. On disk one that points outside is `SymlinkEscape`."""
         ...
 
-    async def readlink(self, entry: Handle) -> str:
-        """The text of a link. Raises `ParseError` where there is none, `SymlinkEscape` where it
-        leads outside a real directory."""
-        ...
-
     async def set_mode(
         self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
     ) -> None:
@@ -271,6 +276,11 @@ class Store(Protocol):
     ) -> None:
         """Set the times of a file or directory. Raises `HashMismatch`."""
         ...
+
+
+@runtime_checkable
+class Store(Reader, Writer, Protocol):
+    """Names and bytes. Its methods may be called from one event loop only."""
 
     async def aclose(self) -> None:
         """Wait for work under way, then let go of everything. Closing twice does nothing."""

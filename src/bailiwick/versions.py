@@ -20,7 +20,7 @@ import msgspec
 from bailiwick.errors import Unsupported
 from bailiwick.model import ANYTHING, EntryType, Expected, Value
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Handle, Store
+from bailiwick.store import Handle, Reader, Store
 
 ChangeKind = Literal["created", "updated", "deleted", "moved"]
 
@@ -249,9 +249,9 @@ class Versions(NamedTuple):
     more: bool
 
 
-class Remembers(Protocol):
-    """A power: versions of what was. What lies below the retention is `PathNotFound`, and so is a
-    version that never was."""
+class Past(Protocol):
+    """Versions of what was, to be looked at. What lies below the retention is `PathNotFound`, and
+    so is a version that never was."""
 
     async def history(
         self, path: ScopedPath, *, before: str | None = None, limit: int = 100
@@ -267,6 +267,12 @@ class Remembers(Protocol):
 
     async def plan_restore(self, path: ScopedPath, version: str) -> Plan: ...
 
+    async def plan_undo(self, what: Undoing) -> Plan: ...
+
+
+class Remembers(Past, Protocol):
+    """A power: looking back, and going back."""
+
     async def restore(
         self,
         path: ScopedPath,
@@ -278,8 +284,6 @@ class Remembers(Protocol):
         """Make a place what it was, with all that lies beneath it. Raises `Stale`, and
         `HashMismatch` where something else than ``expected`` stands there now."""
         ...
-
-    async def plan_undo(self, what: Undoing) -> Plan: ...
 
     async def undo(self, what: Undoing, *, cleared: Plan | None = None) -> Done:
         """Put back what was changed and not changed again by others since; the rest is reported as
@@ -307,26 +311,37 @@ class Draft(Protocol):
         ...
 
 
-class Branches(Protocol):
-    """A power: lines of versions beside each other."""
+class Lines(Protocol):
+    """Lines of versions beside each other, to be looked at."""
 
     async def branch(self) -> str:
         """The name of this one."""
         ...
 
+    async def snapshots(self) -> list[Snapshot]: ...
+
+    async def forks(self) -> list[Fork]: ...
+
+    async def compare(self, name: str) -> list[Difference]:
+        """How the branch ``name`` differs from this one."""
+        ...
+
+    async def plan_merge(self, name: str) -> Plan: ...
+
+
+class Branches(Lines, Protocol):
+    """A power: making, joining and leaving lines of versions."""
+
     async def snapshot(self, name: str) -> Snapshot:
         """Keep the newest version under a name. Raises `FileAlreadyExists`, `ParseError`."""
         ...
 
-    async def snapshots(self) -> list[Snapshot]: ...
     async def delete_snapshot(self, name: str) -> None: ...
 
     async def fork(self, name: str, *, version: str | None = None) -> Store:
         """A branch from the newest version, or an earlier one; to be closed by itself. Raises
         `FileAlreadyExists`, `ParseError`, `PathNotFound`."""
         ...
-
-    async def forks(self) -> list[Fork]: ...
 
     async def open_fork(self, name: str) -> Store:
         """Another branch, to be closed by itself. Raises `PathNotFound`."""
@@ -335,12 +350,6 @@ class Branches(Protocol):
     async def delete_fork(self, name: str) -> None:
         """Raises `PathNotFound`, `ParseError` for the first branch and for this one."""
         ...
-
-    async def compare(self, name: str) -> list[Difference]:
-        """How the branch ``name`` differs from this one."""
-        ...
-
-    async def plan_merge(self, name: str) -> Plan: ...
 
     async def merge(self, name: str, *, cleared: Plan | None = None) -> Done:
         """Take over what the branch ``name`` changed; with conflicts, nothing. Raises `Stale`."""
@@ -383,20 +392,33 @@ POWER_NAMES: Final = {
 and transactions too. What is not listed is a power of somebody's own store, and keeps its name."""
 
 
-def remembers(store: Store) -> Remembers:
+def past(store: Reader) -> Past:
     """The past of a store. Raises `Unsupported` where it has none."""
-    return cast(Remembers, _power(store, "Remembers", "keeps no history"))
+    return cast(Past, _power(store, "Remembers", "keeps no history"))
+
+
+def remembers(store: Store) -> Remembers:
+    return cast(Remembers, past(store))
+
+
+def lines(store: Reader) -> Lines:
+    return cast(Lines, _power(store, "Branches", "has no branches"))
 
 
 def branches(store: Store) -> Branches:
-    return cast(Branches, _power(store, "Branches", "has no branches"))
+    return cast(Branches, lines(store))
+
+
+def check_leases(store: Reader) -> None:
+    """Raises `Unsupported` where there are none."""
+    _power(store, "Leases", "has no locks")
 
 
 def leases(store: Store) -> Leases:
     return cast(Leases, _power(store, "Leases", "has no locks"))
 
 
-def _power(store: Store, name: str, without: str) -> object:
+def _power(store: Reader, name: str, without: str) -> object:
     if name not in store.powers:
         raise Unsupported(f"this root {without}", details={"power": POWER_NAMES[name]})
     return store.versions  # type: ignore[attr-defined]

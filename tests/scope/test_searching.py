@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import bailiwick
 from bailiwick.model import Limits
+from bailiwick.reader import reader_of
 from bailiwick.verbs import searching
 from tests.scope.support import Opener, Rules, ask, deny, hide, place_of, plant, snapshot, unruled
 
@@ -280,6 +281,7 @@ async def test_a_helper_that_nominates_files_changes_no_answer(tmp_path, report_
             }  # fmt: skip
 
         fs._pipeline.store.nominate = nominate
+        fs._pipeline.reader = reader_of(fs._pipeline.store)
         helped = [await fs.grep("needle", **asked) for asked in ways]
         assert len(calls) == len(ways)
         for one, other in zip(alone, helped, strict=True):

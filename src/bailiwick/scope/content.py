@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any
 
 from bailiwick import operations
@@ -18,6 +18,7 @@ from bailiwick.model import (
     WriteResult,
 )
 from bailiwick.paths import PathText
+from bailiwick.proposal import Prepare
 from bailiwick.scope.core import ScopeCore
 from bailiwick.scope.fronting import read_text_now
 from bailiwick.verbs import editing, reading, writing
@@ -185,9 +186,9 @@ class ContentVerbs(ScopeCore):
         self,
         call: Call,
         lock_token: int | None,
-        act: Callable[[Call], Awaitable[WriteResult]],
+        prepare: Prepare[WriteResult],
     ) -> Coroutine[Any, Any, WriteResult]:
-        return self._start(call, act if lock_token is None else locking(lock_token, act))
+        return self._start(call, prepare if lock_token is None else locking(lock_token, prepare))
 
     async def write_json(
         self,

@@ -16,6 +16,7 @@ from bailiwick.model import Limits
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
+from bailiwick.proposal import Prepare
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_request_id, checking, locking
 from bailiwick.verbs.ignoring import Ignores
@@ -212,13 +213,12 @@ class ScopeCore:
         pipeline, grant = self._pipeline, self.grant
         machine = pipeline.machine
         request_id = self._request_id or machine.new_request_id()
-        store, mark = pipeline.store, None
+        mark = None
         if operation.changes and pipeline.marks is not None:
             mark = Mark(str(grant.subject), request_id, None, lock_token)
-            store = pipeline.marks.marked(mark)
         return Call(
-            pipeline, store, grant, grant.limits, self._caller, request_id, operation, verb,
-            machine.monotonic_ns(), target, self._life, destination, size, content, mark=mark,
+            pipeline, pipeline.reader, grant, grant.limits, self._caller, request_id, operation,
+            verb, machine.monotonic_ns(), target, self._life, destination, size, content, mark=mark,
         )  # fmt: skip
 
     @property
@@ -232,7 +232,7 @@ class ScopeCore:
         operation: Operation,
         verb: str,
         place: Target,
-        act: Callable[[Call], Awaitable[Result]],
+        prepare: Prepare[Result],
         destination: Target | None = None,
         written: int | None = None,
         content: bytes | None = None,
@@ -240,25 +240,30 @@ class ScopeCore:
         *,
         lock_token: int | None = None,
         as_of: str | None = None,
+        missing: Missing[Result] | None = None,
         **given: object,
     ) -> Coroutine[Any, Any, Result]:
         """One call. What was ``given`` is checked inside it, so that a refusal is on record."""
         call = self._call(operation, verb, place, destination, written, content, lock_token)
         if lock_token is not None:
-            act = locking(lock_token, act)
+            prepare = locking(lock_token, prepare)
         if given:
             call.given = given
-            act = checking(given, act)
-        return self._carry_out(call, act, as_of)
+            prepare = checking(given, prepare)
+        return self._carry_out(call, prepare, as_of, missing)
 
     def _carry_out(
-        self, call: Call, act: Callable[[Call], Awaitable[Result]], as_of: str | None
+        self,
+        call: Call,
+        prepare: Prepare[Result],
+        as_of: str | None,
+        missing: Missing[Result] | None = None,
     ) -> Coroutine[Any, Any, Result]:
         """A call as it is, or by what was at an earlier version."""
         if as_of is None:
-            return self._start(call, act)
+            return self._start(call, prepare, missing)
         call.past = Past(as_of)
-        return self._closing_past(call, self._start(call, act))
+        return self._closing_past(call, self._start(call, prepare, missing))
 
     @closes_anywhere
     async def _closing_past(self, call: Call, work: Awaitable[Result]) -> Result:
@@ -277,10 +282,10 @@ class ScopeCore:
     async def _start_rebased(
         self,
         call: Call,
-        act: Callable[[Call], Awaitable[Result]],
+        prepare: Prepare[Result],
         missing: Missing[Result] | None = None,
     ) -> Result:
-        return await self._rebased(self._pipeline.run(call, act, missing))
+        return await self._rebased(self._pipeline.run(call, prepare, missing))
 
     async def _rebased(self, work: Awaitable[Result]) -> Result:
         try:

@@ -89,11 +89,11 @@ class LookingVerbs(ScopeCore):
             check_all({"limit": limit, "cursor": cursor, "include_ignored": include_ignored})
         except ParseError as error:
             raise await self._pipeline.failed(call, error) from None
-        call.past = None if as_of is None else Past(as_of)
         ignores = self._ignores_at(as_of)
-        return await self._closing_past(
-            call, self._rebased(finding.files(call, ignores, limit, include_ignored, cursor))
-        )
+        return await self._carry_out(
+            call, lambda call: finding.files(call, ignores, limit, include_ignored, cursor), as_of,
+            finding.NOTHING,
+        )  # fmt: skip
 
     async def glob(
         self,
@@ -166,9 +166,10 @@ class LookingVerbs(ScopeCore):
 
     async def exists(self, path: PathText, *, as_of: str | None = None) -> bool:
         """Whether the path leads to something. A path that may not be named still raises."""
-        call = self._call(operations.METADATA, "exists", Target(path, "object"))
-        call.past = None if as_of is None else Past(as_of)
-        return await self._closing_past(call, self._rebased(shaping.exists(call)))
+        return await self._run(
+            operations.METADATA, "exists", Target(path, "object"), shaping.exists, as_of=as_of,
+            missing=shaping.NOT_FOUND,
+        )  # fmt: skip
 
     async def readlink(self, path: PathText, *, as_of: str | None = None) -> str:
         """The text of a link."""

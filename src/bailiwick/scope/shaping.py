@@ -9,6 +9,7 @@ from bailiwick.call import Call, Target, place_in
 from bailiwick.errors import ParseError
 from bailiwick.model import ChangeResult, Expected
 from bailiwick.paths import PathText
+from bailiwick.proposal import Proposal
 from bailiwick.scope.content import new
 from bailiwick.scope.core import ScopeCore
 from bailiwick.verbs import copying, shaping
@@ -132,9 +133,8 @@ class ShapingVerbs(ScopeCore):
                 raise ParseError(f"other must be a scope, not {type(other).__name__}")
             return _source_call(other, there, path)
 
-        return await self._rebased(
-            copying.copy_between(source, there, self._ignores, recursive=recursive)
-        )
+        copy = copying.copy_between(source, self._ignores, recursive=recursive)
+        return await self._rebased(self._pipeline.run(there, copy))
 
     async def copy_in(
         self,
@@ -159,9 +159,8 @@ class ShapingVerbs(ScopeCore):
             reader = await scope._read_by(self.subject)
             return _source_call(reader, there, host_path)
 
-        return await self._rebased(
-            copying.copy_between(source, there, self._ignores, recursive=recursive)
-        )
+        copy = copying.copy_between(source, self._ignores, recursive=recursive)
+        return await self._rebased(self._pipeline.run(there, copy))
 
     async def symlink(
         self, path: PathText, target: str, *, lock_token: int | None = None
@@ -187,7 +186,7 @@ class ShapingVerbs(ScopeCore):
         instant: else it is `HashMismatch`, and nothing is changed.
         """
 
-        def act(call: Call) -> Awaitable[ChangeResult]:
+        def act(call: Call) -> Awaitable[Proposal[ChangeResult]]:
             an_int("file_mode", file_mode)
             return shaping.set_mode(call, file_mode, expected(expected_version, expected_sha256))
 

@@ -18,6 +18,7 @@ from bailiwick.errors import BailiwickError
 from bailiwick.finishing import cause_of, to_the_end
 from bailiwick.operations import Operation
 from bailiwick.paths import PathText, ScopedPath
+from bailiwick.proposal import Proposal
 from bailiwick.scope.branching import Branch, Drafted
 from bailiwick.scope.core import ScopeCore
 from bailiwick.store import Store
@@ -35,6 +36,7 @@ from bailiwick.versions import (
     Undoing,
     UndoResult,
     branches,
+    lines,
 )
 
 
@@ -119,7 +121,7 @@ class VersionVerbs(ScopeCore):
 
     async def delete_snapshot(self, name: str) -> None:
         """Let go of a snapshot. What it kept may be collected."""
-        await self._run(
+        return await self._run(
             operations.VERSION, "delete_snapshot", self._top,
             lambda call: branching.delete_snapshot(call, name), name=name,
         )  # fmt: skip
@@ -146,7 +148,7 @@ class VersionVerbs(ScopeCore):
 
     async def delete_fork(self, name: str) -> None:
         """Let go of a branch and all that only it has."""
-        await self._run(
+        return await self._run(
             operations.VERSION, "delete_fork", self._top,
             lambda call: branching.delete_fork(call, name), name=name,
         )  # fmt: skip
@@ -178,24 +180,31 @@ class VersionVerbs(ScopeCore):
         operation: Operation,
         verb: str,
         name: str,
-        act: Callable[[Call], Awaitable[Store]],
+        act: Callable[[Call], Awaitable[Proposal[Store]]],
         version: str | None = None,
     ) -> Self:
         opened: list[Store] = []
         own = self._lent.own_branch
 
-        async def keep(call: Call) -> None:
+        def keep(store: Store) -> Store:
+            opened.append(store)
+            return store
+
+        async def prepare(call: Call) -> Proposal[Store]:
             nonlocal own
-            opened.append(await act(call))
-            own = own or await branches(call.store).branch()
+            opening = await act(call)
+            own = own or await lines(call.store).branch()
+            return Proposal(opening.act, keep, afterwards=opening.afterwards)
 
         try:
-            await self._run(operation, verb, self._top, keep, name=name, version=version)
+            store: Store = await self._run(
+                operation, verb, self._top, prepare, name=name, version=version
+            )
         except BaseException:
-            for store in opened:  # it was made, and could not be put on record
-                await to_the_end(store.aclose())
+            for made in opened:  # and could not be put on record
+                await to_the_end(made.aclose())
             raise
-        branch = Branch(opened[0], "" if name == own else name, self._lent, own=own)
+        branch = Branch(store, "" if name == own else name, self._lent, own=own)
         return type(self)(branch.lent(self._lent), self._request_id)
 
     # --- transactions --------------------------------------------------------------------------
@@ -241,7 +250,7 @@ class VersionVerbs(ScopeCore):
                 check_lock_token(call, lock_token)
                 await pipeline.admit(call)
                 call.questions = None  # asked when it is committed
-                draft = await branches(call.store).begin()
+                draft = await branches(pipeline.written_by(call)).begin()
         except BaseException as error:
             with pipeline.working():
                 raise await pipeline.failed(call, error) from cause_of(error)
@@ -252,7 +261,7 @@ class VersionVerbs(ScopeCore):
         self, request_id: str, draft: Draft, drafted: Drafted, lock_token: int | None
     ) -> None:
         scope = self.with_request(request_id)
-        await scope._run(
+        return await scope._run(
             operations.VERSION, "transaction", self._top,
             lambda call: branching.commit(
                 call, self._ignores, draft, drafted.approved, drafted.name

@@ -11,9 +11,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from typing import Literal
 
 import msgspec
 
+from bailiwick.acts import WriteStream
 from bailiwick.archives.entries import STEP_BYTES, ArchiveEntry
 from bailiwick.archives.formats import format_for
 from bailiwick.archives.names import entry_name
@@ -31,11 +33,12 @@ from bailiwick.model import ArchiveResult, Stat
 from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import DEPTH_MAX, ScopedPath
 from bailiwick.policy import Allow, Decision, Hide
+from bailiwick.proposal import Proposal
 from bailiwick.resolving import resolve
-from bailiwick.store import Handle, WritePlan
+from bailiwick.store import Handle, WritePlan, Written
 from bailiwick.verbs.accounting import metered, settle_written
+from bailiwick.verbs.agreements import Streaming
 from bailiwick.verbs.binding import Listing, shown_hash
-from bailiwick.verbs.clearing import clear_stream
 from bailiwick.verbs.hashing import sha256_inline
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.shaping import existing
@@ -69,7 +72,7 @@ async def create(
     format: str | None,
     include_ignored: bool,
     plan: WritePlan,
-) -> ArchiveResult:
+) -> Proposal[ArchiveResult]:
     """Write an archive of the call's path and ``more`` paths to its destination."""
     to = call.destination_handle
     known = format_for(to.path.name, format)
@@ -83,33 +86,33 @@ async def create(
     decision = call.decide(to.path, _WRITE if to.type is None else _OVERWRITE)
     call.pipeline.obey(call, decision, call.destination, to.path)
     packing = _Packing(call, ignores, include_ignored)
-    try:
-        sources = await packing.sources(more)
-        if call.must_clear or call.pipeline.discreet:
-            packing.listing = Listing(call.limits.ask_diff_lines_max)
-        chunks = _packed(packing, sources, new_writer(known))
-        if packing.listing is not None:
-            call.given = {**(call.given or {}), "format": known, "of": _listed(sources)}
-            chunks = clear_stream(call, chunks, to, plan, packing.listing)
-        if call.metered:
-            chunks = metered(call, to, chunks)
-        if to.type is None and not isinstance(call.decide(to.path, _OVERWRITE), Allow):
-            plan = msgspec.structs.replace(plan, mode="create")  # what comes meanwhile stays
-        async with aclosing(chunks):
-            made = await call.store.write_stream(to, chunks, plan)
-    finally:
-        packing.close()
-    ignores.forget(to.path)
-    call.bytes, call.sha256_after = made.size, made.sha256
-    if call.turn is not None:
-        settle_written(call, to, made)
-    call.changed("created" if made.created else "updated", to.path, "file", version=made.version)
-    counts = packing.counts
-    return ArchiveResult(
-        path=to.path, format=known, files=counts.file, directories=counts.directory,
-        links=counts.symlink, bytes=counts.bytes, size=made.size, sha256=made.sha256,
-        version=made.version, created=made.created, file_mode=made.file_mode,
-        request_id=call.request_id,
+    sources = await packing.sources(more)
+    chunks, asking = _packed(packing, sources, new_writer(known)), None
+    if call.questions is not None or call.pipeline.discreet:  # more may be asked about on the way
+        packing.listing = Listing(call.limits.ask_diff_lines_max)
+        call.given = {**(call.given or {}), "format": known, "of": _listed(sources)}
+        asking = Streaming(call, to, plan, packing.listing)
+    if to.type is None and not isinstance(call.decide(to.path, _OVERWRITE), Allow):
+        plan = msgspec.structs.replace(plan, mode="create")  # what comes meanwhile stays
+
+    def made(written: Written) -> ArchiveResult:
+        ignores.forget(to.path)
+        call.bytes, call.sha256_after = written.size, written.sha256
+        if call.turn is not None:
+            settle_written(call, to, written)
+        kind: Literal["created", "updated"] = "created" if written.created else "updated"
+        call.changed(kind, to.path, "file", version=written.version)
+        counts = packing.counts
+        return ArchiveResult(
+            path=to.path, format=known, files=counts.file, directories=counts.directory,
+            links=counts.symlink, bytes=counts.bytes, size=written.size, sha256=written.sha256,
+            version=written.version, created=written.created, file_mode=written.file_mode,
+            request_id=call.request_id,
+        )  # fmt: skip
+
+    return Proposal(
+        WriteStream(to, chunks, plan), made, agreement=asking,
+        counted=lambda chunks: metered(call, to, chunks),
     )  # fmt: skip
 
 
@@ -163,6 +166,7 @@ class _Packing:
         call = self._call
         for target in more:
             target.handle = handle = await resolve(call, target)
+            call.hold().callback(handle.close)
             self._more.append(handle)
             decision = call.decide(handle.path, _READ, handle.type == "directory")
             call.pipeline.obey(call, decision, target)
@@ -174,10 +178,6 @@ class _Packing:
             if not any(handle.path.lies_in(other.path) for other in found[-1:]):
                 found.append(handle)
         return found
-
-    def close(self) -> None:
-        for handle in self._more:
-            handle.close()
 
     async def parts(self, sources: list[Handle]) -> AsyncGenerator[ArchiveEntry | bytes, None]:
         for source in sources:

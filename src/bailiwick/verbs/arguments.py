@@ -14,15 +14,15 @@ from bailiwick.call import Call
 from bailiwick.errors import ParseError
 from bailiwick.grant import Grant
 from bailiwick.model import ANYTHING, Edit, EntryType, Expected, LineEnding, WriteMode
+from bailiwick.proposal import Prepare, Proposal
 from bailiwick.store import WritePlan
 from bailiwick.verbs import writing
 from bailiwick.verbs.modes import check_mode_in
 from bailiwick.verbs.writing import AS_IT_WAS, FormAsked, How
-from bailiwick.versions import leases
+from bailiwick.versions import check_leases
 
 Result = TypeVar("Result")
 
-Act = Callable[[Call], Awaitable[Result]]
 Check = Callable[[str, object], None]
 
 _INT_MAX = 2**63 - 1
@@ -129,23 +129,23 @@ def check_all(given: Mapping[str, object]) -> None:
         _CHECKS[name](name, value)
 
 
-def checking(given: Mapping[str, object], act: Act[Result]) -> Act[Result]:
-    """``act`` after a look at what was given."""
+def checking(given: Mapping[str, object], prepare: Prepare[Result]) -> Prepare[Result]:
+    """``prepare`` after a look at what was given."""
 
-    def checked(call: Call) -> Awaitable[Result]:
+    def checked(call: Call) -> Awaitable[Result | Proposal[Result]]:
         check_all(given)
-        return act(call)
+        return prepare(call)
 
     return checked
 
 
-def locking(lock_token: object, act: Act[Result]) -> Act[Result]:
-    """``act`` for a caller that says it holds a lease: where there are none, that is refused and
-    not ignored."""
+def locking(lock_token: object, prepare: Prepare[Result]) -> Prepare[Result]:
+    """``prepare`` for a caller that says it holds a lease: where there are none, that is refused
+    and not ignored."""
 
-    def checked(call: Call) -> Awaitable[Result]:
+    def checked(call: Call) -> Awaitable[Result | Proposal[Result]]:
         check_lock_token(call, lock_token)
-        return act(call)
+        return prepare(call)
 
     return checked
 
@@ -153,7 +153,7 @@ def locking(lock_token: object, act: Act[Result]) -> Act[Result]:
 def check_lock_token(call: Call, lock_token: object) -> None:
     if lock_token is not None:
         an_int("lock_token", lock_token)
-        leases(call.store)
+        check_leases(call.store)
 
 
 def is_usual(how: How, lock_token: object) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, closing
 from typing import NamedTuple
 
+from bailiwick.acts import hash_of_words
 from bailiwick.call import Call
 from bailiwick.errors import (
     BailiwickError,
@@ -27,9 +28,9 @@ from bailiwick.model import EntryType, Stat
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import Allow
 from bailiwick.store import Handle
-from bailiwick.verbs.hashing import hash_of_words, hashed
+from bailiwick.unchanged import changed_meanwhile
+from bailiwick.verbs.hashing import hashed
 from bailiwick.verbs.ignoring import Ignores
-from bailiwick.verbs.meanwhile import changed_meanwhile
 from bailiwick.verbs.walking import UNREADABLE, Visit, Walk
 
 _PERMISSIONS = 0o7777

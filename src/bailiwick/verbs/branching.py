@@ -10,16 +10,24 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from bailiwick.acts import (
+    Commit,
+    DeleteFork,
+    DeleteSnapshot,
+    KeepSnapshot,
+    MakeFork,
+    Merge,
+    OpenFork,
+)
 from bailiwick.call import Call
 from bailiwick.errors import HashMismatch, MissingAccess
-from bailiwick.finishing import to_the_end
 from bailiwick.operations import DELETE, METADATA
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.policy import Hide
+from bailiwick.proposal import Proposal, as_it_is
 from bailiwick.store import Store
-from bailiwick.verbs.clearing import clear_words
 from bailiwick.verbs.ignoring import Ignores
-from bailiwick.verbs.touching import Work, carry_out, look, sorted_conflicts, touched_paths
+from bailiwick.verbs.touching import Work, look, propose, sorted_conflicts, touched_paths
 from bailiwick.versions import (
     Comparison,
     Difference,
@@ -30,70 +38,65 @@ from bailiwick.versions import (
     MergeResult,
     Plan,
     Snapshot,
-    branches,
+    lines,
 )
 
 
-async def snapshot(call: Call, name: str) -> Snapshot:
-    lines = branches(call.store)
-    if call.must_clear:
-        await clear_words(call, f"keep this version as the snapshot {name}")
-    return await lines.snapshot(name)
+async def snapshot(call: Call, name: str) -> Proposal[Snapshot]:
+    lines(call.store)
+    return Proposal(KeepSnapshot(call.handle, name), as_it_is)
 
 
 async def snapshots(call: Call) -> list[Snapshot]:
-    return await branches(call.store).snapshots()
+    return await lines(call.store).snapshots()
 
 
-async def delete_snapshot(call: Call, name: str) -> None:
-    lines = branches(call.store)
-    await _clear_deletion(call, f"delete the snapshot {name}")
-    await lines.delete_snapshot(name)
+async def delete_snapshot(call: Call, name: str) -> Proposal[None]:
+    lines(call.store)
+    _check_deletion(call)
+    return Proposal(DeleteSnapshot(call.handle, name), as_it_is)
 
 
-async def fork(call: Call, name: str, version: str | None) -> Store:
-    lines = branches(call.store)
-    if call.must_clear:
-        since = "" if version is None else f" from the version {version}"
-        await clear_words(call, f"make the fork {name}{since}")
-    made = await lines.fork(name, version=version)
-    try:
-        await call.pipeline.let_go(call, name)  # of one that had the name before
-    except BaseException:
-        await to_the_end(made.aclose())
-        raise
-    return made
+async def fork(call: Call, name: str, version: str | None) -> Proposal[Store]:
+    lines(call.store)
+    return Proposal(
+        MakeFork(call.handle, name, version), as_it_is,
+        # What is known of one that had the name before.
+        afterwards=lambda: call.pipeline.let_go(call, name),
+    )  # fmt: skip
 
 
 async def forks(call: Call) -> list[Fork]:
-    return await branches(call.store).forks()
+    return await lines(call.store).forks()
 
 
-async def open_fork(call: Call, name: str) -> Store:
-    return await branches(call.store).open_fork(name)
+async def open_fork(call: Call, name: str) -> Proposal[Store]:
+    """Changes nothing; but what it opens can be changed, and is for a scope of its own."""
+    lines(call.store)
+    return Proposal(OpenFork(call.handle, name), as_it_is)
 
 
-async def delete_fork(call: Call, name: str) -> None:
-    lines = branches(call.store)
-    await _clear_deletion(call, f"delete the fork {name}")
-    await lines.delete_fork(name)
-    await call.pipeline.let_go(call, name)
+async def delete_fork(call: Call, name: str) -> Proposal[None]:
+    lines(call.store)
+    _check_deletion(call)
+    return Proposal(
+        DeleteFork(call.handle, name), as_it_is,
+        afterwards=lambda: call.pipeline.let_go(call, name),
+    )  # fmt: skip
 
 
-async def _clear_deletion(call: Call, words: str) -> None:
+def _check_deletion(call: Call) -> None:
     """What goes is all that only the branch or snapshot has: a deletion, wherever it lies."""
     if not call.grant.whole:
         raise MissingAccess("the grant does not reach all that would be deleted")
     call.require(ROOT, DELETE.access)
-    if call.must_clear:
-        await clear_words(call, words)
 
 
 # --- comparing ------------------------------------------------------------------------------------
 
 
 async def compare(call: Call, name: str) -> Comparison:
-    found = await branches(call.store).compare(name)
+    found = await lines(call.store).compare(name)
     most = call.limits.comparison_max
     shown = [told for each in found if (told := _shown(call, each)) is not None]
     return Comparison(
@@ -135,33 +138,29 @@ def _sees(call: Call, path: ScopedPath, is_directory: bool) -> bool:
 
 async def merge(
     call: Call, ignores: Ignores, name: str, preview: bool, *, is_own: bool
-) -> MergeResult:
+) -> Proposal[MergeResult]:
     """Take over what another branch changed. What comes from the root's own (``is_own``) is counted
     there."""
-    lines = branches(call.store)
+    theirs = lines(call.store)
 
     async def plan() -> Plan:
-        return await lines.plan_merge(name)
+        return await theirs.plan_merge(name)
 
-    async def take_over(cleared: Plan) -> Done:
-        return await lines.merge(name, cleared=cleared)
+    def merged(done: Done) -> MergeResult:
+        return MergeResult(
+            version=done.version, changed=touched_paths(done.plan),
+            conflicts=sorted_conflicts(done.plan), preview=preview, request_id=call.request_id,
+        )  # fmt: skip
 
     if not call.grant.root.line:
         call.over = name
-    work = Work(plan, take_over, counts=not is_own)
-    if preview:
-        done = Done(None, await look(call, work))
-    else:
-        done = await carry_out(call, ignores, work)
-    return MergeResult(
-        version=done.version, changed=touched_paths(done.plan),
-        conflicts=sorted_conflicts(done.plan), preview=preview, request_id=call.request_id,
-    )  # fmt: skip
+    work = Work(plan, lambda plan: Merge(call.handle, name, plan), counts=not is_own)
+    return await (look if preview else propose)(call, ignores, work, merged)
 
 
 async def commit(
     call: Call, ignores: Ignores, draft: Draft, approved: AbstractSet[ScopedPath], counted: str
-) -> None:
+) -> Proposal[None]:
     """Have all that a transaction changed appear at once. What it did was decided on when it was
     done, and people were asked about the ``approved`` places; by now a rule may refuse it, or ask
     about more, and others may have changed the same things. Inside it was ``counted`` apart."""
@@ -171,14 +170,14 @@ async def commit(
     async def plan() -> Plan:
         return await draft.plan(mark)
 
-    async def appear(cleared: Plan) -> Done:
-        return await draft.commit(mark, cleared=cleared)
+    def committed(done: Done) -> None:
+        conflicts = sorted_conflicts(done.plan)
+        if conflicts:  # and nothing was done
+            raise HashMismatch(
+                "others have changed the same things meanwhile", path=conflicts[0].path,
+                details={"conflicts": [[call.shown(each.path), each.reason] for each in conflicts]},
+                hint="begin the transaction again",
+            )  # fmt: skip
 
-    done = await carry_out(call, ignores, Work(plan, appear, decided=approved))
-    conflicts = sorted_conflicts(done.plan)
-    if conflicts:
-        raise HashMismatch(
-            "others have changed the same things meanwhile", path=conflicts[0].path,
-            details={"conflicts": [[call.shown(each.path), each.reason] for each in conflicts]},
-            hint="begin the transaction again",
-        )  # fmt: skip
+    work = Work(plan, lambda plan: Commit(call.handle, draft, mark, plan), decided=approved)
+    return await propose(call, ignores, work, committed)

@@ -7,7 +7,7 @@ import asyncio
 from bailiwick.call import Call
 from bailiwick.errors import BinaryFile, FileTooLarge, ParseError
 from bailiwick.model import DiffResult
-from bailiwick.store import Handle, Store
+from bailiwick.store import Handle, Reader
 from bailiwick.text.codec import Decoded, decode
 from bailiwick.text.diff import Diff, unified_diff
 from bailiwick.verbs.hashing import sha256_of
@@ -54,7 +54,7 @@ def _stored(form: Decoded) -> str:
     return f"{form.encoding} with BOM" if form.bom else form.encoding
 
 
-async def _content(call: Call, store: Store, handle: Handle) -> bytes:
+async def _content(call: Call, store: Reader, handle: Handle) -> bytes:
     limit = call.limits.diff_bytes_max
     content = await store.read(handle, 0, limit + 1)
     if len(content.data) > limit:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, closing
 from typing import NamedTuple, Protocol, TypeVar
 
+from bailiwick.acts import Copy, CopyIn, CopyOver
 from bailiwick.call import Call, place_in
 from bailiwick.errors import (
     BailiwickError,
     Busy,
     FileAlreadyExists,
     FileTooLarge,
-    HashMismatch,
     IsADirectory,
     MissingAccess,
     NotARegularFile,
     ParseError,
-    PathNotFound,
     PathOutsideWorkspace,
 )
 from bailiwick.finishing import to_the_end
@@ -27,10 +26,12 @@ from bailiwick.metering import NOTHING, Amount
 from bailiwick.model import ANYTHING, ChangeResult, EntryType, Expected, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, parse
-from bailiwick.store import Handle, Narrows, Store, WritePlan
+from bailiwick.proposal import Proposal
+from bailiwick.reader import same_tree
+from bailiwick.store import Handle, Store, WritePlan
 from bailiwick.verbs.accounting import reserve_copy
+from bailiwick.verbs.agreements import Carrying, CarryingBetween
 from bailiwick.verbs.binding import Load
-from bailiwick.verbs.clearing import clear_between, clear_transfer
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.modes import mode_in
 from bailiwick.verbs.shaping import existing
@@ -49,7 +50,9 @@ Source = TypeVar("Source", bound=Mounted)
 _READ: frozenset[Access] = frozenset(("read",))
 
 
-async def copy(call: Call, ignores: Ignores, recursive: bool, replaced: Expected) -> ChangeResult:
+async def copy(
+    call: Call, ignores: Ignores, recursive: bool, replaced: Expected
+) -> Proposal[ChangeResult]:
     """Copy to a new name; or, where the caller says what is to be ``replaced``, over that file."""
     source, destination = call.handle, call.destination_handle
     kind = _copyable(source, destination, recursive, replaced)
@@ -57,48 +60,38 @@ async def copy(call: Call, ignores: Ignores, recursive: bool, replaced: Expected
     async def find() -> Beneath:
         return await survey(call, ignores, source, _READ, (call, destination.path))
 
-    beneath, load = await find(), None
-    if call.must_clear:
-        _, load = await clear_transfer(call, ignores, beneath, find)
-    if call.metered:
-        await reserve_copy(call, source, destination)
-    if load is not None:
-        await load.require()
-    if replaced.conditional:
+    carrying = Carrying(call, ignores, await find(), find)
+
+    def copied(count: int) -> ChangeResult:
+        ignores.forget_all()
+        call.changed(
+            "updated" if replaced.conditional else "created", destination.path, kind,
+            subtree=kind == "directory",
+        )  # fmt: skip
+        return ChangeResult(
+            path=source.path, destination=destination.path, changed=True, count=count,
+            request_id=call.request_id,
+        )  # fmt: skip
+
+    return Proposal(
         await _copy_over(call, source, destination, replaced)
-        count = 1
-    else:
-        count = await call.store.copy(source, destination, recursive=recursive)
-    ignores.forget_all()
-    call.changed(
-        "updated" if replaced.conditional else "created", destination.path, kind,
-        subtree=kind == "directory",
+        if replaced.conditional
+        else Copy(source, destination, recursive),
+        copied, agreement=carrying, cost=lambda: reserve_copy(call, source, destination),
+        last_look=carrying.require,
     )  # fmt: skip
-    return ChangeResult(
-        path=source.path,
-        destination=destination.path,
-        changed=True,
-        count=count,
-        request_id=call.request_id,
-    )
 
 
-async def _copy_over(call: Call, source: Handle, destination: Handle, replaced: Expected) -> None:
-    """Write a file over another, as a write on condition is published, and give it the time of what
-    it was copied from, as long as it is still that."""
-    store = call.store
-    stat = await store.stat(source)
+async def _copy_over(
+    call: Call, source: Handle, destination: Handle, replaced: Expected
+) -> CopyOver:
+    stat = await call.store.stat(source)
     plan = WritePlan(
         mode="replace", expected_version=replaced.version, expected_sha256=replaced.sha256,
         file_mode=mode_in(call.grant.root, stat.mode & 0o777, "file"),
         size_max=call.limits.max_file_bytes,
     )  # fmt: skip
-    async with aclosing(store.stream(source, 0, None)) as chunks:
-        written = await store.write_stream(destination, chunks, plan)
-    with suppress(HashMismatch, PathNotFound):
-        await store.set_times(
-            destination, stat.mtime_ns, None, expected=Expected(written.version, written.sha256)
-        )
+    return CopyOver(source, destination, plan, stat.mtime_ns)
 
 
 def _copyable(
@@ -144,54 +137,52 @@ def source_for(scopes: tuple[Source, ...], host_path: str) -> Source:
     )
 
 
-async def copy_between(
+def copy_between(
     source: Callable[[], Awaitable[tuple[Call, Ignores]]],
-    there: Call,
     ignores_there: Ignores,
     *,
     recursive: bool,
-) -> ChangeResult:
+) -> Callable[[Call], Awaitable[Proposal[ChangeResult]]]:
     """Copy a file, a link, or a tree from one root to another: one call, and one record, on each.
 
-    The destination is admitted first; only then is the source's call made.
+    The destination is admitted first; only then is the ``source``'s call made.
     """
 
-    async def act(there: Call) -> ChangeResult:
+    async def prepare(there: Call) -> Proposal[ChangeResult]:
         here, ignores = await source()
-        return await here.pipeline.run(here, lambda here: between(here, ignores))
-
-    async def between(here: Call, ignores: Ignores) -> ChangeResult:
+        await there.hold().enter_async_context(here.pipeline.reading(here))
         path, to = here.handle.path, there.handle.path
         kind = _copyable(here.handle, there.handle, recursive, ANYTHING)
-        if _one_tree(here.store, there.store) and kind == "directory" and to.lies_in(path):
+        if same_tree(here.store, there.store) and kind == "directory" and to.lies_in(path):
             raise ParseError("a directory cannot be copied into itself", path=to)
         there.given = {**(there.given or {}), "from": place_in(here.grant, path)}
 
         async def find() -> Beneath:
             return await survey(here, ignores, here.handle, _READ, (there, to), measures=True)
 
-        beneath, load = await clear_between(here, there, ignores, await find(), find)
-        copy = _Copy(here, there, ignores, load)
-        if there.metered:
+        carrying = CarryingBetween(here, there, ignores, await find(), find)
+        await carrying.ask_here()
+
+        async def charge() -> None:
             await there.take_turn(to)
-            await there.account(beneath.size, beneath.files)
-        if load is not None:
-            await load.require()
-        count = await copy.make(kind)
-        ignores_there.forget_all()
-        there.changed("created", to, kind, subtree=kind == "directory")
-        return ChangeResult(
-            path=path, destination=to, changed=True, count=count, request_id=there.request_id
-        )
+            await there.account(carrying.found.size, carrying.found.files)
 
-    return await there.pipeline.run(there, act)
+        def copied(count: int) -> ChangeResult:
+            ignores_there.forget_all()
+            there.changed("created", to, kind, subtree=kind == "directory")
+            return ChangeResult(
+                path=path, destination=to, changed=True, count=count, request_id=there.request_id
+            )
 
+        async def make(store: Store) -> int:
+            return await _Copy(here, there, store, ignores, carrying.load).make(kind)
 
-def _one_tree(here: Store, there: Store) -> bool:
-    return here is there or any(
-        isinstance(one, Narrows) and one.shares_tree(other)
-        for one, other in ((here, there), (there, here))
-    )
+        return Proposal(
+            CopyIn(there.handle, make), copied, agreement=carrying, cost=charge,
+            last_look=carrying.require,
+        )  # fmt: skip
+
+    return prepare
 
 
 class _Made(NamedTuple):
@@ -206,8 +197,11 @@ class _Copy:
     """One copy between two roots under way. What it made is removed again when it fails: exactly
     that, and only while nobody else has changed it."""
 
-    def __init__(self, here: Call, there: Call, ignores: Ignores, load: Load | None) -> None:
+    def __init__(
+        self, here: Call, there: Call, store: Store, ignores: Ignores, load: Load | None
+    ) -> None:
         self._load = load
+        self._store = store
         self._here = here
         self._there = there
         self._ignores = ignores
@@ -241,7 +235,7 @@ class _Copy:
         missing: list[ScopedPath] = []
         above = there.handle.path.parent
         while there.target.parents and not above.is_root:
-            entry = await there.store.resolve(above, "entry", parents=True)
+            entry = await self._store.resolve(above, "entry", parents=True)
             with closing(entry):
                 if entry.type is not None:
                     break
@@ -249,7 +243,7 @@ class _Copy:
             above = above.parent
         there.new_parents = []
         for path in reversed(missing):
-            entry = await there.store.resolve(path, "entry")
+            entry = await self._store.resolve(path, "entry")
             with closing(entry):
                 try:
                     await self._make_dir(entry)
@@ -258,7 +252,7 @@ class _Copy:
                 there.new_parents.append(path)
 
     async def _make_dir(self, entry: Handle) -> None:
-        await self._there.store.make_dir(entry, file_mode=None, parents=False)
+        await self._store.make_dir(entry, file_mode=None, parents=False)
         self._made.append(_Made(entry.path, None))
 
     async def _tree(self, to: ScopedPath) -> int:
@@ -297,15 +291,14 @@ class _Copy:
 
     async def _object(self, handle: Handle, to: ScopedPath) -> None:
         """One object, without what lies beneath it."""
-        there = self._there
-        entry = await there.store.resolve(to, "entry")
+        entry = await self._store.resolve(to, "entry")
         with closing(entry):
             if entry.path != to:
                 raise Busy("another directory took the place of a copied one", path=to)
             if handle.type == "file":
                 await self._file(handle, entry, parents=False)
             elif handle.type == "symlink":
-                await there.store.symlink(entry, await self._here.store.readlink(handle))
+                await self._store.symlink(entry, await self._here.store.readlink(handle))
                 self._made.append(_Made(to, ""))
                 self._made[-1] = _Made(to, await self._version_of(to))
             elif handle.type == "directory":
@@ -332,7 +325,7 @@ class _Copy:
         if there.turn is not None:
             chunks = self._counted(chunks)
         async with aclosing(chunks):
-            written = await there.store.write_stream(entry, chunks, plan)
+            written = await self._store.write_stream(entry, chunks, plan)
             self._made.append(_Made(entry.path, written.version))
         here.bytes = there.bytes = (there.bytes or 0) + written.size
         if there.turn is not None:
@@ -358,7 +351,7 @@ class _Copy:
 
     async def _dress(self, path: ScopedPath, stat: Stat) -> None:
         """Give a copy the mode and time of what it was copied from."""
-        store = self._there.store
+        store = self._store
         entry = await store.resolve(path, "entry")
         with closing(entry):
             if stat.type == "directory":
@@ -367,13 +360,13 @@ class _Copy:
             await store.set_times(entry, stat.mtime_ns, None)
 
     async def _version_of(self, path: ScopedPath) -> str:
-        store = self._there.store
+        store = self._store
         entry = await store.resolve(path, "entry")
         with closing(entry):
             return (await store.stat(entry)).version
 
     async def _undo(self) -> None:
-        store = self._there.store
+        store = self._store
         for path, _ in self._directories:  # some may have a mode by now that keeps all in them
             try:
                 entry = await store.resolve(path, "entry")

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bailiwick.acts import Write
 from bailiwick.approvals import Preview
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError, FileTooLarge, HashMismatch, ParseError
 from bailiwick.metering import Amount
 from bailiwick.model import Edit, EditResult
-from bailiwick.store import WritePlan
+from bailiwick.proposal import Proposal, Shown, refusal
+from bailiwick.store import WritePlan, Written
 from bailiwick.text.codec import line_ending_of
 from bailiwick.text.diff import Diff, unified_diff
 from bailiwick.text.edits import Edited, apply_edits
@@ -59,48 +61,51 @@ async def edit(
     edits: list[Edit],
     expected: tuple[str | None, str | None],
     dry_run: bool,
-) -> EditResult:
+) -> Proposal[EditResult]:
     """``expected`` is the hash and the version that the file must have."""
     handle = call.handle
     try:
-        prepared = await _prepare(call, edits, *expected)
-    except BailiwickError:
-        if call.questions is not None:
-            await call.clear()  # what is wrong with an edit tells what the file holds
-        raise
-    before, size_before, version, edited, diff, after = prepared
-    changes = not dry_run and after != before
-    if call.must_clear and (changes or call.questions is not None):
-        await call.clear(
-            Preview(
-                sha256=after, sha256_before=before, size=len(edited.data), diff=diff.text,
-                diff_truncated=diff.truncated,
-            )
-        )  # fmt: skip
+        before, size_before, version, edited, diff, after = await _prepare(call, edits, *expected)
+    except BailiwickError as error:
+        if call.questions is None:
+            raise
+        return refusal(error)
     mark = await ignores.mark(call, handle.path)
-    if not changes:
+
+    def result(version: str) -> EditResult:
+        return EditResult(
+            path=handle.path, replacements=edited.replacements, diff=diff.text,
+            diff_truncated=diff.truncated, first_changed_line=edited.first_changed_line,
+            sha256_before=before, sha256=after, size=len(edited.data), version=version,
+            dry_run=dry_run, request_id=call.request_id, encoding=edited.encoding,
+            bom=edited.bom, line_ending=line_ending_of(edited.text_after), matched_ignore=mark,
+        )  # fmt: skip
+
+    def left(_: None) -> EditResult:
         call.sha256_after = before
-    else:
-        if call.metered:
-            await call.take_turn(handle.path)
-            await call.account(len(edited.data) - size_before, 0)
-            call.added = Amount(len(edited.data) - size_before, 0)
-        plan = WritePlan(
-            mode="replace", expected_sha256=before, size_max=call.limits.max_file_bytes
-        )
-        written = await call.store.write(handle, edited.data, after, plan)
-        version = written.version
-        call.bytes = written.size
-        call.sha256_after = written.sha256
+        return result(version)
+
+    def made(written: Written) -> EditResult:
+        call.bytes, call.sha256_after = written.size, written.sha256
         ignores.forget(handle.path)
-        call.changed("updated", handle.path, "file", version=version)
-    return EditResult(
-        path=handle.path, replacements=edited.replacements, diff=diff.text,
-        diff_truncated=diff.truncated, first_changed_line=edited.first_changed_line,
-        sha256_before=before, sha256=after, size=len(edited.data), version=version,
-        dry_run=dry_run, request_id=call.request_id, encoding=edited.encoding, bom=edited.bom,
-        line_ending=line_ending_of(edited.text_after), matched_ignore=mark,
+        call.changed("updated", handle.path, "file", version=written.version)
+        return result(written.version)
+
+    async def charge() -> None:
+        added = len(edited.data) - size_before
+        await call.take_turn(handle.path)
+        await call.account(added, 0)
+        call.added = Amount(added, 0)
+
+    shown = Preview(
+        sha256=after, sha256_before=before, size=len(edited.data), diff=diff.text,
+        diff_truncated=diff.truncated,
     )  # fmt: skip
+    if dry_run or after == before:
+        return Proposal(None, left, agreement=Shown(shown))
+    plan = WritePlan(mode="replace", expected_sha256=before, size_max=call.limits.max_file_bytes)
+    write = Write(handle, edited.data, after, plan)
+    return Proposal(write, made, agreement=Shown(shown), cost=charge)
 
 
 async def _prepare(

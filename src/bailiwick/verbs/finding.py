@@ -69,18 +69,14 @@ async def files(
     call: Call, ignores: Ignores, limit: int | None, include_ignored: bool, cursor: str | None
 ) -> Found:
     """Flat: every file beneath the prefix, or the file that it names. A missing prefix holds
-    nothing, which is no error."""
-
-    async def walked(call: Call) -> Found:
-        after = _names_in(cursor)
-        walk = Walk(call, ignores, include_ignored=include_ignored, after=after)
-        if call.handle.type == "file":
-            named_file = await _named(call, ignores)
-            return _found(call, walk, [] if after else [named_file], None)
-        wanted = _Wanted(limit, cursor, None)
-        return await _collect(call, walk, lambda visit: visit.child.type == "file", wanted)
-
-    return await call.pipeline.run(call, walked, _NOTHING)
+    `NOTHING`, which is no error."""
+    after = _names_in(cursor)
+    walk = Walk(call, ignores, include_ignored=include_ignored, after=after)
+    if call.handle.type == "file":
+        named_file = await _named(call, ignores)
+        return _found(call, walk, [] if after else [named_file], None)
+    wanted = _Wanted(limit, cursor, None)
+    return await _collect(call, walk, lambda visit: visit.child.type == "file", wanted)
 
 
 async def _named(call: Call, ignores: Ignores) -> Entry:
@@ -98,7 +94,7 @@ def _nothing(call: Call) -> Found:
     )  # fmt: skip
 
 
-_NOTHING = Missing((PathNotFound,), _nothing)
+NOTHING = Missing((PathNotFound,), _nothing)
 
 
 async def glob(

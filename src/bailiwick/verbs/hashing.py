@@ -7,7 +7,7 @@ import hashlib
 from contextlib import aclosing
 
 from bailiwick.errors import OperationalError
-from bailiwick.store import Handle, Store
+from bailiwick.store import Handle, Reader
 
 INLINE_BYTES_MAX = 256 * 1024
 """About 0.2 ms of hashing: longer would hold up every other call on the loop."""
@@ -23,17 +23,12 @@ async def sha256_of(data: bytes) -> str:
     return await asyncio.to_thread(sha256_inline, data)
 
 
-def hash_of_words(words: str) -> str:
-    """The hash of a change that a few words describe."""
-    return sha256_inline(words.encode(errors="surrogatepass"))
-
-
-async def content_hash(store: Store, file: Handle) -> str | None:
+async def content_hash(store: Reader, file: Handle) -> str | None:
     """What a file holds; None for what is none, or cannot be read."""
     return (await hashed(store, file, 0))[0]
 
 
-async def hashed(store: Store, file: Handle, kept_max: int) -> tuple[str | None, bytes | None]:
+async def hashed(store: Reader, file: Handle, kept_max: int) -> tuple[str | None, bytes | None]:
     """The same with the very bytes that were hashed, where they are no more than ``kept_max``."""
     if file.type != "file":
         return None, None

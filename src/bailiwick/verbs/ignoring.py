@@ -18,7 +18,7 @@ from bailiwick.model import MatchedIgnore
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.policy import Hide
 from bailiwick.search.ignore import IgnoreLevel, compile_rules, is_compiled
-from bailiwick.store import Child, Handle, Store
+from bailiwick.store import Child, Handle, Reader
 
 IGNORE_FILE_NAMES = (".gitignore", ".bailiwickignore")
 
@@ -143,7 +143,7 @@ class Ignores:
 
     async def level_of(
         self,
-        store: Store,
+        store: Reader,
         directory: ScopedPath,
         *,
         fresh: bool = True,
@@ -156,7 +156,7 @@ class Ignores:
         return (await self._look_up(store, directory, fresh=fresh, call=call))[0]
 
     async def _look_up(
-        self, store: Store, directory: ScopedPath, *, fresh: bool, call: Call | None
+        self, store: Reader, directory: ScopedPath, *, fresh: bool, call: Call | None
     ) -> tuple[IgnoreLevel, int]:
         """The same, with the time at which the first of them was looked at."""
         now, forgotten = self._monotonic_ns(), self._times_forgotten
@@ -207,7 +207,7 @@ class Ignores:
         return _seen(call, directory.path, texts)
 
     async def _texts_at(
-        self, store: Store, directory: ScopedPath, is_missing: Callable[[ScopedPath], bool] | None
+        self, store: Reader, directory: ScopedPath, is_missing: Callable[[ScopedPath], bool] | None
     ) -> dict[str, str]:
         """The ignore files of a directory: most often there are none, which ``is_missing`` may say
         sooner than a lookup."""
@@ -254,7 +254,7 @@ def _hides_any(call: Call, files: Sequence[ScopedPath]) -> bool:
     )
 
 
-async def _text_of(store: Store, handle: Handle, name: str) -> dict[str, str]:
+async def _text_of(store: Reader, handle: Handle, name: str) -> dict[str, str]:
     """One ignore file's text; like git, one that is no readable file ignores nothing."""
     try:
         if handle.type != "file":

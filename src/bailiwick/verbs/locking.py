@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+from bailiwick.acts import Lock, Release, Renew
 from bailiwick.call import Call
 from bailiwick.errors import ParseError
-from bailiwick.verbs.clearing import clear_words
-from bailiwick.versions import Leased, leases
+from bailiwick.proposal import Proposal, as_it_is
+from bailiwick.versions import Leased, check_leases
 
 
-async def lock(call: Call, ttl: float) -> Leased:
+async def lock(call: Call, ttl: float) -> Proposal[Leased]:
     _check_ttl(call, ttl)
-    power = leases(call.store)
-    if call.must_clear:
-        await clear_words(call, f"lock it for {ttl:g} seconds")
-    return await power.lock(call.handle, ttl)
+    check_leases(call.store)
+    return Proposal(Lock(call.handle, ttl), as_it_is)
 
 
-async def renew(call: Call, lease: Leased, ttl: float) -> Leased:
+async def renew(call: Call, lease: Leased, ttl: float) -> Proposal[Leased]:
     _check_ttl(call, ttl)
-    power = leases(call.store)
-    if call.must_clear:
-        await clear_words(call, f"keep it locked for {ttl:g} seconds")
-    return await power.renew(lease, ttl)
+    check_leases(call.store)
+    return Proposal(Renew(call.handle, lease, ttl), as_it_is)
 
 
-async def release(call: Call, lease: Leased) -> bool:
+async def release(call: Call, lease: Leased) -> Proposal[bool]:
     """Nobody is asked about giving something back."""
-    power = leases(call.store)
+    check_leases(call.store)
     call.questions = None
-    if call.must_clear:
-        await call.clear()
-    return await power.release(lease)
+    return Proposal(Release(call.handle, lease), as_it_is)
 
 
 def _check_ttl(call: Call, ttl: float) -> None:

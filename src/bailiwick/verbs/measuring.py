@@ -7,18 +7,18 @@ from contextlib import closing
 
 from bailiwick.errors import BailiwickError
 from bailiwick.paths import DEPTH_MAX, ROOT
-from bailiwick.store import Handle, Store
+from bailiwick.store import Handle, Reader
 
 _ENTRIES_AT_ONCE = 10_000
 
 
-async def measure(store: Store) -> tuple[int, int]:
+async def measure(store: Reader) -> tuple[int, int]:
     """The bytes and files beneath the root of a store. What cannot be read is not counted."""
     with closing(await store.resolve(ROOT, "object")) as top:
         return await measure_in(store, top)
 
 
-async def measure_in(store: Store, directory: Handle) -> tuple[int, int]:
+async def measure_in(store: Reader, directory: Handle) -> tuple[int, int]:
     """The same beneath a held directory. Deeper than a path can name nothing counts: nobody got
     there through a scope."""
     size = files = 0
@@ -56,14 +56,14 @@ class _Level:
         self.inner: list[str] = []
 
 
-async def _opened(store: Store, level: _Level) -> Handle | None:
+async def _opened(store: Reader, level: _Level) -> Handle | None:
     try:
         return await store.descend(level.directory, level.inner.pop())
     except BailiwickError:
         return None
 
 
-async def _count_page(store: Store, level: _Level, *, top: bool) -> tuple[int, int]:
+async def _count_page(store: Reader, level: _Level, *, top: bool) -> tuple[int, int]:
     size = files = 0
     goes_on = level.directory.path.levels < DEPTH_MAX
     try:

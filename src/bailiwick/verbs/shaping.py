@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import structs
 
+from bailiwick.acts import MakeDir, Move, Remove, SetMode, SetTimes, Symlink
 from bailiwick.call import Call, Missing
 from bailiwick.errors import (
     BailiwickError,
@@ -13,16 +16,16 @@ from bailiwick.errors import (
     PathNotFound,
     PermissionDenied,
     SymlinkEscape,
-    escape_for_display,
 )
 from bailiwick.model import ChangeResult, EntryType, Expected, Stat
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath
+from bailiwick.proposal import Proposal
 from bailiwick.resolving import shows_the_way
 from bailiwick.store import Handle, made_for
 from bailiwick.text.mime import PROBE_BYTES, by_content, by_name
 from bailiwick.verbs.accounting import count_move, count_removal
-from bailiwick.verbs.clearing import clear_removal, clear_transfer, clear_words
+from bailiwick.verbs.agreements import Carrying, Going
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.modes import check_mode, check_mode_in
 from bailiwick.verbs.walking import Beneath, survey
@@ -58,15 +61,11 @@ async def _sniffed(call: Call) -> str | None:
 
 
 async def exists(call: Call) -> bool:
-    """A missing object is an answer here, not a failure; a refused path is still refused."""
-    return await call.pipeline.run(call, _found, _NOT_FOUND)
-
-
-async def _found(call: Call) -> bool:
+    """It was found: where it is not, `NOT_FOUND` is the answer."""
     return True
 
 
-_NOT_FOUND = Missing((PathNotFound, NotADirectory), lambda call: False)
+NOT_FOUND = Missing((PathNotFound, NotADirectory), lambda call: False)
 
 
 async def readlink(call: Call) -> str:
@@ -77,53 +76,58 @@ async def readlink(call: Call) -> str:
     return text
 
 
-async def make_dir(call: Call, parents: bool, file_mode: int | None) -> ChangeResult:
+async def make_dir(call: Call, parents: bool, file_mode: int | None) -> Proposal[ChangeResult]:
     check_mode_in(call.grant.root, file_mode, "directory")
     handle = call.handle
     if handle.type is not None and not (parents and handle.type == "directory"):
         raise FileAlreadyExists("already exists", path=handle.path)
-    if call.must_clear:
-        await clear_words(call, f"make a directory ({_shown_mode(file_mode)})")
-    made = await call.store.make_dir(handle, file_mode=file_mode, parents=parents)
-    really = made_for(handle)
-    if made and (really is None or handle.path in really):
-        call.changed("created", handle.path, "directory")
-    elif made:
-        call.made_parents()
-    return _result(call, made)
+
+    def made(anything: bool) -> ChangeResult:
+        really = made_for(handle)
+        if anything and (really is None or handle.path in really):
+            call.changed("created", handle.path, "directory")
+        elif anything:
+            call.made_parents()
+        return _result(call, anything)
+
+    return Proposal(MakeDir(handle, file_mode, parents), made)
 
 
 async def remove(
     call: Call, ignores: Ignores, recursive: bool, missing_ok: bool, expected: Expected
-) -> ChangeResult:
+) -> Proposal[ChangeResult]:
     handle = call.handle
     if handle.type is None:
         if missing_ok:
-            return _result(call, False, count=0)
+            call.questions = None  # about what is not there
+            return Proposal(None, lambda _: _result(call, False, count=0))
         raise PathNotFound("no such file or directory", path=handle.path)
     _refuse_root(handle.path)
-    tree = recursive and handle.type == "directory"
+    kind = handle.type
+    tree = recursive and kind == "directory"
 
     async def find() -> Beneath:
         return await survey(call, ignores, handle, _DELETE) if tree or call.metered else Beneath()
 
-    beneath = await find()
-    if call.must_clear:
-        beneath = await clear_removal(call, beneath, find)
-    if call.metered:
-        await count_removal(call, handle)
-    count = await call.store.remove(handle, recursive=recursive, **_on(expected))
-    ignores.forget_all()
-    call.changed(
-        "deleted", handle.path, handle.type, subtree=handle.type == "directory",
-        beneath=beneath.names, beneath_truncated=beneath.truncated,
+    going = Going(call, await find(), find)
+
+    def removed(count: int) -> ChangeResult:
+        ignores.forget_all()
+        call.changed(
+            "deleted", handle.path, kind, subtree=kind == "directory",
+            beneath=going.found.names, beneath_truncated=going.found.truncated,
+        )  # fmt: skip
+        return _result(call, True, count=count)
+
+    return Proposal(
+        Remove(handle, recursive, expected), removed, agreement=going,
+        cost=lambda: count_removal(call, handle),
     )  # fmt: skip
-    return _result(call, True, count=count)
 
 
 async def move(
     call: Call, ignores: Ignores, replace: bool, expected: Expected, replaced: Expected
-) -> ChangeResult:
+) -> Proposal[ChangeResult]:
     source, destination = call.handle, call.destination_handle
     kind = existing(source)
     _refuse_root(source.path)
@@ -140,70 +144,69 @@ async def move(
         twin = call, destination.path
         return await survey(call, ignores, source, call.operation.ruled, twin)
 
-    beneath, load = await find(), None
-    if call.must_clear:
-        beneath, load = await clear_transfer(call, ignores, beneath, find)
-        replace = replace and (replaces or load is None)
+    carrying = Carrying(call, ignores, await find(), find)
     if replace and call.destination is not None and call.must_be_new(call.destination):
         replace = False
-    if call.metered and destination.path != source.path:
-        await count_move(call, source, destination)
-    if load is not None:
-        await load.require()
-    on = {**_on(expected), **({"replaced": replaced} if replaced.conditional else {})}
-    changed = await call.store.move(source, destination, replace=replace, **on)
-    if not changed:
-        call.added = None
-    else:
-        ignores.forget_all()
-        call.changed(
-            "moved", destination.path, kind, origin=source.path, subtree=kind == "directory",
-            beneath=beneath.names, beneath_truncated=beneath.truncated,
-        )  # fmt: skip
-    return _result(call, changed, destination=destination.path)
+
+    def moved(changed: bool) -> ChangeResult:
+        if not changed:
+            call.added = None
+        else:
+            ignores.forget_all()
+            call.changed(
+                "moved", destination.path, kind, origin=source.path, subtree=kind == "directory",
+                beneath=carrying.found.names, beneath_truncated=carrying.found.truncated,
+            )  # fmt: skip
+        return _result(call, changed, destination=destination.path)
+
+    async def count() -> None:
+        if destination.path != source.path:
+            await count_move(call, source, destination)
+
+    return Proposal(
+        Move(source, destination, replace, expected, replaced), moved, agreement=carrying,
+        cost=count, last_look=carrying.require,
+    )  # fmt: skip
 
 
-async def symlink(call: Call, target: str) -> ChangeResult:
-    if call.handle.type is not None:
-        raise FileAlreadyExists("already exists", path=call.handle.path)
+async def symlink(call: Call, target: str) -> Proposal[ChangeResult]:
+    handle = call.handle
+    if handle.type is not None:
+        raise FileAlreadyExists("already exists", path=handle.path)
     if call.target.directory:
-        raise NotADirectory("the trailing slash demands a directory", path=call.handle.path)
+        raise NotADirectory("the trailing slash demands a directory", path=handle.path)
     check_link_text(target, call.limits.link_text_bytes_max)
-    if call.must_clear:
-        await clear_words(call, f"make a link to {escape_for_display(target)}")
-    await call.store.symlink(call.handle, target)
-    call.changed("created", call.handle.path, "symlink")
-    return _result(call, True)
+
+    def made(_: None) -> ChangeResult:
+        call.changed("created", handle.path, "symlink")
+        return _result(call, True)
+
+    return Proposal(Symlink(handle, target), made)
 
 
-async def set_mode(call: Call, file_mode: int, expected: Expected) -> ChangeResult:
+async def set_mode(call: Call, file_mode: int, expected: Expected) -> Proposal[ChangeResult]:
     check_mode(file_mode)
     kind = existing(call.handle)
     check_mode_in(call.grant.root, file_mode, kind)
-    if call.must_clear:
-        await clear_words(call, f"set the mode to {_shown_mode(file_mode)}")
-    await call.store.set_mode(call.handle, file_mode, **_on(expected))
-    call.changed("updated", call.handle.path, kind)
-    return _result(call, True)
+    return Proposal(SetMode(call.handle, file_mode, expected), _updated(call, kind))
 
 
 async def set_times(
     call: Call, mtime_ns: int, atime_ns: int | None, expected: Expected
-) -> ChangeResult:
+) -> Proposal[ChangeResult]:
     for time_ns in (mtime_ns, 0 if atime_ns is None else atime_ns):
         if not isinstance(time_ns, int) or not -_TIME_NS_MAX <= time_ns <= _TIME_NS_MAX:
             raise ParseError("a time is in nanoseconds since 1970, from 1678 to 2262")
     kind = existing(call.handle)
-    if call.must_clear:
-        await clear_words(call, f"set the times to {mtime_ns} and {atime_ns}")
-    await call.store.set_times(call.handle, mtime_ns, atime_ns, **_on(expected))
-    call.changed("updated", call.handle.path, kind)
-    return _result(call, True)
+    return Proposal(SetTimes(call.handle, mtime_ns, atime_ns, expected), _updated(call, kind))
 
 
-def _on(expected: Expected) -> dict[str, Expected]:
-    """The argument of a store for a change on condition; none where there is no condition."""
-    return {"expected": expected} if expected.conditional else {}
+def _updated(call: Call, kind: EntryType) -> Callable[[None], ChangeResult]:
+    def updated(_: None) -> ChangeResult:
+        call.changed("updated", call.handle.path, kind)
+        return _result(call, True)
+
+    return updated
 
 
 def existing(handle: Handle) -> EntryType:
@@ -223,10 +226,6 @@ def check_link_text(target: str, bytes_max: int) -> None:
             f"the text of a link is 1 to {bytes_max} bytes, not blank and without NUL",
             details={"limit": bytes_max},
         )
-
-
-def _shown_mode(file_mode: int | None) -> str:
-    return "the usual mode" if file_mode is None else f"mode {file_mode:04o}"
 
 
 def _refuse_root(path: ScopedPath) -> None:

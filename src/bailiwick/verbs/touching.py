@@ -8,18 +8,17 @@ anew.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from bailiwick.acts import Act, hash_of_effects
 from bailiwick.approvals import Preview
 from bailiwick.call import Asked, Call
 from bailiwick.errors import (
-    Busy,
     MissingAccess,
     NotADirectory,
     PathNotFound,
@@ -30,20 +29,20 @@ from bailiwick.metering import NOTHING, Amount
 from bailiwick.operations import DELETE, EDIT, MOVE, WRITE, Access, Operation
 from bailiwick.paths import ROOT, ScopedPath, folded
 from bailiwick.policy import Ask, Decision, Hide
+from bailiwick.proposal import Proposal
 from bailiwick.resolving import twin_exists
 from bailiwick.verbs.ignoring import Ignores
-from bailiwick.verbs.meanwhile import changed_meanwhile
-from bailiwick.versions import Conflict, Done, Plan, Stale, Touch
-
-_TRIES_MAX: Final = 5
-"""Times that something is decided on anew because others changed what it would touch."""
+from bailiwick.versions import Conflict, Done, Plan, Touch
 
 _WORDS_LINES_MAX: Final = 200
 """Paths that a person is shown who is asked about many; all are counted and bound."""
 
 
+Result = TypeVar("Result")
+
+
 class Work(NamedTuple):
-    """Something in two steps: what it would touch, and doing exactly that.
+    """What it would touch, and the act that does exactly that.
 
     ``reads`` is whether what it brings back counts as read. ``decided`` is for what was changed in
     a draft, by calls that were decided on one by one: the places that people let them change, about
@@ -53,7 +52,7 @@ class Work(NamedTuple):
     """
 
     plan: Callable[[], Awaitable[Plan]]
-    carry_out: Callable[[Plan], Awaitable[Done]]
+    act: Callable[[Plan], Act[Done]]
     reads: bool = False
     decided: AbstractSet[ScopedPath] | None = None
     counts: bool = True
@@ -71,44 +70,49 @@ class _Use(NamedTuple):
     destination: ScopedPath | None = None
 
 
-async def look(call: Call, work: Work) -> Plan:
+async def look(
+    call: Call, ignores: Ignores, work: Work, result: Callable[[Done], Result]
+) -> Proposal[Result]:
     """What would be touched, for a caller who may know; nobody is asked, for nothing is done."""
     plan = await work.plan()
     _judge_all(call, work, plan)
     call.questions = None
-    return plan
+    return Proposal(None, lambda _: result(Done(None, plan)))
 
 
-async def carry_out(call: Call, ignores: Ignores, work: Work) -> Done:
-    """Do it, once everything it touches is decided on."""
-    for _ in range(_TRIES_MAX):
-        plan = await work.plan()
-        _judge_all(call, work, plan)
-        if not plan.touches:
-            if work.reads:  # that nothing would change tells what is there
-                await _clear(call, work, plan)
+async def propose(
+    call: Call, ignores: Ignores, work: Work, result: Callable[[Done], Result]
+) -> Proposal[Result]:
+    """All of it as one act, with everything it touches decided on."""
+    plan = await work.plan()
+    _judge_all(call, work, plan)
+    touching = Touching(call, work, plan)
+    if not plan.touches:
+        if not work.reads:  # else that nothing would change tells what is there
             call.questions = None
-            return await work.carry_out(plan) if work.conditional else Done(None, plan)
-        asked = call.questions
-        await _clear(call, work, plan)
-        if call.grant.root.names == "portable":
-            await _refuse_twins(call, plan)
-        _say_what_is_touched(call, plan)
-        counts = call.metered and work.counts
-        if counts:
-            await _charge(call, plan)
-        try:
-            done = await work.carry_out(plan)
-        except Stale:
-            if asked is not None:
-                raise changed_meanwhile(call.handle.path) from None
-            continue
+        act = work.act(plan) if work.conditional else None
+        return Proposal(act, lambda done: result(done or Done(None, plan)), agreement=touching)
+    counts = call.metered and work.counts
+
+    def carried_out(done: Done) -> Result:
         if counts:
             call.added = _added(done.plan)
         ignores.forget_all()
         _tell(call, done.plan)
-        return done
-    raise Busy("others kept changing what this would touch", hint="try again")
+        return result(done)
+
+    async def refuse_twins() -> None:
+        if call.grant.root.names == "portable":
+            await _refuse_twins(call, plan)
+
+    async def charge() -> None:
+        if work.counts:
+            await _charge(call, plan)
+
+    return Proposal(
+        work.act(plan), carried_out, agreement=touching, cost=charge, last_look=refuse_twins,
+        touches=tuple(_touched(plan)),
+    )  # fmt: skip
 
 
 # --- deciding -----------------------------------------------------------------------------------
@@ -167,32 +171,32 @@ def _uses(work: Work, plan: Plan) -> Iterator[_Use]:
             yield _Use(touch.path, writing, writing.access, ruled, is_directory)
 
 
-async def _clear(call: Call, work: Work, plan: Plan) -> None:
-    """Ask the person, if a rule wants one asked, and have the intent on record."""
-    if not call.must_clear:
-        return
-    asks = call.questions is not None
-    words = "\n".join(_words(plan))
-    digest = hashlib.sha256(repr([each.effect for each in plan.touches]).encode()).hexdigest()
-    shown = words.split("\n", _WORDS_LINES_MAX)
-    await call.clear(
-        Preview(
-            sha256=digest, diff="\n".join(shown[:_WORDS_LINES_MAX]) + "\n",
-            diff_truncated=len(shown) > _WORDS_LINES_MAX,
+class Touching:
+    """About all that would be touched, path by path."""
+
+    def __init__(self, call: Call, work: Work, plan: Plan) -> None:
+        self._call = call
+        self._work = work
+        self._plan = plan
+
+    async def show(self) -> Preview:
+        lines = "\n".join(_words(self._plan)).split("\n", _WORDS_LINES_MAX)
+        return Preview(
+            sha256=hash_of_effects(self._plan),
+            diff="\n".join(lines[:_WORDS_LINES_MAX]) + "\n",
+            diff_truncated=len(lines) > _WORDS_LINES_MAX,
         )
-        if asks
-        else Preview()
-    )  # fmt: skip
-    if asks:
-        _refuse_by_now(call, work, plan)
 
+    async def agreed(self, act: Act[Any]) -> Act[Any]:
+        """What they were asked about may be refused by now, and what they allowed is not asked
+        again."""
+        questions: list[Asked] | None = self._call.questions
+        _judge_all(self._call, self._work, self._plan)
+        self._call.questions = questions
+        return act
 
-def _refuse_by_now(call: Call, work: Work, plan: Plan) -> None:
-    """A person takes their time: what they were asked about may be refused by now, and what they
-    allowed is not asked again."""
-    questions: list[Asked] | None = call.questions
-    _judge_all(call, work, plan)
-    call.questions = questions
+    def close(self) -> None:
+        """Nothing is held: an act that would touch anything else is `Stale`."""
 
 
 def _words(plan: Plan) -> Iterator[str]:
@@ -244,13 +248,13 @@ async def _charge(call: Call, plan: Plan) -> None:
     await call.account(added.size - charged.size, added.files - charged.files)
 
 
-def _say_what_is_touched(call: Call, plan: Plan) -> None:
-    """Whoever watches for foreign changes need not tell of these."""
+def _touched(plan: Plan) -> Iterator[ScopedPath]:
+    """Where something changes: whoever watches for foreign changes need not tell of these."""
     for touch in plan.touches:
         if not touch.beneath:
-            call.pipeline.touching(call, touch.path)
+            yield touch.path
             if touch.origin is not None:
-                call.pipeline.touching(call, touch.origin)
+                yield touch.origin
 
 
 def _added(plan: Plan) -> Amount:

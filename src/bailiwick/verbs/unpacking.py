@@ -16,8 +16,9 @@ import hashlib
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from bailiwick.acts import Act, Unpack
 from bailiwick.approvals import Preview
 from bailiwick.archives.bounds import Bounds
 from bailiwick.archives.entries import STEP_BYTES, ArchiveEntry, Need, Steps
@@ -34,17 +35,17 @@ from bailiwick.errors import (
     SymlinkEscape,
     Unsupported,
 )
-from bailiwick.finishing import to_the_end
 from bailiwick.metering import NOTHING, Amount
 from bailiwick.model import EntryType, ExtractResult, Limits
 from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import DEPTH_MAX, PATH_BYTES_MAX, ScopedPath, folded
 from bailiwick.policy import Allow, Ask
+from bailiwick.proposal import Proposal, refusal
 from bailiwick.resolving import refuse_hidden_twin, twin_exists
-from bailiwick.store import Handle, Staged, Stages
+from bailiwick.store import Handle, Staged
+from bailiwick.unchanged import Standing, changed_meanwhile, refuse_unasked, standing_at
 from bailiwick.verbs.hashing import content_hash
 from bailiwick.verbs.ignoring import Ignores
-from bailiwick.verbs.meanwhile import changed_meanwhile, refuse_unasked, standing_at
 from bailiwick.verbs.modes import mode_in
 
 _READ: frozenset[Access] = frozenset(("read",))
@@ -62,11 +63,11 @@ Parts = list[ArchiveEntry | bytes]
 
 async def extract(
     call: Call, ignores: Ignores, overwrite: bool, limits: Limits | None
-) -> ExtractResult:
+) -> Proposal[ExtractResult]:
     """Unpack the call's path into its destination."""
     source, place = call.handle, call.destination_handle
     store = call.store
-    if not isinstance(store, Stages):
+    if "Stages" not in store.powers:
         raise Unsupported("this root cannot unpack archives")
     if limits is not None and not isinstance(limits, Limits):
         raise ParseError("limits must be a bailiwick.Limits")
@@ -75,32 +76,37 @@ async def extract(
     bounds = Bounds.of(call.limits, limits, links=links, names=call.grant.root.names)
     archive = _Archive(call, bounds)
     try:
-        plan = await _planned(call, archive, overwrite)
-        plan = await _clear(call, plan)
-        stage = await store.stage(place, size_max=bounds.file_bytes_max)
-        try:
-            async with aclosing(archive.parts()) as batches:
-                async for batch in batches:
-                    await stage.add([_staged(call, part) for part in batch])
-            if call.metered:
-                await plan.settle()
-            if place.type is None:
-                await stage.publish()
-            else:
-                await stage.merge(replace=overwrite)
-        finally:
-            await to_the_end(stage.discard())
+        plan = _Plan(call, await archive.contents(), overwrite)
+        await plan.check()
     except BailiwickError as error:
-        if error.path is None:
-            error.path = source.path
-        raise
-    ignores.forget_all()
-    call.bytes = plan.bytes
-    plan.tell_changes()
-    return ExtractResult(
-        path=source.path, destination=place.path, files=plan.files,
-        directories=len(plan.directories), links=plan.links, bytes=plan.bytes,
-        skipped=archive.skipped, request_id=call.request_id,
+        error.path = error.path or source.path
+        if call.questions is None:
+            raise
+        return refusal(error)  # what is wrong with an archive tells what it holds
+    unpacking = _Unpacking(call, plan)
+
+    async def charge() -> None:
+        plan = unpacking.plan
+        await call.account(plan.bytes - plan.replaced_bytes, plan.files - plan.replaced_files)
+
+    async def settle() -> None:
+        if call.metered:
+            await unpacking.plan.settle()
+
+    def unpacked(_: None) -> ExtractResult:
+        plan = unpacking.plan
+        ignores.forget_all()
+        call.bytes = plan.bytes
+        plan.tell_changes()
+        return ExtractResult(
+            path=source.path, destination=place.path, files=plan.files,
+            directories=len(plan.directories), links=plan.links, bytes=plan.bytes,
+            skipped=archive.skipped, request_id=call.request_id,
+        )  # fmt: skip
+
+    return Proposal(
+        Unpack(source, place, archive.staged, bounds.file_bytes_max, overwrite, settle),
+        unpacked, agreement=unpacking, cost=charge,
     )  # fmt: skip
 
 
@@ -124,50 +130,40 @@ def _staged(call: Call, part: ArchiveEntry | bytes) -> Staged | bytes:
     return Staged(ScopedPath(part.path), part.kind, mode, part.mtime_ns, part.target)
 
 
-async def _planned(call: Call, archive: _Archive, overwrite: bool) -> _Plan:
-    """What will be made. What is wrong with an archive tells what it holds, so a person who must be
-    asked about that is asked before it is said."""
-    try:
-        plan = _Plan(call, await archive.contents(), overwrite)
-        await plan.check()
-    except BailiwickError:
-        if call.questions is not None:
-            await call.clear()
-        raise
-    return plan
+class _Unpacking:
+    """About the archive as it is, and about what it replaces: no other one afterwards, and nothing
+    that came meanwhile. The archive itself is read in one version throughout."""
 
+    def __init__(self, call: Call, plan: _Plan) -> None:
+        self._call = call
+        self._asked: list[Asked] = []
+        self._replaced: str | None = None
+        self._standing: Standing | None = None
+        self.plan = plan
 
-async def _clear(call: Call, plan: _Plan) -> _Plan:
-    """Ask and charge, once, for all of it; returns what will be made after all."""
-    asked = call.questions
-    if asked is not None:
-        plan = await _ask(call, plan, asked)
-    elif call.must_clear:
-        await call.clear(Preview(size=plan.bytes))
-    if call.metered:
-        await call.account(plan.bytes - plan.replaced_bytes, plan.files - plan.replaced_files)
-    return plan
-
-
-async def _ask(call: Call, plan: _Plan, asked: list[Asked]) -> _Plan:
-    """Ask about the archive as it is, and about what it replaces: no other one afterwards, and
-    nothing that came meanwhile. The archive itself is read in one version throughout."""
-    replaced = await plan.replaced_hash()
-    place = call.destination_handle
-    with closing(await standing_at(call.store, place)) as standing:
-        await call.clear(
-            Preview(
-                size=plan.bytes, sha256=await content_hash(call.store, call.handle),
-                sha256_before=replaced, diff=plan.in_words(),
-            )
+    async def show(self) -> Preview:
+        call, plan = self._call, self.plan
+        self._asked = list(call.questions or ())
+        self._replaced = await plan.replaced_hash()
+        self._standing = await standing_at(call.store, call.destination_handle)
+        return Preview(
+            size=plan.bytes, sha256=await content_hash(call.store, call.handle),
+            sha256_before=self._replaced, diff=plan.in_words(),
         )  # fmt: skip
-        await standing.require()
-    again = plan.anew()
-    await again.check()
-    refuse_unasked(call, asked)
-    if await again.replaced_hash() != replaced:
-        raise changed_meanwhile(place.path)
-    return again
+
+    async def agreed(self, act: Act[Any]) -> Act[Any]:
+        assert self._standing is not None
+        await self._standing.require()
+        self.plan = self.plan.anew()
+        await self.plan.check()
+        refuse_unasked(self._call, self._asked)
+        if await self.plan.replaced_hash() != self._replaced:
+            raise changed_meanwhile(self._call.destination_handle.path)
+        return act
+
+    def close(self) -> None:
+        if self._standing is not None:
+            self._standing.close()
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -231,6 +227,12 @@ class _Archive:
                 yield batch
         if next(expected, None) is not None:
             raise self._changed()
+
+    async def staged(self) -> AsyncGenerator[list[Staged | bytes], None]:
+        """The second pass, as a store takes it."""
+        async with aclosing(self.parts()) as batches:
+            async for batch in batches:
+                yield [_staged(self._call, part) for part in batch]
 
     async def _batches(self, keep_content: bool) -> AsyncGenerator[Parts, None]:
         loop = asyncio.get_running_loop()

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from bailiwick.acts import Restore, Undo
 from bailiwick.call import Call
 from bailiwick.errors import MissingAccess, ParseError, PathNotFound
 from bailiwick.grant import Core, User, parse_subject
 from bailiwick.model import Expected
 from bailiwick.policy import permits
+from bailiwick.proposal import Proposal
 from bailiwick.verbs.arguments import a_text
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.listing import page_size
-from bailiwick.verbs.touching import Work, carry_out, look, sorted_conflicts, touched_paths
+from bailiwick.verbs.touching import Work, look, propose, sorted_conflicts, touched_paths
 from bailiwick.versions import (
     Done,
     History,
@@ -25,7 +27,7 @@ from bailiwick.versions import (
     Undoing,
     UndoResult,
     Version,
-    remembers,
+    past,
 )
 
 _PAGES_MAX: Final = 100
@@ -33,14 +35,14 @@ _PAGES_MAX: Final = 100
 
 
 async def history(call: Call, limit: int | None, cursor: str | None) -> History:
-    past, path = remembers(call.store), call.handle.path
+    looking, path = past(call.store), call.handle.path
     wanted = page_size(
         call.limits.history_default if limit is None else limit, call.limits.history_max
     )
     shown: list[Version] = []
     before, more = cursor, True
     for _ in range(_PAGES_MAX):
-        page = await past.history(path, before=before, limit=wanted - len(shown))
+        page = await looking.history(path, before=before, limit=wanted - len(shown))
         shown += [each for each in page.versions if _may_show(call, each)]
         more = page.more
         if page.versions:
@@ -61,45 +63,44 @@ def _may_show(call: Call, version: Version) -> bool:
     return permits(call.decide(version.path, is_directory=version.type == "directory"))
 
 
-async def restore(call: Call, ignores: Ignores, version: str, expected: Expected) -> RestoreResult:
+async def restore(
+    call: Call, ignores: Ignores, version: str, expected: Expected
+) -> Proposal[RestoreResult]:
     a_text("version", version)
-    past, path = remembers(call.store), call.handle.path
+    looking, path = past(call.store), call.handle.path
 
     async def plan() -> Plan:
-        return await past.plan_restore(path, version)
+        return await looking.plan_restore(path, version)
 
-    async def go_back(cleared: Plan) -> Done:
-        if not expected.conditional:
-            return await past.restore(path, version, cleared=cleared)
-        return await past.restore(path, version, cleared=cleared, expected=expected)
+    def restored(done: Done) -> RestoreResult:
+        return RestoreResult(
+            path=path, version=done.version, changed=len(done.plan.touches),
+            request_id=call.request_id,
+        )  # fmt: skip
 
-    work = Work(plan, go_back, reads=True, conditional=expected.conditional)
-    done = await carry_out(call, ignores, work)
-    return RestoreResult(
-        path=path, version=done.version, changed=len(done.plan.touches), request_id=call.request_id
-    )
+    work = Work(
+        plan, lambda plan: Restore(call.handle, version, expected, plan), reads=True,
+        conditional=expected.conditional,
+    )  # fmt: skip
+    return await propose(call, ignores, work, restored)
 
 
-async def undo(call: Call, ignores: Ignores, asked: Undoing, preview: bool) -> UndoResult:
-    past, what = remembers(call.store), _whose(call, asked)
+async def undo(call: Call, ignores: Ignores, asked: Undoing, preview: bool) -> Proposal[UndoResult]:
+    looking, what = past(call.store), _whose(call, asked)
 
     async def plan() -> Plan:
-        planned = await past.plan_undo(what)
+        planned = await looking.plan_undo(what)
         _refuse_others(call, asked, planned.subjects)
         return planned
 
-    async def take_back(cleared: Plan) -> Done:
-        return await past.undo(what, cleared=cleared)
+    def undone(done: Done) -> UndoResult:
+        return UndoResult(
+            version=done.version, undone=touched_paths(done.plan),
+            conflicts=sorted_conflicts(done.plan), preview=preview, request_id=call.request_id,
+        )  # fmt: skip
 
-    work = Work(plan, take_back)
-    if preview:
-        done = Done(None, await look(call, work))
-    else:
-        done = await carry_out(call, ignores, work)
-    return UndoResult(
-        version=done.version, undone=touched_paths(done.plan),
-        conflicts=sorted_conflicts(done.plan), preview=preview, request_id=call.request_id,
-    )  # fmt: skip
+    work = Work(plan, lambda plan: Undo(call.handle, what, plan))
+    return await (look if preview else propose)(call, ignores, work, undone)
 
 
 def _whose(call: Call, asked: Undoing) -> Undoing:

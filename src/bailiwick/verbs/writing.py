@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 
 import msgspec
 
+from bailiwick.acts import Append, Truncate, Write, WriteStream
 from bailiwick.at_once import ReadsNow, WritesNow
 from bailiwick.call import Call, Target
 from bailiwick.errors import (
@@ -31,16 +32,18 @@ from bailiwick.errors import (
 )
 from bailiwick.model import Expected, LineEnding, MatchedIgnore, WriteMode, WriteResult
 from bailiwick.policy import permits
+from bailiwick.proposal import Proposal
 from bailiwick.resolving import find
 from bailiwick.store import Handle, WritePlan, Written
 from bailiwick.text.codec import Form, encode_as, form_for_write, form_of_prefix, line_ending_of
 from bailiwick.verbs.accounting import metered, reserve, settle_written
-from bailiwick.verbs.clearing import (
-    clear_addition,
-    clear_cut,
-    clear_stream,
-    clear_write,
+from bailiwick.verbs.agreements import (
+    Appending,
+    Cutting,
+    Overwriting,
+    Streaming,
     plan_for_stream,
+    standing_content,
 )
 from bailiwick.verbs.hashing import INLINE_BYTES_MAX, sha256_inline, sha256_of
 from bailiwick.verbs.ignoring import Ignores
@@ -121,7 +124,7 @@ def check_sha256(expected: str | None) -> None:
 
 async def write_bytes(
     call: Call, ignores: Ignores, data: bytes, plan: WritePlan, form: Form | None = None
-) -> WriteResult:
+) -> Proposal[WriteResult]:
     if type(data) is not bytes:
         data = _bytes_of(data)
     size, handle = len(data), call.handle
@@ -132,13 +135,20 @@ async def write_bytes(
     sha256 = sha256_inline(data) if size <= INLINE_BYTES_MAX else await sha256_of(data)
     known = ignores.known_mark(call, handle.path)
     mark = await ignores.mark(call, handle.path) if known is None else known.mark
-    mode = plan.mode
-    if call.must_clear:
-        plan = await clear_write(call, data, sha256, plan)
-    if call.metered:
-        await reserve(call, handle, size)
-    written = await call.store.write(handle, data, sha256, only_as_judged(call, plan))
-    return _published(call, ignores, written, mode, form, mark)
+    write = Write(handle, data, sha256, only_as_judged(call, plan))
+    return Proposal(
+        write, lambda written: _published(call, ignores, written, plan.mode, form, mark),
+        agreement=await _overwriting(call, write, plan) if call.announced else None,
+        cost=lambda: reserve(call, handle, size),
+    )  # fmt: skip
+
+
+async def _overwriting(call: Call, write: Write, asked: WritePlan) -> Overwriting | None:
+    """For what somebody is told of before it is written: what it replaces is on record too."""
+    old = await standing_content(call)
+    if old is not None:
+        call.sha256_before = await sha256_of(old)
+    return None if call.questions is None else Overwriting(call, write, asked, old)
 
 
 def write_bytes_now(
@@ -164,7 +174,7 @@ def write_bytes_now(
 
 async def write_text(
     call: Call, ignores: Ignores, text: str, asked: FormAsked, plan: WritePlan
-) -> WriteResult:
+) -> Proposal[WriteResult]:
     _check_text(text, asked)
     if call.handle.type != "file" or plan.mode == "create":
         await refuse_unwritable(call, plan.mode)
@@ -214,7 +224,9 @@ def _encoded(call: Call, text: str, old: Form | None, asked: FormAsked) -> tuple
     return data, Form(form.encoding, form.bom, ending)
 
 
-async def write_json(call: Call, ignores: Ignores, value: Any, plan: WritePlan) -> WriteResult:
+async def write_json(
+    call: Call, ignores: Ignores, value: Any, plan: WritePlan
+) -> Proposal[WriteResult]:
     text = await json_text(value, call.limits.text_write_bytes_max)
     return await write_text(call, ignores, text, AS_JSON, plan)
 
@@ -253,22 +265,24 @@ def _take_json(pieces: Iterator[str], taken: list[str], limit: int) -> None:
 
 async def write_stream(
     call: Call, ignores: Ignores, source: ByteSource, plan: WritePlan
-) -> WriteResult:
+) -> Proposal[WriteResult]:
+    handle = call.handle
     await refuse_unwritable(call, plan.mode)
-    mark = await ignores.mark(call, call.handle.path)
-    chunks = _until_closed(call, source)
-    mode = plan.mode
-    if call.must_clear:
-        chunks = clear_stream(call, chunks, call.handle, plan)
+    mark = await ignores.mark(call, handle.path)
+    chunks, mode = _until_closed(call, source), plan.mode
+    asking = None if call.questions is None else Streaming(call, handle, plan)
+    if asking is not None:
         plan = await plan_for_stream(call, plan)
-    if call.metered:
-        chunks = metered(call, call.handle, chunks)
-    async with aclosing(chunks):
-        written = await call.store.write_stream(call.handle, chunks, only_as_judged(call, plan))
-    return _published(call, ignores, written, mode, None, mark)
+    return Proposal(
+        WriteStream(handle, chunks, only_as_judged(call, plan)),
+        lambda written: _published(call, ignores, written, mode, None, mark),
+        agreement=asking, counted=lambda chunks: metered(call, handle, chunks),
+    )  # fmt: skip
 
 
-async def append(call: Call, ignores: Ignores, data: bytes | str, plan: WritePlan) -> WriteResult:
+async def append(
+    call: Call, ignores: Ignores, data: bytes | str, plan: WritePlan
+) -> Proposal[WriteResult]:
     await refuse_unwritable(call)
     if isinstance(data, str):
         form = form_for_write(await _form_for_append(call))
@@ -278,16 +292,18 @@ async def append(call: Call, ignores: Ignores, data: bytes | str, plan: WritePla
         data = _bytes_of(data)
     _check_size(len(data), call.limits.bytes_call_max, "one call", "append in several calls")
     mark = await ignores.mark(call, call.handle.path)
-    mode = plan.mode
-    if call.must_clear:
-        plan = await clear_addition(call, data, plan)
-    if call.metered:
-        await reserve(call, call.handle, len(data), onto=True)
-    written = await call.store.append(call.handle, data, only_as_judged(call, plan))
-    return _published(call, ignores, written, mode, None, mark, onto=True)
+    addition, size = Append(call.handle, data, only_as_judged(call, plan)), len(data)
+    return Proposal(
+        addition,
+        lambda written: _published(call, ignores, written, plan.mode, None, mark, onto=True),
+        agreement=Appending(call, addition, plan),
+        cost=lambda: reserve(call, call.handle, size, onto=True),
+    )  # fmt: skip
 
 
-async def truncate(call: Call, ignores: Ignores, size: int, plan: WritePlan) -> WriteResult:
+async def truncate(
+    call: Call, ignores: Ignores, size: int, plan: WritePlan
+) -> Proposal[WriteResult]:
     if size < 0:
         raise ParseError("size must not be negative")
     if call.handle.type is None:
@@ -295,12 +311,11 @@ async def truncate(call: Call, ignores: Ignores, size: int, plan: WritePlan) -> 
     await refuse_unwritable(call)
     _check_size(size, plan.size_max, "one file", "")
     mark = await ignores.mark(call, call.handle.path)
-    if call.must_clear:
-        plan = await clear_cut(call, f"cut or extend to {size} bytes", plan)
-    if call.metered:
-        await reserve(call, call.handle, size)
-    written = await call.store.truncate(call.handle, size, plan)
-    return _published(call, ignores, written, plan.mode, None, mark, onto=True)
+    cut = Truncate(call.handle, size, plan)
+    return Proposal(
+        cut, lambda written: _published(call, ignores, written, plan.mode, None, mark, onto=True),
+        agreement=Cutting(call, cut), cost=lambda: reserve(call, call.handle, size),
+    )  # fmt: skip
 
 
 def only_as_judged(call: Call, plan: WritePlan) -> WritePlan:

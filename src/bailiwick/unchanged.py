@@ -13,7 +13,7 @@ from contextlib import closing
 from bailiwick.call import Asked, Call
 from bailiwick.errors import HashMismatch, NotADirectory, PathNotFound, SymlinkEscape
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Handle, Store
+from bailiwick.store import Handle, Reader
 
 
 class Standing:
@@ -25,7 +25,7 @@ class Standing:
     """
 
     def __init__(
-        self, store: Store, handle: Handle, version: str | None, held: Handle | None
+        self, store: Reader, handle: Handle, version: str | None, held: Handle | None
     ) -> None:
         self._store = store
         self._handle = handle
@@ -59,7 +59,7 @@ class Standing:
             return version == (await store.stat(self._held)).version
 
 
-async def standing_at(store: Store, handle: Handle) -> Standing:
+async def standing_at(store: Reader, handle: Handle) -> Standing:
     """Look at what a handle stands for, before a person is asked."""
     if handle.type is None:
         return Standing(store, handle, None, None)

@@ -1,0 +1,477 @@
+"""What can be done to a store, as values.
+
+A verb works out an act and hands it over; the pipeline has it done once all is decided, asked, on
+record and charged. What a person is shown is told by the act itself, and it names the handles that
+it is done to, which must be those that the call was admitted with: so nothing is done that was not
+shown, and nothing anywhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from bailiwick.errors import BailiwickError, HashMismatch, PathNotFound, escape_for_display
+from bailiwick.finishing import to_the_end
+from bailiwick.model import Expected
+from bailiwick.store import Handle, Staged, Stages, Store, WritePlan, Written
+from bailiwick.versions import (
+    Done,
+    Draft,
+    Leased,
+    Mark,
+    Plan,
+    Snapshot,
+    Undoing,
+    branches,
+    leases,
+    remembers,
+)
+
+Outcome = TypeVar("Outcome")
+
+
+class Act(msgspec.Struct, Generic[Outcome], frozen=True, eq=False):
+    """One change of a store. ``entry`` is what it is done to."""
+
+    entry: Handle
+
+    @property
+    def words(self) -> str:
+        """What it does, for a person who is asked."""
+        raise NotImplementedError
+
+    @property
+    def places(self) -> tuple[Handle, ...]:
+        """What it is done to."""
+        return (self.entry,)
+
+    async def fingerprint(self) -> str | None:
+        """What a preview of it has as its hash; None where only its places are bound, and what
+        stands there."""
+        return hash_of_words(self.words)
+
+    def is_at_most(self, other: Act[Any]) -> bool:
+        """Whether it does what the ``other`` does, or that on more conditions."""
+        return type(self) is type(other) and all(
+            mine is theirs or _is_stricter(mine, theirs)
+            for mine, theirs in (
+                (getattr(self, name), getattr(other, name)) for name in self.__struct_fields__
+            )
+        )
+
+    def on(self, store: Store) -> Awaitable[Outcome]:
+        """Do it, once it is awaited."""
+        raise NotImplementedError
+
+
+def _is_stricter(mine: object, theirs: object) -> bool:
+    """Whether how something is done lets less be done: only over what is known, or over nothing."""
+    if isinstance(mine, WritePlan) and isinstance(theirs, WritePlan):
+        known = theirs.expected_sha256 in (None, mine.expected_sha256) and (
+            theirs.expected_version in (None, mine.expected_version)
+        )
+        rest = [(each.file_mode, each.parents, each.size_max) for each in (mine, theirs)]
+        return known and mine.mode in (theirs.mode, "create") and rest[0] == rest[1]
+    return mine is False and theirs is True
+
+
+def hash_of_words(words: str) -> str:
+    """The hash of a change that a few words describe."""
+    return hashlib.sha256(words.encode(errors="surrogatepass")).hexdigest()
+
+
+async def _hash_of(data: bytes) -> str:
+    if len(data) <= _INLINE_BYTES_MAX:
+        return hashlib.sha256(data).hexdigest()
+    return await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
+
+
+_INLINE_BYTES_MAX: Final = 256 * 1024
+"""About 0.2 ms of hashing: longer would hold up every other call on the loop."""
+
+
+# --- what a file holds ----------------------------------------------------------------------------
+
+
+class Write(Act[Written], frozen=True, eq=False):
+    data: bytes
+    sha256: str
+    plan: WritePlan
+
+    async def fingerprint(self) -> str:
+        return await _hash_of(self.data)
+
+    def on(self, store: Store) -> Awaitable[Written]:
+        return store.write(self.entry, self.data, self.sha256, self.plan)
+
+
+class Append(Act[Written], frozen=True, eq=False):
+    data: bytes
+    plan: WritePlan
+
+    async def fingerprint(self) -> str:
+        return await _hash_of(self.data)
+
+    def on(self, store: Store) -> Awaitable[Written]:
+        return store.append(self.entry, self.data, self.plan)
+
+
+class Truncate(Act[Written], frozen=True, eq=False):
+    size: int
+    plan: WritePlan
+
+    @property
+    def words(self) -> str:
+        return f"cut or extend to {self.size} bytes"
+
+    def on(self, store: Store) -> Awaitable[Written]:
+        return store.truncate(self.entry, self.size, self.plan)
+
+
+class WriteStream(Act[Written], frozen=True, eq=False):
+    """Content that is staged as it comes, and published after its last chunk."""
+
+    chunks: AsyncGenerator[bytes, None]
+    plan: WritePlan
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    async def on(self, store: Store) -> Written:
+        async with aclosing(self.chunks):
+            return await store.write_stream(self.entry, self.chunks, self.plan)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+class MakeDir(Act[bool], frozen=True, eq=False):
+    file_mode: int | None
+    parents: bool
+
+    @property
+    def words(self) -> str:
+        return f"make a directory ({_shown_mode(self.file_mode)})"
+
+    def on(self, store: Store) -> Awaitable[bool]:
+        return store.make_dir(self.entry, file_mode=self.file_mode, parents=self.parents)
+
+
+class Symlink(Act[None], frozen=True, eq=False):
+    target: str
+
+    @property
+    def words(self) -> str:
+        return f"make a link to {escape_for_display(self.target)}"
+
+    def on(self, store: Store) -> Awaitable[None]:
+        return store.symlink(self.entry, self.target)
+
+
+class Remove(Act[int], frozen=True, eq=False):
+    recursive: bool
+    expected: Expected
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    def on(self, store: Store) -> Awaitable[int]:
+        return store.remove(self.entry, recursive=self.recursive, **_on(self.expected))
+
+
+class Move(Act[bool], frozen=True, eq=False):
+    destination: Handle
+    replace: bool
+    expected: Expected
+    replaced: Expected
+
+    @property
+    def places(self) -> tuple[Handle, ...]:
+        return self.entry, self.destination
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    def on(self, store: Store) -> Awaitable[bool]:
+        return store.move(
+            self.entry, self.destination, replace=self.replace, **_on(self.expected),
+            **({"replaced": self.replaced} if self.replaced.conditional else {}),
+        )  # fmt: skip
+
+
+class Copy(Act[int], frozen=True, eq=False):
+    destination: Handle
+    recursive: bool
+
+    @property
+    def places(self) -> tuple[Handle, ...]:
+        return self.entry, self.destination
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    def on(self, store: Store) -> Awaitable[int]:
+        return store.copy(self.entry, self.destination, recursive=self.recursive)
+
+
+class CopyOver(Act[int], frozen=True, eq=False):
+    """Write a file over another, as a write on condition is published, and give it the time of what
+    it was copied from, as long as it is still that."""
+
+    destination: Handle
+    plan: WritePlan
+    mtime_ns: int
+
+    @property
+    def places(self) -> tuple[Handle, ...]:
+        return self.entry, self.destination
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    async def on(self, store: Store) -> int:
+        async with aclosing(store.stream(self.entry, 0, None)) as chunks:
+            written = await store.write_stream(self.destination, chunks, self.plan)
+        still = Expected(written.version, written.sha256)
+        with suppress(HashMismatch, PathNotFound):
+            await store.set_times(self.destination, self.mtime_ns, None, expected=still)
+        return 1
+
+
+class Unpack(Act[None], frozen=True, eq=False):
+    """Make what an archive holds out of sight, and have it appear at its ``destination`` at once,
+    or merge it into the directory there so that an error undoes all of it. ``settle`` is awaited
+    right before that."""
+
+    destination: Handle
+    parts: Callable[[], AsyncGenerator[list[Staged | bytes], None]]
+    size_max: int
+    replace: bool
+    settle: Callable[[], Awaitable[None]]
+
+    @property
+    def places(self) -> tuple[Handle, ...]:
+        return self.entry, self.destination
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    async def on(self, store: Store) -> None:
+        assert isinstance(store, Stages)
+        stage = await store.stage(self.destination, size_max=self.size_max)
+        try:
+            async with aclosing(self.parts()) as batches:
+                async for batch in batches:
+                    await stage.add(batch)
+            await self.settle()
+            if self.destination.type is None:
+                await stage.publish()
+            else:
+                await stage.merge(replace=self.replace)
+        except BailiwickError as error:
+            error.path = error.path or self.entry.path
+            raise
+        finally:
+            await to_the_end(stage.discard())
+
+
+class CopyIn(Act[int], frozen=True, eq=False):
+    """Make a copy of what another root holds; ``make`` does it."""
+
+    make: Callable[[Store], Awaitable[int]]
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    def on(self, store: Store) -> Awaitable[int]:
+        return self.make(store)
+
+
+class SetMode(Act[None], frozen=True, eq=False):
+    file_mode: int
+    expected: Expected
+
+    @property
+    def words(self) -> str:
+        return f"set the mode to {_shown_mode(self.file_mode)}"
+
+    def on(self, store: Store) -> Awaitable[None]:
+        return store.set_mode(self.entry, self.file_mode, **_on(self.expected))
+
+
+class SetTimes(Act[None], frozen=True, eq=False):
+    mtime_ns: int
+    atime_ns: int | None
+    expected: Expected
+
+    @property
+    def words(self) -> str:
+        return f"set the times to {self.mtime_ns} and {self.atime_ns}"
+
+    def on(self, store: Store) -> Awaitable[None]:
+        return store.set_times(self.entry, self.mtime_ns, self.atime_ns, **_on(self.expected))
+
+
+def _on(expected: Expected) -> dict[str, Expected]:
+    """The argument of a store for a change on condition; none where there is no condition: a store
+    may know of none."""
+    return {"expected": expected} if expected.conditional else {}
+
+
+def _shown_mode(file_mode: int | None) -> str:
+    return "the usual mode" if file_mode is None else f"mode {file_mode:04o}"
+
+
+# --- versions, branches, leases -------------------------------------------------------------------
+
+
+class KeepSnapshot(Act[Snapshot], frozen=True, eq=False):
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"keep this version as the snapshot {self.name}"
+
+    def on(self, store: Store) -> Awaitable[Snapshot]:
+        return branches(store).snapshot(self.name)
+
+
+class DeleteSnapshot(Act[None], frozen=True, eq=False):
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"delete the snapshot {self.name}"
+
+    def on(self, store: Store) -> Awaitable[None]:
+        return branches(store).delete_snapshot(self.name)
+
+
+class MakeFork(Act[Store], frozen=True, eq=False):
+    name: str
+    version: str | None
+
+    @property
+    def words(self) -> str:
+        since = "" if self.version is None else f" from the version {self.version}"
+        return f"make the fork {self.name}{since}"
+
+    def on(self, store: Store) -> Awaitable[Store]:
+        return branches(store).fork(self.name, version=self.version)
+
+
+class OpenFork(Act[Store], frozen=True, eq=False):
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"open the fork {self.name}"
+
+    def on(self, store: Store) -> Awaitable[Store]:
+        return branches(store).open_fork(self.name)
+
+
+class DeleteFork(Act[None], frozen=True, eq=False):
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"delete the fork {self.name}"
+
+    def on(self, store: Store) -> Awaitable[None]:
+        return branches(store).delete_fork(self.name)
+
+
+class Lock(Act[Leased], frozen=True, eq=False):
+    ttl: float
+
+    @property
+    def words(self) -> str:
+        return f"lock it for {self.ttl:g} seconds"
+
+    def on(self, store: Store) -> Awaitable[Leased]:
+        return leases(store).lock(self.entry, self.ttl)
+
+
+class Renew(Act[Leased], frozen=True, eq=False):
+    lease: Leased
+    ttl: float
+
+    @property
+    def words(self) -> str:
+        return f"keep it locked for {self.ttl:g} seconds"
+
+    def on(self, store: Store) -> Awaitable[Leased]:
+        return leases(store).renew(self.lease, self.ttl)
+
+
+class Release(Act[bool], frozen=True, eq=False):
+    lease: Leased
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    def on(self, store: Store) -> Awaitable[bool]:
+        return leases(store).release(self.lease)
+
+
+def hash_of_effects(plan: Plan) -> str:
+    """The hash of all that would be touched, each with what becomes of it."""
+    return hashlib.sha256(repr([each.effect for each in plan.touches]).encode()).hexdigest()
+
+
+class Restore(Act[Done], frozen=True, eq=False):
+    """``cleared`` is what a plan said it would touch: where it is something else by now, it is
+    `Stale`. So it is with the three that follow."""
+
+    version: str
+    expected: Expected
+    cleared: Plan
+
+    async def fingerprint(self) -> str:
+        return hash_of_effects(self.cleared)
+
+    def on(self, store: Store) -> Awaitable[Done]:
+        return remembers(store).restore(
+            self.entry.path, self.version, cleared=self.cleared, **_on(self.expected)
+        )
+
+
+class Undo(Act[Done], frozen=True, eq=False):
+    what: Undoing
+    cleared: Plan
+
+    async def fingerprint(self) -> str:
+        return hash_of_effects(self.cleared)
+
+    def on(self, store: Store) -> Awaitable[Done]:
+        return remembers(store).undo(self.what, cleared=self.cleared)
+
+
+class Merge(Act[Done], frozen=True, eq=False):
+    name: str
+    cleared: Plan
+
+    async def fingerprint(self) -> str:
+        return hash_of_effects(self.cleared)
+
+    def on(self, store: Store) -> Awaitable[Done]:
+        return branches(store).merge(self.name, cleared=self.cleared)
+
+
+class Commit(Act[Done], frozen=True, eq=False):
+    draft: Draft
+    mark: Mark
+    cleared: Plan
+
+    async def fingerprint(self) -> str:
+        return hash_of_effects(self.cleared)
+
+    def on(self, store: Store) -> Awaitable[Done]:
+        return self.draft.commit(self.mark, cleared=self.cleared)
