@@ -1,0 +1,279 @@
+"""One straight line: what a verb forgets cannot happen.
+
+Each verb planted here does what a verb must not do. It is refused and on record, and nothing is
+changed; only what a well-behaved one does comes to pass.
+"""
+
+import asyncio
+import hashlib
+
+import msgspec
+import pytest
+
+from bailiwick import operations
+from bailiwick.acts import Append, Remove, SetMode, Write, WriteStream
+from bailiwick.approvals import Preview
+from bailiwick.call import Target
+from bailiwick.errors import BailiwickError
+from bailiwick.model import ANYTHING
+from bailiwick.proposal import InWords, Proposal, Shown, as_it_is
+from bailiwick.store import Reader, WritePlan, Writer
+from bailiwick.versions import Branches, Leases, Lines, Past, Remembers
+from tests.authority.support import Person, governed, rule
+from tests.scope.volumes import volume
+
+RULES = rule("ask", "kept.txt", "kept/**") + rule("deny", "denied.txt")
+TREE = {"kept.txt": b"old", "kept/f": b"old", "denied.txt": b"old", "free": b"old"}
+
+
+def write_to(handle, data=b"planted", sha256=None, plan=None):
+    return Write(handle, data, sha256 or hashlib.sha256(data).hexdigest(), plan or WritePlan())
+
+
+def shown_as(act):
+    return Shown(Preview(sha256=act.sha256, size=len(act.data)))
+
+
+# --- verbs that must not be -----------------------------------------------------------------------
+
+
+async def skips_the_question(call):
+    """It writes while it prepares."""
+    write = write_to(call.handle)
+    await call.store.write(write.entry, write.data, write.sha256, write.plan)
+
+
+async def has_it_done_while_it_prepares(call):
+    await write_to(call.handle).on(call.store)
+
+
+async def writes_with_another_handle(call):
+    """It found that one while it looked, and nobody has judged it."""
+    elsewhere = await call.store.resolve(call.handle.path.parent.child("denied.txt"), "entry")
+    call.hold().callback(elsewhere.close)
+    return Proposal(write_to(elsewhere), as_it_is, agreement=shown_as(write_to(elsewhere)))
+
+
+async def resolves_its_own_place_anew(call):
+    """The very same place, but nobody knows whether it is."""
+    again = await call.store.resolve(call.handle.path, "entry")
+    call.hold().callback(again.close)
+    return Proposal(Remove(again, False, ANYTHING), as_it_is, agreement=Shown(Preview()))
+
+
+async def shows_other_bytes(call):
+    act = write_to(call.handle)
+    return Proposal(act, as_it_is, agreement=shown_as(write_to(call.handle, b"harmless")))
+
+
+async def lies_about_the_hash(call):
+    harmless = write_to(call.handle, b"harmless")
+    act = write_to(call.handle, b"planted", harmless.sha256)
+    return Proposal(act, as_it_is, agreement=shown_as(harmless))
+
+
+async def says_something_else(call):
+    words = InWords(call, "set the mode to mode 0600")
+    return Proposal(SetMode(call.handle, 0o777, ANYTHING), as_it_is, agreement=words)
+
+
+class Exchanging(Shown):
+    """What is done after all is not what was shown."""
+
+    def __init__(self, shown, instead):
+        super().__init__(Preview(sha256=shown.sha256))
+        self.instead = instead
+
+    async def agreed(self, act):
+        return self.instead
+
+
+async def does_something_else_when_agreed(call):
+    act = write_to(call.handle, b"harmless")
+    return Proposal(act, as_it_is, agreement=Exchanging(act, write_to(call.handle)))
+
+
+async def does_another_act_when_agreed(call):
+    act = write_to(call.handle, b"harmless")
+    instead = Remove(call.handle, False, ANYTHING)
+    return Proposal(act, as_it_is, agreement=Exchanging(act, instead))
+
+
+async def loosens_its_conditions_when_agreed(call):
+    act = write_to(call.handle, plan=WritePlan(mode="create"))
+    return Proposal(act, as_it_is, agreement=Exchanging(act, write_to(call.handle, act.data)))
+
+
+async def raises_while_it_prepares(call):
+    raise ZeroDivisionError
+
+
+async def raises_when_agreed(call):
+    class Raising(Shown):
+        async def agreed(self, act):
+            raise ZeroDivisionError
+
+    act = write_to(call.handle)
+    return Proposal(act, as_it_is, agreement=Raising(Preview(sha256=act.sha256)))
+
+
+async def raises_before_it_is_done(call):
+    async def last_look():
+        raise ZeroDivisionError
+
+    act = write_to(call.handle)
+    return Proposal(act, as_it_is, agreement=shown_as(act), last_look=last_look)
+
+
+async def streams_and_raises(call):
+    async def chunks():
+        yield b"planted"
+        raise ZeroDivisionError
+
+    return Proposal(WriteStream(call.handle, chunks(), WritePlan()), as_it_is)
+
+
+VERBS = [
+    skips_the_question, has_it_done_while_it_prepares, writes_with_another_handle,
+    resolves_its_own_place_anew, shows_other_bytes, lies_about_the_hash, says_something_else,
+    does_something_else_when_agreed, does_another_act_when_agreed,
+    loosens_its_conditions_when_agreed, raises_while_it_prepares, raises_when_agreed,
+    raises_before_it_is_done, streams_and_raises,
+]  # fmt: skip
+
+
+def planted(fs, prepare, path="kept.txt"):
+    return fs._run(operations.WRITE, "planted", Target(path, "entry", creates=True), prepare)
+
+
+@pytest.mark.spec("LINE-3")
+@pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
+@pytest.mark.parametrize("prepare", VERBS, ids=lambda each: each.__name__)
+async def test_a_verb_that_goes_another_way_changes_nothing(tmp_path, prepare, on_disk):
+    state = tmp_path / "state" if on_disk else None
+    async with governed(tmp_path, RULES, on_disk=on_disk, state_dir=state) as house:
+        await house.plant(TREE)
+        before = await house.tree()
+        fs = await house.scope(asker=Person("once"))
+        with pytest.raises(BailiwickError):
+            await planted(fs, prepare)
+        await asyncio.sleep(0)  # for what it might have left behind
+        assert await house.tree() == before
+        (record,) = [each for each in await house.operations() if each.verb == "planted"]
+        assert record.outcome in ("failed", "denied")
+
+
+@pytest.mark.spec("LINE-2", "LINE-3")
+@pytest.mark.parametrize("answer", ["no", "once"])
+async def test_a_verb_that_knows_nothing_of_questions_is_asked_about(tmp_path, answer):
+    async def prepare(call):
+        return Proposal(SetMode(call.handle, 0o640, ANYTHING), as_it_is)
+
+    async with governed(tmp_path, RULES) as house:
+        await house.plant(TREE)
+        person = Person(answer)
+        fs = await house.scope(asker=person)
+        if answer == "no":
+            with pytest.raises(BailiwickError):
+                await planted(fs, prepare)
+        else:
+            await planted(fs, prepare)
+        (question,) = person.questions
+        assert question.preview.diff == "set the mode to mode 0640"
+        mode = (await (await house.bare()).stat("kept.txt")).mode & 0o777
+        assert (mode == 0o640) == (answer == "once")
+
+
+@pytest.mark.spec("LINE-2", "LINE-3", "ASK-1")
+async def test_a_stream_is_shown_as_it_came(tmp_path):
+    """Its hash is taken on the way, whatever the verb says of it."""
+
+    async def prepare(call):
+        async def chunks():
+            yield b"pla"
+            yield b"nted"
+
+        lie = Shown(Preview(sha256="0" * 64, size=1))
+        return Proposal(WriteStream(call.handle, chunks(), WritePlan()), as_it_is, agreement=lie)
+
+    async with governed(tmp_path, RULES) as house:
+        await house.plant(TREE)
+        person = Person("no")
+        with pytest.raises(BailiwickError):
+            await planted(await house.scope(asker=person), prepare)
+        (question,) = person.questions
+        assert question.preview.sha256 == hashlib.sha256(b"planted").hexdigest()
+        assert question.preview.size == 7
+        assert (await house.tree())["kept.txt"] == b"old"
+
+
+@pytest.mark.spec("LINE-2", "LINE-3")
+async def test_nothing_is_left_to_act_with_when_it_is_over(tmp_path):
+    """Who keeps all that a verb ever had has nothing that changes anything."""
+    kept = []
+
+    async def prepare(call):
+        kept.append(call)
+        act = Append(call.handle, b"once", WritePlan())
+        kept.append(act)
+        return Proposal(act, as_it_is)
+
+    async with governed(tmp_path, RULES) as house:
+        await house.plant(TREE)
+        fs = await house.scope()
+        await planted(fs, prepare, "free")
+        assert (await house.tree())["free"] == b"oldonce"
+        call, act = kept
+        with pytest.raises(AttributeError):
+            await act.on(call.store)
+        assert (await house.tree())["free"] == b"oldonce"
+
+
+@pytest.mark.spec("LINE-1")
+@pytest.mark.parametrize("where", ["memory", "disk", "volume"])
+async def test_a_reader_has_nothing_that_changes(tmp_path, where):
+    async def look(call):
+        return call.store
+
+    async def held(fs):
+        reader = await fs._run(operations.READ, "planted", Target(".", "object"), look)
+        _check(reader, fs._pipeline.store)
+
+    if where == "volume":
+        async with volume(tmp_path) as fs:
+            await held(fs)
+    else:
+        async with governed(tmp_path, on_disk=where == "disk") as house:
+            await held(await house.bare())
+
+
+def _check(reader, store):
+    assert isinstance(reader, Reader)
+    for name in _methods(Writer) | {"stage", "write_now", "marked", "aclose"}:
+        assert not hasattr(reader, name), name
+    if hasattr(store, "versions"):
+        looking = _methods(Past) | _methods(Lines)
+        for name in (_methods(Remembers) | _methods(Branches) | _methods(Leases)) - looking:
+            assert not hasattr(reader.versions, name), name
+        assert all(hasattr(reader.versions, name) for name in looking)
+
+
+def _methods(protocol):
+    return {
+        name for each in protocol.__mro__ if each.__module__.startswith("bailiwick")
+        for name in vars(each) if not name.startswith("_")
+    }  # fmt: skip
+
+
+@pytest.mark.spec("LINE-3")
+async def test_an_act_is_narrowed_and_never_widened():
+    handle = object()
+    plan = WritePlan(expected_version="1")
+    act = write_to(handle, plan=plan)
+    for stricter in ({"mode": "create"}, {"expected_sha256": "0" * 64}):
+        narrowed = msgspec.structs.replace(act, plan=msgspec.structs.replace(plan, **stricter))
+        assert narrowed.is_at_most(act)
+        assert not act.is_at_most(narrowed)
+    for other in ({"expected_version": None}, {"expected_version": "2"}, {"file_mode": 0o777}):
+        widened = msgspec.structs.replace(act, plan=msgspec.structs.replace(plan, **other))
+        assert not widened.is_at_most(act)
