@@ -98,6 +98,15 @@ PLANTED_BYTES, PLANTED_FILES = 120 + len(_tar()), 3
 
 
 @pytest.mark.spec("AUTH-8")
+async def test_what_cannot_be_unpacked_for_want_of_room_is_named(tmp_path):
+    async with governed(tmp_path, **on_root(files=1)) as house:
+        await house.plant({"a.tar": _tar()})
+        error = await refusal((await house.scope()).extract_archive("a.tar", "n"))
+        assert isinstance(error, bailiwick.QuotaExceeded)
+        assert error.path == "a.tar"
+
+
+@pytest.mark.spec("AUTH-8")
 @WHERE
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
 @pytest.mark.parametrize("of", ["bytes", "files"])

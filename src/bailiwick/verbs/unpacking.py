@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, contextmanager
 from typing import Any, NamedTuple
 
 from bailiwick.acts import Act, Unpack
@@ -76,10 +76,10 @@ async def extract(
     bounds = Bounds.of(call.limits, limits, links=links, names=call.grant.root.names)
     archive = _Archive(call, bounds)
     try:
-        plan = _Plan(call, await archive.contents(), overwrite)
-        await plan.check()
+        with _about(source):
+            plan = _Plan(call, await archive.contents(), overwrite)
+            await plan.check()
     except BailiwickError as error:
-        error.path = error.path or source.path
         if call.questions is None:
             raise
         return refusal(error)  # what is wrong with an archive tells what it holds
@@ -87,7 +87,8 @@ async def extract(
 
     async def charge() -> None:
         plan = unpacking.plan
-        await call.account(plan.bytes - plan.replaced_bytes, plan.files - plan.replaced_files)
+        with _about(source):
+            await call.account(plan.bytes - plan.replaced_bytes, plan.files - plan.replaced_files)
 
     async def settle() -> None:
         if call.metered:
@@ -130,6 +131,16 @@ def _staged(call: Call, part: ArchiveEntry | bytes) -> Staged | bytes:
     return Staged(ScopedPath(part.path), part.kind, mode, part.mtime_ns, part.target)
 
 
+@contextmanager
+def _about(archive: Handle) -> Iterator[None]:
+    """An error that names no place is about the archive."""
+    try:
+        yield
+    except BailiwickError as error:
+        error.path = error.path or archive.path
+        raise
+
+
 class _Unpacking:
     """About the archive as it is, and about what it replaces: no other one afterwards, and nothing
     that came meanwhile. The archive itself is read in one version throughout."""
@@ -155,7 +166,8 @@ class _Unpacking:
         assert self._standing is not None
         await self._standing.require()
         self.plan = self.plan.anew()
-        await self.plan.check()
+        with _about(self._call.handle):
+            await self.plan.check()
         refuse_unasked(self._call, self._asked)
         if await self.plan.replaced_hash() != self._replaced:
             raise changed_meanwhile(self._call.destination_handle.path)
