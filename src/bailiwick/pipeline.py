@@ -342,7 +342,7 @@ class Pipeline(Recording):
         that is staged."""
         act = proposal.act
         if call.questions is None:
-            if act is not None and call.caller.rehearsal is not None:
+            if act is not None and call.operation.changes and call.caller.rehearsal is not None:
                 await self.ask(call, NOTHING_TO_SHOW)
             return act
         agreement = proposal.agreement or InWords(call, "" if act is None else act.words)

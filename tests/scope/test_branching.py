@@ -7,6 +7,7 @@ import pytest
 import bailiwick
 from bailiwick import Closed, FileAlreadyExists, MissingAccess, ParseError, PathNotFound
 from bailiwick.grant import AgentRun
+from bailiwick.scope.fronting import as_called
 from tests.scope.support import granted, records
 from tests.scope.volumes import AGENT, text, tree, volume
 
@@ -227,3 +228,14 @@ async def test_history_in_a_fork_is_the_forks_own(tmp_path):
         ]  # fmt: skip
         assert [each.kind for each in (await fs.history("gone")).versions] == ["created"]
         await fork.aclose()
+
+
+@pytest.mark.spec("ASK-1")
+async def test_a_fork_is_opened_in_a_rehearsal(tmp_path):
+    """Opening one only looks, and what only looks is done in a rehearsal."""
+    told = []
+    async with volume(tmp_path) as fs:
+        await (await fs.fork("side")).aclose()
+        side = await as_called(fs, rehearsal=told.append).open_fork("side")
+        await side.aclose()
+        assert told == []
