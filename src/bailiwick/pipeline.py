@@ -153,8 +153,9 @@ class Pipeline(Recording):
                 self._let_go(call)
 
     async def _let_go_of(self, held: AsyncExitStack, error: BaseException) -> BaseException:
+        # In place, without a task: where the loop has gone there is nothing to run one.
         try:
-            await to_the_end(held.__aexit__(type(error), error, error.__traceback__))
+            await held.__aexit__(type(error), error, error.__traceback__)
         except BaseException as raised:
             return raised
         return error
