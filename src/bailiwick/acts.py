@@ -19,6 +19,22 @@ import msgspec
 from bailiwick.errors import BailiwickError, HashMismatch, PathNotFound, escape_for_display
 from bailiwick.finishing import to_the_end
 from bailiwick.model import Expected
+from bailiwick.operations import (
+    ARCHIVE_CREATE,
+    ARCHIVE_EXTRACT,
+    COPY,
+    COPY_DESTINATION,
+    COPY_IN_DESTINATION,
+    DELETE,
+    EDIT,
+    LEASE,
+    MOVE,
+    READ,
+    VERSION,
+    WRITE,
+    WRITE_ONTO,
+    Operation,
+)
 from bailiwick.store import Handle, Staged, Stages, Store, WritePlan, Written
 from bailiwick.versions import (
     Done,
@@ -87,6 +103,8 @@ def hash_of_words(words: str) -> str:
 
 
 async def _hash_of(data: bytes) -> str:
+    if type(data) is not bytes:  # could be changed between what is shown and what is done
+        raise TypeError("content is bytes")
     if len(data) <= _INLINE_BYTES_MAX:
         return hashlib.sha256(data).hexdigest()
     return await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
@@ -475,3 +493,21 @@ class Commit(Act[Done], frozen=True, eq=False):
 
     def on(self, store: Store) -> Awaitable[Done]:
         return self.draft.commit(self.mark, cleared=self.cleared)
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+DONE_BY: Final[dict[type[Act[Any]], tuple[Operation, ...]]] = {
+    Write: (WRITE, EDIT), WriteStream: (WRITE, ARCHIVE_CREATE),
+    Append: (WRITE_ONTO,), Truncate: (WRITE_ONTO,),
+    MakeDir: (WRITE,), Symlink: (WRITE,), SetMode: (WRITE,), SetTimes: (WRITE,),
+    Remove: (DELETE,), Move: (MOVE,), Copy: (COPY,), CopyOver: (COPY,),
+    CopyIn: (COPY_DESTINATION, COPY_IN_DESTINATION), Unpack: (ARCHIVE_EXTRACT,),
+    Lock: (LEASE,), Renew: (LEASE,), Release: (LEASE,),
+    Restore: (EDIT,), Undo: (VERSION,), Merge: (VERSION,), Commit: (VERSION,),
+    KeepSnapshot: (VERSION,), DeleteSnapshot: (VERSION,),
+    MakeFork: (VERSION,), DeleteFork: (VERSION,), OpenFork: (READ,),
+}  # fmt: skip
+"""The closed list of acts, each with the operations that it is part of. Grant, rules and people
+judge an operation: what is done must be part of that one, and nothing else is ever done."""

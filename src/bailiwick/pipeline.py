@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from bailiwick.acts import Act, WriteStream
+from bailiwick.acts import DONE_BY, Act, WriteStream
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
 from bailiwick.asking import ask, refuse
 from bailiwick.at_once import AtOnce
@@ -47,7 +47,7 @@ from bailiwick.reader import reader_of
 from bailiwick.recording import Recording
 from bailiwick.resolving import check_new_names, found_at_once, resolve
 from bailiwick.standing import Standing
-from bailiwick.store import Prompt, Store, WritesPromptly
+from bailiwick.store import Handle, Prompt, Store, WritesPromptly
 from bailiwick.unchanged import changed_meanwhile
 from bailiwick.versions import Marks, Stale
 
@@ -123,9 +123,12 @@ class Pipeline(Recording):
                 await self.admit(call)
                 if changes and self.changes.active:
                     self._begin(call)
+                destination = call.destination
+                there = None if destination is None else destination.handle
+                admitted = call.target.handle, there
                 prepared = await prepare(call)
                 result = (
-                    await self._carry_out(call, prepare, prepared)
+                    await self._carry_out(call, prepare, prepared, admitted)
                     if isinstance(prepared, Proposal)
                     else prepared
                 )
@@ -310,15 +313,18 @@ class Pipeline(Recording):
         call: Call,
         prepare: Prepare[Result],
         proposal: Proposal[Result],
+        admitted: tuple[Handle | None, ...],
     ) -> Result:
         """Ask ▸ intend ▸ charge ▸ publish, for what was prepared. What turns out to be something
         else by then is prepared anew."""
         for _ in range(_TRIES_MAX):
             asked = call.questions is not None
+            act = proposal.act
+            if act is not None:
+                _refuse_undecided(call, act, admitted)
             try:
-                if isinstance(proposal.act, WriteStream):
+                if isinstance(act, WriteStream):
                     return await self._publish(call, proposal, self._staged(call, proposal))
-                act = proposal.act
                 if call.questions is not None or call.caller.rehearsal is not None:
                     act = await self._agreed(call, proposal)
                 if act is None:
@@ -382,10 +388,6 @@ class Pipeline(Recording):
         return structs.replace(act, chunks=chunks)
 
     async def _publish(self, call: Call, proposal: Proposal[Result], act: Act[Any]) -> Result:
-        here, there = call.target.handle, call.destination and call.destination.handle
-        for place in act.places:
-            if place is not here and place is not there:
-                raise PolicyDenied("this is not what was decided on")
         for path in proposal.touches:
             self.touching(call, path)
         if proposal.last_look is not None:
@@ -461,3 +463,13 @@ class Pipeline(Recording):
     async def let_go(self, call: Call, branch: str) -> None:
         if self.meters:
             await to_the_end(self.meter.let_go(call.grant.root, branch))
+
+
+def _refuse_undecided(call: Call, act: Act[Any], admitted: tuple[Handle | None, ...]) -> None:
+    """What is done must be part of the operation that was judged, and be done to the places that
+    were."""
+    decided = call.operation in DONE_BY.get(type(act), ()) and all(
+        any(place is each for each in admitted) for place in act.places
+    )
+    if not decided:
+        raise PolicyDenied("this is not what was decided on")

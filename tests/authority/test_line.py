@@ -6,20 +6,25 @@ changed; only what a well-behaved one does comes to pass.
 
 import asyncio
 import hashlib
+import types
 
 import msgspec
 import pytest
 
-from bailiwick import operations
+from bailiwick import acts, operations
 from bailiwick.acts import Append, Remove, SetMode, Write, WriteStream
 from bailiwick.approvals import Preview
+from bailiwick.build.options import read_options
+from bailiwick.build.own import join
+from bailiwick.build.stores import memory_store
 from bailiwick.call import Target
-from bailiwick.errors import BailiwickError
+from bailiwick.errors import BailiwickError, PolicyDenied
 from bailiwick.model import ANYTHING
 from bailiwick.proposal import InWords, Proposal, Shown, as_it_is
 from bailiwick.store import Reader, WritePlan, Writer
 from bailiwick.versions import Branches, Leases, Lines, Past, Remembers
 from tests.authority.support import Person, governed, rule
+from tests.scope.support import records
 from tests.scope.volumes import volume
 
 RULES = rule("ask", "kept.txt", "kept/**") + rule("deny", "denied.txt")
@@ -133,7 +138,42 @@ async def streams_and_raises(call):
     return Proposal(WriteStream(call.handle, chunks(), WritePlan()), as_it_is)
 
 
+async def takes_away_what_it_may_only_write(call):
+    return Proposal(Remove(call.handle, False, ANYTHING), as_it_is, agreement=Shown(Preview()))
+
+
+async def makes_up_an_act(call):
+    class Harmless(SetMode, frozen=True, eq=False):
+        async def on(self, store):
+            await store.remove(self.entry, recursive=False)
+
+    return Proposal(Harmless(call.handle, 0o600, ANYTHING), as_it_is)
+
+
+async def exchanges_its_own_place(call):
+    call.hold().callback(call.handle.close)
+    call.target.handle = await call.store.resolve(
+        call.handle.path.parent.child("denied.txt"), "entry"
+    )
+    act = write_to(call.handle)
+    return Proposal(act, as_it_is, agreement=shown_as(act))
+
+
+async def changes_the_bytes_when_agreed(call):
+    data = bytearray(b"harmless")
+
+    class Changing(Shown):
+        async def agreed(self, act):
+            data[:] = b"planted!"
+            return act
+
+    act = write_to(call.handle, data)
+    return Proposal(act, as_it_is, agreement=Changing(Preview(sha256=act.sha256)))
+
+
 VERBS = [
+    takes_away_what_it_may_only_write, makes_up_an_act, exchanges_its_own_place,
+    changes_the_bytes_when_agreed,
     skips_the_question, has_it_done_while_it_prepares, writes_with_another_handle,
     resolves_its_own_place_anew, shows_other_bytes, lies_about_the_hash, says_something_else,
     does_something_else_when_agreed, does_another_act_when_agreed,
@@ -142,8 +182,8 @@ VERBS = [
 ]  # fmt: skip
 
 
-def planted(fs, prepare, path="kept.txt"):
-    return fs._run(operations.WRITE, "planted", Target(path, "entry", creates=True), prepare)
+def planted(fs, prepare, path="kept.txt", operation=operations.WRITE):
+    return fs._run(operation, "planted", Target(path, "entry", creates=True), prepare)
 
 
 @pytest.mark.spec("LINE-3")
@@ -161,6 +201,46 @@ async def test_a_verb_that_goes_another_way_changes_nothing(tmp_path, prepare, o
         assert await house.tree() == before
         (record,) = [each for each in await house.operations() if each.verb == "planted"]
         assert record.outcome in ("failed", "denied")
+
+
+@pytest.mark.spec("LINE-3")
+@pytest.mark.parametrize(
+    "operation", [operations.READ, operations.COPY_SOURCE, operations.LEASE, operations.DELETE],
+    ids=["read", "copy source", "lease", "delete"],
+)  # fmt: skip
+async def test_what_is_done_is_part_of_the_operation_that_was_judged(tmp_path, operation):
+    """A grant for something else is none for this."""
+
+    async def prepare(call):
+        return Proposal(write_to(call.handle), as_it_is)
+
+    async with governed(tmp_path, RULES) as house:
+        await house.plant(TREE)
+        fs = await house.scope()
+        with pytest.raises(PolicyDenied):
+            await planted(fs, prepare, "free", operation)
+        assert (await house.tree())["free"] == b"old"
+        (record,) = [each for each in await house.operations() if each.verb == "planted"]
+        assert record.outcome == "denied"
+
+
+@pytest.mark.spec("LINE-3")
+async def test_a_call_keeps_the_places_that_it_was_admitted_with(tmp_path):
+    """Nobody was asked about the other one, for it was not what the call named."""
+    async with governed(tmp_path, RULES) as house:
+        await house.plant(TREE)
+        with pytest.raises(PolicyDenied):
+            await planted(await house.scope(), exchanges_its_own_place, "free")
+        assert (await house.tree())["denied.txt"] == b"old"
+
+
+@pytest.mark.spec("LINE-3")
+def test_the_list_of_acts_is_closed():
+    made = {
+        each for each in vars(acts).values()
+        if isinstance(each, type) and issubclass(each, acts.Act) and each is not acts.Act
+    }  # fmt: skip
+    assert set(acts.DONE_BY) == made
 
 
 @pytest.mark.spec("LINE-2", "LINE-3")
@@ -221,12 +301,42 @@ async def test_nothing_is_left_to_act_with_when_it_is_over(tmp_path):
     async with governed(tmp_path, RULES) as house:
         await house.plant(TREE)
         fs = await house.scope()
-        await planted(fs, prepare, "free")
+        await planted(fs, prepare, "free", operations.WRITE_ONTO)
         assert (await house.tree())["free"] == b"oldonce"
         call, act = kept
         with pytest.raises(AttributeError):
             await act.on(call.store)
         assert (await house.tree())["free"] == b"oldonce"
+
+
+@pytest.mark.spec("LINE-5")
+def test_a_call_on_two_roots_is_closed_where_no_loop_is_left():
+    """What it holds is let go of before `close` returns, and both of its halves are on record."""
+    here, there = (_without_a_loop() for _ in range(2))
+    let_go = []
+
+    @types.coroutine
+    def waiting():
+        yield
+
+    async def prepare(call):
+        reading = here._call(operations.COPY_SOURCE, "read", Target(".", "object"))
+        await call.hold().enter_async_context(here._pipeline.reading(reading))
+        call.hold().callback(let_go.append, True)
+        await waiting()
+
+    coroutine = planted(there, prepare, "f")
+    coroutine.send(None)
+    coroutine.close()
+    assert let_go == [True]
+    for fs in (here, there):
+        (record,) = records(fs)
+        assert (record.outcome, record.error_kind) == ("failed", "cancelled")
+
+
+def _without_a_loop():
+    options = read_options({})
+    return join(memory_store(options), options, "test", "/")
 
 
 @pytest.mark.spec("LINE-1")
