@@ -371,21 +371,26 @@ class Pipeline(Recording):
         act = proposal.act
         assert isinstance(act, WriteStream)
         came = None if proposal.agreement is None else Came()
+        counting = proposal.counting if call.metered else None
 
         async def cleared() -> AsyncGenerator[bytes, None]:
             async with aclosing(act.chunks) as chunks:
+                if counting is not None:
+                    await counting.begin()
                 async for chunk in chunks:
                     if came is not None:
+                        chunk = bytes(chunk)  # nobody changes it while it is staged
                         came.add(chunk)
+                    if counting is not None:
+                        await counting.add(len(chunk))
                     yield chunk
             await self._agreed(call, proposal, came)
             await self._intend(call)
             self.standing.holds(call.grant, call.operation)  # an upload may have taken its time
+            if counting is not None:
+                await counting.end()
 
-        chunks = cleared()
-        if proposal.counted is not None and call.metered:
-            chunks = proposal.counted(chunks)
-        return structs.replace(act, chunks=chunks)
+        return structs.replace(act, chunks=cleared())
 
     async def _publish(self, call: Call, proposal: Proposal[Result], act: Act[Any]) -> Result:
         for path in proposal.touches:

@@ -9,7 +9,7 @@ all, since they take their time.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -22,8 +22,6 @@ from bailiwick.paths import ScopedPath
 from bailiwick.unchanged import Standing, standing_at
 
 Result = TypeVar("Result")
-
-Chunks = AsyncGenerator[bytes, None]
 
 Prepare = Callable[[Call], Awaitable["Result | Proposal[Result]"]]
 """A verb on its call: it answers, or proposes what it would change."""
@@ -44,13 +42,24 @@ class Agreement(Protocol):
     def close(self) -> None: ...
 
 
+class Counting(Protocol):
+    """Charges quotas for a stream while it comes. It is told sizes, and never has the bytes."""
+
+    async def begin(self) -> None: ...
+    async def add(self, size: int) -> None: ...
+
+    async def end(self) -> None:
+        """All of it is staged, and about to be published."""
+        ...
+
+
 class Proposal(msgspec.Struct, Generic[Result], gc=False):
     """An act, and what goes with it. ``act`` None: there is nothing to be done, which may tell
     something all the same, so that a person is asked first where one is to be asked.
 
     ``result`` is called with what the act returned: what was done is done, and it may neither wait
-    nor fail. ``cost`` charges quotas, where there are some; a stream is ``counted`` as it comes
-    instead. ``last_look`` is awaited right before the act, ``afterwards`` after it. ``touches`` are
+    nor fail. ``cost`` charges quotas, where there are some; for a stream ``counting`` does, as it
+    comes. ``last_look`` is awaited right before the act, ``afterwards`` after it. ``touches`` are
     places beyond those of the call that it will change.
     """
 
@@ -58,7 +67,7 @@ class Proposal(msgspec.Struct, Generic[Result], gc=False):
     result: Callable[[Any], Result]
     agreement: Agreement | None = None
     cost: Callable[[], Awaitable[None]] | None = None
-    counted: Callable[[Chunks], Chunks] | None = None
+    counting: Counting | None = None
     last_look: Callable[[], Awaitable[None]] | None = None
     afterwards: Callable[[], Awaitable[None]] | None = None
     touches: tuple[ScopedPath, ...] = ()

@@ -22,6 +22,7 @@ from bailiwick.errors import BailiwickError, PolicyDenied
 from bailiwick.model import ANYTHING
 from bailiwick.proposal import InWords, Proposal, Shown, as_it_is
 from bailiwick.store import Reader, WritePlan, Writer
+from bailiwick.verbs.accounting import StreamCost
 from bailiwick.versions import Branches, Leases, Lines, Past, Remembers
 from tests.authority.support import Person, governed, rule
 from tests.scope.support import records
@@ -285,6 +286,37 @@ async def test_a_stream_is_shown_as_it_came(tmp_path):
         assert question.preview.sha256 == hashlib.sha256(b"planted").hexdigest()
         assert question.preview.size == 7
         assert (await house.tree())["kept.txt"] == b"old"
+
+
+@pytest.mark.spec("LINE-3")
+@pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
+async def test_a_stream_is_published_as_it_was_shown(tmp_path, on_disk):
+    """Also where the verb holds on to its chunks and changes them, and where it is counted."""
+    data = bytearray(b"harmless")
+
+    class Changing(Shown):
+        async def agreed(self, act):
+            data[:] = b"planted!"
+            return act
+
+    async def prepare(call):
+        async def chunks():
+            yield data
+
+        return Proposal(
+            WriteStream(call.handle, chunks(), WritePlan()), as_it_is,
+            agreement=Changing(Preview()), counting=StreamCost(call, call.handle),
+        )  # fmt: skip
+
+    quota = "quota = {bytes = 1000}"
+    async with governed(tmp_path, RULES, on_disk=on_disk, options=quota) as house:
+        await house.plant(TREE)
+        person = Person("once")
+        await planted(await house.scope(asker=person), prepare)
+        (question,) = person.questions
+        shown = (await house.tree())["kept.txt"]
+        assert shown == b"harmless"
+        assert question.preview.sha256 == hashlib.sha256(shown).hexdigest()
 
 
 @pytest.mark.spec("LINE-2", "LINE-3")

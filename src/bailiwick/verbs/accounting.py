@@ -7,8 +7,7 @@ process does in that instant is found out by what the store says it has replaced
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, closing
+from contextlib import closing
 
 from bailiwick.call import Call
 from bailiwick.errors import NotADirectory, PathNotFound
@@ -29,25 +28,36 @@ async def reserve(call: Call, entry: Handle, size: int, *, onto: bool = False) -
         await call.account(size if onto else size - standing, 0)
 
 
-async def metered(
-    call: Call, entry: Handle, chunks: AsyncGenerator[bytes, None]
-) -> AsyncGenerator[bytes, None]:
-    """Count a stream while it comes: nobody knows its size before, and none may pass the bound.
+class StreamCost:
+    """Counts a stream while it comes: nobody knows its size before, and none may pass the bound.
 
     What it replaces makes room for as much: as far as that still stands there at its end.
     """
-    standing = await _standing_size(call, entry)
-    await call.account(0, standing is None)
-    size = 0
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            size += len(chunk)
-            await call.account(size - (standing or 0) - _charged(call).size, 0)
-            yield chunk
-    await call.take_turn(entry.path)
-    standing = await _standing_size(call, entry)
-    charged = _charged(call)
-    await call.account(size - (standing or 0) - charged.size, (standing is None) - charged.files)
+
+    def __init__(self, call: Call, entry: Handle) -> None:
+        self._call = call
+        self._entry = entry
+        self._standing: int | None = None
+        self._size = 0
+
+    async def begin(self) -> None:
+        self._standing = await _standing_size(self._call, self._entry)
+        await self._call.account(0, self._standing is None)
+
+    async def add(self, size: int) -> None:
+        self._size += size
+        await self._call.account(self._more, 0)
+
+    async def end(self) -> None:
+        call, entry = self._call, self._entry
+        await call.take_turn(entry.path)
+        self._standing = await _standing_size(call, entry)
+        await call.account(self._more, (self._standing is None) - _charged(call).files)
+
+    @property
+    def _more(self) -> int:
+        """What has come beyond what is charged for."""
+        return self._size - (self._standing or 0) - _charged(self._call).size
 
 
 def settle_written(call: Call, entry: Handle, written: Written) -> None:

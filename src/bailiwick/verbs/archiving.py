@@ -36,7 +36,7 @@ from bailiwick.policy import Allow, Decision, Hide
 from bailiwick.proposal import Proposal
 from bailiwick.resolving import resolve
 from bailiwick.store import Handle, WritePlan, Written
-from bailiwick.verbs.accounting import metered, settle_written
+from bailiwick.verbs.accounting import StreamCost, settle_written
 from bailiwick.verbs.agreements import Streaming
 from bailiwick.verbs.binding import Listing, shown_hash
 from bailiwick.verbs.hashing import sha256_inline
@@ -112,7 +112,7 @@ async def create(
 
     return Proposal(
         WriteStream(to, chunks, plan), made, agreement=asking,
-        counted=lambda chunks: metered(call, to, chunks),
+        counting=StreamCost(call, to),
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from bailiwick.proposal import Proposal
 from bailiwick.resolving import find
 from bailiwick.store import Handle, WritePlan, Written
 from bailiwick.text.codec import Form, encode_as, form_for_write, form_of_prefix, line_ending_of
-from bailiwick.verbs.accounting import metered, reserve, settle_written
+from bailiwick.verbs.accounting import StreamCost, reserve, settle_written
 from bailiwick.verbs.agreements import (
     Appending,
     Cutting,
@@ -276,7 +276,7 @@ async def write_stream(
     return Proposal(
         WriteStream(handle, chunks, only_as_judged(call, plan)),
         lambda written: _published(call, ignores, written, mode, None, mark),
-        agreement=asking, counted=lambda chunks: metered(call, handle, chunks),
+        agreement=asking, counting=StreamCost(call, handle),
     )  # fmt: skip
 
 
