@@ -11,14 +11,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing, closing, suppress
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from bailiwick.errors import BailiwickError, HashMismatch, PathNotFound, escape_for_display
+from bailiwick.errors import (
+    BailiwickError,
+    HashMismatch,
+    PathNotFound,
+    PolicyDenied,
+    escape_for_display,
+)
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Expected
+from bailiwick.model import Expected, Stat
 from bailiwick.operations import (
     ARCHIVE_CREATE,
     ARCHIVE_EXTRACT,
@@ -35,7 +41,8 @@ from bailiwick.operations import (
     WRITE_ONTO,
     Operation,
 )
-from bailiwick.store import Handle, Staged, Stages, Store, WritePlan, Written
+from bailiwick.paths import ScopedPath
+from bailiwick.store import Handle, Look, Staged, Stages, Store, WritePlan, Written
 from bailiwick.versions import (
     Done,
     Draft,
@@ -299,16 +306,67 @@ class Unpack(Act[None], frozen=True, eq=False):
             await to_the_end(stage.discard())
 
 
-class CopyIn(Act[int], frozen=True, eq=False):
-    """Make a copy of what another root holds; ``make`` does it."""
+class Within:
+    """A store for what is made at one place: nothing is changed anywhere else but that directories
+    which are missing above it are made, and nothing when it is over."""
 
-    make: Callable[[Store], Awaitable[int]]
+    def __init__(self, store: Store, top: ScopedPath) -> None:
+        self._store = store
+        self._top = top
+        self._made_above: set[ScopedPath] = set()
+        self._over = False
+
+    def close(self) -> None:
+        self._over = True
+
+    def resolve(self, path: ScopedPath, look: Look, *, parents: bool = False) -> Awaitable[Handle]:
+        return self._store.resolve(path, look, parents=parents)
+
+    def stat(self, handle: Handle) -> Awaitable[Stat]:
+        return self._store.stat(handle)
+
+    async def make_dir(self, entry: Handle) -> None:
+        above = self._top != entry.path and self._top.lies_in(entry.path)
+        store = self._changing(entry, above=above)
+        await store.make_dir(entry, file_mode=None, parents=False)
+        if above:
+            self._made_above.add(entry.path)
+
+    def write_stream(
+        self, entry: Handle, chunks: AsyncGenerator[bytes, None], plan: WritePlan
+    ) -> Awaitable[Written]:
+        return self._changing(entry).write_stream(entry, chunks, plan)
+
+    def symlink(self, entry: Handle, target: str) -> Awaitable[None]:
+        return self._changing(entry).symlink(entry, target)
+
+    def set_mode(self, entry: Handle, file_mode: int) -> Awaitable[None]:
+        return self._changing(entry).set_mode(entry, file_mode)
+
+    def set_times(self, entry: Handle, mtime_ns: int) -> Awaitable[None]:
+        return self._changing(entry).set_times(entry, mtime_ns, None)
+
+    def remove(self, entry: Handle) -> Awaitable[int]:
+        above = entry.path in self._made_above
+        return self._changing(entry, above=above).remove(entry, recursive=False)
+
+    def _changing(self, entry: Handle, *, above: bool = False) -> Store:
+        if self._over or not (above or entry.path.lies_in(self._top)):
+            raise PolicyDenied("this is not what was decided on", path=entry.path)
+        return self._store
+
+
+class CopyIn(Act[int], frozen=True, eq=False):
+    """Make a copy of what another root holds; ``make`` does it, at this place."""
+
+    make: Callable[[Within], Awaitable[int]]
 
     async def fingerprint(self) -> None:
         """Bound by what stands at its places."""
 
-    def on(self, store: Store) -> Awaitable[int]:
-        return self.make(store)
+    async def on(self, store: Store) -> int:
+        with closing(Within(store, self.entry.path)) as within:
+            return await self.make(within)
 
 
 class SetMode(Act[None], frozen=True, eq=False):

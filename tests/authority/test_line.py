@@ -7,6 +7,7 @@ changed; only what a well-behaved one does comes to pass.
 import asyncio
 import hashlib
 import types
+from contextlib import closing
 
 import msgspec
 import pytest
@@ -233,6 +234,48 @@ async def test_a_call_keeps_the_places_that_it_was_admitted_with(tmp_path):
         with pytest.raises(PolicyDenied):
             await planted(await house.scope(), exchanges_its_own_place, "free")
         assert (await house.tree())["denied.txt"] == b"old"
+
+
+@pytest.mark.spec("LINE-3")
+@pytest.mark.parametrize("place", ["free", "denied.txt", "kept"])
+@pytest.mark.parametrize("way", ["remove", "write_stream", "kept until later"])
+async def test_a_copy_is_made_at_its_place_and_while_it_lasts(tmp_path, place, way):
+    kept = []
+
+    async def chunks():
+        yield b"planted"
+
+    async def change(store, path):
+        with closing(await store.resolve(path, "entry")) as entry:
+            if way == "remove":
+                await store.remove(entry)
+            else:
+                await store.write_stream(entry, chunks(), WritePlan())
+
+    async def prepare(call):
+        elsewhere = call.handle.path.parent.child(place)
+
+        async def make(store):
+            kept.append(store)
+            if way != "kept until later":
+                await change(store, elsewhere)
+            return 1
+
+        return Proposal(acts.CopyIn(call.handle, make), lambda _: call.handle.path)
+
+    async with governed(tmp_path, RULES) as house:
+        await house.plant(TREE)
+        before = await house.tree()
+        fs = await house.scope()
+        copying = planted(fs, prepare, "new", operations.COPY_DESTINATION)
+        if way == "kept until later":
+            path = await copying
+            with pytest.raises(PolicyDenied):
+                await change(kept[0], path)
+        else:
+            with pytest.raises(PolicyDenied):
+                await copying
+        assert await house.tree() == before
 
 
 @pytest.mark.spec("LINE-3")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, closing
 from typing import NamedTuple, Protocol, TypeVar
 
-from bailiwick.acts import Copy, CopyIn, CopyOver
+from bailiwick.acts import Copy, CopyIn, CopyOver, Within
 from bailiwick.call import Call, place_in
 from bailiwick.errors import (
     BailiwickError,
@@ -28,7 +28,7 @@ from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, check_new_name, check_portable, folded, parse
 from bailiwick.proposal import Proposal
 from bailiwick.reader import same_tree
-from bailiwick.store import Handle, Store, WritePlan
+from bailiwick.store import Handle, WritePlan
 from bailiwick.verbs.accounting import reserve_copy
 from bailiwick.verbs.agreements import Carrying, CarryingBetween
 from bailiwick.verbs.binding import Load
@@ -174,7 +174,7 @@ def copy_between(
                 path=path, destination=to, changed=True, count=count, request_id=there.request_id
             )
 
-        async def make(store: Store) -> int:
+        async def make(store: Within) -> int:
             return await _Copy(here, there, store, ignores, carrying.load).make(kind)
 
         return Proposal(
@@ -198,7 +198,7 @@ class _Copy:
     that, and only while nobody else has changed it."""
 
     def __init__(
-        self, here: Call, there: Call, store: Store, ignores: Ignores, load: Load | None
+        self, here: Call, there: Call, store: Within, ignores: Ignores, load: Load | None
     ) -> None:
         self._load = load
         self._store = store
@@ -252,7 +252,7 @@ class _Copy:
                 there.new_parents.append(path)
 
     async def _make_dir(self, entry: Handle) -> None:
-        await self._store.make_dir(entry, file_mode=None, parents=False)
+        await self._store.make_dir(entry)
         self._made.append(_Made(entry.path, None))
 
     async def _tree(self, to: ScopedPath) -> int:
@@ -357,7 +357,7 @@ class _Copy:
             if stat.type == "directory":
                 mode = mode_in(self._there.grant.root, stat.mode & 0o777, "directory")
                 await store.set_mode(entry, mode)
-            await store.set_times(entry, stat.mtime_ns, None)
+            await store.set_times(entry, stat.mtime_ns)
 
     async def _version_of(self, path: ScopedPath) -> str:
         store = self._store
@@ -383,7 +383,7 @@ class _Copy:
                     if (await store.stat(entry)).version == version or (
                         version is None and entry.type == "directory"
                     ):
-                        await store.remove(entry, recursive=False)
+                        await store.remove(entry)
             except BailiwickError:
                 continue
 
