@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, closing, suppress
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
@@ -63,6 +63,8 @@ class Act(msgspec.Struct, Generic[Outcome], frozen=True, eq=False):
     """One change of a store. ``entry`` is what it is done to."""
 
     entry: Handle
+    asks: ClassVar[bool] = True
+    """Whether a person is asked about it where rules say so."""
 
     @property
     def words(self) -> str:
@@ -488,7 +490,10 @@ class Renew(Act[Leased], frozen=True, eq=False):
 
 
 class Release(Act[bool], frozen=True, eq=False):
+    """Nobody is asked about giving something back."""
+
     lease: Leased
+    asks: ClassVar[bool] = False
 
     async def fingerprint(self) -> None:
         """Bound by what stands at its places."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -125,7 +125,7 @@ class Pipeline(Recording):
                     self._begin(call)
                 destination = call.destination
                 there = None if destination is None else destination.handle
-                admitted = call.target.handle, there
+                admitted = _Admitted(call.target.handle, there, call.questions is not None)
                 prepared = await prepare(call)
                 result = (
                     await self._carry_out(call, prepare, prepared, admitted)
@@ -313,7 +313,7 @@ class Pipeline(Recording):
         call: Call,
         prepare: Prepare[Result],
         proposal: Proposal[Result],
-        admitted: tuple[Handle | None, ...],
+        admitted: _Admitted,
     ) -> Result:
         """Ask ▸ intend ▸ charge ▸ publish, for what was prepared. What turns out to be something
         else by then is prepared anew."""
@@ -359,6 +359,8 @@ class Pipeline(Recording):
                 preview = structs.replace(preview, sha256=came.hexdigest, size=came.size)
             elif act is not None and await act.fingerprint() not in (None, preview.sha256):
                 raise PolicyDenied("this is not what would be shown")
+            if not call.questions:
+                raise PolicyDenied("this is not what was decided on")
             await self.ask(call, preview)
             agreed = None if act is None else await agreement.agreed(act)
         if act is not None and agreed is not None and not agreed.is_at_most(act):
@@ -470,11 +472,20 @@ class Pipeline(Recording):
             await to_the_end(self.meter.let_go(call.grant.root, branch))
 
 
-def _refuse_undecided(call: Call, act: Act[Any], admitted: tuple[Handle | None, ...]) -> None:
-    """What is done must be part of the operation that was judged, and be done to the places that
-    were."""
+class _Admitted(NamedTuple):
+    """What was decided on when a call was admitted: its places, and whether a person is asked."""
+
+    here: Handle | None
+    there: Handle | None
+    asks: bool
+
+
+def _refuse_undecided(call: Call, act: Act[Any], admitted: _Admitted) -> None:
+    """What is done must be part of the operation that was judged, be done to the places that were,
+    and be asked about where that was decided."""
+    here, there, asks = admitted
     decided = call.operation in DONE_BY.get(type(act), ()) and all(
-        any(place is each for each in admitted) for place in act.places
+        place is here or place is there for place in act.places
     )
-    if not decided:
+    if not decided or (asks and act.asks and not call.questions):
         raise PolicyDenied("this is not what was decided on")

@@ -173,7 +173,29 @@ async def changes_the_bytes_when_agreed(call):
     return Proposal(act, as_it_is, agreement=Changing(Preview(sha256=act.sha256)))
 
 
+async def drops_the_question(call):
+    call.questions = None
+    return Proposal(write_to(call.handle), as_it_is)
+
+
+async def empties_the_question(call):
+    call.questions.clear()
+    act = write_to(call.handle)
+    return Proposal(act, as_it_is, agreement=shown_as(act))
+
+
+async def drops_the_question_when_it_shows(call):
+    class Dropping(Shown):
+        async def show(self):
+            call.questions = None
+            return await super().show()
+
+    act = write_to(call.handle)
+    return Proposal(act, as_it_is, agreement=Dropping(Preview(sha256=act.sha256)))
+
+
 VERBS = [
+    drops_the_question, empties_the_question, drops_the_question_when_it_shows,
     takes_away_what_it_may_only_write, makes_up_an_act, exchanges_its_own_place,
     changes_the_bytes_when_agreed,
     skips_the_question, has_it_done_while_it_prepares, writes_with_another_handle,

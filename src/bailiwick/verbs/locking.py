@@ -22,9 +22,8 @@ async def renew(call: Call, lease: Leased, ttl: float) -> Proposal[Leased]:
 
 
 async def release(call: Call, lease: Leased) -> Proposal[bool]:
-    """Nobody is asked about giving something back."""
     check_leases(call.store)
-    call.questions = None
+    call.questions = None  # see `Release`
     return Proposal(Release(call.handle, lease), as_it_is)
 
 
