@@ -76,6 +76,12 @@ class Act(msgspec.Struct, Generic[Outcome], frozen=True, eq=False):
         """What it is done to."""
         return (self.entry,)
 
+    @property
+    def whole(self) -> object:
+        """What is to be judged beyond its places, all of it, before it is done: what lies in a
+        directory, or all that a plan touches. None where there is nothing."""
+        return None
+
     async def fingerprint(self) -> str | None:
         """What a preview of it has as its hash; None where only its places are bound, and what
         stands there."""
@@ -205,6 +211,10 @@ class Remove(Act[int], frozen=True, eq=False):
     recursive: bool
     expected: Expected
 
+    @property
+    def whole(self) -> object:
+        return self.entry if self.recursive and self.entry.type == "directory" else None
+
     async def fingerprint(self) -> None:
         """Bound by what stands at its places."""
 
@@ -217,6 +227,10 @@ class Move(Act[bool], frozen=True, eq=False):
     replace: bool
     expected: Expected
     replaced: Expected
+
+    @property
+    def whole(self) -> object:
+        return self.entry if self.entry.type == "directory" else None
 
     @property
     def places(self) -> tuple[Handle, ...]:
@@ -235,6 +249,10 @@ class Move(Act[bool], frozen=True, eq=False):
 class Copy(Act[int], frozen=True, eq=False):
     destination: Handle
     recursive: bool
+
+    @property
+    def whole(self) -> object:
+        return self.entry if self.entry.type == "directory" else None
 
     @property
     def places(self) -> tuple[Handle, ...]:
@@ -507,16 +525,23 @@ def hash_of_effects(plan: Plan) -> str:
     return hashlib.sha256(repr([each.effect for each in plan.touches]).encode()).hexdigest()
 
 
-class Restore(Act[Done], frozen=True, eq=False):
+class _Planned(Act[Done], frozen=True, eq=False):
     """``cleared`` is what a plan said it would touch: where it is something else by now, it is
-    `Stale`. So it is with the three that follow."""
+    `Stale`."""
 
-    version: str
-    expected: Expected
     cleared: Plan
+
+    @property
+    def whole(self) -> object:
+        return self.cleared
 
     async def fingerprint(self) -> str:
         return hash_of_effects(self.cleared)
+
+
+class Restore(_Planned, frozen=True, eq=False):
+    version: str
+    expected: Expected
 
     def on(self, store: Store) -> Awaitable[Done]:
         return remembers(store).restore(
@@ -524,35 +549,23 @@ class Restore(Act[Done], frozen=True, eq=False):
         )
 
 
-class Undo(Act[Done], frozen=True, eq=False):
+class Undo(_Planned, frozen=True, eq=False):
     what: Undoing
-    cleared: Plan
-
-    async def fingerprint(self) -> str:
-        return hash_of_effects(self.cleared)
 
     def on(self, store: Store) -> Awaitable[Done]:
         return remembers(store).undo(self.what, cleared=self.cleared)
 
 
-class Merge(Act[Done], frozen=True, eq=False):
+class Merge(_Planned, frozen=True, eq=False):
     name: str
-    cleared: Plan
-
-    async def fingerprint(self) -> str:
-        return hash_of_effects(self.cleared)
 
     def on(self, store: Store) -> Awaitable[Done]:
         return branches(store).merge(self.name, cleared=self.cleared)
 
 
-class Commit(Act[Done], frozen=True, eq=False):
+class Commit(_Planned, frozen=True, eq=False):
     draft: Draft
     mark: Mark
-    cleared: Plan
-
-    async def fingerprint(self) -> str:
-        return hash_of_effects(self.cleared)
 
     def on(self, store: Store) -> Awaitable[Done]:
         return self.draft.commit(self.mark, cleared=self.cleared)

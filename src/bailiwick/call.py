@@ -266,6 +266,8 @@ class Call(msgspec.Struct, gc=False):
     """The earlier version that the call's path, or its destination, is looked up in."""
     store_there: Reader | None = None
     """Where the destination was found, if that is another version than ``store``."""
+    judged: object = None
+    """The tree or plan, all of which was last held to grant and policy: see `Act.whole`."""
     held: AsyncExitStack | None = None
     """What is let go of when the call is over: see `hold`."""
     hurried: bool = False

@@ -481,11 +481,13 @@ class _Admitted(NamedTuple):
 
 
 def _refuse_undecided(call: Call, act: Act[Any], admitted: _Admitted) -> None:
-    """What is done must be part of the operation that was judged, be done to the places that were,
-    and be asked about where that was decided."""
+    """What is done must be part of the operation that was judged, be done to the places that were
+    and to what was looked through beneath them, and be asked about where that was decided."""
     here, there, asks = admitted
     decided = call.operation in DONE_BY.get(type(act), ()) and all(
         place is here or place is there for place in act.places
     )
+    if act.whole is not None and act.whole is not call.judged:
+        decided = False
     if not decided or (asks and act.asks and not call.questions):
         raise PolicyDenied("this is not what was decided on")

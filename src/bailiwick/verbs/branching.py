@@ -154,7 +154,7 @@ async def merge(
 
     if not call.grant.root.line:
         call.over = name
-    work = Work(plan, lambda plan: Merge(call.handle, name, plan), counts=not is_own)
+    work = Work(plan, lambda plan: Merge(call.handle, plan, name), counts=not is_own)
     return await (look if preview else propose)(call, ignores, work, merged)
 
 
@@ -179,5 +179,5 @@ async def commit(
                 hint="begin the transaction again",
             )  # fmt: skip
 
-    work = Work(plan, lambda plan: Commit(call.handle, draft, mark, plan), decided=approved)
+    work = Work(plan, lambda plan: Commit(call.handle, plan, draft, mark), decided=approved)
     return await propose(call, ignores, work, committed)

@@ -120,6 +120,7 @@ async def propose(
 
 def _judge_all(call: Call, work: Work, plan: Plan) -> None:
     """Hold everything to grant and policy; what is to be asked becomes questions of the call."""
+    call.judged = plan
     judged = {
         operation.name: msgspec.structs.replace(call, operation=operation)
         for operation in (WRITE, EDIT, DELETE, MOVE)

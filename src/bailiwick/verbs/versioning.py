@@ -79,7 +79,7 @@ async def restore(
         )  # fmt: skip
 
     work = Work(
-        plan, lambda plan: Restore(call.handle, version, expected, plan), reads=True,
+        plan, lambda plan: Restore(call.handle, plan, version, expected), reads=True,
         conditional=expected.conditional,
     )  # fmt: skip
     return await propose(call, ignores, work, restored)
@@ -99,7 +99,7 @@ async def undo(call: Call, ignores: Ignores, asked: Undoing, preview: bool) -> P
             conflicts=sorted_conflicts(done.plan), preview=preview, request_id=call.request_id,
         )  # fmt: skip
 
-    work = Work(plan, lambda plan: Undo(call.handle, what, plan))
+    work = Work(plan, lambda plan: Undo(call.handle, plan, what))
     return await (look if preview else propose)(call, ignores, work, undone)
 
 

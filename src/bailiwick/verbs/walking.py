@@ -340,6 +340,7 @@ async def survey(
     is all that is said. With ``measures`` all is visited in any case, and refused where it would be
     too deep at its ``twin``.
     """
+    call.judged = handle
     metered = call.metered or (twin is not None and twin[0].metered)
     if handle.type != "directory":
         return Beneath(size=handle.size, files=1) if handle.type == "file" else Beneath()
