@@ -33,7 +33,8 @@ def server(tmp_path_factory):
         stdout=subprocess.PIPE, cwd=state,
         env={**os.environ, "XDG_STATE_HOME": str(state), "XDG_DATA_HOME": str(state)},
     ) as process:  # fmt: skip
-        told = json.loads(process.stdout.readline())
+        with process.stdout:  # a descriptor that stays open is taken for one that a test left
+            told = json.loads(process.stdout.readline())
         yield told["url"].removeprefix("http://"), told["token"]
         process.terminate()
         process.wait(PATIENCE_S)
