@@ -253,6 +253,8 @@ async def test_every_root_has_its_own_address(tmp_path):
         across = {"path": "f", "to": "g", "fromRoot": "workspace:two"}
         assert (await client.post("/copy", json=across)).status_code == 200
         assert (tmp_path / "one/g").read_text() == "two"
+        over = await client.post("/copy", json={**across, "expectedDestinationVersion": "1"})
+        check_error(over.status_code, over.json(), "parse_error")
         for route, kind in (
             ("/roots/workspace/three/file?path=f", "root_not_found"),
             ("/roots/nosuch/two/file?path=f", "parse_error"),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from bailiwick.errors import Unsupported
+from bailiwick.errors import ParseError
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import (
     APPROVAL,
@@ -227,7 +227,7 @@ async def copy(request: Request) -> Changed:
             )
         )  # fmt: skip
     if replaced:
-        raise Unsupported("a copy from another root goes to a new name")
+        raise ParseError("a copy from another root goes to a new name, and replaces nothing")
     other = await request.holding.scope(body.from_root, access("read"), body.path)
     return changed(
         await scope.copy_from(
