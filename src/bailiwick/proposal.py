@@ -53,7 +53,7 @@ class Counting(Protocol):
         ...
 
 
-class Proposal(msgspec.Struct, Generic[Result], gc=False):
+class Proposal(msgspec.Struct, Generic[Result]):
     """An act, and what goes with it. ``act`` None: there is nothing to be done, which may tell
     something all the same, so that a person is asked first where one is to be asked.
 

@@ -5,8 +5,10 @@ changed; only what a well-behaved one does comes to pass.
 """
 
 import asyncio
+import gc
 import hashlib
 import types
+import weakref
 from contextlib import closing
 
 import msgspec
@@ -509,3 +511,31 @@ async def test_an_act_is_narrowed_and_never_widened():
     for other in ({"expected_version": None}, {"expected_version": "2"}, {"file_mode": 0o777}):
         widened = msgspec.structs.replace(act, plan=msgspec.structs.replace(plan, **other))
         assert not widened.is_at_most(act)
+
+
+WRONG = {
+    "edit": lambda fs: fs.edit("kept.txt", old="nothing like it", new="x"),
+    "write": lambda fs: fs.write_text("kept.txt", "x", expected_version="another"),
+    "create": lambda fs: fs.write_text("free", "x", mode="create"),
+    "stream": lambda fs: fs.write_stream("kept.txt", [b"x", "no bytes"]),
+    "remove": lambda fs: fs.remove("kept"),
+    "move": lambda fs: fs.move("kept.txt", "free"),
+    "copy between roots": lambda fs: fs.copy_from(fs, "kept", "kept/in/itself", recursive=True),
+    "archive": lambda fs: fs.create_archive(["free", "none"], "a.tar"),
+    "unpack": lambda fs: fs.extract_archive("kept.txt", "out"),
+}
+
+
+@pytest.mark.spec("LINE-2", "LIFE-2")
+@pytest.mark.parametrize("name", WRONG)
+async def test_what_was_refused_is_kept_by_nobody(tmp_path, name):
+    """An error keeps what was proposed where it was raised, which may keep the error in turn."""
+    async with governed(tmp_path, RULES) as house:
+        await house.plant(TREE)
+        fs = await house.scope(asker=Person("once"))
+        try:
+            await WRONG[name](fs)
+        except BailiwickError as error:
+            kept = weakref.ref(error)
+        gc.collect()
+        assert kept() is None
