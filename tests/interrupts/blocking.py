@@ -13,7 +13,7 @@ import pytest
 
 import bailiwick
 from bailiwick.portal import Portal
-from tests.alarms import Alarm, Interrupter
+from tests.interrupts.alarms import Alarm, Interrupter
 from tests.waiting import for_ever, until_blocking
 
 # A coroutine that was made when the alarm came, and not yet handed over, is never begun.

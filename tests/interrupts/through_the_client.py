@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from bailiwick.client import connect_sync
-from tests.alarms import Interrupter
+from tests.interrupts.alarms import Interrupter
 from tests.processes import in_a_group
 from tests.waiting import PATIENCE_S
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import bailiwick
-from tests.alarms import Interrupter
+from tests.interrupts.alarms import Interrupter
 
 fsspec = pytest.importorskip("fsspec")
 
