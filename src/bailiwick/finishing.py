@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from bailiwick.errors import BailiwickError, Closed, InternalError, from_os_error
+from bailiwick.first_step import HeldSignals, LentLoop
 
 _log = logging.getLogger("bailiwick")
 
@@ -275,6 +276,7 @@ class HandedOver(Generic[Result]):
         self._on_end: Callable[[], object] | None = None
         self._telling = threading.Lock()
         self._telling.acquire()
+        self._signals = HeldSignals()
         self._raised: BaseException | None = None
         self._warned = False
 
@@ -331,6 +333,17 @@ class HandedOver(Generic[Result]):
             return False
         return True
 
+    def _begin_here(self) -> bool:
+        """Take the first step in this thread, where the loop can be borrowed for that. A signal
+        that comes meanwhile is told when it has been taken."""
+        if not isinstance(self._loop, LentLoop):
+            return False
+        try:
+            self._signals.hold()
+            return self._loop.lend(self._step)
+        finally:
+            self._signals.release()
+
     def _hand_over(self) -> None:
         if not self._submit(self._begin):
             self._ended = True
@@ -342,7 +355,8 @@ class HandedOver(Generic[Result]):
             if layers:
                 self._bear(layers - 1)
             else:
-                self._hand_over()
+                if not self._begin_here():
+                    self._hand_over()
                 self._wait()
         except BaseException as error:
             self._outlast(error)
@@ -350,12 +364,14 @@ class HandedOver(Generic[Result]):
 
     def _outlast(self, error: BaseException | None) -> None:
         """Wait for the end, whatever is raised meanwhile."""
-        while not self._ended:
+        while self._signals.any or not self._ended:
             try:
                 if error is not None:
                     self._note(error)
                     error = None
-                self._submit(self._stop)
+                self._signals.release()
+                if not self._ended:
+                    self._submit(self._stop)
                 self._wait()
             except BaseException as more:
                 error = more
@@ -390,6 +406,15 @@ class HandedOver(Generic[Result]):
             del task  # it holds the error, which holds this frame
 
     # --- on the loop ---------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        assert isinstance(self._loop, LentLoop)
+        self._begun = True
+        self._task = task = self._loop.begin(self._work)
+        if task.done():
+            self._ended = True
+        else:
+            task.add_done_callback(self._tell)
 
     def _begin(self) -> None:
         if not self._begun:

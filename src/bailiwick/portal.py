@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 from bailiwick.approvals import Asker
 from bailiwick.errors import FORKED, BailiwickError, Closed
 from bailiwick.finishing import HandedOver
+from bailiwick.first_step import LentLoop
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.model import Change, ChangeResult, Limits
 from bailiwick.operations import Access
@@ -41,7 +42,7 @@ class Portal:
 
     def __init__(self) -> None:
         self._borrowers = 0
-        self._loop = asyncio.new_event_loop()
+        self._loop = LentLoop()
         self._lock = threading.Lock()
         self._closed = False
         self._forked = False
@@ -134,8 +135,8 @@ class Portal:
 
     @property
     def is_here(self) -> bool:
-        """Whether the calling thread is the portal's own."""
-        return threading.current_thread() is self._thread
+        """Whether the calling thread is the portal's own, or has borrowed its loop."""
+        return threading.current_thread() is self._thread or self._loop.is_borrowed_here
 
     def end(self, chunks: AsyncGenerator[Any, None]) -> None:
         """Close a stream that was begun here, from whatever thread lets go of it."""
@@ -149,6 +150,7 @@ class Portal:
         """Wait for what other threads run here, then end the loop. Closing twice does nothing."""
         with self._lock:
             if not self._closed:
+                self._loop.lend_no_more()
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._closed = True
         self._thread.join()

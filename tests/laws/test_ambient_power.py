@@ -16,6 +16,7 @@ POWERFUL = {
     "__init__": "looks public names up in their modules when they are first asked for",
     "build": "the composition root: hands clock, randomness and stores to the core",
     "client": "speaks with servers, over sockets",
+    "first_step": "runs event loops, and holds signals while a step is taken",
     "fronts": "speaks with the outside: terminals, processes, sockets",
     "hooks": "hands what happened to other systems",
     "portal": "runs the event loop in a thread for blocking callers",
