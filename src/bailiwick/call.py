@@ -158,14 +158,6 @@ class Stages(Protocol):
     def stream_ended(self, call: Call) -> bool: ...
 
     @property
-    def resolve_now(self) -> Callable[[ScopedPath, Look, bool, bool], Handle | None] | None:
-        """The store's `Prompt` answer, where it has one."""
-        ...
-
-    @property
-    def is_missing_now(self) -> Callable[[ScopedPath], bool] | None: ...
-
-    @property
     def discreet(self) -> bool:
         """Whether anything can be hidden from one caller and not from another."""
         ...
@@ -270,9 +262,6 @@ class Call(msgspec.Struct, gc=False):
     """The tree or plan, all of which was last held to grant and policy: see `Act.whole`."""
     held: AsyncExitStack | None = None
     """What is let go of when the call is over: see `hold`."""
-    hurried: bool = False
-    """Whether it went the short way in vain: its grant was asked and has counted it, and its place
-    takes more than a quick look. See `bailiwick.at_once`."""
 
     @property
     def handle(self) -> Handle:

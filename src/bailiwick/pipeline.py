@@ -1,11 +1,11 @@
 """The one chokepoint: grant ▸ resolve ▸ policy ▸ hooks ▸ prepare ▸ ask ▸ intend ▸ charge ▸ publish
 ▸ record ▸ tell.
 
-Every verb of every scope is one `Call` that passes through `Pipeline.run`, or in the same order by
-a shorter way (`bailiwick.at_once`). Nothing else turns a path into a handle, so nothing reaches a
-store unchecked or unrecorded. A verb prepares: it looks at the handles of its call, and what it
-visits beyond them (a walk, a search) it must show to `Call.decide` first. What it would change it
-proposes (`bailiwick.proposal`), and only the pipeline has what changes a store.
+Every verb of every scope is one `Call` that passes through `Pipeline.run`. Nothing else turns a
+path into a handle, so nothing reaches a store unchecked or unrecorded. A verb prepares: it looks at
+the handles of its call, and what it visits beyond them (a walk, a search) it must show to
+`Call.decide` first. What it would change it proposes (`bailiwick.proposal`), and only the pipeline
+has what changes a store.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from msgspec import structs
 from bailiwick.acts import DONE_BY, Act, WriteStream
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
 from bailiwick.asking import ask, refuse
-from bailiwick.at_once import AtOnce
 from bailiwick.audit import EnclosesNotes, Intent, Ledger
 from bailiwick.call import NOTHING_TO_SHOW, Call, Machine, Missing
 from bailiwick.errors import (
@@ -45,9 +44,9 @@ from bailiwick.policy import (
 from bailiwick.proposal import Came, InWords, Prepare, Proposal
 from bailiwick.reader import reader_of
 from bailiwick.recording import Recording
-from bailiwick.resolving import check_new_names, found_at_once, resolve
+from bailiwick.resolving import check_new_names, resolve
 from bailiwick.standing import Standing
-from bailiwick.store import Handle, Prompt, Store, WritesPromptly
+from bailiwick.store import Handle, Store
 from bailiwick.unchanged import changed_meanwhile
 from bailiwick.versions import Marks, Stale
 
@@ -79,9 +78,6 @@ class Pipeline(Recording):
         self.store = store
         self.reader = reader_of(store)
         self.marks = store if "Marks" in store.powers and isinstance(store, Marks) else None
-        prompt = store if isinstance(store, Prompt) else None
-        self.resolve_now = None if prompt is None else prompt.resolve_now
-        self.is_missing_now = None if prompt is None else prompt.is_missing_now
         self.standing = standing
         super().__init__(policy, approvals or NobodyToAsk())
         self.hooks = hooks
@@ -95,11 +91,6 @@ class Pipeline(Recording):
         self.intends = ledger.takes_intents
         self._enclose = ledger.enclose if isinstance(ledger, EnclosesNotes) else None
         self.meters = meter is not None
-        self.at_once = None
-        if prompt is not None and (type(policy.always) is Allow or self._glance is not None):
-            writes = "WritesPromptly" in store.powers and not (self.intends or self.meters)
-            write_now = store.write_now if writes and isinstance(store, WritesPromptly) else None
-            self.at_once = AtOnce(self, prompt, policy, write_now)
         self.closed = False
         self._closing = asyncio.Event()
         self._under_way = 0
@@ -246,14 +237,11 @@ class Pipeline(Recording):
         if not operation.needed <= grant.access:
             self.check_access(grant, operation.needed)
         standing = self.standing
-        if not call.hurried and (
-            operation.changes or grant.expires_at is not None or not standing.constant
-        ):
+        if operation.changes or grant.expires_at is not None or not standing.constant:
             standing.check(grant, operation)
         if call.past is not None or call.past_there is not None:
             await self._look_back(call)
-        handle = None if call.hurried else found_at_once(call, target)
-        target.handle = handle = await resolve(call, target) if handle is None else handle
+        target.handle = handle = await resolve(call, target)
         if destination is not None:
             destination.handle = await resolve(call, destination)
         if type(self._always) is Allow and not self.hooks.registered:

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from bailiwick.store import Narrows, Reader, Store
 
 _READING: Final = (
-    "children", "descend", "description", "is_missing_now", "names_beside", "nominate", "powers",
-    "read", "read_now", "readlink", "resolve", "resolve_now", "stat", "stream", "survey",
+    "children", "descend", "description", "is_missing", "names_beside", "nominate", "powers",
+    "read", "readlink", "resolve", "stat", "stream", "survey",
 )  # fmt: skip
 """What only looks, of `bailiwick.store.Reader` and of the powers."""
 

@@ -43,26 +43,6 @@ def named(call: Call, target: Target) -> ScopedPath:
     return path.beneath(grant.base)
 
 
-def found_at_once(call: Call, target: Target) -> Handle | None:
-    """What a target leads to, where the store can tell without being awaited and nothing needs a
-    closer look: no link was followed, and nothing refused."""
-    pipeline, grant = call.pipeline, call.grant
-    look_up = pipeline.resolve_now
-    if look_up is None or call.past is not None:
-        return None
-    if grant.path != "." or grant.denied or grant.allowed or grant.base != ".":
-        return None  # the rest of `Grant.whole`, looked at by every call
-    path, target.directory = parse(target.text, grant.root.mount_point, grant.root.names)
-    try:
-        handle = look_up(path, target.look, target.directory, target.parents)
-    except BailiwickError:
-        return None
-    if handle is None or handle.path == path or not pipeline.discreet:
-        return handle
-    handle.close()
-    return None
-
-
 def resolve(call: Call, target: Target) -> Awaitable[Handle]:
     """What a target leads to. Where nothing can be hidden, the store's own answer will do."""
     grant = call.grant

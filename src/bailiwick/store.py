@@ -288,31 +288,11 @@ class Store(Reader, Writer, Protocol):
 
 
 @runtime_checkable
-class Prompt(Protocol):
-    """A power: answering small questions at once. Awaiting an answer that is there already costs
-    as much as a tenth of it."""
+class KnowsMissing(Protocol):
+    """A power: telling that nothing stands somewhere, quicker than a lookup that fails."""
 
-    def resolve_now(
-        self, path: ScopedPath, look: Look, directory: bool, parents: bool
-    ) -> Handle | None:
-        """The same as `Store.resolve`; None where that must be awaited."""
-        ...
-
-    def read_now(self, file: Handle, offset: int, length: int) -> Content | None:
-        """The same as `Store.read`; None where that must be awaited."""
-        ...
-
-    def is_missing_now(self, path: ScopedPath) -> bool:
-        """Whether nothing stands there, where that is quickly told; False where it is not."""
-        ...
-
-
-@runtime_checkable
-class WritesPromptly(Protocol):
-    """A power: publishing small content at once, as far as nobody has to wait for a disk."""
-
-    def write_now(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written | None:
-        """The same as `Store.write`; None where that must be awaited, and nothing was done."""
+    def is_missing(self, path: ScopedPath) -> bool:
+        """Whether nothing stands there; False where that takes a lookup."""
         ...
 
 

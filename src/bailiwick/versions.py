@@ -377,16 +377,15 @@ class Leases(Protocol):
 
 POWER_NAMES: Final = {
     "Branches": "forks",
+    "KnowsMissing": "quick_absence",
     "Leases": "locks",
     "Logs": "change_log",
     "Marks": "attribution",
     "Narrows": "narrowing",
     "Nominates": "indexed_search",
-    "Prompt": "prompt_reads",
     "Remembers": "history",
     "Stages": "staging",
     "Watches": "foreign_changes",
-    "WritesPromptly": "prompt_writes",
 }
 """What callers know a power by, by the protocol that a store has. ``forks`` are snapshots, merges
 and transactions too. What is not listed is a power of somebody's own store, and keeps its name."""

@@ -483,7 +483,7 @@ async def test_a_reader_has_nothing_that_changes(tmp_path, where):
 
 def _check(reader, store):
     assert isinstance(reader, Reader)
-    for name in _methods(Writer) | {"stage", "write_now", "marked", "aclose"}:
+    for name in _methods(Writer) | {"stage", "marked", "aclose"}:
         assert not hasattr(reader, name), name
     if hasattr(store, "versions"):
         looking = _methods(Past) | _methods(Lines)

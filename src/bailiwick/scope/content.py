@@ -20,9 +20,8 @@ from bailiwick.model import (
 from bailiwick.paths import PathText
 from bailiwick.proposal import Prepare
 from bailiwick.scope.core import ScopeCore
-from bailiwick.scope.fronting import read_text_now
 from bailiwick.verbs import editing, reading, writing
-from bailiwick.verbs.arguments import is_usual, locking, plan, size_of
+from bailiwick.verbs.arguments import locking, plan, size_of
 from bailiwick.verbs.writing import ByteSource
 
 
@@ -42,11 +41,6 @@ class ContentVerbs(ScopeCore):
         ``as_of`` a version, or the name of a snapshot, reads what stood there then.
         """
         call = self._call(operations.READ, "read_bytes", Target(path, "object"))
-        at_once = self._pipeline.at_once
-        if at_once is not None and as_of is None:
-            read = at_once.run(call, reading.read_bytes_now, at_once.read_now, offset, length)
-            if read is not None:
-                return read
         return await self._carry_out(
             call, lambda call: reading.read_bytes(call, offset, length), as_of
         )
@@ -69,9 +63,6 @@ class ContentVerbs(ScopeCore):
         before gave. Decoding is strict: what is not text is `BinaryFile`.
         """
         asked = reading.TextAsked(line, limit, tail, cursor, encoding)
-        if as_of is None and all(each is None for each in asked):
-            read = read_text_now(self, path)
-            return read if isinstance(read, TextRead) else await read()
         call = self._call(operations.READ, "read_text", Target(path, "object"))
         ignores = self._ignores_at(as_of)
         return await self._carry_out(
@@ -125,14 +116,6 @@ class ContentVerbs(ScopeCore):
             operations.WRITE, "write_bytes", new(path, parents), None, size_of(data),
             data if type(data) is bytes else None, lock_token,
         )  # fmt: skip
-        at_once = self._pipeline.at_once
-        if at_once is not None and at_once.write_now is not None and is_usual(how, lock_token):
-            written = at_once.run(
-                call, writing.write_bytes_now, at_once.write_now, self._ignores, data,
-                plan(self.grant),
-            )  # fmt: skip
-            if written is not None:
-                return written
         return await self._publish(
             call, lock_token,
             lambda call: writing.write_bytes(call, self._ignores, data, plan(self.grant, how)),
@@ -164,17 +147,6 @@ class ContentVerbs(ScopeCore):
             operations.WRITE, "write_text", new(path, parents), None, size_of(text), None,
             lock_token,
         )  # fmt: skip
-        at_once = self._pipeline.at_once
-        if (
-            at_once is not None and at_once.write_now is not None and is_usual(how, lock_token)
-            and encoding is None and bom is None and line_ending is None
-        ):  # fmt: skip
-            written = at_once.run(
-                call, writing.write_text_now, at_once.write_now, at_once.read_now, self._ignores,
-                text, plan(self.grant),
-            )  # fmt: skip
-            if written is not None:
-                return written
         return await self._publish(
             call, lock_token,
             lambda call: writing.write_text(

@@ -70,11 +70,7 @@ def read_text_now(scope: ScopeCore, path: PathText) -> TextRead | Callable[[], A
     """`Scope.read_text` of a whole file on the spot, where nothing keeps it waiting. Otherwise what
     goes on with the same call, once it is started: its grant counts it once."""
     call = scope._call(operations.READ, "read_text", Target(path, "object"))
-    at_once, ignores = scope._pipeline.at_once, scope._ignores
-    if at_once is not None:
-        read = at_once.run(call, reading.read_text_now, at_once.read_now, ignores)
-        if read is not None:
-            return read
+    ignores = scope._ignores
     return lambda: scope._carry_out(
         call, lambda call: reading.read_text(call, ignores, reading.WHOLE), None
     )

@@ -156,15 +156,6 @@ def check_lock_token(call: Call, lock_token: object) -> None:
         check_leases(call.store)
 
 
-def is_usual(how: How, lock_token: object) -> bool:
-    """Whether a write is one of those nobody said anything more about."""
-    mode, sha256, version, parents, file_mode = how
-    return (
-        mode is _USUAL_MODE and parents is False
-        and sha256 is None and version is None and file_mode is None and lock_token is None
-    )  # fmt: skip
-
-
 def plan(grant: Grant, how: How = _USUAL, form: FormAsked = AS_IT_WAS) -> WritePlan:
     """How to publish. The usual way is not looked at: every small write comes by here."""
     mode, sha256, version, parents, file_mode = how

@@ -83,22 +83,13 @@ class Ignores:
             return None
         return None if known.rests_on and _hides_any(call, known.rests_on) else known
 
-    def mark_now(self, call: Call, path: ScopedPath) -> Mark | None:
-        """The same, or looked at again where nothing has to be awaited for it."""
-        known = self.known_mark(call, path) or self._renewed(call, path)
-        if known is None:
-            looking = self.mark(call, path)
-            try:
-                looking.send(None)
-            except StopIteration:
-                return self.known_mark(call, path)
-            looking.close()
-        return known
-
     def _renewed(self, call: Call, path: ScopedPath) -> Mark | None:
         """A mark that rests on nothing, if there still is nothing that it could rest on."""
-        known, is_missing = self._marks.get(path), call.pipeline.is_missing_now
-        if known is None or known.rests_on or is_missing is None or call.past is not None:
+        known = self._marks.get(path)
+        if known is None or known.rests_on or call.past is not None:
+            return None
+        is_missing = getattr(call.store, "is_missing", None)
+        if is_missing is None:
             return None
         now = self._monotonic_ns()
         if not all(map(is_missing, known.absent)):
@@ -108,7 +99,7 @@ class Ignores:
 
     async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
         """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
-        known = self.known_mark(call, path)
+        known = self.known_mark(call, path) or self._renewed(call, path)
         if known is not None:
             return known.mark
         forgotten = self._times_forgotten
@@ -162,7 +153,7 @@ class Ignores:
         now, forgotten = self._monotonic_ns(), self._times_forgotten
         is_missing = None
         if call is not None and call.store is store and call.past is None:
-            is_missing = call.pipeline.is_missing_now
+            is_missing = getattr(store, "is_missing", None)
         oldest_ns = now
         level: IgnoreLevel | None = None
         shown: IgnoreLevel | None = None

@@ -9,7 +9,6 @@ from contextlib import aclosing
 from functools import partial
 from typing import NamedTuple, NoReturn
 
-from bailiwick.at_once import ReadsNow
 from bailiwick.call import Call, Past
 from bailiwick.errors import (
     BailiwickError,
@@ -55,14 +54,6 @@ WHOLE = TextAsked(None, None, None, None, None)
 async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
     handle, wanted = call.handle, _wanted(call, offset, length)
     return _bytes_read(call, handle, offset, await call.store.read(handle, offset, wanted))
-
-
-def read_bytes_now(
-    call: Call, handle: Handle, read_now: ReadsNow, offset: int, length: int | None
-) -> BytesRead | None:
-    """The same, where the store has the bytes at once."""
-    content = read_now(handle, offset, _wanted(call, offset, length))
-    return None if content is None else _bytes_read(call, handle, offset, content)
 
 
 def _wanted(call: Call, offset: int, length: int | None) -> int:
@@ -118,20 +109,6 @@ async def _whole_text(call: Call, ignores: Ignores, encoding: str | None) -> Tex
     decoded = _decoded(call, content, encoding)
     sha256 = sha256_inline(data) if len(data) <= INLINE_BYTES_MAX else await sha256_of(data)
     return _text_read(call, content, decoded, sha256, await ignores.mark(call, path))
-
-
-def read_text_now(
-    call: Call, handle: Handle, read_now: ReadsNow, ignores: Ignores
-) -> TextRead | None:
-    """A whole file, where the store has it at once, and how it is marked is known."""
-    content = read_now(handle, 0, call.limits.text_read_bytes_max + 1)
-    if content is None or len(content.data) > INLINE_BYTES_MAX:
-        return None
-    known = ignores.mark_now(call, handle.path)
-    if known is None:
-        return None
-    decoded = _decoded(call, content, None)
-    return _text_read(call, content, decoded, sha256_inline(content.data), known.mark)
 
 
 def _decoded(call: Call, content: Content, encoding: str | None) -> Decoded:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 import msgspec
 
 from bailiwick.acts import Append, Truncate, Write, WriteStream
-from bailiwick.at_once import ReadsNow, WritesNow
 from bailiwick.call import Call, Target
 from bailiwick.errors import (
     BailiwickError,
@@ -34,7 +33,7 @@ from bailiwick.model import Expected, LineEnding, MatchedIgnore, WriteMode, Writ
 from bailiwick.policy import permits
 from bailiwick.proposal import Proposal
 from bailiwick.resolving import find
-from bailiwick.store import Handle, WritePlan, Written
+from bailiwick.store import WritePlan, Written
 from bailiwick.text.codec import Form, encode_as, form_for_write, form_of_prefix, line_ending_of
 from bailiwick.verbs.accounting import StreamCost, reserve, settle_written
 from bailiwick.verbs.agreements import (
@@ -151,27 +150,6 @@ async def _overwriting(call: Call, write: Write, asked: WritePlan) -> Overwritin
     return None if call.questions is None else Overwriting(call, write, asked, old)
 
 
-def write_bytes_now(
-    call: Call,
-    file: Handle,
-    write_now: WritesNow,
-    ignores: Ignores,
-    data: bytes,
-    plan: WritePlan,
-    form: Form | None = None,
-) -> WriteResult | None:
-    """The same over a file, where the store does it at once and how it is marked is known."""
-    if type(data) is not bytes or len(data) > min(INLINE_BYTES_MAX, call.limits.bytes_call_max):
-        return None
-    known = ignores.mark_now(call, file.path)
-    if known is None or file.type != "file" or plan.mode == "create":
-        return None
-    written = write_now(file, data, sha256_inline(data), plan)
-    if written is None:
-        return None
-    return _published(call, ignores, written, plan.mode, form, known.mark)
-
-
 async def write_text(
     call: Call, ignores: Ignores, text: str, asked: FormAsked, plan: WritePlan
 ) -> Proposal[WriteResult]:
@@ -181,25 +159,6 @@ async def write_text(
     old = await _form_of(call) if None in asked else None
     data, form = _encoded(call, text, old, asked)
     return await write_bytes(call, ignores, data, plan, form)
-
-
-def write_text_now(
-    call: Call,
-    file: Handle,
-    write_now: WritesNow,
-    read_now: ReadsNow,
-    ignores: Ignores,
-    text: str,
-    plan: WritePlan,
-) -> WriteResult | None:
-    """The same over a file that is text, whose form it keeps."""
-    if type(text) is not str or file.type != "file" or file.size == 0:
-        return None
-    content = read_now(file, 0, _FORM_PROBE_BYTES)
-    if content is None:
-        return None
-    data, form = _encoded(call, text, form_of_prefix(content.data), AS_IT_WAS)
-    return write_bytes_now(call, file, write_now, ignores, data, plan, form)
 
 
 def _check_text(text: object, asked: FormAsked) -> None:

@@ -203,8 +203,7 @@ async def test_powers_are_the_wrapped_stores_and_those_of_a_history(tmp_path):
     async with opened(tmp_path) as fs:
         store = fs.store
         wrapped = store._inner.powers
-        assert "WritesPromptly" in wrapped  # which it cannot hand on: what was there is kept first
-        assert store.powers == wrapped - {"WritesPromptly"} | {"Marks", "Remembers"}
+        assert store.powers == wrapped | {"Marks", "Remembers"}
         for power in (Nominates, Watches, Stages, Narrows, Marks):
             assert isinstance(store, power) == (power.__name__ in store.powers), power
         assert store.description["history"] == "on"

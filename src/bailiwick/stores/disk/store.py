@@ -163,8 +163,7 @@ class DiskStore:
 
         nominates = {"Nominates"} if ambient_can_nominate() else set()
         watches = {"Watches"} if self._sees_others else set()
-        writes = set() if self._durable else {"WritesPromptly"}
-        return frozenset({"Narrows", "Prompt", "Stages", *nominates, *watches, *writes})
+        return frozenset({"KnowsMissing", "Narrows", "Stages", *nominates, *watches})
 
     @property
     def description(self) -> dict[str, str]:
@@ -187,9 +186,6 @@ class DiskStore:
     async def resolve(
         self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
     ) -> Held:
-        return self.resolve_now(path, look, directory, parents)
-
-    def resolve_now(self, path: ScopedPath, look: Look, directory: bool, parents: bool) -> Held:
         self._workers.refuse_closed()
         try:
             if look == "object":
@@ -198,7 +194,7 @@ class DiskStore:
         except OSError as error:
             raise from_os_error(error, path) from None
 
-    def is_missing_now(self, path: ScopedPath) -> bool:
+    def is_missing(self, path: ScopedPath) -> bool:
         self._workers.refuse_closed()
         return self._lookup.is_missing(path)
 
@@ -227,22 +223,14 @@ class DiskStore:
 
     # --- reading ------------------------------------------------------------------------------
 
-    def read_now(self, file: Handle, offset: int, length: int) -> Content | None:
+    async def read(self, file: Handle, offset: int, length: int) -> Content:
         self._workers.refuse_closed()
         held = file if type(file) is Held and file.fd >= 0 else held_object(file)
         try:
-            return reading.read_quickly(held, offset, length, self._settings)
-        except Replaced:
-            return None
-        except OSError as error:
-            raise from_os_error(error, held.path) from None
-
-    async def read(self, file: Handle, offset: int, length: int) -> Content:
-        content = self.read_now(file, offset, length)
-        if content is not None:
-            return content
-        held = held_object(file)
-        try:
+            with suppress(Replaced):
+                content = reading.read_quickly(held, offset, length, self._settings)
+                if content is not None:
+                    return content
             if length <= INLINE_BYTES_MAX:
                 return reading.read_closely_blocking(held, offset, length, UNSTOPPABLE)
             return await self._workers.run(reading.read_closely_blocking, held, offset, length)
@@ -306,22 +294,11 @@ class DiskStore:
     # --- content ------------------------------------------------------------------------------
 
     async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
-        written = self.write_now(entry, data, sha256, plan)
-        if written is not None:
-            return written
-        held = held_entry(entry)
-        job = self._swapper if _conditional(plan) else self._publisher
-        return await self._in_turn(held, job.write_blocking, held, data, sha256, plan)
-
-    def write_now(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written | None:
         held = entry if type(entry) is Held and entry.parent >= 0 else held_entry(entry)
-        if (
-            self._durable
-            or len(data) > INLINE_BYTES_MAX
-            or held.path in self._turns.taken
-            or _conditional(plan)
-        ):
-            return None
+        waits = self._durable or len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken
+        if waits or _conditional(plan):
+            job = self._swapper if _conditional(plan) else self._publisher
+            return await self._in_turn(held, job.write_blocking, held, data, sha256, plan)
         self._workers.refuse_closed()
         try:
             return self._publisher.write_blocking(held, data, sha256, plan, UNSTOPPABLE)

@@ -45,8 +45,8 @@ from bailiwick.versions import Mark
 _LOOKS: Final = ("resolve", "descend", "stat", "children", "names_beside", "read", "stream",
                  "readlink")  # fmt: skip
 _POWERS: Final = {
+    "KnowsMissing": ("is_missing",),
     "Nominates": ("nominate",),
-    "Prompt": ("resolve_now", "read_now", "is_missing_now"),
     "Watches": ("sight", "watch_tree"),
 }
 """What is handed on as it is: a power whose methods change nothing."""
@@ -74,8 +74,7 @@ class HistoryStore:
 
     @property
     def powers(self) -> frozenset[str]:
-        # What was there before is kept first, so nothing is written at once.
-        return self._inner.powers - {"WritesPromptly"} | {"Marks", "Remembers"}
+        return self._inner.powers | {"Marks", "Remembers"}
 
     @property
     def description(self) -> dict[str, str]:

@@ -44,7 +44,7 @@ from bailiwick.stores.volume.content import (
 )
 from bailiwick.stores.volume.core import MAIN, Core, Turn, default_modes, open_core
 from bailiwick.stores.volume.counting import count_beneath
-from bailiwick.stores.volume.database import HEAD, run_through
+from bailiwick.stores.volume.database import HEAD
 from bailiwick.stores.volume.growing import Growing
 from bailiwick.stores.volume.lookup import (
     VolumeHandle,
@@ -77,7 +77,7 @@ from bailiwick.versions import Mark
 if TYPE_CHECKING:
     from bailiwick.stores.volume.nominating import Wanted
 
-_PAST_POWERS: Final = frozenset({"Narrows", "Nominates"})
+_PAST_POWERS: Final = frozenset({"KnowsMissing", "Narrows", "Nominates"})
 
 _DRAFT_POWERS: Final = _PAST_POWERS | {"Stages", "Logs", "Marks", "Remembers"}
 """Within a transaction: a fork of what may never have been, and a lock that nobody else sees, would
@@ -187,13 +187,7 @@ class VolumeStore:
             handle = await self._look_up(path, look, directory=directory, parents=parents)
         return handle
 
-    def resolve_now(self, path: ScopedPath, look: Look, directory: bool, parents: bool) -> Handle:
-        handle = self._recall(path, look, directory=directory)
-        if handle is None:  # a look at the rows waits for nobody either
-            handle = run_through(self._look_up(path, look, directory=directory, parents=parents))
-        return handle
-
-    def is_missing_now(self, path: ScopedPath) -> bool:
+    def is_missing(self, path: ScopedPath) -> bool:
         self._check_open()
         return is_known_missing(self._core, path)
 
@@ -287,21 +281,14 @@ class VolumeStore:
                 return []
             return [name for name, _ in await tree.children(spot.directory)]
 
-    def read_now(self, file: Handle, offset: int, length: int) -> Content | None:
+    async def read(self, file: Handle, offset: int, length: int) -> Content:
         held = self._held(file)
         if offset < 0 or length < 0:
             check_range(held.path, offset, length)
         inode = held.inode
-        if inode is None or inode.kind != FILE or inode.content is not None:
-            return None
-        # In its row, and so at hand.
-        return Content((inode.data or b"")[offset : offset + length], inode.size, inode.version)
-
-    async def read(self, file: Handle, offset: int, length: int) -> Content:
-        content = self.read_now(file, offset, length)
-        if content is not None:
-            return content
-        held = self._held(file)
+        if inode is not None and inode.kind == FILE and inode.content is None:
+            # In its row, and so at hand.
+            return Content((inode.data or b"")[offset : offset + length], inode.size, inode.version)
         inode = await self._file(held)
         data = await self._reader.read(inode, held.path, offset, length)
         return Content(data, inode.size, inode.version)

@@ -11,7 +11,7 @@ from bailiwick.errors import (
     PathOutsideWorkspace,
 )
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import Handle, Look, Prompt, Store, WritePlan, WritesPromptly
+from bailiwick.store import Handle, KnowsMissing, Look, Store, WritePlan
 from bailiwick.testing.contract.case import Room, refuses, tree
 from bailiwick.testing.contract.chunks import of, sha256_of
 from bailiwick.testing.driver import StoreDriver
@@ -290,44 +290,12 @@ async def _(store: Store) -> None:
     assert await fs.read("f") == b"x"
 
 
-@ROOM.handle_case("what is answered at once is what would be answered", rules=("READ-1", "PATH-6"))
+@ROOM.handle_case("what is known to be missing is missing", rules=("READ-1", "PATH-6"))
 async def _(store: Store) -> None:
-    if not isinstance(store, Prompt):
+    if not isinstance(store, KnowsMissing):
         return  # nothing is promised
     entry = await store.resolve(_at("f"), "entry")
     await _write(store, entry, b"0123456789")
     entry.close()
-    for look in _LOOKS:
-        now = store.resolve_now(_at("f"), look, False, False)
-        assert now is not None
-        try:
-            assert (now.path, now.type, now.size) == ("f", "file", 10)
-            for offset, length in ((0, 10), (3, 4), (8, 99), (10, 4)):
-                read = store.read_now(now, offset, length)
-                assert read is None or read == await store.read(now, offset, length)
-        finally:
-            now.close()
     for text, missing in (("f", False), (".", False), ("missing", True), ("missing/a", True)):
-        assert missing or not store.is_missing_now(_at(text)), text
-    with refuses(PathNotFound):
-        store.resolve_now(_at("missing"), "object", False, False)
-    with refuses(NotADirectory):
-        store.resolve_now(_at("f"), "object", True, False)
-
-
-@ROOM.handle_case("what is written at once is what would be written", rules=("WRITE-1", "WRITE-2"))
-async def _(store: Store) -> None:
-    if "WritesPromptly" not in store.powers:
-        return  # nothing is promised
-    assert isinstance(store, WritesPromptly)
-    fs = StoreDriver(store)
-    await fs.write("f", b"old")
-    wrong = WritePlan(mode="replace", expected_sha256=sha256_of(b"other"))
-    for data, plan, there in ((b"not so", wrong, b"old"), (b"new", PLAN, b"new")):
-        entry = await store.resolve(_at("f"), "entry")
-        try:
-            written = store.write_now(entry, data, sha256_of(data), plan)
-        finally:
-            entry.close()
-        assert written is None or (written.created, written.size) == (False, len(data))
-        assert await fs.read("f") == (there if written is not None else b"old")
+        assert missing or not store.is_missing(_at(text)), text

@@ -1,4 +1,4 @@
-"""The short way: its answer, its record and what it leaves behind are those of the long one."""
+"""Small reads and writes, which end in their first step: judged, on record, and nothing lost."""
 
 import asyncio
 import errno
@@ -59,65 +59,25 @@ def fill(root):
     (root.parent / "secret").write_text("outside")
 
 
-async def outcome_of(read):
-    """What comes of a read, without what no two calls have in common."""
-    try:
-        answer = await read
-    except bailiwick.BailiwickError as error:
-        error.details.pop("current_version", None)  # names an inode, and a time
-        return type(error), error.message, error.path, error.decided_by, error.hint, error.details
-    return msgspec.structs.replace(answer, request_id="")
-
-
-def told(record):
-    return msgspec.structs.replace(record, time_ns=0, request_id="", duration_ns=0)
-
-
-async def both_ways(fs, read, on_record, monkeypatch):
-    """The outcome of a read and what is on record of it, by the short way and by the long one."""
-    seen = []
-    for way in (fs._pipeline.at_once, None):
-        monkeypatch.setattr(fs._pipeline, "at_once", way)
-        before = len(await on_record())
-        outcome = await outcome_of(read(fs))
-        noted = (await on_record())[before:]
-        assert len(noted) == 1, "one call, one record"
-        seen.append((outcome, noted[0]))
-    return seen
-
-
-@pytest.mark.spec("READ-1", "AUDIT-1")
-@pytest.mark.parametrize("name", READS)
-async def test_both_ways_are_one_for_whoever_opens_a_place(disk, name, tmp_path, monkeypatch):
-    fill(tmp_path / "tree")
-    async with disk(place=str(tmp_path / "tree"), limits=Limits(bytes_call_max=100)) as fs:
-
-        async def on_record():
-            return [told(each) for each in records(fs)]
-
-        assert fs._pipeline.at_once is not None
-        short, long = await both_ways(fs, READS[name], on_record, monkeypatch)
-        assert short == long
-
-
 @pytest.mark.spec("READ-1", "AUDIT-1", "POL-1")
 @pytest.mark.parametrize("name", READS)
-async def test_both_ways_are_one_under_rules(name, tmp_path, monkeypatch):
+async def test_every_read_is_on_record_once_whatever_comes_of_it(name, tmp_path):
     fill(tmp_path / "tree")
     async with governed(tmp_path, RULES, place=tmp_path / "tree") as house:
         fs = await house.scope({"read"})
-
-        async def on_record():
-            shown = await house.operations()
-            return [msgspec.structs.replace(told(each), seq=0) for each in shown]
-
-        assert fs._pipeline.at_once is not None
-        short, long = await both_ways(fs, READS[name], on_record, monkeypatch)
-        assert short == long
+        before = len(await house.operations())
+        outcome = "success"
+        try:
+            await READS[name](fs)
+        except bailiwick.PolicyError:
+            outcome = "denied"
+        except bailiwick.BailiwickError:
+            outcome = "failed"
+        assert [each.outcome for each in (await house.operations())[before:]] == [outcome]
 
 
 @pytest.mark.spec("AUTH-3", "AUTH-4")
-async def test_a_grant_of_less_than_everything_goes_the_long_way(tmp_path):
+async def test_a_grant_of_less_than_everything_reads_no_more(tmp_path):
     async with governed(tmp_path, on_disk=True) as house:
         await house.plant({"a.txt": "a", "d/b.txt": "b"})
         whole = await house.scope({"read", "list"})
@@ -133,7 +93,7 @@ async def test_a_grant_of_less_than_everything_goes_the_long_way(tmp_path):
 
 
 @pytest.mark.spec("AUTH-8")
-async def test_whichever_way_it_ends_a_read_is_counted_once(tmp_path):
+async def test_however_it_ends_a_read_is_counted_once(tmp_path):
     async with governed(
         tmp_path, on_disk=True, options="quota = { operations_per_minute = 4 }"
     ) as house:
@@ -181,10 +141,10 @@ async def test_whoever_ends_the_process_in_a_read_is_on_record_and_nothing_stays
     async with disk() as fs:
         await plant(fs, {"a.txt": "a"})
 
-        def interrupted(_handle, _offset, _length):
+        async def interrupted(_handle, _offset, _length):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(fs._pipeline.at_once, "read_now", interrupted)
+        monkeypatch.setattr(fs._pipeline.store, "read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             await fs.read_bytes("a.txt")
         newest = records(fs)[-1]
@@ -269,37 +229,24 @@ def standing(root):
     }
 
 
-async def written(disk, write, root, *, short):
-    """What comes of the second of two writes, on record too, and what stands there then: at the
-    first of them it is not known yet how the file is marked."""
+@pytest.mark.spec("WRITE-1", "WRITE-2", "AUDIT-1", "TREE-6")
+@pytest.mark.parametrize("name", WRITES)
+async def test_every_write_is_on_record_once_and_a_refused_one_changes_nothing(
+    disk, name, tmp_path
+):
+    root = tmp_path / "tree"
     fill_for_writes(root)
     limits = Limits(bytes_call_max=100, max_file_bytes=50)
     async with disk(place=str(root), durability="rename", limits=limits) as fs:
-        at_once = fs._pipeline.at_once
-        assert at_once is not None
-        assert at_once.write_now is not None
-        for path in ("plain.txt", "windows.txt", "twin"):
-            await fs.read_text(path)
-        if not short:
-            fs._pipeline.at_once = None
-        before = len(records(fs))
-        outcome = await outcome_of(write(fs))
-        noted = [msgspec.structs.replace(told(each), grant=None) for each in records(fs)[before:]]
-        marks = [(await fs.read_text(path)).matched_ignore for path in ("plain.txt", "twin")]
-    if isinstance(outcome, bailiwick.WriteResult):
-        outcome = msgspec.structs.replace(outcome, version="")
-    return outcome, noted, marks, standing(root)
-
-
-@pytest.mark.spec("WRITE-1", "WRITE-2", "AUDIT-1", "TREE-6")
-@pytest.mark.parametrize("name", WRITES)
-async def test_both_ways_leave_the_same(disk, name, tmp_path):
-    (tmp_path / "short").mkdir()
-    (tmp_path / "long").mkdir()
-    short = await written(disk, WRITES[name], tmp_path / "short" / "tree", short=True)
-    long = await written(disk, WRITES[name], tmp_path / "long" / "tree", short=False)
-    assert short == long
-    assert len(short[1]) == 1, "one call, one record"
+        there, before, changed = standing(root), len(records(fs)), True
+        try:
+            await WRITES[name](fs)
+        except bailiwick.BailiwickError:
+            changed = False
+        (record,) = records(fs)[before:]
+        assert (record.outcome == "success") == changed
+        assert (standing(root) != there) == changed
+        assert standing(root)["secret"] == there["secret"]
 
 
 class Odd:
@@ -321,7 +268,7 @@ class Odd:
 @pytest.mark.parametrize("name", ["encoding", "bom", "line_ending", "parents", "mode"])
 async def test_an_argument_that_is_nothing_of_the_kind_is_refused_on_record(disk, name, same):
     async with disk(durability="rename") as fs:
-        await on_the_short_way(fs)
+        await seen_before(fs)
         before = len(records(fs))
         with pytest.raises(bailiwick.ParseError):
             await fs.write_text("a.txt", "new", **{name: Odd(same)})
@@ -331,42 +278,20 @@ async def test_an_argument_that_is_nothing_of_the_kind_is_refused_on_record(disk
             await fs.read_text("a.txt", encoding=Odd(same))
 
 
-async def on_the_short_way(fs):
-    """Has it been seen how the file is marked: then a write of it needs nothing to be awaited."""
+async def seen_before(fs):
+    """A file of which it is known how it is marked."""
     await plant(fs, {"a.txt": "old"})
     await fs.read_text("a.txt")
 
 
-@pytest.mark.spec("WRITE-1")
-async def test_the_short_way_is_taken(disk, monkeypatch):
-    async with disk(durability="rename") as fs:
-        await on_the_short_way(fs)
-
-        async def long(*_):
-            raise AssertionError("the long way")
-
-        monkeypatch.setattr(fs, "_start", long)
-        await fs.write_bytes("a.txt", b"new")
-        await fs.write_text("a.txt", "newer")
-        monkeypatch.undo()
-        assert (await fs.read_text("a.txt")).text == "newer"
-
-
 @pytest.mark.spec("TREE-6")
-async def test_ignore_files_that_come_and_go_are_noticed_on_the_short_way(disk, tmp_path):
+async def test_ignore_files_that_come_and_go_are_noticed(disk, tmp_path):
     place = tmp_path / "tree"
     (place / "d").mkdir(parents=True)
     async with disk(place=str(place), durability="rename") as fs:
         now = [fs._ignores._monotonic_ns()]
         fs._ignores._monotonic_ns = lambda: now[0]
-        long, ways = fs._pipeline.run, []
-
-        async def counting(call, *how):
-            ways.append(call.verb)
-            return await long(call, *how)
-
-        fs._start = fs._pipeline.run = counting
-        await fs.write_text("d/a.txt", "a")  # a new name goes the long way
+        await fs.write_text("d/a.txt", "a")
         for rules, mark in (
             ({}, None),
             ({".gitignore": "a.txt"}, "file"),
@@ -386,21 +311,12 @@ async def test_ignore_files_that_come_and_go_are_noticed_on_the_short_way(disk, 
                 assert (await fs.write_bytes("d/a.txt", b"a")).matched_ignore == mark, rules
                 now[0] += 300_000_000
                 assert (await fs.read_text("d/a.txt")).matched_ignore == mark, rules
-        assert ways == ["write_text"]
-
-
-@pytest.mark.spec("WRITE-1", "LIFE-2")
-async def test_what_waits_for_a_disk_is_awaited(disk):
-    async with disk(durability="full") as fs:
-        assert "WritesPromptly" not in fs.powers
-        assert fs._pipeline.at_once is not None
-        assert fs._pipeline.at_once.write_now is None
 
 
 @pytest.mark.spec("EVENT-1")
 async def test_whoever_watches_is_told_of_a_write(disk):
     async with disk(durability="rename") as fs:
-        await on_the_short_way(fs)
+        await seen_before(fs)
         watching = fs.watch()
         first = asyncio.ensure_future(anext(watching))
         while not fs._pipeline.changes.active:
@@ -416,7 +332,7 @@ async def test_whoever_watches_is_told_of_a_write(disk):
 @pytest.mark.spec("AUTH-7")
 async def test_an_untrusted_root_is_not_written(disk):
     async with disk(durability="rename") as fs:
-        await on_the_short_way(fs)
+        await seen_before(fs)
         untrusted = granted(fs, root=msgspec.structs.replace(fs.root, trusted=False))
         reading = granted(fs, access=frozenset({"read"}))
         for scope, error in (
@@ -432,7 +348,7 @@ async def test_an_untrusted_root_is_not_written(disk):
 @pytest.mark.parametrize("error", [OSError(errno.EIO, ""), KeyboardInterrupt()])
 async def test_a_new_file_of_which_nothing_is_told_does_not_stay(disk, error, monkeypatch):
     async with disk(durability="rename") as fs:
-        await on_the_short_way(fs)
+        await seen_before(fs)
         fstat, made = os.fstat, set()
         opening = syscalls.open_at
 
@@ -460,7 +376,7 @@ async def test_a_new_file_of_which_nothing_is_told_does_not_stay(disk, error, mo
 @pytest.mark.parametrize("step", ["open_at", "write", "rename_over"])
 async def test_a_disk_that_fails_leaves_the_old_content_and_one_record(disk, step, monkeypatch):
     async with disk(durability="rename") as fs:
-        await on_the_short_way(fs)
+        await seen_before(fs)
         before = len(records(fs))
 
         def full(*_, **__):
@@ -478,12 +394,12 @@ async def test_a_disk_that_fails_leaves_the_old_content_and_one_record(disk, ste
 @pytest.mark.spec("AUDIT-1", "LIFE-1")
 async def test_whoever_ends_the_process_in_a_write_is_on_record(disk, monkeypatch):
     async with disk(durability="rename") as fs:
-        await on_the_short_way(fs)
+        await seen_before(fs)
 
-        def interrupted(*_):
+        async def interrupted(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(fs._pipeline.at_once, "write_now", interrupted)
+        monkeypatch.setattr(fs._pipeline.store, "write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             await fs.write_bytes("a.txt", b"new")
         newest = records(fs)[-1]
@@ -493,7 +409,7 @@ async def test_whoever_ends_the_process_in_a_write_is_on_record(disk, monkeypatc
 @pytest.mark.spec("AUDIT-1", "WRITE-1")
 async def test_what_could_not_be_put_on_record_is_not_acknowledged(disk, monkeypatch):
     async with disk(durability="rename") as fs:
-        await on_the_short_way(fs)
+        await seen_before(fs)
 
         def full(*_):
             raise MemoryError
