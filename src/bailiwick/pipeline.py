@@ -114,15 +114,14 @@ class Pipeline(Recording):
                 await self.admit(call)
                 if changes and self.changes.active:
                     self._begin(call)
-                destination = call.destination
+                here, destination, asks = call.target.handle, call.destination, call.questions
                 there = None if destination is None else destination.handle
-                admitted = _Admitted(call.target.handle, there, call.questions is not None)
                 prepared = await prepare(call)
-                result = (
-                    await self._carry_out(call, prepare, prepared, admitted)
-                    if isinstance(prepared, Proposal)
-                    else prepared
-                )
+                if isinstance(prepared, Proposal):
+                    admitted = _Admitted(here, there, asks is not None)
+                    result = await self._carry_out(call, prepare, prepared, admitted)
+                else:
+                    result = prepared
                 if call.held is not None:
                     await call.held.aclose()
             except BaseException as error:

@@ -227,10 +227,9 @@ class DiskStore:
         self._workers.refuse_closed()
         held = file if type(file) is Held and file.fd >= 0 else held_object(file)
         try:
-            with suppress(Replaced):
-                content = reading.read_quickly(held, offset, length, self._settings)
-                if content is not None:
-                    return content
+            content = reading.read_quickly(held, offset, length, self._settings)
+            if content is not None:
+                return content
             if length <= INLINE_BYTES_MAX:
                 return reading.read_closely_blocking(held, offset, length, UNSTOPPABLE)
             return await self._workers.run(reading.read_closely_blocking, held, offset, length)
