@@ -117,11 +117,13 @@ class Pipeline(Recording):
                 here, destination, asks = call.target.handle, call.destination, call.questions
                 there = None if destination is None else destination.handle
                 prepared = await prepare(call)
-                if isinstance(prepared, Proposal):
-                    admitted = _Admitted(here, there, asks is not None)
-                    result = await self._carry_out(call, prepare, prepared, admitted)
-                else:
-                    result = prepared
+                result = (
+                    await self._carry_out(
+                        call, prepare, prepared, _Admitted(here, there, asks is not None)
+                    )
+                    if isinstance(prepared, Proposal)
+                    else prepared
+                )
                 if call.held is not None:
                     await call.held.aclose()
             except BaseException as error:

@@ -140,7 +140,7 @@ def where(_connection):
 
 async def test_a_task_that_comes_alone_is_done_where_it_comes_from_if_there_is_no_disk(tmp_path):
     here = threading.current_thread()
-    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
+    with writing(tmp_path / "db", inline_s=10.0, never_waits=True) as writer:
         assert await writer.run(where) is here
         assert await writer.run(insert(1)) == 1
         with pytest.raises(InternalError):
@@ -148,7 +148,7 @@ async def test_a_task_that_comes_alone_is_done_where_it_comes_from_if_there_is_n
         both = await asyncio.gather(writer.run(where), writer.run(where))
         assert here not in both
         assert await writer.run(where) is not here, "others may be about to come"
-    with writing(tmp_path / "db", at_once_s=1e-9, never_waits=True) as writer:
+    with writing(tmp_path / "db", inline_s=1e-9, never_waits=True) as writer:
         assert await writer.run(where) is here
         assert await writer.run(where) is not here, "the first was too slow"
     with writing(tmp_path / "db", never_waits=True) as writer:
@@ -157,26 +157,26 @@ async def test_a_task_that_comes_alone_is_done_where_it_comes_from_if_there_is_n
 
 async def test_a_job_is_done_now_only_where_it_comes_alone_and_there_is_no_disk(tmp_path):
     here = threading.current_thread()
-    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
-        assert writer.run_now(insert(1)) is None, "others may be about to come"
+    with writing(tmp_path / "db", inline_s=10.0, never_waits=True) as writer:
+        assert writer.run_inline(insert(1)) is None, "others may be about to come"
         await writer.run(rows)
-        assert writer.run_now(where).unwrap() is here
-        assert writer.run_now(insert(1)).unwrap() == 1
+        assert writer.run_inline(where).unwrap() is here
+        assert writer.run_inline(insert(1)).unwrap() == 1
         with pytest.raises(InternalError):
-            writer.run_now(insert(1)).unwrap()
+            writer.run_inline(insert(1)).unwrap()
         both = await asyncio.gather(writer.run(where), writer.run(where))
         assert here not in both
-        assert writer.run_now(insert(2)) is None, "others may be about to come"
+        assert writer.run_inline(insert(2)) is None, "others may be about to come"
         assert await writer.run(rows) == [1]
-    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+    with writing(tmp_path / "db", inline_s=10.0) as writer:
         await writer.run(rows)
-        assert writer.run_now(insert(2)) is None, "there is a disk"
+        assert writer.run_inline(insert(2)) is None, "there is a disk"
         assert await writer.run(rows) == [1]
 
 
 async def test_nothing_is_synced_on_the_event_loop_where_there_is_a_disk(tmp_path):
     here = threading.current_thread()
-    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+    with writing(tmp_path / "db", inline_s=10.0) as writer:
         for number in range(40):
             assert await writer.run(where) is not here
             assert await writer.run(insert(number)) == number
@@ -194,7 +194,7 @@ async def test_a_caller_that_stands_still_gives_others_their_turn_in_between(tmp
             turns += 1
             await asyncio.sleep(0)
 
-    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
+    with writing(tmp_path / "db", inline_s=10.0, never_waits=True) as writer:
         beside = asyncio.ensure_future(other())
         for number in range(100):
             await writer.run(insert(number))
@@ -211,7 +211,7 @@ async def test_a_slow_disk_keeps_the_event_loop_for_a_moment_only(tmp_path):
         gate.wait()
         return connection.execute("INSERT INTO t VALUES (1) RETURNING x").fetchone()[0]
 
-    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+    with writing(tmp_path / "db", inline_s=10.0) as writer:
         waiting = asyncio.ensure_future(writer.run(slow))
         while not entered.is_set():
             await asyncio.sleep(0)
@@ -232,7 +232,7 @@ async def test_who_is_cancelled_after_a_moment_of_standing_still_still_hears_the
         connection.execute("INSERT INTO t VALUES (1)")
         return "done"
 
-    with writing(tmp_path / "db", at_once_s=10.0) as writer:
+    with writing(tmp_path / "db", inline_s=10.0) as writer:
 
         async def act():
             heard.append(await writer.run(slow))
@@ -271,7 +271,7 @@ async def test_who_is_cancelled_as_the_end_is_told_still_hears_it(tmp_path):
 
 async def test_a_task_that_would_have_to_wait_is_left_to_the_thread(tmp_path):
     here = threading.current_thread()
-    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
+    with writing(tmp_path / "db", inline_s=10.0, never_waits=True) as writer:
         other = apsw.Connection(str(tmp_path / "db"))
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Busy):
@@ -291,7 +291,7 @@ async def test_a_task_alone_that_fails_is_undone_and_one_that_refuses_costs_noth
     def refusing(_connection):
         raise ZeroDivisionError
 
-    with writing(tmp_path / "db", frame, at_once_s=10.0, never_waits=True) as writer:
+    with writing(tmp_path / "db", frame, inline_s=10.0, never_waits=True) as writer:
         for job, seen in ((refusing, ["begin", "commit False"]), (halfway, ["begin", "undone"])):
             for run in (writer.run, lambda job: asyncio.to_thread(writer.run_blocking, job)):
                 frame.seen.clear()
@@ -303,7 +303,7 @@ async def test_a_task_alone_that_fails_is_undone_and_one_that_refuses_costs_noth
 
 @pytest.mark.spec("LIFE-1")
 async def test_a_task_that_is_cancelled_before_it_is_done_at_once_is_not_done(tmp_path):
-    with writing(tmp_path / "db", at_once_s=10.0, never_waits=True) as writer:
+    with writing(tmp_path / "db", inline_s=10.0, never_waits=True) as writer:
         task = asyncio.ensure_future(writer.run(insert(1)))
         await asyncio.sleep(0)
         task.cancel()

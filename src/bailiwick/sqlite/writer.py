@@ -163,8 +163,8 @@ class Frame:
 class _Pace:
     """Whether tasks come one by one, and are done quickly enough not to go to another thread."""
 
-    def __init__(self, at_once_s: float) -> None:
-        self._at_once_s = at_once_s
+    def __init__(self, inline_s: float) -> None:
+        self._inline_s = inline_s
         self._arriving = 0  # tasks that have come in this turn of the event loop
         self._crowded = 0  # so many tasks more are left to the thread
         self._average_s = 0.0
@@ -174,7 +174,7 @@ class _Pace:
     def goes_on(self) -> bool:
         """Whether a task that has just come is again of the caller of the last one, and may be done
         at once: whoever waits for each of its changes has no company."""
-        if self._crowded or self._average_s >= self._at_once_s or self._streak >= _STREAK_TASKS:
+        if self._crowded or self._average_s >= self._inline_s or self._streak >= _STREAK_TASKS:
             return False
         if id(asyncio.current_task()) != self._last:
             return False
@@ -190,7 +190,7 @@ class _Pace:
         """
         if self._crowded:
             self._crowded -= 1
-        elif self._average_s >= self._at_once_s:
+        elif self._average_s >= self._inline_s:
             return False
         else:
             self._last, self._streak = id(asyncio.current_task()), 0
@@ -218,13 +218,13 @@ class Writer:
         whose: str,
         frame: Frame,
         turn: AbstractContextManager[Any] | None = None,
-        at_once_s: float = 0.0,
+        inline_s: float = 0.0,
         never_waits: bool = False,
     ) -> None:
         """``whose`` database it is, for errors and the thread's name. ``turn`` is held during a
         transaction: readers of the same connection take it too.
 
-        While transactions take less than ``at_once_s``, the caller of a task that comes alone
+        While transactions take less than ``inline_s``, the caller of a task that comes alone
         stands still for a moment until it is done. Where the database ``never_waits`` for a disk,
         being kept in memory, such a task is done on the thread it comes from, without the ``turn``.
         """
@@ -245,7 +245,7 @@ class Writer:
         self._running: Done | None = None
         self.busy = threading.Lock()
         """Held by whoever uses the connection: who takes it may ask something in between."""
-        self._pace = _Pace(at_once_s)
+        self._pace = _Pace(inline_s)
         self._never_waits = never_waits
         self._thread = threading.Thread(target=self._serve, name=f"bailiwick-{whose}", daemon=True)
         self._thread.start()
@@ -309,7 +309,7 @@ class Writer:
             cancel_at_next_await()
             return waiting.result()
 
-    def run_now(self, job: Callable[[apsw.Connection], Any]) -> Done | None:
+    def run_inline(self, job: Callable[[apsw.Connection], Any]) -> Done | None:
         """The same on the caller's thread, without anything to await; None where it has to be
         awaited, and nothing was done. What it raises is found in what is returned."""
         if self._never_waits and self._pace.goes_on():

@@ -35,7 +35,7 @@ from bailiwick.errors import (
     PathNotFound,
 )
 from bailiwick.grant import Core, User, parse_subject
-from bailiwick.state.current import epoch_now
+from bailiwick.state.current import current_epoch
 from bailiwick.state.database import Connection, Database
 from bailiwick.state.grants import DAY_NS, Chain, check_limit, new_id, row_of, select
 from bailiwick.state.questions import (
@@ -297,7 +297,7 @@ class ApprovalDesk:
         looked_under: bytes | None = None
         while True:
             wake.clear()
-            seen = epoch_now(self._epoch)
+            seen = current_epoch(self._epoch)
             left_s = (approval.expires_ns - self._time_ns()) / 1e9
             alone = asking is not None and asking.done() and self._nobody_else(approval.id)
             if seen != looked_under or left_s <= 0 or alone:

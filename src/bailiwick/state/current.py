@@ -15,7 +15,7 @@ from bailiwick.state.epoch import Epoch
 Read = TypeVar("Read")
 
 
-def epoch_now(epoch: Epoch) -> bytes:
+def current_epoch(epoch: Epoch) -> bytes:
     """The epoch as it is. Raises `Closed`: a state that was closed is not mapped any more."""
     try:
         return epoch.current()
@@ -32,14 +32,14 @@ class Current(Generic[Read]):
 
     def __init__(self, epoch: Epoch, read: Callable[[], Read]) -> None:
         self._epoch = epoch
-        self._now = epoch.current
+        self._current = epoch.current
         self._read = read
         # One tuple, so that another thread never sees an old value under a new epoch.
         self._known: tuple[bytes | None, Read] | None = None
 
     def get(self) -> Read:
         try:
-            seen = self._now()
+            seen = self._current()
         except ValueError:
             raise Closed("the state is closed") from None
         known = self._known

@@ -14,7 +14,7 @@ from bailiwick.errors import GrantExpired
 from bailiwick.grant import Grant, Root
 from bailiwick.operations import Operation
 from bailiwick.standing import refuse_expired, untrusted
-from bailiwick.state.current import epoch_now
+from bailiwick.state.current import current_epoch
 from bailiwick.state.database import Database
 from bailiwick.state.grant_rows import revoked
 from bailiwick.state.grants import DAY_NS, GrantBook
@@ -86,7 +86,7 @@ class StateStanding:
             or operation.changes
             or grant.expires_at is not None
             or self._time_ns() >= held.until_ns
-            or self._seen_now() != view.seen
+            or self._latest_seen() != view.seen
         ):
             held = self.holds(grant, operation)
         if held.rates or grant.root.quota is not None:
@@ -94,7 +94,7 @@ class StateStanding:
 
     def holds(self, grant: Grant, operation: Operation) -> _Held:
         view = self._view
-        if self._seen_now() != view.seen:
+        if self._latest_seen() != view.seen:
             view = self._look_again()
         now_ns = self._time_ns()
         held = view.held.get(grant.id)
@@ -106,14 +106,14 @@ class StateStanding:
             self._refuse_untrusted(view, grant.root)
         return held
 
-    def _seen_now(self) -> bytes:
+    def _latest_seen(self) -> bytes:
         try:
             return self._current()
         except ValueError:  # the memory is not mapped any more
             return b""
 
     def _look_again(self) -> _View:
-        seen = epoch_now(self._epoch)
+        seen = current_epoch(self._epoch)
         trust = self._trust.read()
         view = _View(seen if self._epoch.is_steady(seen) else None, trust)
         self._warned -= {root for root, trusted in trust.items() if trusted}

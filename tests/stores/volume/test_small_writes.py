@@ -335,18 +335,18 @@ async def test_a_write_that_fails_halfway_never_was(
         await fs.write("d/f", b"first", parents=True)
         before = (await fs.write("d/f", b"second")).version
         session = fs.store.core.database.file.frame.turn(1).session
-        real = session.run_now
+        real = session.run_raw
 
         def failing(sql, values):
             if statement in sql:
                 raise apsw.FullError("no space left")
             return real(sql, values)
 
-        session.run_now = failing
+        session.run_raw = failing
         for _ in range(2):
             with pytest.raises(IoError):
                 await fs.write(path, b"third")
-        session.run_now = real
+        session.run_raw = real
         assert [each.name for each in await fs.entries("d")] == ["f"]
         assert await fs.read("d/f") == b"second"
         assert (await fs.stat("d/f")).version == before
@@ -362,20 +362,20 @@ async def test_writes_that_share_a_commit_fail_alone(tmp_path, monkeypatch, take
         for number in range(8):
             await fs.write(f"d/{number}", b"first", parents=True)
         session = fs.store.core.database.file.frame.turn(1).session
-        real = session.run_now
+        real = session.run_raw
 
         def failing(sql, values):
             if "INSERT INTO change" in sql and b"bad" in values:
                 raise apsw.FullError("no space left")
             return real(sql, values)
 
-        session.run_now = failing
+        session.run_raw = failing
         note = itertools.cycle([b"good", b"bad"])
         results = await asyncio.gather(
             *(by(fs, Mark(note=next(note))).write(f"d/{n}", b"second") for n in range(8)),
             return_exceptions=True,
         )
-        session.run_now = real
+        session.run_raw = real
         assert [isinstance(each, IoError) for each in results] == [False, True] * 4
         contents = [await fs.read(f"d/{number}") for number in range(8)]
         assert contents == [b"second", b"first"] * 4

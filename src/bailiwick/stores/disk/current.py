@@ -169,7 +169,9 @@ def mismatch(path: ScopedPath, sha256: str | None, version: str | None) -> HashM
     )
 
 
-def mismatch_now(publisher: Publisher, held: Held, plan: WritePlan, stop: Stop) -> BailiwickError:
+def current_mismatch(
+    publisher: Publisher, held: Held, plan: WritePlan, stop: Stop
+) -> BailiwickError:
     """The error after a race lost, with what is there now. Takes no lock: we may hold it."""
     try:
         found = publisher.check_target(held, plan)

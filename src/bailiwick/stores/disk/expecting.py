@@ -21,8 +21,8 @@ from bailiwick.stores.disk import attributes, moving, removal, syscalls
 from bailiwick.stores.disk.current import (
     Current,
     check_expected,
+    current_mismatch,
     mismatch,
-    mismatch_now,
     open_current,
 )
 from bailiwick.stores.disk.directories import Flushing
@@ -84,7 +84,7 @@ def remove_blocking(
             if raced:
                 _put_back(publisher, held, hidden)
                 stop.take_back()
-                raise mismatch_now(publisher, held, _plan(publisher, expected), stop)
+                raise current_mismatch(publisher, held, _plan(publisher, expected), stop)
             syscalls.unlink(hidden, dir_fd=held.parent)
     return 1
 
@@ -139,7 +139,7 @@ def _move_to_new(
     moved = moving.move_blocking(publisher, source, destination, replace, stop)
     if moved and not _is_under(destination.parent, destination.name, here, stop):
         syscalls.rename_new(destination.parent, destination.name, source.parent, source.name)
-        raise mismatch_now(publisher, source, _plan(publisher, expected), stop)
+        raise current_mismatch(publisher, source, _plan(publisher, expected), stop)
     return moved
 
 

@@ -183,7 +183,7 @@ class Judge:
             above = above.parent
         if doubtful is not None:
             place, at = doubtful
-            self.compare(place, at.name, at, 0, at_once=True)
+            self.compare(place, at.name, at, 0, immediately=True)
 
     # --- what is seen --------------------------------------------------------------------------
 
@@ -213,15 +213,15 @@ class Judge:
         return look(self._lookup, path, _number(place.version))
 
     def compare(
-        self, place: Place, name: str, path: ScopedPath, mask: int, *, at_once: bool = False
+        self, place: Place, name: str, path: ScopedPath, mask: int, *, immediately: bool = False
     ) -> bool:
         """Tell what became of one name, if that is news; False where it is to be seen later."""
-        return self._settle(place, name, path, mask, at_once) != "again"
+        return self._settle(place, name, path, mask, immediately) != "again"
 
     def _settle(
-        self, place: Place, name: str, path: ScopedPath, mask: int, at_once: bool
+        self, place: Place, name: str, path: ScopedPath, mask: int, immediately: bool
     ) -> _Outcome:
-        if not at_once and self._is_moving((place, name)):
+        if not immediately and self._is_moving((place, name)):
             # What went from here, or came here, is to be looked at as a move first.
             self._look_again(place, name, mask)
             return "again"
@@ -230,7 +230,7 @@ class Judge:
             # Not the name has changed but a directory above it: that is what is told, once.
             if place.parent is None:
                 return "unknown"
-            above = self._settle(place.parent, place.name, path.parent, 0, at_once)
+            above = self._settle(place.parent, place.name, path.parent, 0, immediately)
             if above == "unknown" or self._known.path_of(place) is None:
                 return above
         if seen in ("elsewhere", "again"):

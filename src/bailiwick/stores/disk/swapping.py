@@ -29,7 +29,7 @@ from bailiwick.stores.disk.current import (
     PIECE_BYTES,
     Current,
     check_expected,
-    mismatch_now,
+    current_mismatch,
     missing,
     open_current,
 )
@@ -79,7 +79,7 @@ class Swapper:
                 raise missing(held.path, plan)
             return self._swap_in(held, stage, current, sha256, plan, stop)
         except Raced:
-            raise mismatch_now(self._publisher, held, plan, stop) from None
+            raise current_mismatch(self._publisher, held, plan, stop) from None
         finally:
             if current is not None:
                 current.close()
@@ -173,7 +173,7 @@ class Swapper:
         try:
             return self._round(held, plan, fill, stop)
         except Raced:
-            raise mismatch_now(self._publisher, held, plan, stop) from None
+            raise current_mismatch(self._publisher, held, plan, stop) from None
 
     def _round(self, held: Held, plan: WritePlan, fill: Fill, stop: Stop) -> Written:
         current = open_current(self._publisher, held, plan, stop)

@@ -212,7 +212,7 @@ class TreeWatcher:
             if before is not None and before.origin is not None:
                 origin = before.origin
                 self._moves(before, departure, None, considered=True)
-                self._look_now(*departure, kernel.MOVED_FROM)
+                self._examine(*departure, kernel.MOVED_FROM)
             self._moves(hint, (place, name), origin)
 
     def _hint(self, place: Place, name: str, mask: int) -> _Hint:
@@ -247,7 +247,7 @@ class TreeWatcher:
                 if not moves:
                     self._moving.pop(each, None)
             if not considered:
-                self._look_now(*hint.origin, kernel.MOVED_FROM)
+                self._examine(*hint.origin, kernel.MOVED_FROM)
         hint.key, hint.origin = key, origin
         if origin is not None:
             self._moved += 1
@@ -418,7 +418,7 @@ class TreeWatcher:
         place.adopt_ns = 0
         place.entered = not place.queued
         for name in [name for name in place.entries if name not in found]:
-            self._look_now(place, name, kernel.DELETE)
+            self._examine(place, name, kernel.DELETE)
 
     def _watch(self, place: Place, path: ScopedPath) -> int | None:
         """Begin to watch a directory, if it is still where it is known; a descriptor to list it."""
@@ -441,7 +441,7 @@ class TreeWatcher:
             place.version = place.version or seen.version
             other = self._known.watched(place, self._inotify.watch(held.fd))
             if other is not None and other.parent is not None:
-                self._look_now(other.parent, other.name, 0)
+                self._examine(other.parent, other.name, 0)
             return held.open_for_listing()
         except OSError as error:
             self._blinded(place, path, error)
@@ -453,7 +453,7 @@ class TreeWatcher:
         """A directory is not where it is known. It may have gone for an instant only: once it is
         seen in its place it is entered."""
         if place.parent is not None:
-            self._look_now(place.parent, place.name, 0)
+            self._examine(place.parent, place.name, 0)
 
     def _blinded(self, place: Place, path: ScopedPath, error: Exception | None) -> None:
         """A directory may not be entered, as long as it is what it is."""
@@ -481,9 +481,9 @@ class TreeWatcher:
             self._adopt(place, name, seen)
         elif not isinstance(told, Place):
             if told is None or not is_same(told, seen):
-                self._look_now(place, name, kernel.CREATE)
+                self._examine(place, name, kernel.CREATE)
         elif not is_same(told, seen) or (told.implied and not adopts):
-            self._look_now(place, name, kernel.CREATE)
+            self._examine(place, name, kernel.CREATE)
         else:
             told.version, told.implied = seen.version, False
             if not told.entered and not told.blind:
@@ -501,9 +501,9 @@ class TreeWatcher:
         if seen.changed_ns > place.adopt_ns:
             # It may be new, or something in it: also what was told may be told again, but not lost.
             child.implied = True
-            self._look_now(place, name, kernel.CREATE)
+            self._examine(place, name, kernel.CREATE)
 
-    def _look_now(self, place: Place, name: str, mask: int) -> None:
+    def _examine(self, place: Place, name: str, mask: int) -> None:
         self._ripe.append(((place, name), _Hint(self._loop.time(), mask)))
 
     # --- considering names --------------------------------------------------------------------

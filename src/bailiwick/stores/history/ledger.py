@@ -39,7 +39,7 @@ _BUSY_MS_MAX: Final = 10_000
 _WAL_BYTES_KEPT: Final = 16 * 1024 * 1024
 """What the log beside the database is cut back to after a burst."""
 
-_AT_ONCE_S: Final = 0.000_25
+_INLINE_S: Final = 0.000_25
 """A commit that takes less is done where it is asked for: a thread hop costs about as much."""
 
 _NEXT: Final = "UPDATE counter SET last = last + 2 RETURNING last"
@@ -124,7 +124,7 @@ class Ledger:
         self._finisher: Final = finisher
         self._reader: Final = reader
         self._writer: Final = Writer(
-            connection, whose=WHOSE, frame=_Frame(connection), at_once_s=_AT_ONCE_S
+            connection, whose=WHOSE, frame=_Frame(connection), inline_s=_INLINE_S
         )
         self._queued: set[asyncio.Future[None]] = set()
 

@@ -218,7 +218,7 @@ class PastStore:
             )
         }
         if held.live is not None:
-            names |= await self._names_now(held.live)
+            names |= await self._current_names(held.live)
         entries: list[Child] = []
         for name in sorted(names):
             if after is not None and name <= after:
@@ -231,7 +231,7 @@ class PastStore:
             entries.append(Child(name, state.type, state.size, state.mtime_ns))
         return Children(entries, more=False)
 
-    async def _names_now(self, path: ScopedPath) -> set[str]:
+    async def _current_names(self, path: ScopedPath) -> set[str]:
         try:
             handle = await self._core.looker.place(path)
         except Elsewhere:

@@ -76,7 +76,7 @@ class UndoPlanner:
 
     async def _set_back(self, effect: Effect, *, times: bool) -> None:
         path, before = effect.path, effect.before
-        now = await self._now(path, effect.after)
+        now = await self._current(path, effect.after)
         if effect.after is UNKNOWN:
             raise _Conflicted("the change was interrupted: it is not known what it left there")
         if not is_same(now, effect.after):
@@ -143,14 +143,14 @@ class UndoPlanner:
     async def _move_back(self, effect: Effect, went: State | None) -> None:
         """Plan that a thing is moved back, where it is then what it was when it ``went``."""
         here, home, left = effect.path, effect.other, effect.after
-        now = await self._now(here, left)
+        now = await self._current(here, left)
         if left is None or left is UNKNOWN:
             raise _Conflicted("the change was interrupted: it is not known what it left there")
         if now is None or not is_same(now, left):
             raise _Conflicted(_why(effect, now))
         if home.lies_in(here):
             raise _Conflicted("where it belongs lies in it now")
-        if await self._now(home, None) is not None:
+        if await self._current(home, None) is not None:
             raise _Conflicted("something else stands where it was")
         await self._check_directory_above(home)
         found_at = None if self._is_made(here) else self._found_at(here)
@@ -189,7 +189,7 @@ class UndoPlanner:
 
     # --- the picture -------------------------------------------------------------------------
 
-    async def _now(self, path: ScopedPath, known: State | None) -> State | None:
+    async def _current(self, path: ScopedPath, known: State | None) -> State | None:
         """What stands at a place on the picture."""
         if path in self._picture:
             return self._picture[path]
@@ -221,7 +221,7 @@ class UndoPlanner:
         above = path.parent
         if above.is_root:
             return
-        state = await self._now(above, None)
+        state = await self._current(above, None)
         if state is None or state.type != "directory":
             raise _Conflicted("its directory is gone")
 

@@ -20,7 +20,7 @@ from bailiwick.store import WritePlan, Written
 from bailiwick.stores.volume.content import Stored
 from bailiwick.stores.volume.core import Turn
 from bailiwick.stores.volume.leases import check_lease
-from bailiwick.stores.volume.lookup import Spot, VolumeHandle, inode_now, stand, stand_existing
+from bailiwick.stores.volume.lookup import Spot, VolumeHandle, current_inode, stand, stand_existing
 from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
 from bailiwick.stores.volume.refusals import (
     check_expected,
@@ -263,7 +263,7 @@ async def copy(
     turn: Turn, source: VolumeHandle, destination: VolumeHandle, mark: Mark, *, recursive: bool
 ) -> int:
     tree = turn.tree
-    original = await inode_now(tree, source)
+    original = await current_inode(tree, source)
     there = await stand(tree, destination)
     if original.kind == DIRECTORY and not recursive:
         raise IsADirectory("is a directory", path=source.path)

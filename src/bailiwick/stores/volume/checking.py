@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from bailiwick.errors import IoError
 from bailiwick.finishing import in_thread
 from bailiwick.stores.volume.agreeing import Agreement
-from bailiwick.stores.volume.collecting import Pace, at_once
+from bailiwick.stores.volume.collecting import Pace, unpaced
 from bailiwick.stores.volume.content import ZEROS, Chunk, checked, chunk_of, extents, fetched
 from bailiwick.stores.volume.core import Core
 from bailiwick.stores.volume.database import HEAD, Row, Session, Transaction
@@ -141,7 +141,7 @@ async def info(core: Core) -> Info:
     )  # fmt: skip
 
 
-async def check(core: Core, *, repair: bool, pace: Pace = at_once) -> Checked:
+async def check(core: Core, *, repair: bool, pace: Pace = unpaced) -> Checked:
     """Look at everything, a page at a time. What is written meanwhile may or may not be seen.
     ``pace`` is awaited after each page of rows."""
     return await _Check(core, pace, repair=repair).run()

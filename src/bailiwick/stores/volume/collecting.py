@@ -169,7 +169,7 @@ class Collected(NamedTuple):
 Pace = Callable[[], Awaitable[None]]
 
 
-async def at_once() -> None:
+async def unpaced() -> None:
     """No pace at all: only whoever waits comes first."""
     await asyncio.sleep(0)
 
@@ -178,7 +178,7 @@ async def collect(
     core: Core,
     keep_days: float,
     *,
-    pace: Pace = at_once,
+    pace: Pace = unpaced,
     orphans: bool = True,
     unless: str | None = None,
 ) -> Collected:

@@ -200,7 +200,7 @@ class Core:
             self._renew_pin()
         cache = self._cache
         if self.view.at == HEAD:
-            last = self.database.last_now()
+            last = self.database.newest()
             if last != cache.seen:
                 if not cache.take_own(last):
                     return None
@@ -228,10 +228,10 @@ class Core:
         self._tell()
         return result
 
-    def work_now(self, work: Work[Result]) -> Result | None:
+    def work_inline(self, work: Work[Result]) -> Result | None:
         """The same at once; None where it has to be awaited, and nothing was done."""
         self._check_changeable()
-        result = self.database.work_now(work)
+        result = self.database.work_inline(work)
         if result is not None:
             self._tell()
         return result

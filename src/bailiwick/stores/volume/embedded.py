@@ -48,7 +48,7 @@ _WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
 _CACHE_KIB: Final = 16 * 1024
 """Pages that the writer remembers: the names of a tree of several 100,000 files, to be counted."""
 
-_AT_ONCE_S: Final = 0.000_3
+_INLINE_S: Final = 0.000_3
 """A commit that takes less is waited for in place: to be called back costs more than that is worth.
 A disk whose syncs take longer is noticed by the first few."""
 
@@ -106,11 +106,11 @@ class Patience:
 class SqliteSession:
     """Statements on one connection. None of them ever waits, so no coroutine here suspends."""
 
-    __slots__ = ("_begun", "_execute", "_looking", "run_now")
+    __slots__ = ("_begun", "_execute", "_looking", "run_raw")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._execute = connection.execute
-        self.run_now = connection.cursor().execute
+        self.run_raw = connection.cursor().execute
         """A statement in SQLite's words, done at once. One cursor does for all of them, as long as
         an answer is taken whole (``.get``); one that was left halfway would be held on to."""
         self._looking = False
@@ -133,7 +133,7 @@ class SqliteSession:
             raise ParseError("a name is not valid text") from None
 
     async def run(self, sql: str, *values: Any) -> None:
-        self.run_now(for_sqlite(sql), values)
+        self.run_raw(for_sqlite(sql), values)
 
     # --- looking: a read transaction, begun by its first statement -----------------------------
 
@@ -191,7 +191,7 @@ class VolumeTurn:
         """Take up what others have committed, once for each transaction."""
         if self._stamp == self._frame.stamp:
             return
-        row = self.session.run_now(_STATE, self._key).get
+        row = self.session.run_raw(_STATE, self._key).get
         if row is None:
             raise Closed("the volume was deleted")
         last, self.locks = row
@@ -205,7 +205,7 @@ class VolumeTurn:
         """Write down how far the counter has come."""
         if self._stamp != self._frame.stamp or self.numbers.last == self._flushed:
             return
-        self.session.run_now(_GIVEN_OUT, (self.volume, self.numbers.last))
+        self.session.run_raw(_GIVEN_OUT, (self.volume, self.numbers.last))
         self._flushed = self.numbers.last
         for cache in self._caches.values():
             cache.seen = self.numbers.last
@@ -284,7 +284,7 @@ class SqliteFile:
         in_memory = _is_in_memory(identity[0])
         self.writer = Writer(
             connection, whose=WHOSE, frame=self.frame, never_waits=in_memory,
-            at_once_s=_IN_PLACE_S if in_memory else _AT_ONCE_S,
+            inline_s=_IN_PLACE_S if in_memory else _INLINE_S,
         )  # fmt: skip
         self.frame.on_commit = self.writer.on_commit
         self.users = 0
@@ -507,9 +507,9 @@ class SqliteDatabase:
         return self._session
 
     async def last(self) -> int:
-        return self.last_now()
+        return self.newest()
 
-    def last_now(self) -> int:
+    def newest(self) -> int:
         """The same, told at once."""
         if self._closed or self.file.is_abandoned:
             self._check_open()
@@ -537,11 +537,11 @@ class SqliteDatabase:
         self._check_open()
         return self.file.writer.run(partial(self.file.run, self.volume, work))
 
-    def work_now(self, work: Work[Result]) -> Result | None:
+    def work_inline(self, work: Work[Result]) -> Result | None:
         """The same at once; None where it has to be awaited, and nothing was done."""
         if self._closed or self.file.is_abandoned:
             self._check_open()
-        done = self.file.writer.run_now(partial(self.file.run, self.volume, work))
+        done = self.file.writer.run_inline(partial(self.file.run, self.volume, work))
         return None if done is None else cast(Result, done.unwrap())
 
     def submit(self, job: Job[None]) -> None:

@@ -251,7 +251,7 @@ async def stand_existing(tree: Tree, held: VolumeHandle) -> tuple[Spot, Bound]:
     return spot, spot.bound
 
 
-async def inode_now(tree: Tree, held: VolumeHandle) -> Inode:
+async def current_inode(tree: Tree, held: VolumeHandle) -> Inode:
     """The node that was found, as it was then; for a mere place, what has the name now. A
     directory is always as it is now."""
     seen = held.inode
@@ -267,8 +267,8 @@ async def inode_now(tree: Tree, held: VolumeHandle) -> Inode:
     return inode
 
 
-async def directory_now(tree: Tree, held: VolumeHandle) -> int:
-    inode = await inode_now(tree, held)
+async def current_directory(tree: Tree, held: VolumeHandle) -> int:
+    inode = await current_inode(tree, held)
     if inode.kind != DIRECTORY:
         raise NotADirectory("not a directory", path=held.path)
     if await tree.way_up(inode.id) is None:

@@ -51,9 +51,9 @@ class SmallWrite:
         self._mark = mark
         self._own: Own | None = None  # where it was done in one piece
 
-    def done_now(self) -> Written | None:
+    def done_inline(self) -> Written | None:
         """Do it at once, on this thread; None where it has to be awaited, and nothing was done."""
-        written = self._core.work_now(self._in_turn)
+        written = self._core.work_inline(self._in_turn)
         if written is not None and self._own is not None:
             self._core.took(self._own)
         return written
@@ -133,7 +133,7 @@ class SmallWrite:
             return None
         before, version = numbers.last, numbers.next()
         inode = self._put(turn, version, numbers.next(), None)
-        node, now_ns, run = inode.id, inode.mtime_ns, turn.session.run_now
+        node, now_ns, run = inode.id, inode.mtime_ns, turn.session.run_raw
         guard = name_guard(parent, name, node, FILE)
         run(_PUT_NAME, (volume, branch, parent, name, version, node, FILE, guard))
         run(_LOG, (volume, branch, version, 1, now_ns, parent, name, node, 0, *NO_MORE))
@@ -158,7 +158,7 @@ class SmallWrite:
         )  # fmt: skip
         subject, request, note = mark.subject or None, mark.request_id or None, mark.note or None
         guard = log_guard(branch, version, now_ns, _VERB, subject, request, note)
-        run = turn.session.run_now
+        run = turn.session.run_raw
         run(_NEW_INODE, (volume, branch, *inode, inode_guard(inode)))
         run(
             _LOG,

@@ -24,7 +24,7 @@ from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Staged, WritePlan
 from bailiwick.stores.volume.core import Core, Turn
 from bailiwick.stores.volume.leases import check_lease
-from bailiwick.stores.volume.lookup import VolumeHandle, directory_now, stand
+from bailiwick.stores.volume.lookup import VolumeHandle, current_directory, stand
 from bailiwick.stores.volume.mutation import Attributes, Mutation, attributes_of
 from bailiwick.stores.volume.reading import ContentReader
 from bailiwick.stores.volume.refusals import check_link_text, check_size, not_through_a_link
@@ -260,7 +260,7 @@ class VolumeStage:
         top = await self._complete()
 
         async def job(turn: Turn) -> None:
-            target = await directory_now(turn.tree, self._place)
+            target = await current_directory(turn.tree, self._place)
             steps = await self._plan_merge(turn, top, target, replace=replace)
             for place, *_ in steps:
                 await check_lease(turn, place.parent, place.name, self._mark)

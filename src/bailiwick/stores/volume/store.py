@@ -48,10 +48,10 @@ from bailiwick.stores.volume.database import HEAD
 from bailiwick.stores.volume.growing import Growing
 from bailiwick.stores.volume.lookup import (
     VolumeHandle,
-    directory_now,
+    current_directory,
+    current_inode,
     find_entry,
     find_object,
-    inode_now,
     is_known_missing,
     recall,
     stand,
@@ -226,7 +226,7 @@ class VolumeStore:
         path = held.path.child(name)
         async with core.looking() as session:
             tree = await core.tree(session)
-            parent = await directory_now(tree, held)
+            parent = await current_directory(tree, held)
             bound = await tree.name(parent, name)
             inode = None if bound is None else await tree.inode(bound.node)
         if inode is None:
@@ -240,7 +240,7 @@ class VolumeStore:
         inode = held.inode
         if inode is None or inode.kind == DIRECTORY:
             async with self._core.looking() as session:
-                inode = await inode_now(await self._core.tree(session), held)
+                inode = await current_inode(await self._core.tree(session), held)
         text = inode.data.decode() if inode.kind == LINK and inode.data is not None else None
         return Stat(
             path=held.path,
@@ -262,7 +262,7 @@ class VolumeStore:
         most = _PAGE_ENTRIES if limit is None else limit
         async with self._core.looking() as session:
             tree = await self._core.tree(session)
-            node = await directory_now(tree, held)
+            node = await current_directory(tree, held)
             rows = await tree.listing(node, after or "", most + 1)
         entries = [
             Child(name, TYPES[kind], size, mtime_ns)
@@ -314,7 +314,7 @@ class VolumeStore:
 
     async def _file(self, held: VolumeHandle) -> Inode:
         async with self._core.looking() as session:
-            inode = await inode_now(await self._core.tree(session), held)
+            inode = await current_inode(await self._core.tree(session), held)
         if inode.kind == DIRECTORY:
             raise IsADirectory("is a directory", path=held.path)
         if inode.kind == LINK:
@@ -330,7 +330,7 @@ class VolumeStore:
         core, digest = self._core, bytes.fromhex(sha256)
         if len(data) <= INLINE_BYTES_MAX:
             small = SmallWrite(core, held, bytes(data), digest, plan, self._mark)
-            written = small.done_now()
+            written = small.done_inline()
             return await small.done() if written is None else written
         volume, pieces = core.view.volume, await cut(data, core.pack)
 
@@ -444,7 +444,7 @@ class VolumeStore:
     async def readlink(self, entry: Handle) -> str:
         held = self._held(entry)
         async with self._core.looking() as session:
-            inode = await inode_now(await self._core.tree(session), held)
+            inode = await current_inode(await self._core.tree(session), held)
         if inode.kind != LINK or inode.data is None:
             raise ParseError("not a link", path=held.path)
         return inode.data.decode()
@@ -477,7 +477,7 @@ class VolumeStore:
         async with self._core.looking() as session:
             tree = await self._core.tree(session)
             if held.inode is not None or (await stand(tree, held)).bound is not None:
-                await directory_now(tree, held)
+                await current_directory(tree, held)
         return VolumeStage(self._core, self._reader, held, size_max, self.symlinks, self._mark)
 
     async def nominate(
@@ -511,7 +511,7 @@ class VolumeStore:
 
         held = self._held(directory)
         async with self._core.looking() as session:
-            top = await directory_now(await self._core.tree(session), held)
+            top = await current_directory(await self._core.tree(session), held)
         return await survey(self._core, top, held.path, wanted, deadline_s)
 
     def narrowed(
