@@ -14,6 +14,7 @@ from bailiwick.errors import (
     TooManyLinks,
 )
 from bailiwick.model import Limits
+from bailiwick.nodes import ROOT_ID
 from bailiwick.paths import ROOT, ScopedPath, parse
 from bailiwick.store import Store, WritePlan
 from bailiwick.stores.memory import MemoryStore
@@ -195,7 +196,7 @@ async def test_closing_lets_go_of_the_content():
     await store.aclose()
     with pytest.raises(Closed):
         await store.resolve(ScopedPath("f"), "object")
-    assert store._root.children == {}
+    assert not any(await store.list_nodes(ROOT_ID))
 
 
 @pytest.mark.spec("LIFE-2")

@@ -2,53 +2,36 @@
 
 from __future__ import annotations
 
-import errno
-
-from bailiwick.errors import (
-    FileTooLarge,
-    LockHeld,
-    NotADirectory,
-    ParseError,
-    PathNotFound,
-    PermissionDenied,
-    SymlinkEscape,
-)
+from bailiwick.errors import LockHeld, NotADirectory, PathNotFound
 from bailiwick.model import Expected
-from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import WritePlan
+from bailiwick.nodes.refusals import (
+    check_link_text,
+    check_range,
+    check_size,
+    not_through_a_link,
+    root_stays,
+)
+from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume.rows import Inode
 
-
-def check_size(path: ScopedPath, size: int, plan: WritePlan) -> None:
-    if size > plan.size_max:
-        raise FileTooLarge(
-            f"the file would be larger than {plan.size_max} bytes",
-            path=path,
-            details={"limit": plan.size_max},
-        )
-
-
-def check_range(path: ScopedPath, offset: int, length: int | None) -> None:
-    if offset < 0 or (length is not None and length < 0):
-        raise ParseError("offset and length are not negative", path=path)
+__all__ = [
+    "check_expected",
+    "check_link_text",
+    "check_range",
+    "check_size",
+    "no_such",
+    "not_on_the_way",
+    "not_through_a_link",
+    "nowhere",
+    "root_stays",
+    "stale_token",
+]
 
 
 def check_expected(path: ScopedPath, inode: Inode | None, expected: Expected) -> None:
     """Compare what stands there with what the caller last saw."""
     sha256 = None if inode is None or inode.sha256 is None else inode.sha256.hex()
     expected.check(path, None if inode is None else inode.version, sha256)
-
-
-def check_link_text(path: ScopedPath, text: str, bytes_max: int) -> bytes:
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise ParseError("the link's text is not valid text", path=path) from None
-    if not text.strip() or "\0" in text:
-        raise ParseError("a link's text is neither blank nor holds NUL", path=path)
-    if len(data) > bytes_max:
-        raise ParseError("the link's text is too long", path=path, details={"limit": bytes_max})
-    return data
 
 
 def stale_token() -> LockHeld:
@@ -69,17 +52,3 @@ def nowhere(path: ScopedPath) -> PathNotFound:
 
 def not_on_the_way(path: ScopedPath) -> NotADirectory:
     return NotADirectory("a part of the path is not a directory", path=path)
-
-
-def not_through_a_link(path: ScopedPath) -> SymlinkEscape:
-    return SymlinkEscape(
-        "is a link, and nothing is changed through a link",
-        path=path,
-        hint="name what it leads to by its own path, or remove the link",
-    )
-
-
-def root_stays() -> PermissionDenied:
-    return PermissionDenied(
-        "the root itself cannot be removed, moved or replaced", path=ROOT, errno=errno.EPERM
-    )

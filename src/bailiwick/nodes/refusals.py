@@ -1,4 +1,4 @@
-"""What a store in memory refuses, and in which words: checks without any effect."""
+"""What a store of nodes refuses, and in which words: checks without any effect."""
 
 from __future__ import annotations
 
@@ -6,24 +6,19 @@ import errno
 
 from bailiwick.errors import (
     DirectoryNotEmpty,
+    FileAlreadyExists,
     FileTooLarge,
     IsADirectory,
     NotADirectory,
     ParseError,
+    PathNotFound,
     PermissionDenied,
     SymlinkEscape,
 )
 from bailiwick.model import Expected
-from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
+from bailiwick.nodes.node import Node
+from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import WritePlan
-from bailiwick.stores.memory.tree import (
-    Directory,
-    File,
-    Node,
-    is_deeper,
-    levels_above,
-    lies_in,
-)
 
 
 def check_size(path: ScopedPath, size: int, plan: WritePlan) -> None:
@@ -42,38 +37,45 @@ def check_range(path: ScopedPath, offset: int, length: int | None) -> None:
 
 def check_node(path: ScopedPath, node: Node | None, expected: Expected) -> None:
     """Compare what stands there with what the caller last saw."""
-    sha256 = node.sha256 if isinstance(node, File) else None
-    expected.check(path, None if node is None else node.version, sha256)
+    expected.check(
+        path, None if node is None else node.version, None if node is None else node.sha256
+    )
 
 
-def check_replaceable(path: ScopedPath, node: Node, old: Node, origin: Directory) -> None:
-    """Whether a move of ``node`` from ``origin`` may put it in the place of ``old``."""
-    if isinstance(old, Directory) and lies_in(origin, old):
-        raise DirectoryNotEmpty("the directory holds what is moved", path=path)
-    if isinstance(node, Directory) and not isinstance(old, Directory):
+def check_plan(path: ScopedPath, old: Node | None, plan: WritePlan) -> None:
+    """Whether content may be published over what stands there."""
+    if plan.mode == "create" and old is not None:
+        raise FileAlreadyExists("already exists", path=path)
+    if plan.mode == "replace" and old is None:
+        raise PathNotFound("there is nothing to replace", path=path)
+    if old is not None and old.type == "directory":
+        raise IsADirectory("is a directory", path=path)
+    if old is not None and old.type == "symlink":
+        raise not_through_a_link(path)
+    check_node(path, old, plan.expected)
+
+
+def check_replaceable(path: ScopedPath, node: Node, old: Node, *, is_empty: bool) -> None:
+    """Whether a move may put ``node`` in the place of ``old``, which lies not above it."""
+    if node.type == "directory" and old.type != "directory":
         raise NotADirectory("a directory cannot replace something else", path=path)
-    if isinstance(old, Directory):
-        if not isinstance(node, Directory):
+    if old.type == "directory":
+        if node.type != "directory":
             raise IsADirectory("only a directory can replace a directory", path=path)
-        if old.children:
+        if not is_empty:
             raise DirectoryNotEmpty("directory is not empty", path=path)
 
 
-def check_depth(path: ScopedPath, node: Node, directory: Directory) -> None:
-    """Refuse to put ``node`` into ``directory`` where no path could name all that lies beneath."""
-    if is_deeper(node, DEPTH_MAX - levels_above(directory)):
-        raise tree_too_deep(path)
-
-
-def check_link_text(path: ScopedPath, text: str, bytes_max: int) -> None:
+def check_link_text(path: ScopedPath, text: str, bytes_max: int) -> bytes:
     try:
-        size = len(text.encode())
+        data = text.encode()
     except UnicodeEncodeError:
         raise ParseError("the link's text is not valid text", path=path) from None
     if not text.strip() or "\0" in text:
         raise ParseError("a link's text is neither blank nor holds NUL", path=path)
-    if size > bytes_max:
+    if len(data) > bytes_max:
         raise ParseError("the link's text is too long", path=path, details={"limit": bytes_max})
+    return data
 
 
 def not_through_a_link(path: ScopedPath) -> SymlinkEscape:
