@@ -55,6 +55,7 @@ from bailiwick.state.grants import GrantBook, new_id
 from bailiwick.state.ledger import DurableLedger
 from bailiwick.state.rules import RuleBook
 from bailiwick.state.trust import TrustBook
+from bailiwick.store import Store
 from bailiwick.verbs.ignoring import Ignores
 
 _log = logging.getLogger("bailiwick.authority")
@@ -110,7 +111,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
     machine: Machine
     hooks: Hooks
-    plan_root: Callable[[str, str, dict[str, Any]], RootPlan]
+    plan_root: Callable[[str, str | Store, dict[str, Any]], RootPlan]
     plan_temp: Callable[[Subject, float, str | None, int], Awaitable[RootPlan]]
     keep_house: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
@@ -151,8 +152,9 @@ class Authority:
         never for a caller."""
         return self._plan(name).host_path
 
-    async def add_root(self, name: str, place: str, **options: Any) -> Root:
-        """Register a root under a name such as ``workspace:demo``: a directory, or ``memory:``.
+    async def add_root(self, name: str, place: str | Store, **options: Any) -> Root:
+        """Register a root under a name such as ``workspace:demo``: a directory, ``memory:``, a
+        volume, or a store of your own, which is closed with the authority once it was used.
 
         Options are those of `bailiwick.open`, and ``labels``, ``display_name``, ``quota``. It is
         not trusted, so it can only be read, unless ``trusted=True``.

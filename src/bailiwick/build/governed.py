@@ -369,7 +369,7 @@ class _Joiner:
             quota=config.quota,
         )  # fmt: skip
 
-    def plan_given(self, name: str, given_place: str, given: dict[str, Any]) -> RootPlan:
+    def plan_given(self, name: str, given_place: str | Store, given: dict[str, Any]) -> RootPlan:
         """A root as a program describes it."""
         own = {key: given.pop(key) for key in ("labels", "display_name", "quota") if key in given}
         kind, _ = parse_root_name(name)
@@ -398,7 +398,7 @@ class _Joiner:
         quota: Quota | None = None,
     ) -> RootPlan:
         kind, root_id = parse_root_name(name)
-        directory, volume = place
+        directory, volume, given = place
         refuse_elsewhere(options.limits)
         if kind == "secret" and options.new_file_mode != "private":
             raise ParseError("new files of a root of kind 'secret' are always private")
@@ -422,7 +422,7 @@ class _Joiner:
                 store, keeping = await open_volume(volume, options)
                 return await self._join(root, store, options, keeping)
             if directory is None:
-                return await self._join(root, memory_store(options), options)
+                return await self._join(root, given or memory_store(options), options)
             store = await in_thread(disk_store, directory, options, let_go=let_go)
             store, kept = await remembered(store, directory, options)
             return await self._join(root, store, options, kept)

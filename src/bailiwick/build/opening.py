@@ -22,6 +22,7 @@ from bailiwick.build.stores import disk_store, memory_store, remembered
 from bailiwick.errors import NotADirectory, RootNotFound
 from bailiwick.portal import Portal, SyncScope
 from bailiwick.scope import Scope
+from bailiwick.store import Store
 
 _VOLUME_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 """How files are called that hold a database: whoever names one most likely means a volume."""
@@ -30,7 +31,7 @@ _VOLUME_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 class Opening:
     """A place about to be opened: ``async with bailiwick.open(…) as fs``."""
 
-    def __init__(self, place: str | os.PathLike[str], options: Options) -> None:
+    def __init__(self, place: str | os.PathLike[str] | Store, options: Options) -> None:
         refuse_ledger_limits(options)
         self._place = read_place(place)
         self._options = options
@@ -53,7 +54,7 @@ class Opening:
 class SyncOpening:
     """The same for blocking code: ``with bailiwick.open_sync(…) as fs``."""
 
-    def __init__(self, place: str | os.PathLike[str], options: Options) -> None:
+    def __init__(self, place: str | os.PathLike[str] | Store, options: Options) -> None:
         refuse_ledger_limits(options)
         self._place = read_place(place)
         self._options = options
@@ -89,13 +90,16 @@ class SyncOpening:
                 portal.give_back()
 
 
-def open(place: str | os.PathLike[str] = EMBEDDED, **options: Unpack[OpenOptions]) -> Opening:
+def open(
+    place: str | os.PathLike[str] | Store = EMBEDDED, **options: Unpack[OpenOptions]
+) -> Opening:
     """Open a place for the local user: ``async with bailiwick.open("./project") as fs``.
 
     ``place`` is a directory, ``"memory:"``, or a volume: versioned files in one SQLite file,
     ``"sqlite:agent.db?volume=main"``, also ``&branch=NAME`` for a fork and ``&blobs=FOLDER`` or
     ``&blobs=s3://…`` for the content of large files. Without a place it is the volume ``main`` in
-    the user's data directory. A path object is always a directory. Options:
+    the user's data directory. A path object is always a directory. A store of your own
+    (`bailiwick.store.Store`) is a place too, and is closed with the scope. Options:
 
     - ``trusted`` (True): whether it may be changed at all.
     - ``access``: what the scope may do, for example ``{"read", "list", "metadata"}``.
@@ -118,7 +122,7 @@ def open(place: str | os.PathLike[str] = EMBEDDED, **options: Unpack[OpenOptions
 
 
 def open_sync(
-    place: str | os.PathLike[str] = EMBEDDED, **options: Unpack[OpenOptions]
+    place: str | os.PathLike[str] | Store = EMBEDDED, **options: Unpack[OpenOptions]
 ) -> SyncOpening:
     """`open` for blocking code: the same options, the same verbs, no ``await``."""
     return SyncOpening(place, read_options(dict(options)))
@@ -130,6 +134,8 @@ async def open_scope(place: Place, options: Options) -> Scope:
     if place.volume is not None:
         store, keeping = await open_volume(place.volume, options)
         return join(store, options, place.volume.volume, "/", keeping=keeping)
+    if place.store is not None:
+        return join(place.store, options, "store", "/")
     if place.directory is None:
         return join(memory_store(options), options, "memory", "/")
     directory = place.directory

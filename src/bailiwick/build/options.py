@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 import msgspec
@@ -160,6 +160,17 @@ def refuse_options(options: Options, whose: str, *, directory: bool, volume: boo
             options.limits, _LIMITS_OF_FEEDS, "is no limit of a volume",
             "its changes are kept as long as its versions: keep_versions_days",
         )  # fmt: skip
+
+
+def refuse_for_store(options: Options, description: Mapping[str, str]) -> None:
+    """Refuse what only a store itself can be told when it is made."""
+    if options.new_file_mode != _USUAL.new_file_mode:
+        raise Unsupported("the option 'new_file_mode' is said to the store itself")
+    if options.symlinks == "reject" and description.get("symlinks") != "reject":
+        raise Unsupported(
+            "this place follows no links, and the store does",
+            hint="say to the store itself that it rejects them, and have its description say so",
+        )
 
 
 def refuse_ledger_limits(options: Options) -> None:

@@ -1,4 +1,4 @@
-"""Which place a caller means: a directory, memory, or a branch of a volume.
+"""Which place a caller means: a directory, memory, a branch of a volume, or a store of their own.
 
 A text that begins like the name of a volume is one, or a mistake; a path object is always a
 directory, whatever it is called.
@@ -9,7 +9,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from bailiwick.build.options import Options, host_directory, refuse_options
+from bailiwick.build.options import (
+    Options,
+    host_directory,
+    refuse_for_store,
+    refuse_options,
+)
 from bailiwick.build.stores import let_go
 from bailiwick.errors import (
     BailiwickError,
@@ -35,15 +40,19 @@ class Place(NamedTuple):
 
     directory: str | None = None
     volume: VolumePlace | None = None
+    store: Store | None = None
 
     @property
     def in_memory(self) -> bool:
-        return self.directory is None and self.volume is None
+        return self.directory is None and self.volume is None and self.store is None
 
     def refuse_unfit(self, options: Options) -> None:
         """Refuse options that such a place could not enforce."""
         if self.volume is not None:
             refuse_options(options, "a volume", directory=False, volume=True)
+        elif self.store is not None:
+            refuse_options(options, "a store", directory=False, volume=False)
+            refuse_for_store(options, self.store.description)
         elif self.in_memory:
             refuse_options(options, "memory", directory=False, volume=False)
         else:
@@ -55,13 +64,15 @@ def read_place(given: object) -> Place:
     is known and not built."""
     if given is EMBEDDED:
         return Place(volume=embedded_volume())
+    if isinstance(given, Store):
+        return Place(store=given)
     if isinstance(given, os.PathLike):
         text = os.fspath(given)
         if isinstance(text, str) and text and "\0" not in text:
             return Place(directory=os.path.abspath(os.path.expanduser(text)))
     if not isinstance(given, str) or not given or "\0" in given:
         raise ParseError(
-            "a place is a directory such as ./project, memory:, or a volume",
+            "a place is a directory such as ./project, memory:, a volume, or a store",
             hint='"./project", "memory:" or "sqlite:agent.db?volume=main"',
         )
     if given.startswith(_SCHEMES):

@@ -128,8 +128,8 @@ class NodeKeeper(ABC):
         """Change all of them or none: first none of ``gone`` stands any more, then all of ``put``
         do, in the place of an earlier node with the same id.
 
-        Called by one at a time. Cancelled, it either has done all of it or does nothing, and only
-        the latter raises `asyncio.CancelledError` (`bailiwick.finishing.in_thread` keeps to that).
+        Called by one at a time. Cancelled, it raises `asyncio.CancelledError` only where nothing
+        was changed: whoever has to wait does so in `bailiwick.finishing.to_the_end`.
         """
 
     async def release(self) -> None:
@@ -246,7 +246,8 @@ class NodeKeeper(ABC):
             made = with_fields(self.new_node("directory"), parent=directory.id, name=name)
             put.append(made)
             directory = made
-        put += (with_fields(node, parent=directory.id, name=held.path.name), *with_it)
+        name = str(held.path.name)  # plain text, which every keeper can write down
+        put += (with_fields(node, parent=directory.id, name=name), *with_it)
         gone = [] if place.standing is None else [place.standing]
         if leaves is not None:
             gone.append(node)

@@ -115,7 +115,7 @@ class NodeStage:
         """All of the stage, each with its name in its directory of the stage."""
         for path, node in self._nodes.items():
             parent = self._nodes[path.parent].id
-            yield path, with_fields(node, parent=parent, name=path.name)
+            yield path, with_fields(node, parent=parent, name=str(path.name))
 
     async def merge(self, *, replace: bool) -> None:
         self._end_file()

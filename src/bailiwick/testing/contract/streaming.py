@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 
 from bailiwick.errors import (
     Busy,
@@ -185,14 +185,37 @@ async def _(fs: Driver) -> None:
     assert await names(fs) == ["d", "f"]
 
 
-async def _cancel_after(ticks: int, call: Awaitable[object]) -> None:
-    """Cancel a call after the loop has turned so many times, and wait for its end."""
-    task = asyncio.ensure_future(call)
+async def _cancel_after(ticks: int, call: Awaitable[object]) -> bool:
+    """Cancel a call after the loop has turned so many times, and wait for its end: whether the call
+    came to it, and did not end by being cancelled."""
+    ended = False
+
+    async def to_its_end() -> None:
+        nonlocal ended
+        await call
+        ended = True  # a task that was cancelled too late for its call counts as cancelled still
+
+    task = asyncio.ensure_future(to_its_end())
     for _ in range(ticks):
         await asyncio.sleep(0.0005)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled() or task.exception() is None
+    if isinstance(call, Coroutine):
+        call.close()  # one that was cancelled before it began
+    return ended
+
+
+@ROOM.handle_case("what ends by being cancelled has changed nothing", rules=("LIFE-1",))
+async def _(store: Store) -> None:
+    held = await store.resolve(ScopedPath("f"), "entry")
+    await store.write(held, b"", sha256_of(b""), WritePlan())
+    size = 0
+    for ticks in range(24):
+        if await _cancel_after(ticks % 8, store.append(held, b"!", WritePlan())):
+            size += 1
+        assert (await store.stat(held)).size == size, ticks
+    held.close()
 
 
 @ROOM.case("preconditions are checked again when a stream is published", rules=("WRITE-2",))
