@@ -82,7 +82,10 @@ def test_an_example_runs(example, tmp_path):
 
 @pytest.mark.spec("PY-6")
 def test_every_link_between_pages_leads_somewhere():
-    pages = [*PAGES, *(ROOT / name for name in ("SECURITY.md", "ARCHITECTURE.md"))]
+    pages = [
+        *PAGES,
+        *(ROOT / name for name in ("SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    ]
     targets = [
         (page, target)
         for page in pages
