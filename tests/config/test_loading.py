@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bailiwick.config import AskConfig, AuditConfig, StateConfig, load, refuse_unbuilt
+from bailiwick.config import AskConfig, AuditConfig, StateConfig, load
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.grant import Quota
 from bailiwick.policies.rules import RulePolicy
@@ -40,7 +40,6 @@ def test_nothing_is_a_configuration():
     assert (config.state, config.ask, config.audit) == (StateConfig(), AskConfig(), AuditConfig())
     assert (config.roots, config.grants, config.rules, config.off) == ((), (), (), ())
     assert config.server is None
-    refuse_unbuilt(config)
 
 
 @pytest.mark.spec("POL-2", "AUTH-2", "AUTH-5", "AUTH-8")
@@ -244,29 +243,15 @@ def test_a_message_does_not_repeat_what_could_repaint_a_terminal():
 
 
 @pytest.mark.spec("ERR-5")
-def test_what_is_not_built_is_refused_by_name_and_place():
-    text = WHOLE + '\n[[root]]\nid = "fleet"\nkind = "workspace"\nvolume = "postgres://x"\n'
-    config = loaded(text)
-    with pytest.raises(Unsupported) as caught:
-        refuse_unbuilt(config)
-    for each in config.unbuilt:
-        assert f"bailiwick.toml:{each.line}:{each.column}: {each.key}" in caught.value.message
-        assert each.key in caught.value.details["keys"]
-        written = text.splitlines()[each.line - 1][each.column - 1 :]
-        assert written.lstrip("[").startswith(each.key.rpartition(".")[2])
-
-
-@pytest.mark.spec("ERR-5")
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('[[root]]\nid = "a"\nkind = "workspace"\nvolume = "postgres://x"', "root.volume"),
-    ],
-)
-def test_each_of_what_is_not_built(text, key):
-    with pytest.raises(Unsupported, match="not built yet") as caught:
-        refuse_unbuilt(loaded(text))
-    assert caught.value.details["keys"] == [key]
+@pytest.mark.parametrize("before", ["", WHOLE], ids=["alone", "in a whole file"])
+def test_what_is_not_built_is_refused_by_name_and_place(before):
+    text = before + '\n[[root]]\nid = "fleet"\nkind = "workspace"\nvolume = "postgres://x"\n'
+    with pytest.raises(Unsupported, match="PostgreSQL are not built") as caught:
+        loaded(text)
+    line, column = caught.value.details["line"], caught.value.details["column"]
+    assert caught.value.message.startswith(f"bailiwick.toml:{line}:{column}: ")
+    assert text.splitlines()[line - 1][column - 1 :] == '"postgres://x"'
+    assert "sqlite:agent.db" in caught.value.hint
 
 
 @pytest.mark.spec("ERR-5")
@@ -282,7 +267,5 @@ def test_each_of_what_is_not_built(text, key):
         RULE,
     ],
 )
-def test_what_asks_for_nothing_unbuilt_is_taken(text):
-    config = loaded(text)
-    refuse_unbuilt(config)
-    assert config.unbuilt == ()
+def test_what_is_built_is_taken(text):
+    loaded(text)

@@ -48,7 +48,6 @@ from bailiwick.build.stores import (
 from bailiwick.build.views import RootFeed, Views
 from bailiwick.call import Caller, Machine
 from bailiwick.change_log import Logs
-from bailiwick.config.unbuilt import refuse_unbuilt
 from bailiwick.config.values import RootConfig, ServerConfig, Surface
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.finishing import in_thread
@@ -223,7 +222,6 @@ class AuthorityOpening:
 
     async def __aenter__(self) -> Authority:
         source = read_source(self._path)
-        refuse_unbuilt(source.config)
         directory = state_directory(source, self._state_dir)
         self._authority = await _compose(source, directory, self._synchronise, self._surface)
         return self._authority

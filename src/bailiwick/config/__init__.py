@@ -1,12 +1,11 @@
 """The configuration file ``bailiwick.toml``: from text to checked values, or to one clear error.
 
 `load` is pure: whoever calls it has read the file. Everything in it is enforced or refused: an
-unknown key, a wrong type or an impossible combination is a `ParseError` that begins with file, line
-and column, and `refuse_unbuilt` names what is understood but not built yet.
+unknown key, a wrong type or an impossible combination is a `ParseError`, and what is known and not
+built is `Unsupported`. Both begin with file, line and column.
 """
 
 from bailiwick.config.loading import load
-from bailiwick.config.unbuilt import refuse_unbuilt
 from bailiwick.config.values import (
     AskConfig,
     AuditConfig,
@@ -19,7 +18,6 @@ from bailiwick.config.values import (
     StateConfig,
     TlsConfig,
     TokenConfig,
-    Unbuilt,
 )
 
 __all__ = [
@@ -34,7 +32,5 @@ __all__ = [
     "StateConfig",
     "TlsConfig",
     "TokenConfig",
-    "Unbuilt",
     "load",
-    "refuse_unbuilt",
 ]

@@ -7,12 +7,9 @@ import tomllib
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, get_args
 
-import msgspec
-
 from bailiwick.config.reading import Document, Table
 from bailiwick.config.roots import read_quota, read_root
 from bailiwick.config.toml_positions import Position, Positions, scan
-from bailiwick.config.unbuilt import unbuilt_in
 from bailiwick.config.values import (
     AskConfig,
     AuditConfig,
@@ -74,12 +71,13 @@ def load(text: str, *, source: str) -> Config:
     """The configuration that ``text`` is; ``source`` is its name in messages.
 
     Raises `ParseError`, whose message begins with ``source:line:column`` and whose details hold
-    ``line`` and ``column``, for the first thing that is wrong.
+    ``line`` and ``column``, for the first thing that is wrong, and `Unsupported`, in the same form,
+    for what is known and not built.
     """
     content, document = _parsed(text, source)
     top = Table(document, (), content)
     top.only(*_SECTIONS)
-    config = Config(
+    return Config(
         source=source,
         server=_section(top, "server", _read_server),
         state=_section(top, "state", _read_state) or StateConfig(),
@@ -93,13 +91,7 @@ def load(text: str, *, source: str) -> Config:
         ),
         rules=_read_rules(top),
         off=_section(top, "policy", _read_off) or (),
-        unbuilt=(),
     )
-    return _with_unbuilt(config, content, document.positions)
-
-
-def _with_unbuilt(config: Config, content: dict[str, Any], positions: Positions) -> Config:
-    return msgspec.structs.replace(config, unbuilt=unbuilt_in(content, positions))
 
 
 # --- text ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from bailiwick.config.toml_positions import KeyPath, Position, Positions
 from bailiwick.config.units import parse_duration, parse_size
-from bailiwick.errors import BailiwickError, ParseError
+from bailiwick.errors import BailiwickError, ParseError, Unsupported
 from bailiwick.policies.nearness import hint_for, quoted
 
 Result = TypeVar("Result")
@@ -81,11 +81,15 @@ class Table:
                 raise self.error(None, f"{quoted(key)} is missing here")
 
     def checked(self, key: str, check: Callable[[], Result], *, at: int | None = None) -> Result:
-        """What a check returns; what it refuses is refused at this key."""
+        """What a check returns; what it refuses is refused at this key, and what is known and not
+        built is `Unsupported` still."""
         try:
             return check()
         except BailiwickError as error:
-            raise self.error(key, error.message, error.hint, at=at) from None
+            here = self.error(key, error.message, error.hint, at=at)
+            if isinstance(error, Unsupported):
+                raise Unsupported(here.message, hint=here.hint, details=here.details) from None
+            raise here from None
 
     # --- values ------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from bailiwick.config.places import POSTGRES, VolumePlace, parse_volume
+from bailiwick.config.places import VolumePlace, parse_volume
 from bailiwick.config.reading import Table, kind_of
 from bailiwick.config.units import parse_duration, parse_size
 from bailiwick.config.values import RootConfig
@@ -127,8 +127,6 @@ def _read_place(table: Table) -> tuple[str | None, VolumePlace | None, bool]:
         raise table.error("memory", "'memory' is true or left out", "give it path or volume")
     if text is None:
         return path, None, memory is True
-    if text.startswith(POSTGRES):
-        return path, VolumePlace(text), False  # refused by `refuse_unbuilt`, with all else
     return path, table.checked("volume", lambda: parse_volume(text)), False
 
 

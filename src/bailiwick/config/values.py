@@ -155,15 +155,6 @@ class ExtensionConfig(Value, frozen=True, kw_only=True):
         return parse_permissions(self.permissions)
 
 
-class Unbuilt(Value, frozen=True, kw_only=True):
-    """Something the file asks for that is understood, but not built yet."""
-
-    key: str
-    what: str
-    line: int
-    column: int
-
-
 class Config(Value, frozen=True, kw_only=True):
     """A whole configuration. ``off`` are the shipped rules that are switched off."""
 
@@ -178,4 +169,3 @@ class Config(Value, frozen=True, kw_only=True):
     extensions: tuple[ExtensionConfig, ...] = ()
     rules: tuple[Rule, ...] = ()
     off: tuple[str, ...] = ()
-    unbuilt: tuple[Unbuilt, ...] = ()

@@ -415,13 +415,21 @@ def test_a_home_that_holds_the_state_can_be_looked_at_and_not_changed(tmp_path, 
     Typed(home / "project").ok("write", "a", "--text", "1")
 
 
-# --- what comes later --------------------------------------------------------------------------
+# --- what is not built -------------------------------------------------------------------------
 
 
 @pytest.mark.spec("CLI-1")
-@pytest.mark.parametrize("command", [("mount", "x", "y"), ("exec", "--", "true")])
-def test_what_comes_later_says_so(command):
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        (("mount", "x", "y"), "bailiwick export"), (("mount", "--help"), "bailiwick export"),
+        (("exec", "--", "true"), "--format bwrap"), (("exec", "--json", "true"), "--format bwrap"),
+    ],
+)  # fmt: skip
+def test_what_is_not_built_says_what_to_do_instead(command, instead):
     done = within(*command)
     assert done.returncode == 1
-    assert done.stderr.startswith("unsupported: ")
-    assert "comes later" in done.stderr
+    told = done.stdout + done.stderr
+    assert "unsupported" in told
+    assert "is not built" in told
+    assert instead in told

@@ -46,8 +46,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "import": ("transfers:bring_in", "bring a directory into a volume or another place"),
         "export": ("transfers:take_out", "take a tree out into a directory"),
         "volume": ("volumes", "keep a volume: create, info, check, repair, gc, compact"),
-        "mount": ("later:mount", "see a volume as a directory (comes later)"),
-        "exec": ("later:execute", "run a command under grants (comes later)"),
     },
     "authority": {
         "root": ("roots", "the registered trees: list, show, trust, untrust"),
@@ -72,6 +70,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS: dict[str, tuple[str, str]] = {
     name: command for group in GROUPS.values() for name, command in group.items()
 }
+
+NOT_BUILT: dict[str, str] = {
+    "mount": "bailiwick export PLACE DIR takes a tree out into a directory",
+    "exec": "bailiwick grant show ID --format bwrap gives a grant to another sandbox",
+}
+"""Commands that are known and not built, and what does the most of it."""
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -118,6 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Loaded already, or this module would not be: what is inside does not import the package.
         sys.stdout.write(f"bailiwick {sys.modules['bailiwick'].__version__}\n")
         return EXIT_OK
+    if name in NOT_BUILT:
+        return _refused(name, "is not built", NOT_BUILT[name], as_json="--json" in rest)
     if name not in COMMANDS:
         return _unknown(name)
     # They go to the end, where an action such as `fork list` takes them too.
@@ -194,9 +200,6 @@ _EXTRAS = {"serve": "server"}
 
 def _not_installed(name: str, error: ModuleNotFoundError, *, as_json: bool) -> int:
     """A command that needs an extra, in an installation without it."""
-    from bailiwick.errors import Unsupported
-    from bailiwick.fronts.cli.output import print_error
-
     missing = (error.name or "").partition(".")[0]
     if name not in GROUPS["serving"]:
         raise error
@@ -204,8 +207,15 @@ def _not_installed(name: str, error: ModuleNotFoundError, *, as_json: bool) -> i
         hint = "install a version of Bailiwick that has it"
     else:
         hint = f"pip install 'bailiwick[{_EXTRAS.get(name, name)}]'"
-    lacks = f"`bailiwick {name}` is not part of this installation"
-    print_error(Unsupported(lacks, hint=hint), as_json=as_json)
+    return _refused(name, "is not part of this installation", hint, as_json=as_json)
+
+
+def _refused(name: str, why: str, instead: str, *, as_json: bool) -> int:
+    """A command that there is, and that cannot be run here."""
+    from bailiwick.errors import Unsupported
+    from bailiwick.fronts.cli.output import print_error
+
+    print_error(Unsupported(f"`bailiwick {name}` {why}", hint=instead), as_json=as_json)
     return EXIT_FAILED
 
 

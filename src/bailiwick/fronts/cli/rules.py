@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bailiwick.config import Config, load, refuse_unbuilt
+from bailiwick.config import Config, load
 from bailiwick.errors import BailiwickError, IoError, ParseError, PathNotFound
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK
 from bailiwick.fronts.cli.arguments import Parser, takes_authority, takes_json
@@ -134,9 +134,7 @@ def _load(file: str) -> Config:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         raise ParseError(f"{file} is not UTF-8") from None
-    config = load(text, source=file)
-    refuse_unbuilt(config)
-    return config
+    return load(text, source=file)
 
 
 _ACTIONS = {"show": _show, "explain": _explain}
