@@ -254,4 +254,3 @@ def test_a_beginning_that_is_not_text_has_no_form():
         form_of_prefix(b"a\0")
     with pytest.raises(BinaryFile):
         form_of_prefix(b"caf\xe9 ")
-    assert form_of_prefix(b"caf\xe9 ", "latin-1") == Form("latin-1", False, "none")

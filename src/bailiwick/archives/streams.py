@@ -42,9 +42,9 @@ class Stream(Protocol):
 class PlainStream:
     """The bytes of the archive as they stand there, read ahead in large ranges."""
 
-    def __init__(self, size: int, offset: int = 0) -> None:
+    def __init__(self, size: int) -> None:
         self._size = size
-        self._next = offset
+        self._next = 0
         self._ahead = b""
         self._at = 0
 

@@ -80,13 +80,13 @@ class Table:
             if key not in self._content:
                 raise self.error(None, f"{quoted(key)} is missing here")
 
-    def checked(self, key: str, check: Callable[[], Result], *, at: int | None = None) -> Result:
+    def checked(self, key: str, check: Callable[[], Result]) -> Result:
         """What a check returns; what it refuses is refused at this key, and what is known and not
         built is `Unsupported` still."""
         try:
             return check()
         except BailiwickError as error:
-            here = self.error(key, error.message, error.hint, at=at)
+            here = self.error(key, error.message, error.hint)
             if isinstance(error, Unsupported):
                 raise Unsupported(here.message, hint=here.hint, details=here.details) from None
             raise here from None

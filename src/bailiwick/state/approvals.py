@@ -89,8 +89,7 @@ class ApprovalPage(NamedTuple):
 class ApprovalDesk:
     """Puts questions to people and remembers what they said.
 
-    ``surface`` names where people look for questions besides the front that asks; ``person`` is
-    who answers at a front, for the record.
+    ``surface`` names where people look for questions besides the front that asks.
     """
 
     def __init__(
@@ -102,7 +101,6 @@ class ApprovalDesk:
         time_ns: Callable[[], int],
         surface: Surface = "none",
         seconds: float = 300.0,
-        person: Callable[[str], str] = "user:{}".format,
         poll_s: float = POLL_S,
     ) -> None:
         self._database = database
@@ -112,7 +110,6 @@ class ApprovalDesk:
         self._time_ns = time_ns
         self._surface = surface
         self._lasts_ns = int(seconds * 1e9)
-        self._person = person
         self._poll_s = poll_s
         self._put = 0
         self._turn = threading.Lock()
@@ -351,7 +348,7 @@ class ApprovalDesk:
             answer = await asker(approval)
             if answer is not None:
                 with suppress(ApprovalDenied, ApprovalTimeout):  # someone was faster
-                    await self.answer(approval.id, answer, by=self._person(front), front=front)
+                    await self.answer(approval.id, answer, by=f"user:{front}", front=front)
         except Exception as error:
             _log.warning("a front could not ask", extra={"front": front}, exc_info=error)
 

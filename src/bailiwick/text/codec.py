@@ -288,17 +288,17 @@ def form_of(decoded: Decoded) -> Form:
     return Form(decoded.encoding, decoded.bom, line_ending_of(decoded.text))
 
 
-def form_of_prefix(prefix: bytes, encoding: str | None = None) -> Form:
+def form_of_prefix(prefix: bytes) -> Form:
     """Return how a file is stored, judged by its beginning, which may end inside a character.
 
     Raises as `decode` for what is not text so far. Nothing is said of the bytes after ``prefix``.
     """
     # Bytes are looked for by their numbers, which is quicker than as texts of one byte.
-    plain = encoding is None and prefix.isascii() and _CARRIAGE_RETURN not in prefix
+    plain = prefix.isascii() and _CARRIAGE_RETURN not in prefix
     if plain and not has_binary_bytes(prefix[:TEXT_PROBE_BYTES]):
         # Most files: known without decoding them.
         return Form("utf-8", False, "lf" if _LINE_FEED in prefix else "none")
-    found, mark_bytes = detect(prefix[:TEXT_PROBE_BYTES], encoding)
+    found, mark_bytes = detect(prefix[:TEXT_PROBE_BYTES], None)
     text, _ = decode_beginning(prefix[mark_bytes:], found)
     return Form(found, mark_bytes > 0, line_ending_of(text))
 

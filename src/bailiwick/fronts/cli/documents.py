@@ -71,10 +71,11 @@ def entry(value: Entry) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def listing(path: str, entries: Iterable[Entry], *, truncated: bool = False) -> dict[str, Any]:
+def listing(path: str, entries: Iterable[Entry]) -> dict[str, Any]:
+    """All entries of a directory: the pages of it were gone through."""
     return {
         "kind": "list", "path": path, "entries": [entry(each) for each in entries],
-        "truncated": truncated, "nextCursor": None,
+        "truncated": False, "nextCursor": None,
     }  # fmt: skip
 
 

@@ -193,13 +193,11 @@ class Looker:
 
     # --- trees -------------------------------------------------------------------------------
 
-    async def keep_tree(
-        self, handle: Handle, keeping: Keeping, *, content: bool = True
-    ) -> list[tuple[ScopedPath, State]]:
+    async def keep_tree(self, handle: Handle, keeping: Keeping) -> list[tuple[ScopedPath, State]]:
         """What stands under a held name and all beneath it, a directory before what lies in it.
         Links are not followed. Beyond the limits it is counted only."""
         found: list[tuple[ScopedPath, State]] = []
-        state = await self.keep(handle, keeping, content=content)
+        state = await self.keep(handle, keeping)
         if state is None:
             return found
         found.append((handle.path, state))
@@ -207,14 +205,14 @@ class Looker:
             descent = _Descent(self.inner, handle)
             try:
                 while (child := await descent.next()) is not None:
-                    await self._keep_child(descent, child, keeping, found, content)
+                    await self._keep_child(descent, child, keeping, found)
             finally:
                 descent.close()
         return found
 
     async def _keep_child(
         self, descent: _Descent, child: Child, keeping: Keeping,
-        found: list[tuple[ScopedPath, State]], content: bool,
+        found: list[tuple[ScopedPath, State]],
     ) -> None:  # fmt: skip
         if keeping.entries_left <= 0 or not child.addressable or descent.is_too_deep:
             keeping.missed += 1
@@ -224,7 +222,7 @@ class Looker:
             return
         state = None
         try:
-            state = await self.keep(handle, keeping, content=content)
+            state = await self.keep(handle, keeping)
             if state is not None:
                 keeping.entries_left -= 1
                 found.append((handle.path, state))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from bailiwick.errors import (
     DirectoryNotEmpty,
@@ -42,8 +42,6 @@ from bailiwick.stores.volume.rows import (
 from bailiwick.stores.volume.tree import Tree
 from bailiwick.stores.volume.uploads import Prepared
 from bailiwick.versions import Mark
-
-EMPTY: Final = Stored(b"", None)
 
 
 class Fresh(NamedTuple):

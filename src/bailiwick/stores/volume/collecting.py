@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeVar
 from bailiwick.finishing import in_thread
 from bailiwick.stores.volume.ancestry import held_by, needs
 from bailiwick.stores.volume.blobs import is_blob
-from bailiwick.stores.volume.core import Core, Turn
+from bailiwick.stores.volume.core import Core
 from bailiwick.stores.volume.database import HEAD, Session, Transaction
 from bailiwick.stores.volume.mutation import GONE
 from bailiwick.stores.volume.releasing import Releasing
@@ -29,7 +29,6 @@ from bailiwick.stores.volume.rows import DIRECTORY, NOTHING, View
 from bailiwick.stores.volume.tree import Tree, open_tree
 
 Result = TypeVar("Result")
-TurnJob = Callable[[Turn], Awaitable[Result]]
 
 STEP_ROWS: Final = 256
 """Rows of one step: a few milliseconds for which writers wait."""

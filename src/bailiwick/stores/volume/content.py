@@ -132,14 +132,17 @@ def _piece(data: bytes, pack: Pack | None) -> Piece:
     return Piece(digest_of(data), len(data), packed, packed=len(packed))
 
 
+_HASHES_KEPT: Final = 256
+"""Files that are being appended to at a time; each keeps some hundred bytes."""
+
+
 class Hashes:
     """Hashes that can be gone on with, by what they came to: SHA-256 keeps no other way back.
 
     A file that is appended to again and again is hashed once. Used from several threads.
     """
 
-    def __init__(self, most: int = 256) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[bytes, hashlib._Hash] = {hashlib.sha256().digest(): hashlib.sha256()}
 
@@ -148,7 +151,7 @@ class Hashes:
         with self._lock:
             self._known.pop(digest, None)
             self._known[digest] = hashed.copy()
-            while len(self._known) > self._most:
+            while len(self._known) > _HASHES_KEPT:
                 del self._known[next(iter(self._known))]
         return digest
 
@@ -241,13 +244,6 @@ async def store_pieces(turn: Transaction, volume: int, size: int, pieces: list[P
     await turn.session.run(_PUT_CONTENT, volume, content, size, None, 0, 0)
     await _add_pieces(turn, volume, content, 0, pieces)
     return content
-
-
-async def store_bytes(turn: Transaction, volume: int, data: bytes) -> Stored:
-    """Content that is at hand, in a row or in the database's chunks."""
-    if len(data) <= INLINE_BYTES_MAX:
-        return Stored(data, None)
-    return Stored(None, await store_pieces(turn, volume, len(data), pieces_of(data)))
 
 
 async def _add_pieces(
