@@ -15,7 +15,7 @@ from bailiwick.grant import Grant, Root, User
 from bailiwick.model import Change, Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.state import database as database_module
-from bailiwick.state import queueing, sinks
+from bailiwick.state import queueing
 from bailiwick.state.database import FILE
 from bailiwick.state.encoding import decode, encode_authority, encode_record, keep_path
 from bailiwick.state.intents import lineage, places_of, touches
@@ -26,7 +26,6 @@ from tests.state.ledgers import (
     act,
     change_of,
     intent,
-    keep,
     ledger_at,
     record,
     state_at,
@@ -349,8 +348,9 @@ async def test_fault_of_the_feed_is_counted_and_the_record_kept(caplog):
         connection.execute("CREATE TABLE half_done (x)")
         raise KeyError("a fault of the feed")
 
-    async with ledger_at(keep_changes=keep_changes) as ledger:
-        ledger.settle(change_of(intent(1)), await ledger.intend(intent(1)), (CONTENT,))
+    async with ledger_at() as ledger:
+        root = ledger.for_root(keep_changes)
+        root.settle(change_of(intent(1)), await root.intend(intent(1)), (CONTENT,))
         await ledger.flush()
         assert [each.request_id for each in await all_of(ledger)] == ["change-1"]
         assert ledger._database.read("SELECT * FROM sqlite_schema WHERE name = 'half_done'") == []
@@ -497,64 +497,6 @@ async def test_record_that_cannot_be_encoded_does_not_hold_up_the_others(caplog)
         assert [each.request_id for each in records][::2] == ["request-1", "request-3"]
         assert records[1].details == {"lost_records": "1"}
         assert "cannot be encoded" in caplog.text
-
-
-async def test_failing_sink_is_counted_and_others_get_everything():
-    taken, names = [], []
-
-    def broken(records):
-        raise OSError("the collector is down")
-
-    def good(records):
-        taken.extend(records)
-        names.append(threading.current_thread().name)
-
-    async with ledger_at(sinks=[broken, good]) as ledger:
-        await keep(ledger, 40)
-        await ledger.aclose()
-        assert sorted(each.seq for each in taken) == list(range(1, 41))
-        assert set(names) == {"bailiwick-sinks"}
-        ill, well = ledger.health().sinks
-        assert (ill.failures > 0, well.failures) == (True, 0)
-        assert "collector is down" in ill.last_error
-        assert not ledger.health().ok
-        assert (await ledger.verify()).ok
-
-
-async def test_slow_sink_delays_nothing_and_misses_what_it_has_no_time_for(monkeypatch):
-    monkeypatch.setattr(sinks, "_WAITING_RECORDS_MAX", 10)
-    entered, go_on, taken = threading.Event(), threading.Event(), []
-
-    def slow(records):
-        entered.set()
-        assert go_on.wait(120)
-        taken.extend(records)
-
-    async with ledger_at(sinks=[slow]) as ledger:
-        ledger.note(record(0))
-        await ledger.flush()
-        await asyncio.to_thread(entered.wait)
-        await keep(ledger, 40)
-        assert (await ledger.verify()).records == 41
-        go_on.set()
-        await ledger.aclose()
-        (health,) = ledger.health().sinks
-        assert (health.failures, health.missed) == (0, 41 - len(taken))
-        assert 10 <= len(taken) < 41
-
-
-async def test_undone_act_reaches_no_sink():
-    taken = []
-
-    def undone(connection):
-        ledger.chain_in(connection, act(1))
-        raise LookupError
-
-    async with ledger_at(sinks=[taken.extend]) as ledger:
-        with pytest.raises(LookupError):
-            await ledger._database.write(undone)
-        await ledger.aclose()
-        assert taken == []
 
 
 # --- closing ---------------------------------------------------------------------------------

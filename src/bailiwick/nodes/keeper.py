@@ -73,7 +73,7 @@ class Place(NamedTuple):
     standing: Node | None
 
 
-class Taken(NamedTuple):
+class Occupied(NamedTuple):
     """A directory, and what has a name in it."""
 
     directory: Node
@@ -157,12 +157,12 @@ class NodeKeeper(ABC):
             return await self.get_node(found.id) or found
         return (await self.taken_place(handle)).node
 
-    async def taken_place(self, entry: Handle) -> Taken:
+    async def taken_place(self, entry: Handle) -> Occupied:
         """The directory of an entry's name, and what has it, which must be something."""
         directory, _, node = await self.place_of(entry)
         if node is None:
             raise PathNotFound("no such file or directory", path=entry.path)
-        return Taken(directory, node)
+        return Occupied(directory, node)
 
     async def place_of(self, entry: Handle, *, parents: bool = False) -> Place:
         """Where the entry's name belongs, in the directory that was held, at this instant.

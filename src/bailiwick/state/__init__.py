@@ -4,7 +4,7 @@
     ledger                                every operation on record
       queueing · intents · encoding         how records get there
       chain · verifying · key               why they can be believed
-      reading · retention · sinks           what is done with them afterwards
+      reading · retention                   what is done with them afterwards
     the other rooms                       grants, trust, rules, approvals, usage, the feed, temps
 
 A room imports the database and what it builds on, never one that builds on it.

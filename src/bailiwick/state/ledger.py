@@ -23,7 +23,6 @@ from typing import Literal
 from bailiwick.audit import AuthorityRecord, Intent, Ledger, LedgerRecord, Record
 from bailiwick.change_log import Note
 from bailiwick.errors import BailiwickError, Busy, IoError
-from bailiwick.finishing import in_thread
 from bailiwick.model import Change, Limits, Value
 from bailiwick.state.chain import Head, adopt_key, append, genesis, parse_head
 from bailiwick.state.database import Connection, Database
@@ -42,7 +41,6 @@ from bailiwick.state.notes import OpenNotes, Taken, note_of, take_over
 from bailiwick.state.queueing import ChangesKept, KeepChanges, Keeper, RecordQueue
 from bailiwick.state.reading import LedgerFilter, LedgerPage, Reading
 from bailiwick.state.retention import Moved, Retention
-from bailiwick.state.sinks import Sink, SinkHealth, Sinks
 from bailiwick.state.verifying import Verification, verify
 
 _log = logging.getLogger("bailiwick.state")
@@ -54,7 +52,7 @@ class LedgerHealth(Value, frozen=True, kw_only=True):
     """How the ledger is doing, for `doctor` and for metrics.
 
     ``dropped`` are records of reads and refusals that could not be kept; a record in the ledger
-    says so too, as soon as it can. ``sinks`` tell what each of them missed.
+    says so too, as soon as it can.
     """
 
     ok: bool
@@ -64,7 +62,6 @@ class LedgerHealth(Value, frozen=True, kw_only=True):
     failures: int
     feed_failures: int
     last_error: str | None
-    sinks: tuple[SinkHealth, ...]
 
 
 def ledger_key(database: Database) -> bytes:
@@ -98,8 +95,6 @@ class DurableLedger:
         limits: Limits,
         clock: Callable[[], int],
         hide: Hide,
-        sinks: Sequence[Sink],
-        keeper: Keeper | None,
     ) -> None:
         self.interrupted: tuple[LedgerRecord, ...] = ()
         """What dead processes had announced and never settled, put on record at opening."""
@@ -107,13 +102,11 @@ class DurableLedger:
         self._keys = keys
         self._clock = clock
         self._hide = hide
-        self._keeper = keeper
         self._numbers = itertools.count(secrets.randbits(48))
         self._open: dict[int, tuple[str, Places]] = {}
         self._notes = OpenNotes()
-        self._sinks = Sinks(sinks)
         self._queue = RecordQueue(
-            database, keys, limits=limits, clock=clock, hide=hide, sinks=self._sinks,
+            database, keys, limits=limits, clock=clock, hide=hide,
             settled=self._forget, open_notes=self._notes,
         )  # fmt: skip
         self._reading = Reading(database, hide)
@@ -131,9 +124,6 @@ class DurableLedger:
         limits: Limits | None = None,
         clock: Callable[[], int] = time.time_ns,
         paths: PathsKept = "raw",
-        sinks: Sequence[Sink] = (),
-        keep_changes: KeepChanges | None = None,
-        changes_kept: ChangesKept | None = None,
     ) -> DurableLedger:
         """Open the ledger in a state that has the part `LEDGER`. Blocks.
 
@@ -143,16 +133,9 @@ class DurableLedger:
         """
         keys = Keys(key)
         hide = keys.hidden_path if paths == "keyed-hash" else keep_path
-        ledger = cls(
-            database, keys, limits=limits or Limits(), clock=clock, hide=hide, sinks=sinks,
-            keeper=None if keep_changes is None else Keeper(keep_changes, changes_kept),
-        )  # fmt: skip
-        try:
-            database.write_blocking(lambda connection: adopt_key(connection, keys))
-            ledger.interrupted = tuple(ledger.recover())
-        except BaseException:
-            ledger._sinks.close()
-            raise
+        ledger = cls(database, keys, limits=limits or Limits(), clock=clock, hide=hide)
+        database.write_blocking(lambda connection: adopt_key(connection, keys))
+        ledger.interrupted = tuple(ledger.recover())
         return ledger
 
     def for_root(
@@ -181,8 +164,8 @@ class DurableLedger:
         return number
 
     def settle(self, record: Record, intent: int | None, changes: Sequence[Change]) -> None:
-        """Queue the record of a change, which takes the place of its intent."""
-        self._queue.settle(record, intent, changes, self._keeper)
+        """Queue the record of a change, which takes the place of its intent. Tells no feed."""
+        self._queue.settle(record, intent, changes, None)
 
     def _forget(self, number: int) -> None:
         self._open.pop(number, None)
@@ -219,13 +202,11 @@ class DurableLedger:
         """Put notes on record whose process died before it could. Durable when this returns."""
         keys, database = self._keys, self._database
 
-        def job(connection: Connection) -> Taken:
-            taken = take_over(connection, keys, log, notes, after, database.owner.is_alive)
-            if taken.rows:
-                database.on_commit(lambda: self._sinks.hand_on(taken.first, taken.rows))
-            return taken
-
-        return await database.write(job)
+        return await database.write(
+            lambda connection: take_over(
+                connection, keys, log, notes, after, database.owner.is_alive
+            )
+        )
 
     # --- acts on the authority ---------------------------------------------------------------
 
@@ -236,8 +217,7 @@ class DurableLedger:
     def chain_in(self, connection: Connection, record: AuthorityRecord) -> None:
         """The same as part of somebody else's job, so that the act and its record are one."""
         rows = [(record.time_ns, encode_authority(record, self._hide))]
-        first = append(connection, self._keys, rows)
-        self._database.on_commit(lambda: self._sinks.hand_on(first, rows))
+        append(connection, self._keys, rows)
 
     # --- looking back ------------------------------------------------------------------------
 
@@ -344,13 +324,13 @@ class DurableLedger:
         )
 
     def health(self) -> LedgerHealth:
-        sinks, queue, database = self._sinks.health(), self._queue, self._database
+        queue, database = self._queue, self._database
         troubled = database.broken or queue.failing or queue.dropped or queue.feed_failures
         return LedgerHealth(
-            ok=not troubled and not any(sink.failures or sink.missed for sink in sinks),
+            ok=not troubled,
             queued=len(queue), open_intents=len(self._open) + len(self._notes),
             dropped=queue.dropped, failures=database.failures,
-            feed_failures=queue.feed_failures, last_error=database.last_error, sinks=sinks,
+            feed_failures=queue.feed_failures, last_error=database.last_error,
         )  # fmt: skip
 
     async def flush(self) -> None:
@@ -358,7 +338,7 @@ class DurableLedger:
         await self._queue.flush()
 
     async def aclose(self) -> None:
-        """Write what is queued and end the sinks. The database is its owner's to close.
+        """Write what is queued. The database is its owner's to close.
 
         Closing succeeds whatever happens: what could not be written is logged.
         """
@@ -366,13 +346,6 @@ class DurableLedger:
             await self.flush()
         except BailiwickError as error:
             _log.error("%d records are lost: %s", len(self._queue), error)
-        finally:
-            await in_thread(self._sinks.close)
-
-    def close(self) -> None:
-        """The same for a thread without an event loop; to be called after the database's close,
-        which writes what is queued."""
-        self._sinks.close()
 
 
 class _RootLedger:

@@ -55,14 +55,12 @@ _decoder = msgspec.msgpack.Decoder(tuple[str, int, int, bytes])
 
 class Taken(NamedTuple):
     """What became of some notes. Those up to the version ``through`` need not be looked at again by
-    this state; the first of them that another state wrote is of the version ``foreign``. ``rows``
-    were put on record from the number ``first``. ``waiting`` says that the next one belongs to a
-    process that lives and has not settled it yet."""
+    this state; the first of them that another state wrote is of the version ``foreign``.
+    ``waiting`` says that the next one belongs to a process that lives and has not settled it
+    yet."""
 
     through: int
     foreign: int | None
-    first: int
-    rows: list[tuple[int, bytes]]
     waiting: bool
 
 
@@ -165,8 +163,9 @@ def take_over(
             rows.append((time_ns, body))
             connection.execute("INSERT INTO ledger_noted VALUES (?, ?)", (owner, number))
         after = version
-    first = append(connection, keys, rows) if rows else 0
-    return Taken(after, foreign, first, rows, waiting)
+    if rows:
+        append(connection, keys, rows)
+    return Taken(after, foreign, waiting)
 
 
 def _is_settled(connection: Connection, owner: str, number: int) -> bool:

@@ -29,7 +29,6 @@ from bailiwick.state.encoding import Hide, encode_authority, encode_record
 from bailiwick.state.intents import drop_intents
 from bailiwick.state.key import Keys
 from bailiwick.state.notes import OpenNotes, keep_settled
-from bailiwick.state.sinks import Sinks
 
 _log = logging.getLogger("bailiwick.state")
 
@@ -90,7 +89,6 @@ class RecordQueue:
         limits: Limits,
         clock: Callable[[], int],
         hide: Hide,
-        sinks: Sinks,
         settled: Callable[[int], None],
         open_notes: OpenNotes,
     ) -> None:
@@ -103,7 +101,6 @@ class RecordQueue:
         self._batch_seconds_max = limits.audit_batch_seconds_max
         self._clock = clock
         self._hide = hide
-        self._sinks = sinks
         self._settled = settled
         self._open_notes = open_notes
         self._pending: deque[Record | Settled] = deque()
@@ -263,13 +260,12 @@ class RecordQueue:
 class _Flush:
     """One attempt to write what is queued. Runs on the writer's thread."""
 
-    __slots__ = ("_first", "_items", "_queue", "_rows", "_telling")
+    __slots__ = ("_items", "_queue", "_rows", "_telling")
 
     def __init__(self, queue: RecordQueue) -> None:
         self._queue = queue
         self._items: list[Record | Settled] = []
         self._rows: list[tuple[int, bytes]] = []
-        self._first = 0
         self._telling = 0
 
     def run(self, connection: Connection) -> None:
@@ -282,7 +278,7 @@ class _Flush:
             self._rows.append(queue._lost(self._telling))
         if not self._rows:
             return
-        self._first = append(connection, queue._keys, self._rows)
+        append(connection, queue._keys, self._rows)
         settled = list(self._settled())
         owner = queue._database.owner.name
         numbers = [each.intent for each in settled if each.intent is not None and not each.noted]
@@ -305,7 +301,6 @@ class _Flush:
         for each in self._settled():
             if each.intent is not None:
                 queue._settled(each.intent)
-        queue._sinks.hand_on(self._first, self._rows)
         self._tell_feeds()
         queue._go_on(len(self._items))
 

@@ -116,6 +116,3 @@ def _print_state(state: dict[str, Any]) -> None:
         line(paint(f"last error: {health.last_error}", "red"))
     for fault in state["faults"]:
         line(paint(f"{fault.what} {fault.name} failed {fault.count} times: {fault.last}", "red"))
-    for sink in health.sinks:
-        if sink.failures or sink.missed:
-            line(paint(f"sink {sink.name}: failed {sink.failures}, missed {sink.missed}", "red"))
