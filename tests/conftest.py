@@ -6,6 +6,7 @@ async fixtures do not exist here (open what you need inside the test with `async
 
 import asyncio
 import atexit
+import collections
 import functools
 import gc
 import inspect
@@ -49,14 +50,58 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _in_unit(config):
+    return config.getoption("--hypothesis-profile", None) == "unit"
+
+
 def pytest_itemcollected(item):
     """A profile does not change what a test says for itself, so that is cut here."""
     own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
-    if own is None or item.config.getoption("--hypothesis-profile", None) != "unit":
+    if own is None or not _in_unit(item.config):
         return
     if own.max_examples > EXAMPLES_IN_UNIT:
         fewer = hypothesis.settings(own, max_examples=EXAMPLES_IN_UNIT)
         item.obj._hypothesis_internal_use_settings = fewer
+
+
+@pytest.hookimpl(trylast=True)  # among what the marks have left
+def pytest_collection_modifyitems(config, items):
+    """A test of every verb on every store is, in `make unit`, one of each verb and of each store;
+    `make test` tries every verb on every store."""
+    if not _in_unit(config):
+        return
+    tables = {}
+    for item in items:
+        tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {item for rows in tables.values() for item in _each_value_once(rows)}
+    left_out = [item for item in items if item not in kept]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item in kept]
+
+
+def _each_value_once(rows):
+    """Of the rows of one test so many that each value of each parameter is in one of them. Values
+    take turns: of two stores, each gets half of the verbs."""
+    if len(rows) == 1:
+        return rows
+    values = {row: list(enumerate(row.callspec._idlist)) for row in rows}
+    of_parameters = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in rows:
+        for parameter, value in values[row]:
+            of_parameters[parameter][value].append(row)
+    kept, uses = [], collections.Counter()
+
+    def keep(row):
+        kept.append(row)
+        uses.update(values[row])
+
+    for alike in max(of_parameters.values(), key=len).values():
+        keep(min(alike, key=lambda row: sum(uses[value] for value in values[row])))
+    for row in rows:
+        if not all(uses[value] for value in values[row]):
+            keep(row)
+    return kept
 
 
 def pytest_collection_finish():
