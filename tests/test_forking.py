@@ -96,6 +96,7 @@ def _run(program, *arguments):
     return done.stdout.split(), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [_slow("volume"), "disk", _slow("history")])
 def test_a_child_forked_while_its_parent_writes_can_use_the_same_place(tmp_path, kind):
     (tmp_path / "tree").mkdir()
@@ -332,6 +333,7 @@ print("well")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["statement", "transaction"])
 def test_a_child_forked_in_the_middle_of_a_statement_is_refused_databases(tmp_path, how):
     (tmp_path / "tree").mkdir()

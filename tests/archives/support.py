@@ -4,6 +4,8 @@ import io
 import tarfile
 import zipfile
 
+import pytest
+
 from bailiwick.archives.bounds import Bounds
 from bailiwick.archives.entries import ArchiveEntry, Need
 from bailiwick.archives.reading import read_archive
@@ -14,6 +16,11 @@ PACKINGS = {"tar": "", "tar.gz": "gz", "tar.bz2": "bz2", "tar.xz": "xz"}
 """The formats that Python's own library writes."""
 
 ALL_FORMATS = ("tar", "tar.gz", "tar.bz2", "tar.xz", "tar.zst", "zip")
+FORMATS_OF_ANY_TREE = [
+    pytest.param(known, marks=[] if known in ("tar.gz", "zip") else [pytest.mark.slow])
+    for known in ALL_FORMATS
+]
+"""For `parametrize` of a property: how a tar is packed further is no other tree."""
 
 
 def bounds(limits=None, *, links=True, names="posix", **changes):

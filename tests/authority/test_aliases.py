@@ -66,10 +66,11 @@ KEPT_FROM_WRITING = {
 READ_PROTECTED = SHIPPED | KEEPING | KEPT_FROM_READING
 WRITE_PROTECTED = KEEPING | KEPT_FROM_WRITING
 
-FEW = (".env", ".ssh/config")
-"""Of the shipped rules, whose globs all go the same way; the others are tried in `make test`."""
+FEW = (".env", "deny file", "ask directory", "hide directory", "ask reading", ".git hooks")
+"""Every effect, and the shipped rules once, whose globs all go the same way; the others are tried
+in `make test`."""
 
-FEW_ON_DISK = (".env", "ask directory", ".git")
+FEW_ON_DISK = (".env", ".git")
 """Of those that are tried on disk too."""
 
 ON_DISK = (".env", ".ssh/config", "deny file", "ask directory", "hide directory", ".git")
@@ -80,7 +81,7 @@ def places(families):
     memory = [
         pytest.param(
             family, False, id=f"{family}-memory",
-            marks=[pytest.mark.slow] if family in SHIPPED and family not in FEW else [],
+            marks=[] if family in FEW else [pytest.mark.slow],
         )
         for family in families
     ]  # fmt: skip

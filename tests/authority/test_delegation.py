@@ -497,6 +497,7 @@ class Holder:
         assert self._process.wait(120) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.spec("AUTH-5", "AUTH-7")
 async def test_another_process_stops_at_its_next_operation(tmp_path):
     place, state = tmp_path / "tree", tmp_path / "state"

@@ -248,6 +248,10 @@ def _holdings():
         yield tuple(each for each in EVERYTHING if each != missing)
 
 
+FEW_KINDS = ("workspace", "artifact")
+"""The usual kind, and the one of most cells, for `make unit`."""
+
+
 def _is(record, outcome, error_kind, sources):
     return (record.outcome, record.error_kind) == (outcome, error_kind) and (
         record.policy_source in sources
@@ -260,7 +264,10 @@ def _is(record, outcome, error_kind, sources):
     [pytest.param(True, id="named"), pytest.param(False, id="pattern", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
-@pytest.mark.parametrize("kind", ROOT_KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=[] if k in FEW_KINDS else [pytest.mark.slow]) for k in ROOT_KINDS],
+)
 async def test_every_cell(kind, trusted, explicit):
     wanted = {}
     async with bailiwick.Authority.open() as authority:

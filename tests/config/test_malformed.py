@@ -13,6 +13,8 @@ from tests.config.test_loading import WHOLE
 
 LINES = WHOLE.splitlines()
 PAIRS = [number for number, line in enumerate(LINES) if " = " in line]
+FEW_PAIRS = PAIRS[::6]
+"""Those at which `make unit` tries every value."""
 
 VALUES = [
     "true", "false", "0", "-1", "1.5", "nan", "inf", "99999999999999999999", '""', '"x"', '"*"',
@@ -49,7 +51,10 @@ def test_the_example_itself_loads():
 
 
 @pytest.mark.spec("POL-2", "ERR-5")
-@pytest.mark.parametrize("number", PAIRS)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=[] if n in FEW_PAIRS else [pytest.mark.slow]) for n in PAIRS],
+)
 def test_any_value_at_any_key_is_taken_or_refused_in_its_table(number):
     key = LINES[number].partition(" = ")[0]
     start = max(n for n in range(number + 1) if LINES[n].startswith("["))

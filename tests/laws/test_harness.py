@@ -38,6 +38,7 @@ def run(pytester, monkeypatch):
     return run_module
 
 
+@pytest.mark.slow
 def test_an_async_test_really_runs(run):
     result = run(
         """
@@ -60,6 +61,7 @@ def test_an_async_test_really_runs(run):
     result.assert_outcomes(passed=1, failed=2)
 
 
+@pytest.mark.slow
 def test_a_task_left_over_fails_the_test(run):
     result = run(
         """

@@ -39,6 +39,10 @@ def test_import_loads_nothing_heavy():
 
 
 @pytest.mark.spec("PY-3")
-@pytest.mark.parametrize("planted", ["re2", "pathspec", "http.client", "email.message"])
+@pytest.mark.parametrize(
+    "planted",
+    ["re2", *(pytest.param(name, marks=pytest.mark.slow)
+              for name in ("pathspec", "http.client", "email.message"))],
+)  # fmt: skip
 def test_a_planted_heavy_import_is_noticed(planted):
     assert heavy(f"import bailiwick, {planted}; bailiwick.open") != []

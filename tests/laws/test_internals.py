@@ -111,6 +111,7 @@ async def test_uvicorn_has_what_the_server_is_built_on():
     assert list(started.parameters) == ["self", "cycle", "app"]
 
 
+@pytest.mark.slow
 def test_the_sdk_of_mcp_has_what_sessions_are_counted_and_told_apart_by():
     from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
     from mcp.server.lowlevel.server import Server

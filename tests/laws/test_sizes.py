@@ -32,6 +32,7 @@ def too_long(root):
             yield f"{shown} {name}() has {length} lines"
 
 
+@pytest.mark.slow
 def test_files_and_functions_are_short():
     assert list(too_long(ROOT)) == []
 

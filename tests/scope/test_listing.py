@@ -154,6 +154,7 @@ async def test_many_ignored_entries_take_few_looks(opening):
         assert len(looks) < 25
 
 
+@pytest.mark.slow
 @pytest.mark.spec("TREE-1", "TREE-8")
 async def test_thousands_of_ignored_entries_take_few_looks_and_let_others_work(tmp_path):
     """Each look reads the whole directory, so what is asked for grows beyond a page."""

@@ -199,6 +199,7 @@ OTHER_PROCESS = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-4")
 async def test_a_lease_holds_in_other_processes(tmp_path):
     def elsewhere():

@@ -352,6 +352,7 @@ def _set_clock(monkeypatch, fs, step_ns):
     return clock
 
 
+@pytest.mark.slow
 @pytest.mark.spec("GREP-3", "LIFE-1")
 @pytest.mark.parametrize("size", [pytest.param(60_000, marks=pytest.mark.slow), 300_000])
 async def test_others_get_their_turn_during_a_slow_search(opening, size):

@@ -311,6 +311,7 @@ async def test_a_portable_name_can_change_its_case(opening):
         assert await snapshot(fs) == {"README": b"x"}
 
 
+@pytest.mark.slow
 @pytest.mark.spec("TREE-4")
 @pytest.mark.parametrize("kind", ["file", "directory"])
 async def test_whoever_looks_on_sees_one_name_of_what_is_moved(disk, kind):
@@ -347,6 +348,7 @@ async def test_whoever_looks_on_sees_one_name_of_what_is_moved(disk, kind):
         assert len(seen) == count
 
 
+@pytest.mark.slow
 @pytest.mark.spec("TREE-4")
 async def test_a_name_that_is_replaced_by_a_move_is_never_without_content(disk):
     async with disk() as fs:

@@ -72,6 +72,7 @@ async def test_killed_at_random_instants_nothing_acknowledged_is_without_a_recor
     assert interrupted
 
 
+@pytest.mark.slow
 async def test_two_processes_append_to_one_chain(tmp_path):
     state = tmp_path / "state"
 

@@ -15,7 +15,7 @@ from bailiwick.testing.store_contract import (
     run_contract,
 )
 from tests.laws.citations import ROOT, read_spec
-from tests.stores.trees import KINDS, litter, make_kind, make_memory
+from tests.stores.trees import KINDS, LONG_CASES, cases_of, litter, make_kind, make_memory
 from tests.stores.volume.volumes import make_volume
 
 # What all cases together prove. A case says which of these it is about (`Case.rules`).
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spec(
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "volume"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases_of(CASES))
 async def test_store_keeps_the_contract(case, kind, tmp_path):
     make = make_volume(tmp_path) if kind == "volume" else make_kind(kind, tmp_path)
     if case.name in DIFFERENCES[kind.partition("-")[0]]:
@@ -40,6 +40,7 @@ async def test_store_keeps_the_contract(case, kind, tmp_path):
 def test_the_contract_is_large_and_every_case_has_its_own_name():
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names) >= 90
+    assert set(names) > LONG_CASES
     assert set(PATH_CASES) < set(CASES)
 
 

@@ -49,6 +49,7 @@ async def foreign(tmp_path, levels, **options):
     assert os.listdir(tmp_path / "tree") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", LEVELS)
 async def test_a_tree_that_another_program_made_is_looked_at_as_far_as_paths_go(tmp_path, levels):
     async with foreign(tmp_path, levels) as fs, bailiwick.open("memory:") as other:

@@ -11,7 +11,7 @@ from bailiwick.store import Narrows
 from bailiwick.stores.memory import MemoryStore
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.testing.store_contract import CASES, DIFFERENCES, failure_of
-from tests.stores.trees import KINDS, litter, make_kind
+from tests.stores.trees import KINDS, cases_of, litter, make_kind
 
 pytestmark = pytest.mark.spec("LINK-1", "LINK-4")
 
@@ -38,7 +38,7 @@ def make_narrowed(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases_of(CASES))
 async def test_a_narrowed_store_keeps_the_contract(case, kind, tmp_path):
     make = make_narrowed(kind, tmp_path)
     if case.name in DIFFERENCES[kind.partition("-")[0]]:

@@ -10,10 +10,27 @@ from bailiwick.paths import RESERVED_PREFIX
 from bailiwick.stores.memory import MemoryStore
 from bailiwick.testing.driver import StoreDriver
 
+LONG_CASES = {
+    "a deep tree is made walked and removed",
+    "a call that is cancelled under way is whole or not at all",
+    "no move or copy puts anything deeper than a path can name",
+    "a file is not put deeper than a path can name by way of a link",
+    "a directory of many names is listed copied moved and removed whole",
+}
+"""Of the contract: as long as all others together. In `make unit` memory alone keeps them."""
+
 DISK_IS_MISSING = "bailiwick.stores.disk cannot be imported: "
 
 KINDS = ("memory", "disk-kernel", pytest.param("disk-walk", marks=pytest.mark.slow))
 """For `parametrize`. How the walk looks names up is tried in `make unit` by tests/stores/disk."""
+
+
+def cases_of(cases):
+    """Cases of the contract, for `parametrize`."""
+    return [
+        pytest.param(case, id=case.id, marks=[pytest.mark.slow] if case.name in LONG_CASES else [])
+        for case in cases
+    ]
 
 
 def disk_store():

@@ -7,6 +7,7 @@ import pytest
 import bailiwick
 from bailiwick.testing.scope_driver import ScopeDriver
 from bailiwick.testing.store_contract import DIFFERENCES, PATH_CASES, failure_of
+from tests.stores.trees import cases_of
 
 pytestmark = pytest.mark.spec("VOL-12", "PATH-6", "TREE-3", "WRITE-2", "LIFE-1", "LIFE-2")
 
@@ -44,7 +45,7 @@ def make_disk(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk"])
-@pytest.mark.parametrize("case", PATH_CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases_of(PATH_CASES))
 async def test_scope_keeps_the_contract(case, kind, tmp_path):
     make = make_memory() if kind == "memory" else make_disk(tmp_path)
     if case.name in DIFFERENCES[kind]:

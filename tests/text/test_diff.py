@@ -163,6 +163,7 @@ FEW = ("all-differ", "one-line")
 """Of them, what is tried in `make unit`."""
 
 
+@pytest.mark.slow
 @pytest.mark.spec("DIFF-1", "EDIT-5")
 @pytest.mark.parametrize(
     "which",
@@ -185,6 +186,7 @@ def test_two_far_changes_in_a_large_file_are_a_small_diff():
     assert applied(diff.text, a) == b
 
 
+@pytest.mark.slow
 @pytest.mark.spec("DIFF-1")
 def test_the_memory_of_a_diff_is_bounded_by_its_work_not_by_the_square_of_the_lines():
     a = "".join(f"{n * 7 % 2003}\n" for n in range(2000))

@@ -209,6 +209,7 @@ def test_work_is_bounded_for_hostile_search_texts():
     assert not found.starts
 
 
+@pytest.mark.slow
 @pytest.mark.spec("EDIT-5")
 @pytest.mark.parametrize(
     ("data", "edit"),

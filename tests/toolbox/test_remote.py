@@ -16,6 +16,8 @@ from tests.fronts.test_front_contract import served
 from tests.fronts.tools.support import name
 from tests.fronts.tools.test_front_contract import ToolsFront
 
+pytestmark = pytest.mark.slow
+
 ON_FILES = {"read", "write", "edit", "list", "delete", "undo"}
 
 

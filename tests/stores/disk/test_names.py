@@ -99,6 +99,7 @@ async def test_pages_of_any_size_give_all_names_in_order_and_none_of_ours(place,
         assert seen == everything
 
 
+@pytest.mark.slow
 @pytest.mark.spec("TREE-1")
 async def test_a_large_directory_is_paged_without_holding_it(place, monkeypatch):
     names = [f"{number:05d}" for number in range(3000)]

@@ -226,6 +226,7 @@ def at_work(script, file):
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.spec("READ-6")
 async def test_a_process_that_appends_is_never_in_the_way(both_places):
     file = both_places.root / "f"

@@ -292,6 +292,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [pytest.param("new", marks=pytest.mark.slow), "merge"])
 @pytest.mark.parametrize(
     ("call", "nths"),

@@ -223,6 +223,7 @@ async def test_a_copied_tree_is_told_once(tmp_path):
         assert await tree.brief(2) == [("created", "copy"), ("created", "copy/e/new")]
 
 
+@pytest.mark.slow
 async def test_a_large_tree_removed_by_us_is_told_once(tmp_path):
     for number in range(40):
         (tmp_path / "root" / "d" / f"e{number}").mkdir(parents=True)
@@ -326,6 +327,7 @@ async def test_an_overflow_is_told_and_the_tree_looked_at_anew(tmp_path):
         assert (await tree.brief(7))[-1] == ("created", "n/m/later")
 
 
+@pytest.mark.slow
 async def test_a_real_overflow_of_the_queue(tmp_path):
     with open("/proc/sys/fs/inotify/max_queued_events") as setting:
         size = int(setting.read())

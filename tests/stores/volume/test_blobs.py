@@ -260,6 +260,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-3", "VOL-8")
 @pytest.mark.parametrize("moment", ["before the name", "after the name", "before the row"])
 async def test_a_kill_between_blob_and_row_leaves_the_old_file(tmp_path, moment):

@@ -55,6 +55,7 @@ async def test_a_volume_keeps_the_contract_with_all_content_in_a_bucket(case, ma
         await case.run(make)
 
 
+@pytest.mark.slow
 async def test_a_few_bytes_are_in_the_bucket_and_not_in_the_database(make, tmp_path):
     """The control: with the threshold as it is here, even a small file is an object."""
     driver = await make()

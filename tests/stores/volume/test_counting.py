@@ -33,6 +33,7 @@ async def stir(fs, rng, steps):
             await change()
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-4", "TREE-3")
 @pytest.mark.parametrize("log", ["kept", pytest.param("cut", marks=pytest.mark.slow)])
 async def test_a_fork_counts_what_it_shares_as_if_it_visited_all_of_it(tmp_path, log):

@@ -135,6 +135,7 @@ def test_a_missing_package_is_named(monkeypatch):
 # --- keeping -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-2")
 def test_an_object_is_put_once_and_found(place):
     blobs = open_blobs(place("some/prefix"))
@@ -155,6 +156,7 @@ def test_an_object_is_put_once_and_found(place):
     assert blobs.fetch("u/ab/one", memoryview(bytearray(2))) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-2", "VOL-3", "READ-1")
 async def test_large_files_spill_to_the_bucket_and_come_back(place, tmp_path):
     def blobs():
@@ -180,6 +182,7 @@ async def test_large_files_spill_to_the_bucket_and_come_back(place, tmp_path):
         assert (await fs.store.versions.check()).problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-2", "READ-1")
 async def test_a_range_touches_the_objects_it_lies_in_and_no_others(place, tmp_path):
     blobs = open_blobs(place())
@@ -196,6 +199,7 @@ async def test_a_range_touches_the_objects_it_lies_in_and_no_others(place, tmp_p
             await fs.read("f", 0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-2", "VOL-8")
 async def test_two_volumes_in_one_bucket_do_not_touch_each_other(place, tmp_path):
     now, url = [time.time_ns()], place()
@@ -215,6 +219,7 @@ async def test_two_volumes_in_one_bucket_do_not_touch_each_other(place, tmp_path
         assert await second.read("f") == BIG
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-3", "VOL-8")
 async def test_gc_removes_objects_that_no_row_names(place, tmp_path):
     now, blobs = [time.time_ns()], open_blobs(place())
@@ -233,6 +238,7 @@ async def test_gc_removes_objects_that_no_row_names(place, tmp_path):
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-3", "VOL-9")
 async def test_a_vanished_or_wrong_object_is_an_error_that_names_the_file(place, tmp_path):
     blobs = open_blobs(place())
@@ -260,6 +266,7 @@ async def test_a_vanished_or_wrong_object_is_an_error_that_names_the_file(place,
             assert await fs.read("fine") == b"fine"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-3")
 async def test_wrong_credentials_and_a_missing_bucket_are_said(s3, place, tmp_path, monkeypatch):
     blobs = open_blobs(place())
@@ -397,6 +404,7 @@ def test_a_process_ends_in_peace_right_after_a_request(place, tmp_path, how):
         assert (ended.returncode, ended.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-1")
 async def test_one_volume_is_not_opened_with_two_buckets(place, tmp_path):
     async with opened(tmp_path / "v.db", blobs=open_blobs(place())):

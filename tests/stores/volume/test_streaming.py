@@ -156,6 +156,7 @@ async def test_equal_chunks_of_one_stream_are_put_once(tmp_path, watched):
         assert (await fs.store.versions.check()).problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.spec("VOL-3", "READ-1")
 async def test_streams_beside_each_other_never_show_each_others_bytes(tmp_path):
     files = {f"f{number}": os.urandom(9 * MiB + number) for number in range(4)}

@@ -366,6 +366,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_what_other_processes_change_is_told_once_and_in_order(tmp_path):
     place = f"sqlite:{tmp_path}/v.db"
 
