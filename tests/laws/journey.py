@@ -1,0 +1,57 @@
+"""How far a call travels through the house: `python -m tests.laws.journey` prints it.
+
+A write over a file under an authority, without and with a question to a person, by the calls that
+it makes and the files of the package that it passes. Fewer are better: whoever follows one has to
+open them all.
+"""
+
+import asyncio
+import pathlib
+import sys
+import tempfile
+from collections import Counter
+
+import bailiwick
+from tests.authority.support import Person, governed, rule
+
+PACKAGE = str(pathlib.Path(bailiwick.__file__).parent) + "/"
+
+
+async def followed(act):
+    """The files of the package that a call passes, each with how often it is entered."""
+    passed = Counter()
+
+    def entered(frame, event, _):
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(PACKAGE):
+            passed[file.removeprefix(PACKAGE)] += 1
+
+    sys.setprofile(entered)
+    try:
+        await act()
+    finally:
+        sys.setprofile(None)
+    return passed
+
+
+async def journey(directory, *, asked):
+    rules = rule("ask", "f") if asked else rule("deny", "elsewhere")
+    async with governed(directory, rules, on_disk=True) as house:
+        await house.plant({"f": "first"})
+        fs = await house.scope(asker=Person("once"))
+        await fs.write_bytes("f", b"second")  # what is made once is there
+        return await followed(lambda: fs.write_bytes("f", b"third"))
+
+
+def main():
+    for asked in (False, True):
+        with tempfile.TemporaryDirectory() as directory:
+            passed = asyncio.run(journey(pathlib.Path(directory), asked=asked))
+        print(f"a governed write{', asked about' if asked else ''}:", end=" ")
+        print(f"{passed.total()} calls, {len(passed)} files")
+        for file, count in passed.most_common():
+            print(f"{count:6} {file}")
+
+
+if __name__ == "__main__":
+    main()
