@@ -36,13 +36,12 @@ async def kept(ledger):
     return [each.bytes for each in (await ledger.query(limit=1000)).records[::-1]]
 
 
-@pytest.mark.parametrize("archive", [True, False])
-async def test_what_is_old_goes_and_the_rest_is_proved(archive, tmp_path, monkeypatch):
+async def test_what_is_old_goes_and_the_rest_is_proved(tmp_path, monkeypatch):
     monkeypatch.setattr(retention, "SEGMENT_RECORDS_MAX", 4)
     async with ledger_at(tmp_path, clock=now) as ledger:
         await aged(ledger, [40] * 10 + [1] * 5)
         head = ledger.head()
-        moved = await ledger.retain(30, archive=archive)
+        moved = await ledger.retain(30)
         assert (moved.records, moved.through) == (10, 10)
         found = await ledger.verify(head)
         assert (found.ok, found.tail_proved, found.moved_out) == (True, True, 10)
@@ -50,18 +49,15 @@ async def test_what_is_old_goes_and_the_rest_is_proved(archive, tmp_path, monkey
         (told,) = await ledger.tail(1)
         assert (told.operation, told.details["through"]) == ("ledger", "10")
         assert (await kept(ledger))[:5] == list(range(10, 15))
-        names = sorted(os.listdir(tmp_path / FOLDER)) if archive else []
-        assert (
-            names
-            == [
-                "000000000001-000000000004.jsonl",
-                "000000000005-000000000008.jsonl",
-                "000000000009-000000000010.jsonl",
-            ][: 3 if archive else 0]
-        )
+        names = sorted(os.listdir(tmp_path / FOLDER))
+        assert names == [
+            "000000000001-000000000004.jsonl",
+            "000000000005-000000000008.jsonl",
+            "000000000009-000000000010.jsonl",
+        ]
         assert list(moved.archives) == names
         assert [each.ok for each in await ledger.retention.verify_archives()] == [True] * len(names)
-        assert not (await ledger.retain(30, archive=archive)).records
+        assert not (await ledger.retain(30)).records
         await aged(ledger, [0, 0])
         assert (await ledger.verify()).ok
 
@@ -90,7 +86,7 @@ async def test_everything_may_go_and_the_chain_goes_on(tmp_path):
     async with ledger_at(tmp_path, clock=now) as ledger:
         await aged(ledger, [40] * 6)
         head = ledger.head()
-        await ledger.retention.move_out(NOW_NS, archive=False)
+        await ledger.retention.move_out(NOW_NS)
         assert ledger.head() == head
         assert (await ledger.verify(head)).tail_proved
         await aged(ledger, [0])
@@ -191,7 +187,7 @@ async def test_archive_that_cannot_be_written_moves_nothing(tmp_path):
 async def test_slower_of_two_processes_leaves_the_archive_of_the_quicker(tmp_path):
     async with ledger_at(tmp_path, clock=now) as one, ledger_at(tmp_path, clock=now) as other:
         await aged(one, [40] * 5)
-        late = one.retention._segment(5, archive=True)
+        late = one.retention._segment(5)
         await other.retain(30)
         one.retention._discard(late)  # what a process does whose segment was moved by another
         assert [each.ok for each in await one.retention.verify_archives()] == [True]
@@ -203,6 +199,5 @@ async def test_state_in_memory_has_no_archives():
         await aged(ledger, [40])
         with pytest.raises(Unsupported, match="archives"):
             await ledger.retain(30)
-        assert (await ledger.retain(30, archive=False)).records == 1
         await ledger.append_authority(act())
         assert (await ledger.verify()).ok

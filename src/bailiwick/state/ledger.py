@@ -275,17 +275,15 @@ class DurableLedger:
         kept = None if head is None else parse_head(head)
         return verify(self._database.read, self._keys, kept)
 
-    async def retain(
-        self, retention_days: float, *, archive: bool = True, subject: str = "core:bailiwick"
-    ) -> Moved:
-        """Move records older than that many days out, to files or to nowhere, and record it."""
+    async def retain(self, retention_days: float) -> Moved:
+        """Move records older than that many days out to files, and record it."""
         horizon = self._clock() - int(retention_days * 24 * 3600 * 1e9)
-        moved = await self.retention.move_out(horizon, archive=archive)
+        moved = await self.retention.move_out(horizon)
         if moved.records:
             await self.append_authority(
                 AuthorityRecord(
-                    time_ns=self._clock(), request_id=secrets.token_hex(8), subject=subject,
-                    act="ledger", details=moved.details(),
+                    time_ns=self._clock(), request_id=secrets.token_hex(8),
+                    subject="core:bailiwick", act="ledger", details=moved.details(),
                 )
             )  # fmt: skip
         return moved

@@ -84,16 +84,16 @@ class Retention:
         self._database = database
         self._keys = keys
 
-    async def move_out(self, horizon_ns: int, *, archive: bool) -> Moved:
+    async def move_out(self, horizon_ns: int) -> Moved:
         """Move out every record before the first that is as new as ``horizon_ns``.
 
         In segments: a crash leaves some moved and the rest where they were, and at worst a file
-        that no checkpoint names. Raises `Unsupported` for an archive of a state in memory.
+        that no checkpoint names. Raises `Unsupported` for a state in memory.
         """
-        if archive and self._database.directory is None:
+        if self._database.directory is None:
             raise Unsupported("a state in memory has no place for archives")
         moved = Moved()
-        while (segment := await self._move_segment(horizon_ns, archive)) is not None:
+        while (segment := await self._move_segment(horizon_ns)) is not None:
             files = (segment.archive,) if segment.archive is not None else ()
             moved = Moved(
                 records=moved.records + segment.records, through=segment.seq,
@@ -101,11 +101,11 @@ class Retention:
             )  # fmt: skip
         return moved
 
-    async def _move_segment(self, horizon_ns: int, archive: bool) -> Checkpoint | None:
+    async def _move_segment(self, horizon_ns: int) -> Checkpoint | None:
         last = await asyncio.to_thread(self._last_before, horizon_ns)
         if last is None:
             return None
-        checkpoint = await in_thread(self._segment, last, archive)
+        checkpoint = await in_thread(self._segment, last)
         if not await self._database.write(lambda connection: _cut(connection, checkpoint)):
             # Another process was quicker: its archive may well be the same file.
             await in_thread(self._discard, checkpoint)
@@ -123,11 +123,9 @@ class Retention:
         last = end if too_new is None else too_new - 1
         return None if last < first else int(last)
 
-    def _segment(self, last: int, archive: bool) -> Checkpoint:
+    def _segment(self, last: int) -> Checkpoint:
         """Verify a segment and archive it; what does not fit the chain is not signed for."""
         start = self._start()
-        if not archive:
-            return signed_checkpoint(self._keys, start, self._follow(start, last), None)
         name = f"{start.seq + 1:012}-{last:012}.jsonl"
         try:
             end = self._write_archive(name, start, last)
@@ -143,11 +141,6 @@ class Retention:
                 raise IoError("the last checkpoint of the ledger was changed: nothing is moved")
             return checkpoint.end
         return genesis(self._keys)
-
-    def _follow(self, head: Head, last: int) -> Head:
-        for row in self._rows(last):
-            head = self._checked(head, row)
-        return head
 
     def _checked(self, head: Head, row: Row) -> Head:
         try:

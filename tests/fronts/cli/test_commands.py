@@ -11,6 +11,10 @@ import pytest
 
 from bailiwick.errors import BailiwickError
 from bailiwick.grant import AgentRun
+from bailiwick.state.chain import LEDGER
+from bailiwick.state.database import Database
+from bailiwick.state.ledger import DurableLedger, ledger_key
+from bailiwick.state.retention import FOLDER
 from tests.fronts.cli import governed
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
 from tests.waiting import until
@@ -365,6 +369,33 @@ def test_a_record_that_was_changed_is_found(place):
     assert done.returncode == 1
     assert "2" in done.stdout
     assert place("doctor").returncode == 1
+
+
+@pytest.mark.spec("AUDIT-3")
+def test_records_that_were_moved_out_are_verified_too(place):
+    place.add_grant()
+    asyncio.run(_move_out(place.directory / "state"))
+    place.add_grant()
+    assert place("audit", "verify", "--archives").returncode == 0
+    (archive,) = place.json("audit", "verify", "--archives")["archives"]
+    assert (archive["ok"], archive["records"] > 0) == (True, True)
+    file = place.directory / "state" / FOLDER / archive["archive"]
+    file.write_bytes(file.read_bytes().replace(b"user:", b"core:", 1))
+    assert place("audit", "verify").returncode == 0  # what is in the ledger itself is as it was
+    done = place("audit", "verify", "--archives")
+    assert done.returncode == 1
+    assert f"{archive['archive']}: record 2 is not as it was written" in done.stdout
+
+
+async def _move_out(state):
+    """What housekeeping does with ``retention_days``, for all that there is."""
+    database = Database.open(str(state), (LEDGER,))
+    try:
+        ledger = DurableLedger.open(database, ledger_key(database))
+        await ledger.retain(0)
+        await ledger.aclose()
+    finally:
+        database.close()
 
 
 def _edit(place, statement):

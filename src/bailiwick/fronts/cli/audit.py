@@ -15,7 +15,14 @@ from bailiwick.config.units import parse_duration
 from bailiwick.errors import ParseError, escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK
 from bailiwick.fronts.cli.arguments import Parser, takes_authority
-from bailiwick.fronts.cli.output import line, paint, print_json, print_json_line
+from bailiwick.fronts.cli.output import (
+    line,
+    paint,
+    plain,
+    print_json,
+    print_json_line,
+    print_plain_json,
+)
 from bailiwick.fronts.cli.running import Options, with_authority
 from bailiwick.state.reading import LedgerFilter
 
@@ -49,6 +56,9 @@ def run(arguments: list[str]) -> int:
         "bailiwick audit verify --head $(cat head.txt)",
     )
     verify.add_argument("--head", metavar="H", help="a head kept elsewhere: proves the end as well")
+    verify.add_argument(
+        "--archives", action="store_true", help="the files as well that old records were moved to"
+    )
     head = actions.add(
         "head",
         "Print where the ledger ends, for keeping elsewhere.",
@@ -158,11 +168,21 @@ async def _export(authority: Authority, options: Options) -> int:
 
 async def _verify(authority: Authority, options: Options) -> int:
     found = await authority.ledger.verify(options.head)
+    archives = await authority.ledger.retention.verify_archives() if options.archives else []
     if options.json:
-        print_json(found)
+        print_plain_json(plain(found) | ({"archives": plain(archives)} if options.archives else {}))
     else:
         line(paint(found.words, "green" if found.ok else "red"))
-    return EXIT_OK if found.ok else EXIT_FAILED
+        for each in archives:
+            bad = each.first_bad
+            told = (
+                f"{each.records} records are as they were written"
+                if bad is None
+                else f"record {bad.seq} is not as it was written: {bad.why}"
+            )
+            line(paint(f"{each.archive}: {told}", "green" if each.ok else "red"))
+    ok = found.ok and all(each.ok for each in archives)
+    return EXIT_OK if ok else EXIT_FAILED
 
 
 async def _head(authority: Authority, options: Options) -> int:
