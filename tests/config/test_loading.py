@@ -51,7 +51,6 @@ def test_the_configuration_of_the_manual():
     )  # fmt: skip
     assert (demo.history, demo.copy_in, demo.labels) == ("on", ("~/Downloads",), {"team": "blue"})
     assert demo.limits.max_file_bytes == 100 * 2**20
-    assert demo.limits_given == {"max_file_bytes", "grep_seconds_max", "walk_entries_max"}
     assert (demo.limits.grep_seconds_max, demo.limits.walk_entries_max) == (5.0, 1000)
     assert demo.quota == Quota(bytes=2**30, files=100_000, operations_per_minute=60_000)
     assert (grant.subject, grant.root, grant.path, grant.expires_in_s, grant.reason) == (

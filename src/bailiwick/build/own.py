@@ -22,7 +22,7 @@ from bailiwick.approvals import (
     RememberedRule,
     Verdict,
 )
-from bailiwick.audit import AuditRing, Ledger
+from bailiwick.audit import AuditRing
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
 from bailiwick.build.places import Background
@@ -52,7 +52,6 @@ def join(
     copy_in: tuple[Scope, ...] = (),
     *,
     policy: Policy | None = None,
-    ledger: Ledger | None = None,
     keeping: Background | None = None,
 ) -> Scope:
     """A scope with a full grant on a store. ``keeping`` goes on until the scope is closed."""
@@ -79,7 +78,7 @@ def join(
         standing=OwnStanding(machine.time_ns),
         policy=policy or AllowAll(),
         hooks=Hooks(seconds_max=options.limits.hook_seconds_max),
-        ledger=ledger or AuditRing(options.limits.audit_ring_records, feed),
+        ledger=AuditRing(options.limits.audit_ring_records, feed),
         changes=feed,
         machine=machine,
         feed_for=lambda branch: own_feed(branch, options.limits, machine),

@@ -102,7 +102,6 @@ def read_root(table: Table) -> RootConfig:
         display_name=table.text("display_name"),
         labels=table.labels("labels"),
         limits=limits,
-        limits_given=given,
         quota=read_quota(table),
         line=table.line,
     )

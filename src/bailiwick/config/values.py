@@ -83,7 +83,6 @@ class RootConfig(Value, frozen=True, kw_only=True):
     """One root: a directory (``path``), a ``volume``, or ``memory``.
 
     What only a directory, or only a volume, has is None for the others. ``limits`` are all of them;
-    ``limits_given`` names those that the file sets.
     """
 
     kind: RootKind
@@ -107,7 +106,6 @@ class RootConfig(Value, frozen=True, kw_only=True):
     display_name: str | None = None
     labels: dict[str, str] = {}
     limits: Limits = Limits()
-    limits_given: frozenset[str] = frozenset()
     quota: Quota | None = None
     line: int = 1
 

@@ -50,9 +50,9 @@ class Moved(Value, frozen=True, kw_only=True):
     archives: tuple[str, ...] = ()
 
     def details(self) -> dict[str, str]:
-        where = ", ".join(self.archives) or "nowhere: they were dropped"
         return {
-            "moved_records": str(self.records), "through": str(self.through), "to": where,
+            "moved_records": str(self.records), "through": str(self.through),
+            "to": ", ".join(self.archives),
         }  # fmt: skip
 
 
