@@ -133,18 +133,13 @@ class Ignores:
             self._marks[path] = Mark(checked_ns, mark, tuple(rests_on), tuple(absent))
 
     async def level_of(
-        self,
-        store: Reader,
-        directory: ScopedPath,
-        *,
-        fresh: bool = True,
-        call: Call | None = None,
+        self, store: Reader, directory: ScopedPath, *, call: Call | None = None
     ) -> IgnoreLevel:
         """The rules in force in ``directory``: those of every directory from the root to it.
 
         For a ``call``, without the ignore files that policy hides from it.
         """
-        return (await self._look_up(store, directory, fresh=fresh, call=call))[0]
+        return (await self._look_up(store, directory, fresh=True, call=call))[0]
 
     async def _look_up(
         self, store: Reader, directory: ScopedPath, *, fresh: bool, call: Call | None
