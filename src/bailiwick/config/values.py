@@ -82,7 +82,8 @@ class AuditConfig(Value, frozen=True, kw_only=True):
 class RootConfig(Value, frozen=True, kw_only=True):
     """One root: a directory (``path``), a ``volume``, or ``memory``.
 
-    What only a directory, or only a volume, has is None for the others. ``limits`` are all of them;
+    What only a directory, or only a volume, has is None for the others. ``limits`` are all of them,
+    whether the file sets them or not.
     """
 
     kind: RootKind
