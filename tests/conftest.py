@@ -38,6 +38,9 @@ hypothesis.settings.load_profile("house")
 EXAMPLES_IN_UNIT = 12
 """Of each property in `make unit`, which is run after every change; `make test` tries them all."""
 
+SEEDS_IN_UNIT = 3
+"""Of each test that is parametrized with a ``seed``, likewise."""
+
 hypothesis.settings.register_profile(
     "unit", hypothesis.settings.get_profile("house"), max_examples=EXAMPLES_IN_UNIT
 )
@@ -73,11 +76,17 @@ def pytest_collection_modifyitems(config, items):
     tables = {}
     for item in items:
         tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    kept = {item for rows in tables.values() for item in _each_value_once(rows)}
+    kept = {item for rows in tables.values() for item in _each_value_once(_few_seeds(rows))}
     left_out = [item for item in items if item not in kept]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item in kept]
+
+
+def _few_seeds(rows):
+    seeds = {row: row.callspec.params.get("seed") for row in rows if hasattr(row, "callspec")}
+    few = list(dict.fromkeys(seeds.values()))[:SEEDS_IN_UNIT]
+    return [row for row in rows if seeds.get(row) is None or seeds[row] in few]
 
 
 def _each_value_once(rows):
@@ -149,6 +158,23 @@ def pytest_pyfunc_call(pyfuncitem):
     return True
 
 
+# --- places ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session", autouse=True)
+def volumes_as_on_a_disk(request):
+    """A volume that lies in memory is written another way. In `make unit` its files are there to
+    save time, and what is tried is the usual way."""
+    if not _in_unit(request.config):
+        yield
+        return
+    from bailiwick.stores.volume import embedded
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedded, "_is_in_memory", lambda _device: False)
+        yield
+
+
 # --- time ------------------------------------------------------------------------------------
 
 
@@ -211,9 +237,11 @@ def leaves_nothing_behind(request):
     # The traceback of a failed test keeps its frames, and with them their open files.
     if excused or request.node.stash.get(CALL_FAILED, False):
         return
-    if _new_descriptors(descriptors):
+    left = _new_descriptors(descriptors)
+    if left:
         gc.collect()
-    leaks = [f"descriptor {fd} → {target}" for fd, target in _new_descriptors(descriptors).items()]
+        left = _new_descriptors(descriptors)
+    leaks = [f"descriptor {fd} → {target}" for fd, target in left.items()]
     leaks += [f"thread {thread.name}" for thread in _new_threads(threads)]
     if leaks:
         pytest.fail("the test left behind: " + "; ".join(leaks), pytrace=False)

@@ -22,7 +22,7 @@ MARKERS = """
 def run(pytester, monkeypatch):
     """Run a test module under the house conftest, in a process of its own, and count outcomes."""
 
-    def run_module(source, *, ci=False, name="test_planted.py"):
+    def run_module(source, *arguments, ci=False, name="test_planted.py"):
         monkeypatch.setenv("CI", "true" if ci else "")
         # Plugins of other packages take seconds to load, and have no part in this.
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -33,7 +33,7 @@ def run(pytester, monkeypatch):
         path = pytester.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(source), encoding="utf-8")
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider")
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
 
     return run_module
 
@@ -134,3 +134,40 @@ def test_a_skipped_hostile_module_fails_in_ci(run):
     """
     result = run(source, ci=True, name="hostile/test_planted.py")
     result.assert_outcomes(errors=1)
+
+
+TABLES = """
+    import pytest
+
+    TRIED = []
+
+    @pytest.mark.parametrize("store", ["memory", "disk"])
+    @pytest.mark.parametrize(("verb", "path"), [("read", "a"), ("read", "b"), ("move", "a")])
+    def test_every_verb_on_every_store(verb, path, store):
+        TRIED.append((verb, path, store))
+
+    @pytest.mark.parametrize("store", ["memory", "disk", "volume"])
+    @pytest.mark.parametrize("verb", ["read"])
+    def test_one_verb_on_every_store(verb, store):
+        TRIED.append((verb, store))
+
+    @pytest.mark.parametrize("seed", range(100, 125))
+    def test_seeds(seed):
+        TRIED.append(seed)
+
+    def test_what_was_tried():
+        print("tried", TRIED)
+"""
+
+
+@pytest.mark.slow
+def test_unit_tries_every_value_and_not_every_pair(run):
+    run(TABLES).assert_outcomes(passed=6 + 3 + 25 + 1)
+    profile = ("-p", "_hypothesis_pytestplugin", "--hypothesis-profile", "unit")
+    result = run(TABLES, *profile, "-s")
+    result.assert_outcomes(passed=3 + 3 + 3 + 1, deselected=3 + 22)
+    tried = [
+        ("read", "a", "memory"), ("read", "b", "disk"), ("move", "a", "memory"),
+        ("read", "memory"), ("read", "disk"), ("read", "volume"), 100, 101, 102,
+    ]  # fmt: skip
+    assert f"tried {tried}" in result.stdout.str()

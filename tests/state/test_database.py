@@ -454,6 +454,7 @@ def test_forked_child_does_not_touch_what_its_parent_uses(tmp_path):
         assert numbers(database) == [1, 3]
 
 
+@pytest.mark.slow
 def test_many_threads_read_while_one_writes(tmp_path):
     with state_at(tmp_path, NUMBERS) as database:
         wrong, stop = [], threading.Event()

@@ -103,9 +103,7 @@ async def test_what_could_not_be_written_is_told_later(tmp_path, monkeypatch):
     await store.aclose()
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 24))]
-)
+@pytest.mark.parametrize("seed", range(24))
 def test_seeded_pauses_of_two_authorities_lose_nothing(tmp_path, seed):
     for rough in (False, True):
         place = tmp_path / ("rough" if rough else "gentle")

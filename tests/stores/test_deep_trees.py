@@ -212,6 +212,7 @@ async def test_a_fork_whose_directories_were_made_from_within_is_merged(tmp_path
         assert (await fs.stat(deep("x", 251))).type == "directory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["memory:", "sqlite:", "directory", "history"])
 async def test_a_new_name_is_not_made_too_deep_by_way_of_a_link(tmp_path, place):
     (tmp_path / "tree").mkdir()

@@ -73,7 +73,7 @@ PATTERNS = [
 
 
 @pytest.mark.spec("GREP-1", "VOL-12")
-@pytest.mark.parametrize("compression", ["off", "zstd"])
+@pytest.mark.parametrize("compression", ["off", pytest.param("zstd", marks=pytest.mark.slow)])
 async def test_every_file_that_matches_is_named(tmp_path, compression):
     async with opened(tmp_path / "v.db", compression=compression) as fs:
         assert isinstance(fs.store, Nominates)

@@ -86,6 +86,7 @@ async def test_two_roots_with_different_addresses_are_named_without_it(tmp_path,
     assert SECRET not in said(caught.value)
 
 
+@pytest.mark.slow
 async def test_what_is_told_of_a_place_is_where_it_is(tmp_path, s3):
     """The control: of an address without a secret the place is told."""
     blobs = s3.url("there-is-none", "prefix")
