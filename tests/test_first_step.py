@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import threading
+import weakref
 
 import pytest
 
@@ -68,6 +69,19 @@ def test_a_verb_of_a_blocking_scope_takes_its_first_step_in_the_callers_thread()
     with bailiwick.open_sync("memory:") as fs:
         fs.write_bytes("f", b"1")
         until_blocking(lambda: fs.read_bytes(Told()) and seen[-1] == threading.get_ident())
+
+
+def test_nobody_keeps_what_a_first_step_came_to(portal):
+    class Result:
+        pass
+
+    async def work():
+        return Result()
+
+    assert _here(portal)
+    result = weakref.ref(portal.run(work()))
+    gc.collect()
+    assert result() is None
 
 
 def test_what_waits_goes_on_on_the_loop_as_the_same_task(portal):

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` makes enums of it all: ten times slower
 import asyncio
-import contextlib
 import contextvars
-import functools
 import selectors
 import signal
 import sys
@@ -23,6 +21,8 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
+
+_Step = tuple[contextvars.Context, Callable[..., object], tuple[Any, ...]]
 
 _PATIENCE_S: Final = 0.005
 """How long a thread waits for a loop to rest before it hands its work over after all."""
@@ -39,19 +39,23 @@ class BeginsAtOnce:
     scheduled = False
     """Whether anything was scheduled since somebody last took this back."""
 
-    _catching = False
-    _caught: Callable[[], object]
+    _catching: list[_Step] | None = None
+    """Where the first step of the task goes that is being begun."""
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         """A task that has taken its first step. To be called where no task is being run. All that
         it raises, `SystemExit` too, is told to whoever awaits it."""
-        self._catching = True
+        caught: list[_Step] = []
+        self._catching = caught
         try:
             task = asyncio.Task(work, loop=self, context=contextvars.copy_context())  # type: ignore[arg-type]
         finally:
-            self._catching = False
-        with contextlib.suppress(KeyboardInterrupt, SystemExit):
-            self._caught()
+            self._catching = None
+        context, step, args = caught[0]
+        try:  # noqa: SIM105 (to suppress it takes a fifth of all that it takes to begin)
+            context.run(step, *args)
+        except (KeyboardInterrupt, SystemExit):
+            pass
         return task
 
     def call_soon(
@@ -61,10 +65,11 @@ class BeginsAtOnce:
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """As every loop's, but that the first step of a task that is begun is not put off."""
-        if self._catching:
-            self._catching = False
+        caught = self._catching
+        if caught is not None:
+            self._catching = None
             assert context is not None, "a task is stepped in its own context"
-            self._caught = functools.partial(context.run, callback, *args)
+            caught.append((context, callback, args))
             return _NEVER_PUT_OFF
         self.scheduled = True
         return super().call_soon(callback, *args, context=context)  # type: ignore[misc, no-any-return]

@@ -43,7 +43,9 @@ def with_file_max(scope: Called, file_bytes: int) -> Called:
     return scope._with_file_max(file_bytes)
 
 
-def refuse_now(scope: ScopeCore, verb: str, needs: frozenset[Access], paths: Sequence[str]) -> None:
+def refuse_if_not_allowed(
+    scope: ScopeCore, verb: str, needs: frozenset[Access], paths: Sequence[str]
+) -> None:
     """Refuse a call that could not be made now: the grant has ended, does not hold the access or
     does not reach a place, or a rule denies it. For what a caller is shown once more without being
     done again: it looks at the names alone, asks nobody, counts nothing and records nothing.

@@ -69,7 +69,7 @@ async def apply(scope: Scope, parts: Sequence[Part]) -> list[str]:
     if len(steps) == 1:
         await steps[0].do(scope)
     elif "forks" in scope.powers:
-        await _at_once(scope, steps)
+        await _together(scope, steps)
     else:
         made, left = steps
         await _one_after_the_other(scope, made, left)
@@ -120,7 +120,7 @@ def _done(scope: Scope, part: Part) -> str:
 # --- doing it ------------------------------------------------------------------------------------
 
 
-async def _at_once(scope: Scope, steps: Sequence[_Step]) -> None:
+async def _together(scope: Scope, steps: Sequence[_Step]) -> None:
     try:
         async with scope.transaction() as inside:
             for step in steps:

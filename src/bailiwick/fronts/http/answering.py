@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -38,10 +38,10 @@ from bailiwick.fronts.http.holding import Holding
 from bailiwick.fronts.http.leases import LeaseNames
 from bailiwick.fronts.http.parameters import decoded, parse_query, require
 from bailiwick.fronts.http.refusals import Refusals
-from bailiwick.fronts.http.replying import Send, Whole
+from bailiwick.fronts.http.replying import Send
 from bailiwick.fronts.http.requests import Reply, Request, sane_request_id
 from bailiwick.fronts.http.routes import ROUTES
-from bailiwick.fronts.http.settings import BEGUN, FOR_PEOPLE, WHOLE, Settings
+from bailiwick.fronts.http.settings import FOR_PEOPLE, WHOLE, Settings
 from bailiwick.fronts.http.table import FORK, SESSION, Parameter, Route
 from bailiwick.hooks.metrics import Metrics
 
@@ -118,11 +118,6 @@ class Application:
         self._parting: set[asyncio.Task[None]] = set()
         self._holdings: dict[int, tuple[Caller, Holding]] = {}
         self._exact, self._named = _compiled(ROUTES)
-        self._prompt = {
-            each.route.path.encode(): (each, each.route.now)
-            for each in self._exact.values()
-            if each.route.now is not None
-        }
         self._unregister: Callable[[], None] = lambda: None
 
     # --- ASGI --------------------------------------------------------------------------------
@@ -167,16 +162,13 @@ class Application:
         await self._refusals.aclose()
 
     async def _answer(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        request: Request | None = scope.get(BEGUN)
         head = scope["method"] == "HEAD"
-        headers = dict(scope["headers"]) if request is None else request.headers
+        headers = dict(scope["headers"])
+        request: Request | None = None
         try:
+            request = await self._begin(scope, headers, receive, send)
             if request is None:
-                request = await self._begin(scope, headers, receive, send)
-                if request is None:
-                    return
-            else:
-                self._enter(scope, request.caller)
+                return
             if idempotency.HEADER in headers:
                 reply = await idempotency.once(request, partial(self._done, request))
             else:
@@ -251,42 +243,8 @@ class Application:
         if found.decoder is not None:
             request.body = await bodies.read_json(receive, headers, found.decoder)
         elif not found.takes_body:
-            await bodies.refuse_body(receive, headers)
+            bodies.refuse_body(headers)
         return request
-
-    def at_once(
-        self,
-        path: bytes,
-        query: bytes,
-        headers: dict[bytes, bytes],
-        client: tuple[str, int] | None,
-        scheme: str,
-    ) -> Whole | Request | None:
-        """The short way of a GET without a body: its result, where nothing keeps it waiting.
-
-        Else the request as far as it came, which goes on from there in a task; None where it did
-        not come so far as to be counted, so that it begins there anew, and is told what is wrong.
-        """
-        prompt = self._prompt.get(path)
-        if prompt is None or self.closing.is_set():
-            return None
-        found, answer = prompt
-        try:
-            self._gate.check(headers, scheme)
-            caller = self._callers.find(headers, client[0] if client else None)
-            values = found.parse(query)
-            admit(caller, found.route, headers)
-        except Exception:
-            return None
-        request = Request(self, found.route, {}, headers, bodies.nothing)
-        request.caller, request.query = caller, values
-        try:
-            result = answer(request)
-            return request if result is None else replying.whole(result, request.request_id)
-        except Exception as error:
-            # To be told by the handler, which does not begin anew: it may have come afterwards.
-            request.going_on = partial(_failing, error)
-            return request
 
     # --- routes ------------------------------------------------------------------------------
 
@@ -497,7 +455,3 @@ async def _handled(request: Request) -> Any:
     if route.changes and (b"if-match" in headers or b"if-none-match" in headers):
         await conditions.apply(request)
     return await route.handler(request)
-
-
-async def _failing(error: Exception) -> NoReturn:
-    raise error

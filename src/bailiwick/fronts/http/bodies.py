@@ -19,11 +19,6 @@ Decoded = TypeVar("Decoded")
 _CHARSETS = (b"", b"charset=utf-8", b'charset="utf-8"')
 
 
-async def nothing() -> Message:
-    """What is received of a request without a body."""
-    return {"type": "http.request", "body": b"", "more_body": False}
-
-
 def too_large(limit: int) -> FileTooLarge:
     return FileTooLarge(
         f"the body is larger than {limit} bytes",
@@ -119,7 +114,7 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
         seen.add(name)
 
 
-async def refuse_body(receive: Receive, headers: dict[bytes, bytes]) -> None:
+def refuse_body(headers: dict[bytes, bytes]) -> None:
     """A route that takes none is not sent one: what would be ignored is refused."""
     if announced(headers) or b"transfer-encoding" in headers:
         raise ParseError("this route takes no body")

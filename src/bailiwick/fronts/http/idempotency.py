@@ -20,7 +20,7 @@ from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.wire import place_of
 from bailiwick.model import Limits
 from bailiwick.scope import Scope
-from bailiwick.scope.fronting import refuse_now
+from bailiwick.scope.fronting import refuse_if_not_allowed
 from bailiwick.state.idempotency import Answer, Taken
 
 HEADER = b"idempotency-key"
@@ -59,7 +59,7 @@ async def once(request: Request, done: Callable[[], Awaitable[Reply]]) -> Reply:
     known = await book.take(caller, counts_for, key, _digest(request), limits)
     if isinstance(known, Answer):
         if scope is not None:
-            _refuse_now(request, scope)
+            _refuse_if_not_allowed(request, scope)
         return _again(request, known)
     try:
         reply = await done()
@@ -113,12 +113,12 @@ async def _scope(request: Request) -> Scope | None:
     return await request.scoped(paths[0] if paths else None)
 
 
-def _refuse_now(request: Request, scope: Scope) -> None:
+def _refuse_if_not_allowed(request: Request, scope: Scope) -> None:
     """Refuse whoever may not ask this now, also for an answer that they were given before."""
     route, body = request.route, request.body
     for each in getattr(body, "operations", None) or [body]:
         verb = _verb(route, each)
-        refuse_now(scope, verb, route.needs, _paths(verb, each))
+        refuse_if_not_allowed(scope, verb, route.needs, _paths(verb, each))
 
 
 def _paths(verb: str, body: Any) -> list[str]:

@@ -10,8 +10,9 @@ behaves costs nothing for it.
     idle      between an answer and the next request
     parting   after an answer that came before the whole request: what still comes is thrown away
 
-A read whose answer is at hand is answered where it is parsed, without a task of its own: the task,
-and what uvicorn keeps for a request that may last, cost as much as a small read does.
+A request takes its first step where it came in, as soon as the piece that it came in is parsed: most
+are answered by that, and have no turn of the event loop to wait for. Of what comes in one piece only
+the first does so; who sends a thousand at once has the others wait their turn.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ import asyncio
 import errno
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from bailiwick.errors import BailiwickError, Busy, Closed, IoError, ParseError
+from bailiwick.first_step import BeginsAtOnce
 from bailiwick.fronts.http import errors
 from bailiwick.fronts.http.descriptors import Room
 from bailiwick.fronts.http.replying import Whole
 from bailiwick.fronts.http.settings import (
-    BEGUN,
     BODY_BYTES_PER_SECOND_MIN,
     FOR_PEOPLE,
     HEADER_BYTES_MAX,
@@ -44,14 +49,14 @@ from bailiwick.fronts.http.settings import (
     WHOLE,
 )
 
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
 _RESULT_HEADERS = (
     b"content-type: application/json\r\ncache-control: no-store\r\n"
     b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n"
     b"content-length: "
 )
-
-_MORE_THAN_A_READ = frozenset((b"content-length", b"transfer-encoding", b"expect"))
-"""Headers of what has a body, or asks whether it may send one."""
 
 Phase = Literal["head", "idle", "body", "answer", "parting"]
 
@@ -111,11 +116,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_heard = 0.0
         self._whole = True
         self._deaf = False
-        self._short_way: Callable[..., object] | None = None
-        if not self.root_path:
-            self._short_way = getattr(self.app, "at_once", None)
-        self._short_way_free = False
-        self._held: dict[bytes, bytes] | None = None
+        # Of a loop that is not ours, a task is all that can be had.
+        self._begin = self.loop.begin if isinstance(self.loop, BeginsAtOnce) else None
+        self._is_parsing = False
+        self._first: tuple[RequestResponseCycle, ASGI3Application] | None = None
         self._head = b""
         self._dated: object = None
         self.stuck_since: float | None = None
@@ -167,12 +171,13 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._parted_bytes > LINGER_BYTES_MAX:
                 self.real.abort()
             return
-        self._short_way_free = self._short_way is not None
         if self.phase == "idle":
             self.phase = "head"
             self.since = self.loop.time()
         self._piece_bytes = len(data)
         self._quiet_bytes += self._piece_bytes
+        broken: httptools.HttpParserError | None = None
+        self._is_parsing = True
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -180,20 +185,39 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self._whole = self._deaf = True
             self.phase = "answer"
-            return
         except httptools.HttpParserError as error:
-            if isinstance(error.__context__, _TooLarge):
-                self._refuse(_headers_too_large())
-            elif isinstance(error.__context__, _TooMany):
+            if isinstance(error.__context__, _TooMany):
                 self._end_with_those_that_wait()
-            elif isinstance(error.__context__, _TwoReadings):
-                self._refuse(ParseError(str(error.__context__)))
             else:
-                self._refuse(ParseError("this is not HTTP"))
-            return
-        if self._quiet_bytes > HEADER_BYTES_MAX and self.phase in ("head", "body"):
+                broken = error
+        self._is_parsing = False
+        if self._first is not None:
+            self._begin_first(only_if_whole=broken is not None)
+        if broken is not None:
+            self._refuse(_what_is_wrong(broken))
+        elif self._quiet_bytes > HEADER_BYTES_MAX and self.phase in ("head", "body"):
             # Headers, or what stands between the parts of a body, without end.
             self._refuse(_headers_too_large())
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Have the application answer: once all of the piece is parsed, where one is being parsed,
+        and otherwise in a turn of its own."""
+        if self._is_parsing and self._begin is not None:
+            self._first = cycle, app
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _begin_first(self, *, only_if_whole: bool) -> None:
+        """Take the first step of the request that this piece began. Behind one that is not even
+        whole came something that is no HTTP: that is told, and nothing else."""
+        assert self._begin is not None and self._first is not None, "only then is one held"
+        (cycle, app), self._first = self._first, None
+        if only_if_whole and cycle.more_body:
+            return
+        task = self._begin(cycle.run_asgi(app))
+        if not task.done():
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -206,14 +230,7 @@ class BoundedProtocol(HttpToolsProtocol):
             given = sum(len(name) + len(value) + 4 for name, value in self.headers)
             if given + len(self.url) > HEADER_BYTES_MAX:
                 raise _TooLarge
-        version = self.parser.get_http_version()
-        _refuse_two_readings(self.url, version, self.headers)
-        self._held = self._plain_read() if version == "1.1" else None
-        if self._held is None:
-            self._take_up()
-
-    def _take_up(self) -> None:
-        """Have the application answer in a task."""
+        _refuse_two_readings(self.url, self.parser.get_http_version(), self.headers)
         if len(self.pipeline) >= PIPELINED_MAX:
             raise _TooMany
         self.phase = "body"
@@ -238,11 +255,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            if self._answer_at_once(held):
-                return
-            self._take_up()
         self._whole = True
         self._quiet_bytes = 0
         self.phase = "answer"
@@ -289,41 +301,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.stuck_since = None
         super().resume_writing()
 
-    def _plain_read(self) -> dict[bytes, bytes] | None:
-        """The headers of a request that may go the short way: it has no body, nothing before it on
-        this connection is unanswered, and of what came in one piece it is the first; who sends a
-        thousand at once has the others wait their turn."""
-        parser, before = self.parser, self.cycle
-        if (
-            not self._short_way_free
-            or self._for_people
-            or parser.get_method() != b"GET"
-            or not parser.should_keep_alive()
-            or parser.should_upgrade()
-            or self.flow.write_paused
-            or (before is not None and not before.response_complete)
-        ):
-            return None
-        headers = dict(self.headers)
-        single = len(headers) == len(self.headers) and _MORE_THAN_A_READ.isdisjoint(headers)
-        return headers if single else None
-
-    def _answer_at_once(self, headers: dict[bytes, bytes]) -> bool:
-        """Answer in place, if all of the answer is at hand. Where it is not, the task goes on from
-        where this came to."""
-        assert self._short_way is not None, "only then is a request held"
-        self._short_way_free = False
-        url = httptools.parse_url(self.url)
-        answer = self._short_way(url.path, url.query or b"", headers, self.client, self.scheme)
-        if type(answer) is not Whole:
-            self.scope[BEGUN] = answer  # type: ignore[literal-required]
-            return False
-        self._write_whole(answer)
-        self.server_state.total_requests += 1
-        self._quiet_bytes = 0
-        self._rest()
-        return True
-
     def _answer_whole(self, answer: Whole) -> bool:
         """Send a result with status 200 in one piece: the same bytes as by the usual way, which
         looks at every header of every answer anew. False where there is more to consider."""
@@ -338,13 +315,6 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        self._write_whole(answer)
-        cycle.response_complete = True
-        cycle.message_event.set()
-        cycle.on_response()
-        return True
-
-    def _write_whole(self, answer: Whole) -> None:
         dated = self.server_state.default_headers
         if dated is not self._dated:
             self._dated = dated
@@ -353,6 +323,10 @@ class BoundedProtocol(HttpToolsProtocol):
         headers, body = answer
         own = b"".join([b"\r\n%b: %b" % each for each in headers])
         self.real.write(b"%b%d%b\r\n\r\n%b" % (self._head, len(body), own, body))
+        cycle.response_complete = True
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(ParseError("this is not HTTP"))
@@ -422,6 +396,14 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(Closed("the server is closing"))
         elif self.phase == "parting" and stalls(self.since):
             self.real.abort()
+
+
+def _what_is_wrong(error: httptools.HttpParserError) -> ParseError:
+    """With what cannot be parsed, or was refused while it was."""
+    cause = error.__context__
+    if isinstance(cause, _TooLarge):
+        return _headers_too_large()
+    return ParseError(str(cause) if isinstance(cause, _TwoReadings) else "this is not HTTP")
 
 
 def _refuse_two_readings(url: bytes, version: str, headers: list[tuple[bytes, bytes]]) -> None:

@@ -12,7 +12,7 @@ from bailiwick.fronts.http.bodies import Receive
 from bailiwick.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator
 
     from bailiwick.build.governed import Authority
     from bailiwick.fronts.http.answering import Application
@@ -41,14 +41,13 @@ class Request:
     """What a handler may know of a request.
 
     ``body`` is the decoded JSON of a route that takes some. ``scope`` was chosen by the access that
-    the route needs, and is kept here for whoever must know whose grant has ended. ``going_on`` goes
-    on with what the route has begun and could not end on the spot. ``request_id`` is the one that
-    the client gave, if it did and it can be used; ``conditional`` says that headers of the request
-    name what must hold.
+    the route needs, and is kept here for whoever must know whose grant has ended. ``request_id``
+    is the one that the client gave, if it did and it can be used; ``conditional`` says that headers
+    of the request name what must hold.
     """
 
     __slots__ = (
-        "app", "body", "caller", "conditional", "going_on", "headers", "names", "query", "receive",
+        "app", "body", "caller", "conditional", "headers", "names", "query", "receive",
         "request_id", "root", "route", "scope",
     )  # fmt: skip
 
@@ -72,7 +71,6 @@ class Request:
         self.caller: Caller = None  # type: ignore[assignment]  # set before any handler runs
         self.root: str | None = None
         self.scope: Scope | None = None
-        self.going_on: Callable[[], Awaitable[Any]] | None = None
 
     @property
     def authority(self) -> Authority:
@@ -87,12 +85,6 @@ class Request:
         root = self.root or self.app.default_root()
         fork = self.query.get("fork")
         return self._called(await self.holding.scope(root, self.route.needs, path, fork))
-
-    def scoped_at_hand(self, path: str) -> Scope | None:
-        """The same for a request that names no fork, if there is nobody to wait for."""
-        root = self.root or self.app.default_root()
-        scope = self.holding.at_hand(root, self.route.needs, path)
-        return None if scope is None else self._called(scope)
 
     def _called(self, scope: Scope) -> Scope:
         self.scope = scope

@@ -26,6 +26,7 @@ from bailiwick.errors import (
     escape_for_display,
 )
 from bailiwick.fronts.http.descriptors import raise_limit
+from bailiwick.fronts.http.event_loop import new_event_loop
 from bailiwick.fronts.http.gates import is_loopback
 from bailiwick.fronts.http.holding import SharedGrants
 from bailiwick.fronts.http.listening import address_of, bind, inherited
@@ -194,13 +195,7 @@ def _note_config(options: argparse.Namespace) -> None:
 
 
 def _run(work: Any) -> int:
-    """Run on uvloop where there is one: it is what the server is measured with."""
-    factory = None
-    with suppress(ImportError):
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         code: int = runner.run(work)
     return code
 

@@ -124,9 +124,6 @@ is whole: a function of its bytes that says whether it has sent them."""
 FOR_PEOPLE = "bailiwick.for_people"
 """Where it finds whether the connection is one of those that are kept for people."""
 
-BEGUN = "bailiwick.begun"
-"""Where it finds a request that it has begun to answer before it had a task."""
-
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one application is served."""

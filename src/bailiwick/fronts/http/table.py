@@ -61,7 +61,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     what it needs. ``rooted`` routes are also found under ``/roots/{kind}/{id}``. ``statuses`` are
     those of success. ``raises`` are statuses of errors beyond those that every such route has.
     The answer of a ``secret`` one holds what is shown once and kept nowhere.
-    ``now`` answers a GET on the spot where all of it is at hand; None leaves it to the handler.
     """
 
     method: str
@@ -70,7 +69,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     family: str
     handler: Callable[[Request], Awaitable[Any]]
-    now: Callable[[Request], msgspec.Struct | None] | None = None
     parameters: tuple[Parameter, ...] = ()
     body: type[msgspec.Struct] | None = None
     raw_body: bool = False

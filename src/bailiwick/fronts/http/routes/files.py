@@ -36,7 +36,6 @@ from bailiwick.fronts.http.wire import (
     octal,
 )
 from bailiwick.model import Edit, LineEnding, TextRead, WriteMode, WriteResult
-from bailiwick.scope.fronting import read_text_now
 
 
 class FileRead(Result, frozen=True, kw_only=True, tag="file"):
@@ -180,25 +179,7 @@ class TruncateBody(ConditionalChange, frozen=True, kw_only=True):
     size: Natural = 0
 
 
-def read_file_now(request: Request) -> FileRead | None:
-    """The whole of a file: what is asked most, and most often at hand."""
-    query = request.query
-    if len(query) > 1:
-        return None
-    path = query["path"]
-    scope = request.scoped_at_hand(path)
-    if scope is None:
-        return None
-    read = read_text_now(scope, path)
-    if isinstance(read, TextRead):
-        return _read(read)
-    request.going_on = read
-    return None
-
-
 async def read_file(request: Request) -> FileRead:
-    if request.going_on is not None:
-        return _read(await request.going_on())
     query = request.query
     path = query["path"]
     scope = await request.scoped(path)
@@ -331,7 +312,6 @@ _WRITE = access("write")
 ROUTES: tuple[Route, ...] = (
     Route(
         method="GET", path="/file", name="readFile", family="files", handler=read_file,
-        now=read_file_now,
         about="Read the text of a file, or a window of its lines.", result=FileRead,
         parameters=(
             PATH,
