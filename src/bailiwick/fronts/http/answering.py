@@ -162,25 +162,39 @@ class Application:
         await self._refusals.aclose()
 
     async def _answer(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        given = scope["headers"]
+        headers: dict[bytes, bytes] = dict(given)
         head = scope["method"] == "HEAD"
-        headers = dict(scope["headers"])
         request: Request | None = None
         try:
-            request = await self._begin(scope, headers, receive, send)
-            if request is None:
+            if len(headers) != len(given):
+                _refuse_repeated(given)
+            self._gate.check(headers, scope["scheme"])
+            path, plain = _path_within(scope)
+            found = self._exact.get((scope["method"], path)) if plain else None
+            if found is not None:
+                request = Request(self, found.route, {}, headers, receive)
+            elif plain and await self._other(scope, receive, send, headers, path):
                 return
+            else:
+                found, request = self._routed(scope, headers, receive)
+            self._admit(scope, found, request)
+            if found.decoder is not None:
+                request.body = await bodies.read_json(receive, headers, found.decoder)
+            elif not found.takes_body:
+                bodies.refuse_body(headers)
             if idempotency.HEADER in headers:
                 reply = await idempotency.once(request, partial(self._done, request))
             else:
                 result = await _handled(request)
-                if type(result) is not Reply:
+                if type(result) is Reply:
+                    reply = replying.rendered(result, request.request_id)
+                else:
                     answer = replying.whole(result, request.request_id)
                     quickly = None if head else scope.get(WHOLE)
                     if quickly is not None and quickly(answer):
                         return
                     reply = replying.plain(answer)
-                else:
-                    reply = replying.rendered(result, request.request_id)
         except Exception as error:
             reply = self._refused(request, headers, error)
         await replying.send_reply(reply, send, receive, head=head)
@@ -210,24 +224,9 @@ class Application:
         budget.requests += 1
         scope[_COUNTED] = budget
 
-    async def _begin(
-        self, scope: dict[str, Any], headers: dict[bytes, bytes], receive: Receive, send: Send
-    ) -> Request | None:
-        """All that comes before the handler; None where something else has answered."""
-        given = scope["headers"]
-        if len(headers) != len(given):
-            _refuse_repeated(given)
-        self._gate.check(headers, scope["scheme"])
-        path, plain = _path_within(scope)
-        method = scope["method"]
-        found = self._exact.get((method, path)) if plain else None
-        if found is not None:
-            request = Request(self, found.route, {}, headers, receive)
-        else:
-            if plain and await self._other(scope, receive, send, headers, path):
-                return None
-            found, request = self._routed(scope, method, path, headers, receive)
-        route = found.route
+    def _admit(self, scope: dict[str, Any], found: _Compiled, request: Request) -> None:
+        """Who asks, whether they may, and what for: all that is known before the body is read."""
+        route, headers = found.route, request.headers
         if route.who != "anyone":
             client = scope.get("client")
             query = scope["query_string"] if found.takes_session else b""
@@ -240,11 +239,6 @@ class Application:
         if self.closing.is_set():
             raise Closed("the server is closing")
         request.query = found.parse(scope["query_string"])
-        if found.decoder is not None:
-            request.body = await bodies.read_json(receive, headers, found.decoder)
-        elif not found.takes_body:
-            bodies.refuse_body(headers)
-        return request
 
     # --- routes ------------------------------------------------------------------------------
 
@@ -283,12 +277,11 @@ class Application:
     def _routed(
         self,
         scope: dict[str, Any],
-        method: str,
-        path: str,
         headers: dict[bytes, bytes],
         receive: Receive,
     ) -> tuple[_Compiled, Request]:
         """The route with names in its path, or beneath a root, that a request means."""
+        method: str = scope["method"]
         segments = [part.decode("latin-1") for part in _raw_path(scope)[1:].split(b"/")]
         root: str | None = None
         names: dict[str, str] = {}
@@ -449,9 +442,14 @@ def _raw_path(scope: dict[str, Any]) -> bytes:
     return raw[len(prefix) :] if prefix and raw.startswith(prefix) else raw
 
 
-async def _handled(request: Request) -> Any:
+def _handled(request: Request) -> Awaitable[Any]:
     """What the route makes of a request, once what its headers name is part of it."""
     headers, route = request.headers, request.route
     if route.changes and (b"if-match" in headers or b"if-none-match" in headers):
-        await conditions.apply(request)
-    return await route.handler(request)
+        return _conditionally(request)
+    return route.handler(request)
+
+
+async def _conditionally(request: Request) -> Any:
+    await conditions.apply(request)
+    return await request.route.handler(request)

@@ -10,9 +10,9 @@ behaves costs nothing for it.
     idle      between an answer and the next request
     parting   after an answer that came before the whole request: what still comes is thrown away
 
-A request takes its first step where it came in, as soon as the piece that it came in is parsed: most
-are answered by that, and have no turn of the event loop to wait for. Of what comes in one piece only
-the first does so; who sends a thousand at once has the others wait their turn.
+A request takes its first step where it came in, as soon as the piece that it came in is parsed.
+Most are answered by that, and wait for no turn of the event loop. Of what comes in one piece only
+the first does so: who sends a thousand at once has the others wait their turn.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, Literal
+from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import (
@@ -49,15 +50,13 @@ from bailiwick.fronts.http.settings import (
     WHOLE,
 )
 
-if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
-
 _RESULT_HEADERS = (
     b"content-type: application/json\r\ncache-control: no-store\r\n"
     b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n"
     b"content-length: "
 )
 
+Begin = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 Phase = Literal["head", "idle", "body", "answer", "parting"]
 
 
@@ -116,10 +115,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_heard = 0.0
         self._whole = True
         self._deaf = False
-        # Of a loop that is not ours, a task is all that can be had.
-        self._begin = self.loop.begin if isinstance(self.loop, BeginsAtOnce) else None
-        self._is_parsing = False
-        self._first: tuple[RequestResponseCycle, ASGI3Application] | None = None
+        loop: object = self.loop
+        # On a loop that is not ours a request has to wait for its turn.
+        self._begin: Begin | None = loop.begin if isinstance(loop, BeginsAtOnce) else None
+        self._first: RequestResponseCycle | None = None
         self._head = b""
         self._dated: object = None
         self.stuck_since: float | None = None
@@ -177,7 +176,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._piece_bytes = len(data)
         self._quiet_bytes += self._piece_bytes
         broken: httptools.HttpParserError | None = None
-        self._is_parsing = True
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -190,7 +188,6 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._end_with_those_that_wait()
             else:
                 broken = error
-        self._is_parsing = False
         if self._first is not None:
             self._begin_first(only_if_whole=broken is not None)
         if broken is not None:
@@ -199,38 +196,38 @@ class BoundedProtocol(HttpToolsProtocol):
             # Headers, or what stands between the parts of a body, without end.
             self._refuse(_headers_too_large())
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Have the application answer: once all of the piece is parsed, where one is being parsed,
-        and otherwise in a turn of its own."""
-        if self._is_parsing and self._begin is not None:
-            self._first = cycle, app
-        else:
-            super()._start_asgi_task(cycle, app)
-
     def _begin_first(self, *, only_if_whole: bool) -> None:
         """Take the first step of the request that this piece began. Behind one that is not even
         whole came something that is no HTTP: that is told, and nothing else."""
-        assert self._begin is not None and self._first is not None, "only then is one held"
-        (cycle, app), self._first = self._first, None
+        cycle, self._first = self._first, None
+        assert cycle is not None
+        assert self._begin is not None, "else it has a task already"
         if only_if_whole and cycle.more_body:
             return
-        task = self._begin(cycle.run_asgi(app))
+        task = self._begin(cycle.run_asgi(self.app))
         if not task.done():
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._begun_in_bytes = self._piece_bytes
 
     def on_headers_complete(self) -> None:
+        """As uvicorn's, which cannot be bounded, and which has every request wait for its turn."""
+        parser, given, url = self.parser, self.headers, self.url
+        # What follows the body is no header: nobody had seen it when the request was judged.
+        self.headers = []
         if self._quiet_bytes + self._begun_in_bytes > HEADER_BYTES_MAX:
             # No more than this has come since the request before; how much of it is headers is
             # looked at only now, so that a request that behaves does not pay for counting.
-            given = sum(len(name) + len(value) + 4 for name, value in self.headers)
-            if given + len(self.url) > HEADER_BYTES_MAX:
+            size = sum(len(name) + len(value) + 4 for name, value in given) + len(url)
+            if size > HEADER_BYTES_MAX:
                 raise _TooLarge
-        _refuse_two_readings(self.url, self.parser.get_http_version(), self.headers)
+        version = parser.get_http_version()
+        _refuse_two_readings(url, version, given)
         if len(self.pipeline) >= PIPELINED_MAX:
             raise _TooMany
         self.phase = "body"
@@ -238,15 +235,57 @@ class BoundedProtocol(HttpToolsProtocol):
         self._whole = False
         self._quiet_bytes = 0
         self._body_bytes = 0
-        self.scope[WHOLE] = self._answer_whole  # type: ignore[literal-required]
-        crowded = self._for_people and self._is_crowded()
-        if crowded:
-            self.scope[FOR_PEOPLE] = True  # type: ignore[literal-required]
-        super().on_headers_complete()
-        if crowded:
-            self.cycle.keep_alive = False  # the next one may need it
-        # What follows the body is no header: nobody had seen it when the request was judged.
-        self.headers = []
+        scope = self._scope_of(url, version, parser.get_method(), given)
+        keep_alive = version == "1.1" and parser.should_keep_alive()
+        if self._for_people and self._is_crowded():
+            scope[FOR_PEOPLE] = True
+            keep_alive = False  # the next one may need it
+        before = self.cycle
+        self.cycle = cycle = RequestResponseCycle(
+            scope=scope,  # type: ignore[arg-type]
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
+        if before is not None and not before.response_complete:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+        elif self._begin is None:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self._first = cycle
+
+    def _scope_of(
+        self, url: bytes, version: str, method: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> dict[str, Any]:
+        parsed = httptools.parse_url(url)
+        raw_path = parsed.path
+        path = raw_path.decode("ascii")
+        if "%" in path:
+            path = unquote(path)
+        return {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": method.decode("ascii"),
+            "root_path": self.root_path,
+            "path": self.root_path + path,
+            "raw_path": self.root_path.encode("ascii") + raw_path,
+            "query_string": parsed.query or b"",
+            "headers": headers,
+            "state": self.app_state.copy(),
+            WHOLE: self._answer_whole,
+        }
 
     def on_body(self, body: bytes) -> None:
         self._quiet_bytes = 0
