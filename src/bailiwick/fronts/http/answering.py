@@ -431,8 +431,9 @@ def _path_within(scope: dict[str, Any]) -> tuple[str, bool]:
     reads, without escapes."""
     path: str = scope["path"]
     prefix: str = scope.get("root_path", "")
-    plain = b"%" not in (scope.get("raw_path") or b"")
-    return path[len(prefix) :] or "/" if prefix and path.startswith(prefix) else path, plain
+    if prefix and path.startswith(prefix):
+        path = path[len(prefix) :] or "/"
+    return path, b"%" not in (scope.get("raw_path") or b"")
 
 
 def _raw_path(scope: dict[str, Any]) -> bytes:

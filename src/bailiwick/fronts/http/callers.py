@@ -59,7 +59,7 @@ class Caller:
     """One token, session or the anonymous reader: who it is, and what is remembered for it."""
 
     __slots__ = (
-        "budget", "by_cookie", "digest", "grant_id", "holding", "subject", "token",
+        "budget", "by_cookie", "digest", "grant_id", "holding", "is_person", "subject", "token",
     )  # fmt: skip
 
     def __init__(
@@ -77,13 +77,10 @@ class Caller:
         self.token = token
         self.budget = Budget(str(subject), None, None)
         self.holding: Holding | None = None
-
-    @property
-    def is_person(self) -> bool:
-        """Whether all that a person or the host may do is theirs. Whoever was handed one grant has
-        that and no more, whatever name it was handed to."""
-        named = isinstance(self.subject, (User, Core)) and self.subject != ANONYMOUS
-        return named and self.grant_id is None
+        # Whether all that a person or the host may do is theirs. Whoever was handed one grant has
+        # that and no more, whatever name it was handed to.
+        named = isinstance(subject, (User, Core)) and subject != ANONYMOUS
+        self.is_person = named and grant_id is None
 
     @property
     def holder(self) -> str:

@@ -70,15 +70,16 @@ class Holding:
         """The scope that answers a call. Raises `MissingAccess`, `RootNotFound`, `GrantRevoked`."""
         if fork is not None:
             return await self._fork(root, needs, path, fork)
-        scope = self.at_hand(root, needs, path)
+        scope = self.opened(root, needs, path)
         if scope is not None:
             return scope
         if self._grant_id is not None:
             return await self._granted(root)
         return await self._request(root, self._standing(root, needs, path))
 
-    def at_hand(self, root: str, needs: frozenset[Access], path: str | None) -> Scope | None:
-        """The same, if it is open already. Raises `MissingAccess`."""
+    def opened(self, root: str, needs: frozenset[Access], path: str | None) -> Scope | None:
+        """The scope that answers a call in no fork, if it is open already. Raises
+        `MissingAccess`."""
         if root in self.temps:
             return self.temps[root]
         if self._grant_id is not None:

@@ -297,9 +297,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._whole = True
         self._quiet_bytes = 0
         self.phase = "answer"
-        super().on_message_complete()
-        if self.cycle.response_complete:
+        cycle = self.cycle
+        if cycle.response_complete:
             self._rest()
+        else:
+            cycle.more_body = False
+            cycle.message_event.set()
 
     def on_response_complete(self) -> None:
         """As uvicorn's, but for its timer of connections that are kept: they are looked at."""

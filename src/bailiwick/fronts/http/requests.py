@@ -83,10 +83,10 @@ class Request:
     async def scoped(self, path: str | None = None) -> Scope:
         """The scope in which this request is done: under its request id, with its approval."""
         root = self.root or self.app.default_root()
-        fork = self.query.get("fork")
-        return self._called(await self.holding.scope(root, self.route.needs, path, fork))
-
-    def _called(self, scope: Scope) -> Scope:
+        holding, needs, fork = self.holding, self.route.needs, self.query.get("fork")
+        scope = None if fork is not None else holding.opened(root, needs, path)
+        if scope is None:
+            scope = await holding.scope(root, needs, path, fork)
         self.scope = scope
         if self.request_id is not None:
             scope = scope.with_request(self.request_id)
