@@ -1,5 +1,6 @@
 """`/mcp` on the server: the tokens of that server, and for each caller what they may do."""
 
+import asyncio
 import contextlib
 import json
 import subprocess
@@ -9,6 +10,8 @@ import httpx2
 import pytest
 
 from bailiwick.build.governed import Authority
+from bailiwick.first_step import BeginsAtOnce
+from bailiwick.fronts.http.event_loop import new_event_loop
 from bailiwick.grant import AgentRun, User
 from bailiwick.model import MiB
 from tests.fronts.mcp.clients import ENVELOPE, HANDSHAKE, over_http, served, token_for, told
@@ -196,3 +199,23 @@ def test_a_server_starts_without_the_weight_of_the_sdk():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
     )
     assert done.stdout.strip() == "unsupported pip install 'bailiwick[mcp]'"
+
+
+@pytest.mark.spec("MCP-1", "LINE-4")
+@pytest.mark.leaks_ok("uvloop keeps a pipe for signals as long as the process lives")
+def test_calls_take_their_first_step_on_the_loop_of_a_server(tmp_path):
+    """What the SDK does with its scopes of cancellation needs a task from the first step on."""
+
+    async def work():
+        assert isinstance(asyncio.get_running_loop(), BeginsAtOnce)
+        async with two_roots(tmp_path) as authority:
+            await grant(authority, "read", "list")
+            secret = await token_for(authority, AGENT)
+            async with served(authority) as url, over_http(url, secret) as client:
+                calls = [client.call_tool("read_file", {"path": "a.txt"}) for _ in range(20)]
+                for read in await asyncio.gather(*calls):
+                    assert "one" in told(read)["text"]
+                assert await names_of(client)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(work())
