@@ -1,5 +1,5 @@
 """What fronts need of a scope besides its verbs: how it is called, how large files may become, and
-what can be read on the spot.
+what would be refused now.
 
 Callers of a scope have no use for any of this, so it is not among its public names. A scope on a
 server answers here too, as far as a server lets its callers say.
@@ -7,16 +7,14 @@ server answers here too, as far as a server lets its callers say.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from bailiwick import operations
 from bailiwick.call import Caller, Target
-from bailiwick.model import TextRead
 from bailiwick.operations import Access
-from bailiwick.paths import PathText, parse
+from bailiwick.paths import parse
 from bailiwick.scope.core import ScopeCore
-from bailiwick.verbs import reading
 
 Called = TypeVar("Called", bound=ScopeCore)
 
@@ -66,13 +64,3 @@ def refuse_if_not_allowed(
 
 
 _BY_VERB = {verb: each for each in operations.OPERATIONS.values() for verb in each.verbs}
-
-
-def read_text_now(scope: ScopeCore, path: PathText) -> TextRead | Callable[[], Awaitable[TextRead]]:
-    """`Scope.read_text` of a whole file on the spot, where nothing keeps it waiting. Otherwise what
-    goes on with the same call, once it is started: its grant counts it once."""
-    call = scope._call(operations.READ, "read_text", Target(path, "object"))
-    ignores = scope._ignores
-    return lambda: scope._carry_out(
-        call, lambda call: reading.read_text(call, ignores, reading.WHOLE), None
-    )

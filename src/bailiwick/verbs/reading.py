@@ -48,9 +48,6 @@ class TextAsked(NamedTuple):
     encoding: str | None
 
 
-WHOLE = TextAsked(None, None, None, None, None)
-
-
 async def read_bytes(call: Call, offset: int, length: int | None) -> BytesRead:
     handle, wanted = call.handle, _wanted(call, offset, length)
     return _bytes_read(call, handle, offset, await call.store.read(handle, offset, wanted))
