@@ -67,6 +67,7 @@ async def test_killed_at_random_instants_every_file_has_its_one_record(tmp_path)
     assert acknowledged
 
 
+@pytest.mark.slow
 async def test_several_processes_on_one_volume_and_one_state_record_everything_once(tmp_path):
     await asyncio.to_thread(died_at_settle, tmp_path, "dead")
 

@@ -1,5 +1,6 @@
 """The test harness itself: what conftest promises is shown on small runs of pytest."""
 
+import fnmatch
 import os
 import pathlib
 import re
@@ -36,6 +37,19 @@ def run(pytester, monkeypatch):
         return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
 
     return run_module
+
+
+def test_every_test_lies_where_pytest_looks(pytestconfig):
+    """Of itself it passes over directories of some ordinary names, and says nothing."""
+    tests = CONFTEST.parent
+    passed_over = [
+        str(path.relative_to(tests))
+        for path in tests.rglob("test_*.py")
+        for part in path.relative_to(tests).parts[:-1]
+        for pattern in pytestconfig.getini("norecursedirs")
+        if fnmatch.fnmatch(part, pattern)
+    ]
+    assert passed_over == []
 
 
 @pytest.mark.slow
