@@ -12,6 +12,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final
 
 import msgspec
@@ -263,41 +264,45 @@ class Swapper:
         try:
             same = same_object(out, current.status) and current.is_unchanged(stop)
         except BaseException:
-            self._put_back(held, stage, out)
+            self._put_back(held, stage)
             raise
         if not same:
-            self._put_back(held, stage, out)
+            self._put_back(held, stage)
             self._publisher.journal.swapped(stage.name)
             raise Raced
         stage.clear_name()
 
-    def _put_back(self, held: Held, stage: Stage, out: os.stat_result) -> None:
+    def _put_back(self, held: Held, stage: Stage) -> None:
         """Undo a swap so that the newest foreign content ends under the name.
 
         Each exchange brings out what was put under the name last. Ours, or something older that
         was out before: done. Anything else is newer still, and goes back in turn.
         """
         older = {stage.status.st_ino}
-        for _ in range(self._limits.busy_retries_max):
-            try:
-                syscalls.exchange(stage.directory, stage.name, held.parent, held.name)
-            except FileNotFoundError:
-                # The name was removed meanwhile: what we took out is all there is.
+        with ExitStack() as kept_open:  # a file that is gone leaves its number to the next one
+            for _ in range(self._limits.busy_retries_max):
                 try:
-                    syscalls.rename_new(stage.directory, stage.name, held.parent, held.name)
-                except FileExistsError:
-                    continue
+                    older.add(_kept_open(stage, kept_open))
+                    syscalls.exchange(stage.directory, stage.name, held.parent, held.name)
                 except FileNotFoundError:
-                    pass
-                return
-            now = lstat_at(stage.directory, stage.name)
-            if now is None:
-                return
-            if now.st_ino in older:
-                stage.clear_name()
-                return
-            older.add(out.st_ino)
-            out = now
+                    # The name was removed meanwhile: what we took out is all there is.
+                    try:
+                        syscalls.rename_new(stage.directory, stage.name, held.parent, held.name)
+                    except FileExistsError:
+                        continue
+                    except FileNotFoundError:
+                        pass
+                    return
+                out = lstat_at(stage.directory, stage.name)
+                if out is None:
+                    return
+                if out.st_ino in older:
+                    stage.clear_name()
+                    return
+        # The newest that was seen, by those who do not stop: it is theirs to be followed.
+        syscalls.rename_over(
+            stage.name, held.name, src_dir_fd=stage.directory, dst_dir_fd=held.parent
+        )
         raise Busy("others keep changing this file", path=held.path)
 
     def _replace(self, held: Held, stage: Stage, current: Current, stop: Stop) -> None:
@@ -309,6 +314,14 @@ class Swapper:
         syscalls.rename_over(
             stage.name, held.name, src_dir_fd=stage.directory, dst_dir_fd=held.parent
         )
+
+
+def _kept_open(stage: Stage, kept_open: ExitStack) -> int:
+    """The number of what lies under the staging name, which is no other file's while it is kept."""
+    flags = (syscalls.O_PATH or os.O_RDONLY) | os.O_NOFOLLOW | syscalls.O_CLOEXEC
+    fd = os.open(stage.name, flags, dir_fd=stage.directory)
+    kept_open.callback(os.close, fd)
+    return os.fstat(fd).st_ino
 
 
 def _copy(fd: int, stage: Stage, digest: hashlib._Hash, length: int, stop: Stop) -> int:
