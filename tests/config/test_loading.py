@@ -211,6 +211,7 @@ MISTAKES = [
     ('[ask]\nsurface = "consol"', 2, 11, "did you mean 'console'"),
     ('[audit]\npaths = "hashed"', 2, 9, "no value of 'paths'"),
     ("[audit]\nretention_days = 0", 2, 18, "from 1"),
+    ("[audit]\nretention_days = 9\n[state]\nmemory = true", 2, 18, "no place"),
     ('[state]\npath = "x"\nmemory = true', 3, 10, "either"),
     ("[server]\nport = 70000", 2, 8, "65535"),
     ('[server]\ntls = {certificate = "x"}', 2, 1, "'key' is missing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
 from bailiwick.config.reading import Document, Table
@@ -77,12 +78,13 @@ def load(text: str, *, source: str) -> Config:
     content, document = _parsed(text, source)
     top = Table(document, (), content)
     top.only(*_SECTIONS)
+    state = _section(top, "state", _read_state) or StateConfig()
     return Config(
         source=source,
         server=_section(top, "server", _read_server),
-        state=_section(top, "state", _read_state) or StateConfig(),
+        state=state,
         ask=_section(top, "ask", _read_ask) or AskConfig(),
-        audit=_section(top, "audit", _read_audit) or AuditConfig(),
+        audit=_section(top, "audit", partial(_read_audit, state)) or AuditConfig(),
         roots=_each(top, "root", read_root, lambda root: f"the root {root.name}"),
         grants=_read_grants(top),
         tokens=_each(top, "token", _read_token, lambda token: f"a token named {token.name}"),
@@ -217,11 +219,15 @@ def _read_ask(table: Table) -> AskConfig:
     )
 
 
-def _read_audit(table: Table) -> AuditConfig:
+def _read_audit(state: StateConfig, table: Table) -> AuditConfig:
     table.only("paths", "retention_days", "otel")
+    days = table.integer("retention_days", 1, 36_500)
+    if days is not None and state.memory:
+        message = "a state in memory has no place that old records are moved to"
+        raise table.error("retention_days", message, "leave it out, or keep the state at a path")
     return AuditConfig(
         paths=table.choice("paths", get_args(AuditPaths)) or "raw",
-        retention_days=table.integer("retention_days", 1, 36_500),
+        retention_days=days,
         otel=table.flag("otel") or False,
     )
 
