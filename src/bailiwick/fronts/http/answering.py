@@ -123,19 +123,55 @@ class Application:
     # --- ASGI --------------------------------------------------------------------------------
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] != "http":
+            await self._other_protocol(scope, receive, send)
+            return
+        given = scope["headers"]
+        headers: dict[bytes, bytes] = dict(given)
+        head = scope["method"] == "HEAD"
+        request: Request | None = None
+        try:
             try:
-                await self._answer(scope, receive, send)
-            finally:
-                budget: Budget | None = scope.get(_COUNTED)
-                if budget is not None:
-                    budget.requests -= 1
-        elif scope["type"] == "lifespan":
-            await self._live(receive, send)
-        else:  # a websocket, which nobody here speaks
-            await send({"type": "websocket.close", "code": 1000})
+                if len(headers) != len(given):
+                    _refuse_repeated(given)
+                self._gate.check(headers, scope["scheme"])
+                path, plain = _path_within(scope)
+                found = self._exact.get((scope["method"], path)) if plain else None
+                if found is not None:
+                    request = Request(self, found.route, {}, headers, receive)
+                elif plain and await self._other(scope, receive, send, headers, path):
+                    return
+                else:
+                    found, request = self._routed(scope, headers, receive)
+                self._admit(scope, found, request)
+                if found.decoder is not None:
+                    request.body = await bodies.read_json(receive, headers, found.decoder)
+                elif not found.takes_body:
+                    bodies.refuse_body(headers)
+                if idempotency.HEADER in headers:
+                    reply = await idempotency.once(request, partial(self._done, request))
+                else:
+                    result = await _handled(request)
+                    if type(result) is Reply:
+                        reply = replying.rendered(result, request.request_id)
+                    else:
+                        answer = replying.whole(result, request.request_id)
+                        quickly = None if head else scope.get(WHOLE)
+                        if quickly is not None and quickly(answer):
+                            return
+                        reply = replying.plain(answer)
+            except Exception as error:
+                reply = self._refused(request, headers, error)
+            await replying.send_reply(reply, send, receive, head=head)
+        finally:
+            budget: Budget | None = scope.get(_COUNTED)
+            if budget is not None:
+                budget.requests -= 1
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _other_protocol(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":  # a websocket, which nobody here speaks
+            await send({"type": "websocket.close", "code": 1000})
+            return
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -160,44 +196,6 @@ class Application:
         if self._parting:
             await asyncio.wait(self._parting)
         await self._refusals.aclose()
-
-    async def _answer(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        given = scope["headers"]
-        headers: dict[bytes, bytes] = dict(given)
-        head = scope["method"] == "HEAD"
-        request: Request | None = None
-        try:
-            if len(headers) != len(given):
-                _refuse_repeated(given)
-            self._gate.check(headers, scope["scheme"])
-            path, plain = _path_within(scope)
-            found = self._exact.get((scope["method"], path)) if plain else None
-            if found is not None:
-                request = Request(self, found.route, {}, headers, receive)
-            elif plain and await self._other(scope, receive, send, headers, path):
-                return
-            else:
-                found, request = self._routed(scope, headers, receive)
-            self._admit(scope, found, request)
-            if found.decoder is not None:
-                request.body = await bodies.read_json(receive, headers, found.decoder)
-            elif not found.takes_body:
-                bodies.refuse_body(headers)
-            if idempotency.HEADER in headers:
-                reply = await idempotency.once(request, partial(self._done, request))
-            else:
-                result = await _handled(request)
-                if type(result) is Reply:
-                    reply = replying.rendered(result, request.request_id)
-                else:
-                    answer = replying.whole(result, request.request_id)
-                    quickly = None if head else scope.get(WHOLE)
-                    if quickly is not None and quickly(answer):
-                        return
-                    reply = replying.plain(answer)
-        except Exception as error:
-            reply = self._refused(request, headers, error)
-        await replying.send_reply(reply, send, receive, head=head)
 
     async def _done(self, request: Request) -> Reply:
         """What a request is answered with, whatever becomes of it."""

@@ -242,18 +242,10 @@ class BoundedProtocol(HttpToolsProtocol):
             keep_alive = False  # the next one may need it
         before = self.cycle
         self.cycle = cycle = RequestResponseCycle(
-            scope=scope,  # type: ignore[arg-type]
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=self.access_log,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=keep_alive,
-            on_response=self.on_response_complete,
-        )
+            scope, self.transport, self.flow, self.logger, self.access_logger, self.access_log,  # type: ignore[arg-type]
+            self.server_state.default_headers, asyncio.Event(), self.expect_100_continue,
+            keep_alive, self.on_response_complete,
+        )  # fmt: skip
         if before is not None and not before.response_complete:
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
