@@ -143,6 +143,6 @@ async def test_powers_have_names_of_their_own(tmp_path):
 
 
 def test_every_power_of_a_store_has_a_name():
-    found = {*volume_store._POWERS, *history_store._POWERS, "WritesPromptly", "Narrows", "Stages"}
+    found = {*volume_store._POWERS, *history_store._POWERS, "Narrows", "Stages"}
     assert found <= NAMES.keys()
     assert len(set(NAMES.values())) == len(NAMES)
