@@ -1,17 +1,22 @@
 """The first step of a task is taken where it is begun."""
 
 import asyncio
+import contextlib
 import contextvars
+import functools
 import gc
 import os
 import random
 import signal
+import sys
 import threading
 import weakref
 
 import pytest
 
 import bailiwick
+from bailiwick import finishing, first_step
+from bailiwick import portal as portals
 from bailiwick.errors import Closed
 from bailiwick.first_step import BeginsAtOnce, HeldSignals
 from bailiwick.portal import Portal
@@ -352,3 +357,198 @@ def test_a_task_that_is_begun_is_an_ordinary_task():
         stopped[0].cancel()
         with pytest.raises(asyncio.CancelledError):
             runner.run(after(stopped))
+
+
+def _ends(work):
+    """In a thread of its own, as one that never ends would be waited for forever."""
+    raised = []
+
+    def bear():
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=bear, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive(), "it waits for itself"
+    assert raised == []
+
+
+class _Collected:
+    """Garbage that does something when the collector finds it."""
+
+    def __init__(self, action):
+        self.itself = self
+        self.action = action
+
+    def __del__(self):
+        self.action()
+
+
+@pytest.mark.spec("LIFE-2")
+@pytest.mark.parametrize("debug", [False, True], ids=["borrowed", "handed over"])
+@pytest.mark.parametrize("action", ["a stream", "a verb", "a callback"])
+def test_what_the_collector_ends_at_any_instant_of_a_verb_keeps_nobody_waiting(action, debug):
+    thresholds = gc.get_threshold()
+
+    def work():
+        done = []
+        with bailiwick.open_sync("memory:") as fs:
+            fs.write_bytes("f", b"1" * 100_000)
+            fs._portal.loop.set_debug(debug)
+
+            def act(chunks):
+                if action == "a stream":
+                    chunks.close()
+                elif action == "a callback" and not debug:
+                    fs._portal.loop.call_soon(int)
+                elif action == "a verb":
+                    with contextlib.suppress(RuntimeError):  # in the middle of another
+                        fs.exists("f")
+                done.append(True)
+
+            for count in range(1, 150):
+                gc.disable()
+                gc.collect()
+                chunks = fs.stream("f")
+                next(chunks)
+                _Collected(functools.partial(act, chunks))
+                del chunks
+                gc.set_threshold(gc.get_count()[0] + count, 1_000, 1_000)
+                gc.enable()
+                assert fs.read_bytes("f").size == 100_000
+            gc.collect()
+        assert len(done) == 149
+
+    try:
+        _ends(work)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+
+
+def test_what_is_called_while_work_is_handed_over_may_hand_over_itself(monkeypatch):
+    portal, nested = Portal(), []
+    portal.loop.set_debug(True)
+    call = portal.loop.call_soon_threadsafe
+
+    def interrupted(*given):
+        if not nested:
+            nested.append(True)
+            nested.append(portal.run(asyncio.sleep(0, "nested")))
+        return call(*given)
+
+    monkeypatch.setattr(portal.loop, "call_soon_threadsafe", interrupted)
+    _ends(lambda: nested.append(portal.run(asyncio.sleep(0, "outer"))))
+    assert nested == [True, "nested", "outer"]
+    portal.close()
+
+
+def test_what_is_called_while_the_portal_is_made_may_borrow_it(monkeypatch):
+    made = portals.LentLoop
+    monkeypatch.setattr(Portal, "_shared", None)
+
+    def interrupted():
+        monkeypatch.setattr(portals, "LentLoop", made)
+        Portal.borrow().give_back()
+        return made()
+
+    monkeypatch.setattr(portals, "LentLoop", interrupted)
+    _ends(lambda: Portal.borrow().give_back())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nobody_keeps_what_the_last_verb_gave(portal, fails):
+    class Thing:
+        pass
+
+    made = []
+
+    async def work():
+        thing = Thing()
+        made.append(weakref.ref(thing))
+        if fails:
+            raise ValueError(thing)
+        return thing
+
+    assert _here(portal)
+    gc.collect()
+    gc.disable()
+    try:
+        try:
+            portal.run(work())
+        except ValueError:
+            assert fails
+        assert made[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_a_handler_that_is_set_in_a_first_step_stays(portal, rings):
+    def mine(number, frame):
+        raise AssertionError("nobody sends it")
+
+    async def work():
+        signal.signal(signal.SIGUSR1, mine)
+
+    assert _here(portal)
+    portal.run(work())
+    assert signal.getsignal(signal.SIGUSR1) is mine
+
+
+def test_a_handler_that_was_looked_for_in_a_first_step_can_be_set_again(portal, rings):
+    found = []
+
+    async def work():
+        found.append(signal.getsignal(signal.SIGUSR1))
+
+    assert _here(portal)
+    portal.run(work())
+    signal.signal(signal.SIGUSR1, found[0])
+    with pytest.raises(Came):
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+
+def test_no_signal_of_a_first_step_is_lost_where_another_raises(portal, rings):
+    told = []
+    signal.signal(signal.SIGUSR2, lambda number, frame: told.append(number))
+    assert _here(portal)
+    instant = 0
+    while _rung_at(portal, instant := instant + 1):
+        assert told == [signal.SIGUSR2], f"at instruction {instant}"
+        told.clear()
+    assert instant > 50
+
+
+def _rung_at(portal, instant):
+    """Whether there was such an instruction, after the one with which a first step signals itself:
+    it was interrupted there by another signal."""
+    rooms, traced = {first_step.__file__, finishing.__file__}, sys.gettrace()
+    began, passed = False, 0
+
+    async def work():
+        nonlocal began
+        os.kill(os.getpid(), signal.SIGUSR2)
+        began = True
+
+    def at(frame, event, _):
+        nonlocal passed
+        if frame.f_code.co_filename not in rooms:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and began:
+            passed += 1
+            if passed == instant:
+                os.kill(os.getpid(), signal.SIGUSR1)
+        return at
+
+    sys.settrace(at)
+    try:
+        portal.run(work())
+    except Came:
+        pass
+    finally:
+        sys.settrace(traced)
+    return passed >= instant

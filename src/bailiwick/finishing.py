@@ -336,7 +336,7 @@ class HandedOver(Generic[Result]):
     def _begin_here(self) -> bool:
         """Take the first step in this thread, where the loop can be borrowed for that. A signal
         that comes meanwhile is told when it has been taken."""
-        if not isinstance(self._loop, LentLoop):
+        if not isinstance(self._loop, LentLoop) or not self._loop.lends:
             return False
         try:
             self._signals.hold()
@@ -402,8 +402,12 @@ class HandedOver(Generic[Result]):
             if task is None or task.cancelled():
                 raise concurrent.futures.CancelledError
             return task.result()
+        except BaseException:
+            if self.result is None:
+                self._task = None  # it holds the error, which holds the frames of this one
+            raise
         finally:
-            del task  # it holds the error, which holds this frame
+            del task  # as well
 
     # --- on the loop ---------------------------------------------------------------------------
 

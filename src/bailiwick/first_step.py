@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` makes enums of it all: ten times slower
 import asyncio
+import collections
 import contextvars
+import functools
+import operator
 import selectors
 import signal
 import sys
@@ -22,13 +25,13 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
-_Step = tuple[contextvars.Context, Callable[..., object], tuple[Any, ...]]
-
 _PATIENCE_S: Final = 0.005
 """How long a thread waits for a loop to rest before it hands its work over after all."""
 
 _NEVER_PUT_OFF: Final = cast(asyncio.Handle, None)
 """For a task, which does not look at it."""
+
+Handler = Callable[[int, FrameType | None], object]
 
 _CATCHABLE: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
@@ -39,21 +42,22 @@ class BeginsAtOnce:
     scheduled = False
     """Whether anything was scheduled since somebody last took this back."""
 
-    _catching: list[_Step] | None = None
-    """Where the first step of the task goes that is being begun."""
+    _beginning: contextvars.Context | None = None
+    _caught: tuple[Any, ...] | None = None
+    """The first step of the task that is being begun."""
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         """A task that has taken its first step. To be called where no task is being run. All that
         it raises, `SystemExit` too, is told to whoever awaits it."""
-        caught: list[_Step] = []
-        self._catching = caught
+        self._beginning = context = contextvars.copy_context()
         try:
-            task = asyncio.Task(work, loop=self, context=contextvars.copy_context())  # type: ignore[arg-type]
+            task = asyncio.Task(work, loop=self, context=context)  # type: ignore[arg-type]
+            step, self._caught = self._caught, None  # which holds the task, and all it returns
         finally:
-            self._catching = None
-        context, step, args = caught[0]
+            self._beginning = None
+        assert step is not None, "a task asks for its first step when it is made"
         try:  # noqa: SIM105 (to suppress it takes a fifth of all that it takes to begin)
-            context.run(step, *args)
+            context.run(*step)
         except (KeyboardInterrupt, SystemExit):
             pass
         return task
@@ -65,11 +69,11 @@ class BeginsAtOnce:
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """As every loop's, but that the first step of a task that is begun is not put off."""
-        caught = self._catching
-        if caught is not None:
-            self._catching = None
-            assert context is not None, "a task is stepped in its own context"
-            caught.append((context, callback, args))
+        if context is not None and context is self._beginning:
+            # By its context, which nobody else has yet: what the collector ends just now may
+            # schedule something too.
+            self._beginning = None
+            self._caught = (callback, *args)
             return _NEVER_PUT_OFF
         self.scheduled = True
         return super().call_soon(callback, *args, context=context)  # type: ignore[misc, no-any-return]
@@ -83,7 +87,7 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
         self._turn.acquire()  # for the thread that will run it
         super().__init__(_Resting(self._turn))
         self._hooks: tuple[Any, Any] | None = None
-        self._borrower = 0
+        self._borrowers: set[int] = set()
         self._lends = True
 
     def run_forever(self) -> None:
@@ -106,8 +110,19 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
 
     @property
     def is_borrowed_here(self) -> bool:
-        """Whether the calling thread is the one that borrows it now."""
-        return self._borrower == threading.get_ident()
+        """Whether the calling thread borrows it, or is about to: what is called in between, by the
+        collector, must not wait for this loop, which would wait for its turn."""
+        return threading.get_ident() in self._borrowers
+
+    @property
+    def lends(self) -> bool:
+        """Whether the calling thread may try to borrow it."""
+        return (
+            self._lends
+            and self._hooks is not None
+            and asyncio._get_running_loop() is None
+            and not self.get_debug()  # which refuses every other thread
+        )
 
     def lend_no_more(self) -> None:
         self._lends = False
@@ -115,31 +130,33 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
     def lend(self, use: Callable[[], object]) -> bool:
         """Call ``use`` as though on this loop, in the calling thread. False where that cannot be,
         or the loop does not come to rest soon. Nothing may be raised here by a signal."""
-        hooks = self._hooks
-        if (
-            hooks is None
-            or asyncio._get_running_loop() is not None
-            or self.get_debug()  # which refuses every other thread
-            or not self._turn.acquire(timeout=_PATIENCE_S)
-        ):
+        if not self.lends:
             return False
-        if not self._lends:
-            self._turn.release()
-            return False
+        me = threading.get_ident()
+        self._borrowers.add(me)
+        try:
+            if not self._turn.acquire(timeout=_PATIENCE_S):
+                return False
+            try:
+                return self.lends and self._be_used(use)
+            finally:
+                self._turn.release()
+        finally:
+            self._borrowers.remove(me)
+
+    def _be_used(self, use: Callable[[], object]) -> bool:
+        assert self._hooks is not None, "it lends"
         before = sys.get_asyncgen_hooks()
-        self._borrower = threading.get_ident()
         self.scheduled = False
         asyncio._set_running_loop(self)
-        sys.set_asyncgen_hooks(*hooks)
+        sys.set_asyncgen_hooks(*self._hooks)
         try:
             use()
         finally:
             sys.set_asyncgen_hooks(*before)
             asyncio._set_running_loop(None)
-            self._borrower = 0
             if self.scheduled:
                 self.call_soon_threadsafe(_wake)
-            self._turn.release()
         return True
 
 
@@ -166,16 +183,17 @@ class HeldSignals:
     """Signals whose handlers are called later: one that raises would do so between any two
     instructions of the main thread, in the middle of what must be done as a whole."""
 
-    __slots__ = ("_came", "_handlers")
+    __slots__ = ("_came", "_handlers", "_held")
 
     def __init__(self) -> None:
-        self._handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
-        self._came: list[tuple[int, Callable[[int, FrameType | None], object]]] = []
+        self._handlers: dict[int, Handler] = {}
+        self._held: list[int] = []
+        self._came: collections.deque[Callable[[], object]] = collections.deque()
 
     @property
     def any(self) -> bool:
         """Whether some still have to be given back, or told."""
-        return bool(self._handlers or self._came)
+        return bool(self._held or self._came)
 
     def hold(self) -> None:
         """From now on; in the main thread alone are handlers called."""
@@ -185,19 +203,26 @@ class HeldSignals:
             handler = _signal.getsignal(number)
             if callable(handler):
                 self._handlers[number] = handler
+                self._held.append(number)
                 _signal.signal(number, self._note)
 
     def release(self) -> None:
         """Give the handlers back, and call those whose signals came. What one of them raises comes
-        out of here: call this again until there are none."""
-        handlers, came = self._handlers, self._came
-        while handlers:
-            number = next(iter(handlers))
-            _signal.signal(number, handlers[number])
-            del handlers[number]
+        out of here: call this again until there are none. A handler that was set meanwhile stays.
+        """
+        held, came, ours = self._held, self._came, self._note
+        while held:
+            number = held[-1]
+            if _signal.getsignal(number) == ours:
+                _signal.signal(number, self._handlers[number])
+            held.pop()
         while came:
-            number, handler = came.pop(0)
-            handler(number, sys._getframe())
+            # Taken and called with no instruction between: there another one could raise, and this
+            # one would be lost.
+            next(map(operator.call, iter(came.popleft, None)))
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._came.append((number, self._handlers[number]))
+        if number in self._held:
+            self._came.append(functools.partial(self._handlers[number], number, frame))
+        else:  # somebody looked for the handler while it was held, and has set this one again
+            self._handlers[number](number, frame)

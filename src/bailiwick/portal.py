@@ -37,13 +37,15 @@ class Portal:
     """
 
     _shared: ClassVar[Portal | None] = None
-    _sharing: ClassVar[threading.Lock] = threading.Lock()
+    # Taken again by whom they are held: a handler of a signal, or what the collector ends, may call
+    # anything.
+    _sharing: ClassVar[threading.RLock] = threading.RLock()
     _all: ClassVar[weakref.WeakSet[Portal]] = weakref.WeakSet()
 
     def __init__(self) -> None:
         self._borrowers = 0
         self._loop = LentLoop()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = False
         self._forked = False
         self._thread = threading.Thread(target=self._serve, name="bailiwick-portal", daemon=True)
@@ -73,9 +75,9 @@ class Portal:
     def forget_after_fork(cls) -> None:
         """A forked child has the portals' memory but not their threads: all are closed there."""
         cls._shared = None
-        cls._sharing = threading.Lock()
+        cls._sharing = threading.RLock()
         for portal in cls._all:
-            portal._lock = threading.Lock()  # another thread may have held it
+            portal._lock = threading.RLock()  # another thread may have held it
             portal._closed = portal._forked = True
 
     def run(
@@ -123,9 +125,10 @@ class Portal:
 
     def _submit(self, call: Callable[[], None]) -> bool:
         with self._lock:
-            if not self._closed:
-                self._loop.call_soon_threadsafe(call)
-            return not self._closed
+            if self._closed:
+                return False
+            self._loop.call_soon_threadsafe(call)
+            return True
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -141,7 +144,7 @@ class Portal:
     def end(self, chunks: AsyncGenerator[Any, None]) -> None:
         """Close a stream that was begun here, from whatever thread lets go of it."""
         if self.is_here:  # as when it is collected there: this thread cannot wait for itself
-            self._loop.create_task(_close(chunks))
+            self._loop.call_soon_threadsafe(self._loop.create_task, _close(chunks))
             return
         with contextlib.suppress(Closed):  # a closed portal has ended the stream already
             self.run(_close(chunks), stoppable=False)
