@@ -8,6 +8,7 @@ import gc
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -552,3 +553,68 @@ def _rung_at(portal, instant):
     finally:
         sys.settrace(traced)
     return passed >= instant
+
+
+# One that was made, and there was no room to hand it over.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_a_thread_without_room_for_more_calls_is_told_so_and_nothing_is_begun(portal):
+    begun = []
+
+    async def work():
+        begun.append(True)
+
+    def deep(count):
+        return portal.run(work()) if count == 0 else deep(count - 1)
+
+    def try_all():
+        refused = 0
+        for count in range(sys.getrecursionlimit() - 5, sys.getrecursionlimit() - 120, -1):
+            before = len(begun)
+            try:
+                deep(count)
+            except RecursionError:
+                refused += 1
+                assert len(begun) == before
+        assert refused > 20
+
+    _ends(try_all)
+    assert begun
+
+
+_FORKS = """
+import asyncio, os, signal, sys, threading
+from bailiwick.errors import Closed
+from bailiwick.portal import Portal
+
+portal, here, begun, children, ended = Portal(), os.getpid(), threading.Event(), [], []
+
+def fork(number, frame):
+    child = os.fork()
+    if child:
+        children.append(child)
+        portal.loop.call_soon_threadsafe(go_on.set)
+
+async def work():
+    global go_on
+    go_on = asyncio.Event()
+    begun.set()
+    try:
+        await go_on.wait()
+    finally:
+        ended.append(os.getpid())
+    return "done"
+
+signal.signal(signal.SIGUSR1, fork)
+threading.Thread(target=lambda: (begun.wait(), os.kill(here, signal.SIGUSR1))).start()
+try:
+    said = portal.run(work())
+except Closed as error:
+    os._exit(7 if os.getpid() != here and not ended else 1)
+print(said, [os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in children])
+"""
+
+
+def test_a_child_that_was_forked_where_its_parent_waits_is_told_and_undoes_nothing():
+    command = [sys.executable, "-c", _FORKS]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert run.stdout == "done [7]\n", run.stderr

@@ -7,12 +7,13 @@ import concurrent.futures
 import contextlib
 import functools
 import logging
+import os
 import threading
 import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
-from bailiwick.errors import BailiwickError, Closed, InternalError, from_os_error
+from bailiwick.errors import FORKED, BailiwickError, Closed, InternalError, from_os_error
 from bailiwick.first_step import HeldSignals, LentLoop
 
 _log = logging.getLogger("bailiwick")
@@ -23,6 +24,10 @@ Given = ParamSpec("Given")
 _LAYERS: Final = 4
 """Exceptions that may come just while the one before is being caught. Between them any number may
 come: each such instant is a few machine instructions long."""
+
+_FRAMES: Final = 40
+"""Calls that must still be possible in a thread before it begins anything: what it takes to hand
+work over, and to wait for its end, is under 30 deep."""
 
 _LOOK_SECONDS: Final = 1.0
 """How often a waiting thread looks whether the loop it waits for was closed by its owner."""
@@ -279,11 +284,17 @@ class HandedOver(Generic[Result]):
         self._signals = HeldSignals()
         self._raised: BaseException | None = None
         self._warned = False
+        self._process = os.getpid()
 
     def wait(self) -> Result:
         """What the work returns or raises, for a thread without an event loop. Of what is raised
         here meanwhile the first comes out, and `KeyboardInterrupt` or `SystemExit` before errors.
         """
+        try:
+            _have_room(_FRAMES)
+        except RecursionError:
+            self._work.close()
+            raise
         try:
             self._bear(_LAYERS)
             return self._outcome()
@@ -391,7 +402,13 @@ class HandedOver(Generic[Result]):
 
     def _wait(self) -> None:
         while not self._ended:
-            if not self._telling.acquire(timeout=_LOOK_SECONDS) and self._loop.is_closed():
+            if self._telling.acquire(timeout=_LOOK_SECONDS):
+                continue
+            if os.getpid() != self._process:
+                _parents.append(self._work)
+                self._ended = True
+                raise Closed("this scope is closed", hint=FORKED)
+            if self._loop.is_closed():
                 self._work.close()
                 self._ended = True  # nothing runs there any more
                 raise Closed("the event loop of this scope was closed")
@@ -440,6 +457,16 @@ class HandedOver(Generic[Result]):
         self._telling.release()
         if self._on_end is not None:
             self._on_end()
+
+
+_parents: Final[list[Coroutine[Any, Any, Any]]] = []
+"""What a process was waiting for when it was forked, in the child. Never closed: to clean up after
+it is for the parent, where it goes on."""
+
+
+def _have_room(frames: int) -> None:
+    if frames:
+        _have_room(frames - 1)
 
 
 def typed(error: Exception) -> BailiwickError:
