@@ -14,16 +14,13 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from bailiwick.errors import FORKED, BailiwickError, Closed, InternalError, from_os_error
-from bailiwick.first_step import HeldSignals, LentLoop
+from bailiwick.first_step import LentLoop
+from bailiwick.held_signals import LAYERS, HeldSignals
 
 _log = logging.getLogger("bailiwick")
 
 Result = TypeVar("Result")
 Given = ParamSpec("Given")
-
-_LAYERS: Final = 4
-"""Exceptions that may come just while the one before is being caught. Between them any number may
-come: each such instant is a few machine instructions long."""
 
 _FRAMES: Final = 40
 """Calls that must still be possible in a thread before it begins anything: what it takes to hand
@@ -296,7 +293,7 @@ class HandedOver(Generic[Result]):
             self._work.close()
             raise
         try:
-            self._bear(_LAYERS)
+            self._bear(LAYERS)
             return self._outcome()
         except BaseException as error:
             if self._raised is None or self._raised is error:

@@ -8,18 +8,12 @@ task of its loop.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` makes enums of it all: ten times slower
 import asyncio
-import collections
 import contextvars
-import functools
-import operator
 import selectors
-import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from types import FrameType
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 Result = TypeVar("Result")
@@ -30,10 +24,6 @@ _PATIENCE_S: Final = 0.005
 
 _NEVER_PUT_OFF: Final = cast(asyncio.Handle, None)
 """For a task, which does not look at it."""
-
-Handler = Callable[[int, FrameType | None], object]
-
-_CATCHABLE: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
 
 class BeginsAtOnce:
@@ -177,52 +167,3 @@ class _Resting(selectors.DefaultSelector):
             return super().select(timeout)
         finally:
             self._turn.acquire()
-
-
-class HeldSignals:
-    """Signals whose handlers are called later: one that raises would do so between any two
-    instructions of the main thread, in the middle of what must be done as a whole."""
-
-    __slots__ = ("_came", "_handlers", "_held")
-
-    def __init__(self) -> None:
-        self._handlers: dict[int, Handler] = {}
-        self._held: list[int] = []
-        self._came: collections.deque[Callable[[], object]] = collections.deque()
-
-    @property
-    def any(self) -> bool:
-        """Whether some still have to be given back, or told."""
-        return bool(self._held or self._came)
-
-    def hold(self) -> None:
-        """From now on; in the main thread alone are handlers called."""
-        if threading.get_ident() != threading.main_thread().ident:
-            return
-        for number in _CATCHABLE:
-            handler = _signal.getsignal(number)
-            if callable(handler):
-                self._handlers[number] = handler
-                self._held.append(number)
-                _signal.signal(number, self._note)
-
-    def release(self) -> None:
-        """Give the handlers back, and call those whose signals came. What one of them raises comes
-        out of here: call this again until there are none. A handler that was set meanwhile stays.
-        """
-        held, came, ours = self._held, self._came, self._note
-        while held:
-            number = held[-1]
-            if _signal.getsignal(number) == ours:
-                _signal.signal(number, self._handlers[number])
-            held.pop()
-        while came:
-            # Taken and called with no instruction between: there another one could raise, and this
-            # one would be lost.
-            next(map(operator.call, iter(came.popleft, None)))
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if number in self._held:
-            self._came.append(functools.partial(self._handlers[number], number, frame))
-        else:  # somebody looked for the handler while it was held, and has set this one again
-            self._handlers[number](number, frame)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator
@@ -20,6 +21,7 @@ from bailiwick.errors import FORKED, BailiwickError, Closed
 from bailiwick.finishing import HandedOver
 from bailiwick.first_step import LentLoop
 from bailiwick.grant import Grant, Root, Subject
+from bailiwick.held_signals import unbroken
 from bailiwick.model import Change, ChangeResult, Limits
 from bailiwick.operations import Access
 from bailiwick.paths import PathText, ScopedPath
@@ -123,7 +125,7 @@ class Portal:
             coroutine.close()
             raise Closed("this scope is closed", hint=FORKED)
 
-    def _submit(self, call: Callable[[], None]) -> bool:
+    def _submit(self, call: Callable[[], object]) -> bool:
         with self._lock:
             if self._closed:
                 return False
@@ -144,10 +146,15 @@ class Portal:
     def end(self, chunks: AsyncGenerator[Any, None]) -> None:
         """Close a stream that was begun here, from whatever thread lets go of it."""
         if self.is_here:  # as when it is collected there: this thread cannot wait for itself
-            self._loop.call_soon_threadsafe(self._loop.create_task, _close(chunks))
+            self.run_later(_close(chunks))
             return
         with contextlib.suppress(Closed):  # a closed portal has ended the stream already
             self.run(_close(chunks), stoppable=False)
+
+    def run_later(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Have something run that nobody waits for."""
+        if not self._submit(functools.partial(self._loop.create_task, coroutine)):
+            coroutine.close()
 
     def close(self) -> None:
         """Wait for what other threads run here, then end the loop. Closing twice does nothing."""
@@ -156,7 +163,8 @@ class Portal:
                 self._loop.lend_no_more()
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._closed = True
-        self._thread.join()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
     def _serve(self) -> None:
         loop = self._loop
@@ -181,6 +189,67 @@ class Portal:
 
 
 os.register_at_fork(after_in_child=Portal.forget_after_fork)
+
+
+class Stay:
+    """A scope on the portal of this process, from its opening to its closing.
+
+    Whatever signals raise meanwhile, it is either not open or can be ended; one that is let go of
+    ends by itself."""
+
+    def __init__(self) -> None:
+        self._portal: Portal | None = None
+        self._scope: Scope | None = None
+
+    def begin(self, opening: Coroutine[Any, Any, Scope]) -> SyncScope:
+        """Open it. Raises what opening does."""
+        try:
+            unbroken(self._borrow)
+            assert self._portal is not None
+            self._portal.run(self._open(opening))
+            assert self._scope is not None
+            return SyncScope(self._scope, self._portal, self)
+        except BaseException:
+            opening.close()
+            self.end()
+            raise
+
+    def _borrow(self) -> None:
+        self._portal = Portal.borrow()
+
+    async def _open(self, opening: Coroutine[Any, Any, Scope]) -> None:
+        self._scope = await opening
+
+    def end(self) -> None:
+        """Close it. Ending twice does nothing."""
+        unbroken(self._end)
+
+    def _end(self) -> None:
+        portal, scope = self._portal, self._scope
+        self._portal = self._scope = None
+        if portal is None:
+            return
+        if portal.is_here:  # collected there: this thread cannot wait for itself
+            portal.run_later(_part(scope, portal))
+            return
+        try:
+            if scope is not None:
+                portal.run(scope.aclose(), stoppable=False)
+        finally:
+            portal.give_back()
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then there is no loop any more that could close it
+            with contextlib.suppress(Closed):  # a forked child has nothing to close
+                self.end()
+
+
+async def _part(scope: Scope | None, portal: Portal) -> None:
+    try:
+        if scope is not None:
+            await scope.aclose()
+    finally:
+        portal.give_back()
 
 
 def _blocking(
@@ -210,9 +279,11 @@ async def _hush(end: Callable[[], None]) -> None:
 class SyncScope:
     """A `Scope` for blocking code. See `Scope` for what each verb does."""
 
-    def __init__(self, scope: Scope, portal: Portal) -> None:
+    def __init__(self, scope: Scope, portal: Portal, stay: Stay | None = None) -> None:
+        """``stay`` ends when nobody has it any more."""
         self._scope = scope
         self._portal = portal
+        self._stay = stay
 
     def __repr__(self) -> str:
         return f"<SyncScope {self.root} for {self.subject}>"
@@ -247,22 +318,22 @@ class SyncScope:
 
     def with_request(self, request_id: str) -> SyncScope:
         """The same scope, whose results, errors and records carry ``request_id``."""
-        return SyncScope(self._scope.with_request(request_id), self._portal)
+        return SyncScope(self._scope.with_request(request_id), self._portal, self._stay)
 
     def with_approval(self, approval_id: str) -> SyncScope:
         """The same scope, for a call that a person has approved: exactly the call they saw."""
-        return SyncScope(self._scope.with_approval(approval_id), self._portal)
+        return SyncScope(self._scope.with_approval(approval_id), self._portal, self._stay)
 
     def with_caller(
         self, front: str, *, asker: Asker | None = None, wait_s: float | None = None
     ) -> SyncScope:
         """The same scope as a front uses it: its name on record, and how its person is asked."""
         scope = self._scope.with_caller(front, asker=asker, wait_s=wait_s)
-        return SyncScope(scope, self._portal)
+        return SyncScope(scope, self._portal, self._stay)
 
     def with_text_max(self, text_bytes: int) -> SyncScope:
         """The same scope, whose text reads return at most ``text_bytes``."""
-        return SyncScope(self._scope.with_text_max(text_bytes), self._portal)
+        return SyncScope(self._scope.with_text_max(text_bytes), self._portal, self._stay)
 
     def delegate(
         self,
@@ -284,12 +355,12 @@ class SyncScope:
             ),
             let_go=_let_go,
         )  # fmt: skip
-        return SyncScope(scope, self._portal)
+        return SyncScope(scope, self._portal, self._stay)
 
     def create_temp(self, *, seconds: float | None = None) -> SyncScope:
         """A private root of its own, removed when it is closed, or with this process."""
         scope = self._portal.run(self._scope.create_temp(seconds=seconds), let_go=_let_go)
-        return SyncScope(scope, self._portal)
+        return SyncScope(scope, self._portal, self._stay)
 
     def close(self) -> None:
         """Let go of a scope that was delegated or is temporary. The scope that a ``with`` opened
@@ -387,12 +458,12 @@ class SyncScope:
     def fork(self, name: str, *, version: str | None = None) -> SyncScope:
         """A branch of its own, as the tree is now or was at a version or snapshot."""
         scope = self._portal.run(self._scope.fork(name, version=version), let_go=_let_go)
-        return SyncScope(scope, self._portal)
+        return SyncScope(scope, self._portal, self._stay)
 
     def open_fork(self, name: str) -> SyncScope:
         """Another branch of the root, to be closed."""
         scope = self._portal.run(self._scope.open_fork(name), let_go=_let_go)
-        return SyncScope(scope, self._portal)
+        return SyncScope(scope, self._portal, self._stay)
 
     @contextlib.contextmanager
     def transaction(self, *, lock_token: int | None = None) -> Generator[SyncScope, None, None]:

@@ -20,7 +20,7 @@ from bailiwick.build.own import join
 from bailiwick.build.places import EMBEDDED, Place, open_volume, read_place
 from bailiwick.build.stores import disk_store, memory_store, remembered
 from bailiwick.errors import NotADirectory, RootNotFound
-from bailiwick.portal import Portal, SyncScope
+from bailiwick.portal import Stay, SyncScope
 from bailiwick.scope import Scope
 from bailiwick.store import Store
 
@@ -58,18 +58,10 @@ class SyncOpening:
         refuse_ledger_limits(options)
         self._place = read_place(place)
         self._options = options
-        self._portal: Portal | None = None
-        self._scope: Scope | None = None
+        self._stay = Stay()
 
     def __enter__(self) -> SyncScope:
-        self._portal = portal = Portal.borrow()
-        try:
-            opening = open_scope(self._place, self._options)
-            self._scope = portal.run(opening, let_go=Scope.aclose)
-            return SyncScope(self._scope, portal)
-        except BaseException:
-            self._close()
-            raise
+        return self._stay.begin(open_scope(self._place, self._options))
 
     def __exit__(
         self,
@@ -77,17 +69,7 @@ class SyncOpening:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        scope, portal = self._scope, self._portal
-        self._scope = self._portal = None
-        if portal is not None:
-            try:
-                if scope is not None:
-                    portal.run(scope.aclose(), stoppable=False)
-            finally:
-                portal.give_back()
+        self._stay.end()
 
 
 def open(

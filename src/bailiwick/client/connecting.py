@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -15,7 +16,7 @@ from bailiwick.client.scope import RemoteScope
 from bailiwick.client.transport import Asked, Transport, checked_address, checked_token, segment
 from bailiwick.errors import ParseError
 from bailiwick.grant import parse_root_name
-from bailiwick.portal import Portal, SyncScope
+from bailiwick.portal import Stay, SyncScope
 from bailiwick.scope import Scope
 
 if TYPE_CHECKING:
@@ -83,19 +84,11 @@ class SyncConnecting:
 
     def __init__(self, server: _Server) -> None:
         self._server = server
-        self._portal: Portal | None = None
-        self._scope: RemoteScope | None = None
+        self._stay = Stay()
 
     def __enter__(self) -> SyncScope:
-        self._portal = portal = Portal.borrow()
-        try:
-            connecting = self._server.connected()
-            self._scope = scope = portal.run(connecting, let_go=RemoteScope.aclose)
-            # It has the verbs of a scope, which is all that its blocking twin knows of it.
-            return SyncScope(cast(Scope, scope), portal)
-        except BaseException:
-            self._close()
-            raise
+        # It has the verbs of a scope, which is all that its blocking twin knows of it.
+        return self._stay.begin(cast(Coroutine[Any, Any, Scope], self._server.connected()))
 
     def __exit__(
         self,
@@ -103,17 +96,7 @@ class SyncConnecting:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        scope, portal = self._scope, self._portal
-        self._scope = self._portal = None
-        if portal is not None:
-            try:
-                if scope is not None:
-                    portal.run(scope.aclose(), stoppable=False)
-            finally:
-                portal.give_back()
+        self._stay.end()
 
 
 def connect(

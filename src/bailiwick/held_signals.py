@@ -1,0 +1,116 @@
+"""Signals that are told later, so that something is done as a whole.
+
+A handler that raises does so between any two instructions of the main thread: in the middle of what
+must not be left half done.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` makes enums of it all: ten times slower
+import collections
+import functools
+import operator
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+LAYERS: Final = 4
+"""Exceptions that may come just while the one before is being caught. Between them any number may
+come: each such instant is a few machine instructions long."""
+
+Handler = Callable[[int, FrameType | None], object]
+
+_CATCHABLE: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+
+
+class HeldSignals:
+    """Signals whose handlers are called when they are released."""
+
+    __slots__ = ("_came", "_handlers", "_held")
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Handler] = {}
+        self._held: list[int] = []
+        self._came: collections.deque[Callable[[], object]] = collections.deque()
+
+    @property
+    def any(self) -> bool:
+        """Whether some still have to be given back, or told."""
+        return bool(self._held or self._came)
+
+    def hold(self) -> None:
+        """From now on; in the main thread alone are handlers called. What one of them raises before
+        all are held comes out of here, and this may be called again."""
+        if threading.get_ident() != threading.main_thread().ident:
+            return
+        for number in _CATCHABLE:
+            handler = _signal.getsignal(number)
+            if callable(handler) and handler != self._note:
+                self._handlers[number] = handler
+                self._held.append(number)
+                _signal.signal(number, self._note)
+
+    def release(self) -> None:
+        """Give the handlers back, and call those whose signals came. What one of them raises comes
+        out of here: call this again until there are none. A handler that was set meanwhile stays.
+        """
+        held, came, ours = self._held, self._came, self._note
+        while held:
+            number = held[-1]
+            if _signal.getsignal(number) == ours:
+                _signal.signal(number, self._handlers[number])
+            held.pop()
+        while came:
+            # Taken and called with no instruction between: there another one could raise, and this
+            # one would be lost.
+            next(map(operator.call, iter(came.popleft, None)))
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number in self._held:
+            self._came.append(functools.partial(self._handlers[number], number, frame))
+        else:  # somebody looked for the handler while it was held, and has set this one again
+            self._handlers[number](number, frame)
+
+
+def unbroken(act: Callable[[], object]) -> None:
+    """Do something as a whole. What handlers of signals raise meanwhile comes out when it is done,
+    before what it raises itself."""
+    _Unbroken(act).bear(LAYERS)
+
+
+class _Unbroken:
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+        self._signals = HeldSignals()
+        self._begun = False
+
+    def bear(self, layers: int) -> None:
+        try:
+            if layers:
+                self.bear(layers - 1)
+            else:
+                self._go_on()
+        except BaseException:
+            self._outlast()
+            raise
+
+    def _outlast(self) -> None:
+        raised: BaseException | None = None
+        while not self._begun or self._signals.any:
+            try:
+                self._go_on()
+            except BaseException as error:
+                raised = raised or error
+        if raised is not None:
+            raise raised
+
+    def _go_on(self) -> None:
+        try:
+            if not self._begun:
+                self._signals.hold()
+                self._begun = True
+                self._act()
+        finally:
+            self._signals.release()
