@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from bailiwick.approvals import Asker
 from bailiwick.errors import FORKED, BailiwickError, Closed
-from bailiwick.finishing import HandedOver
 from bailiwick.first_step import LentLoop
 from bailiwick.grant import Grant, Root, Subject
+from bailiwick.handed_over import HandedOver
 from bailiwick.held_signals import unbroken
 from bailiwick.model import Change, ChangeResult, Limits
 from bailiwick.operations import Access

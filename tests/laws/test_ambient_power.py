@@ -18,6 +18,7 @@ POWERFUL = {
     "client": "speaks with servers, over sockets",
     "first_step": "runs event loops, in whichever thread takes a step",
     "fronts": "speaks with the outside: terminals, processes, sockets",
+    "handed_over": "waits for another thread, and knows its own process",
     "held_signals": "puts off the handlers of signals",
     "hooks": "hands what happened to other systems",
     "portal": "runs the event loop in a thread for blocking callers",

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from bailiwick.finishing import HandedOver
+from bailiwick.handed_over import HandedOver
 from bailiwick.portal import Portal, SyncScope, behind
 from bailiwick.scope import Scope
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from fsspec.asyn import mirror_sync_methods  # type: ignore[import-untyped]
 from fsspec.exceptions import FSTimeoutError  # type: ignore[import-untyped]
 
-from bailiwick.finishing import HandedOver
+from bailiwick.handed_over import HandedOver
 
 Result = TypeVar("Result")
 

@@ -1,0 +1,243 @@
+"""Work on an event loop of another thread, for one who waits for its end."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, TypeVar
+
+from bailiwick.errors import FORKED, Closed
+from bailiwick.finishing import cancel_at_next_await
+from bailiwick.first_step import LentLoop
+from bailiwick.held_signals import LAYERS, HeldSignals
+
+_log = logging.getLogger("bailiwick")
+
+Result = TypeVar("Result")
+
+_FRAMES: Final = 40
+"""Calls that must still be possible in a thread before it begins anything: what it takes to hand
+work over, and to wait for its end, is under 30 deep."""
+
+_LOOK_SECONDS: Final = 1.0
+"""How often a waiting thread looks whether the loop it waits for was closed by its owner."""
+
+
+class HandedOver(Generic[Result]):
+    """A coroutine that is run on an event loop of another thread, for one who waits for its end.
+
+    A signal may raise in a waiting thread between any two instructions. Whatever is raised there
+    asks the work to stop, and gets out of `wait` only when the work has ended: what it changed, it
+    has changed by then. The same for a task that waits and is cancelled.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, Result],
+        *,
+        submit: Callable[[Callable[[], None]], bool] | None = None,
+        stoppable: bool = True,
+    ) -> None:
+        """``submit`` has something called on the loop, and says whether it will be. Work that is
+        not ``stoppable`` is carried to its end whatever is raised."""
+        self._loop = loop
+        self._work = work
+        self._given_submit = submit
+        self._stoppable = stoppable
+        self._begun = False
+        self._task: asyncio.Task[Result] | None = None
+        self._ended = False
+        self._on_end: Callable[[], object] | None = None
+        self._telling = threading.Lock()
+        self._telling.acquire()
+        self._signals = HeldSignals()
+        self._raised: BaseException | None = None
+        self._warned = False
+        self._process = os.getpid()
+
+    def wait(self) -> Result:
+        """What the work returns or raises, for a thread without an event loop. Of what is raised
+        here meanwhile the first comes out, and `KeyboardInterrupt` or `SystemExit` before errors.
+        """
+        try:
+            _have_room(_FRAMES)
+        except RecursionError:
+            self._work.close()
+            raise
+        try:
+            self._bear(LAYERS)
+            return self._outcome()
+        except BaseException as error:
+            if self._raised is None or self._raised is error:
+                raise
+            raise self._raised from error
+        finally:
+            self._raised = None  # it holds this frame
+
+    async def wait_here(self) -> Result:
+        """The same on another event loop. A cancellation that came too late is delivered at the
+        next await."""
+        here = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = here.create_future()
+        self._on_end = lambda: here.call_soon_threadsafe(ended.set_result, None)
+        late = False
+        self._hand_over()
+        while not ended.done():
+            try:
+                await asyncio.wait((ended,))
+            except asyncio.CancelledError:
+                late = True
+                self._submit(self._stop)
+        if late:
+            if self.result is None:
+                raise asyncio.CancelledError
+            cancel_at_next_await()
+        return self._outcome()
+
+    @property
+    def result(self) -> Result | None:
+        """What the work returned, also for one who was interrupted; None where it did not."""
+        task = self._task
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return None
+        return task.result()
+
+    def _submit(self, call: Callable[[], None]) -> bool:
+        if self._given_submit is not None:
+            return self._given_submit(call)
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            return False
+        return True
+
+    def _begin_here(self) -> bool:
+        """Take the first step in this thread, where the loop can be borrowed for that. A signal
+        that comes meanwhile is told when it has been taken."""
+        if not isinstance(self._loop, LentLoop) or not self._loop.lends:
+            return False
+        try:
+            self._signals.hold()
+            return self._loop.lend(self._step)
+        finally:
+            self._signals.release()
+
+    def _hand_over(self) -> None:
+        if not self._submit(self._begin):
+            self._ended = True
+            self._work.close()
+            raise Closed("this scope is closed")
+
+    def _bear(self, layers: int) -> None:
+        try:
+            if layers:
+                self._bear(layers - 1)
+            else:
+                if not self._begin_here():
+                    self._hand_over()
+                self._wait()
+        except BaseException as error:
+            self._outlast(error)
+            raise
+
+    def _outlast(self, error: BaseException | None) -> None:
+        """Wait for the end, whatever is raised meanwhile."""
+        while self._signals.any or not self._ended:
+            try:
+                if error is not None:
+                    self._note(error)
+                    error = None
+                self._signals.release()
+                if not self._ended:
+                    self._submit(self._stop)
+                self._wait()
+            except BaseException as more:
+                error = more
+
+    def _note(self, error: BaseException) -> None:
+        first, self._raised = self._raised, self._raised or error
+        if first is None or error is first:
+            return
+        if isinstance(first, Exception):
+            self._raised = error
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "interrupted again: what was begun is waited for, so that nothing of it happens "
+                "later. SIGQUIT or SIGKILL ends the process at once"
+            )
+
+    def _wait(self) -> None:
+        while not self._ended:
+            if self._telling.acquire(timeout=_LOOK_SECONDS):
+                continue
+            if os.getpid() != self._process:
+                _parents.append(self._work)
+                self._ended = True
+                raise Closed("this scope is closed", hint=FORKED)
+            if self._loop.is_closed():
+                self._work.close()
+                self._ended = True  # nothing runs there any more
+                raise Closed("the event loop of this scope was closed")
+
+    def _outcome(self) -> Result:
+        task = self._task
+        try:
+            if task is None or task.cancelled():
+                raise concurrent.futures.CancelledError
+            return task.result()
+        except BaseException:
+            if self.result is None:
+                self._task = None  # it holds the error, which holds the frames of this one
+            raise
+        finally:
+            del task  # as well
+
+    # --- on the loop ---------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        assert isinstance(self._loop, LentLoop)
+        self._begun = True
+        self._task = task = self._loop.begin(self._work)
+        if task.done():
+            self._ended = True
+        else:
+            task.add_done_callback(self._tell)
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._task = self._loop.create_task(self._work)
+            self._task.add_done_callback(self._tell)
+
+    def _stop(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._work.close()
+            self._tell(None)
+        elif self._stoppable and self._task is not None:
+            self._stoppable = False  # once: what it does to stop is not to be stopped
+            self._task.cancel()
+
+    def _tell(self, _: object) -> None:
+        self._ended = True
+        self._telling.release()
+        if self._on_end is not None:
+            self._on_end()
+
+
+_parents: Final[list[Coroutine[Any, Any, Any]]] = []
+"""What a process was waiting for when it was forked, in the child. Never closed: to clean up after
+it is for the parent, where it goes on."""
+
+
+def _have_room(frames: int) -> None:
+    if frames:
+        _have_room(frames - 1)
