@@ -13,10 +13,11 @@ from typing import Any, NoReturn, Self, cast
 from bailiwick.client.core import Life, RemoteCore, Session
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import Asked, encoded
-from bailiwick.client.values import Rebuilt, path_text, rebuilt
+from bailiwick.client.values import path_text, rebuilt
 from bailiwick.errors import Closed, FileTooLarge, Unsupported
 from bailiwick.model import WriteResult
 from bailiwick.paths import PathText
+from bailiwick.wire.forms import Value
 
 _OPERATIONS = {
     "/file/write": "write",
@@ -94,8 +95,8 @@ class Buffering(RemoteCore):
         """Nothing: a transaction ends with its block."""
 
     async def _done(
-        self, cls: type[Rebuilt], kind: str, route: str, body: Mapping[str, object]
-    ) -> Rebuilt:
+        self, cls: type[Value], kind: str, route: str, body: Mapping[str, object]
+    ) -> Value:
         operation = _OPERATIONS.get(route)
         if operation is None:
             _refuse()
@@ -135,11 +136,11 @@ class Buffering(RemoteCore):
             )  # fmt: skip
         self.operations.append({"op": operation, **kept})
 
-    def _promised(self, cls: type[Rebuilt], operations: int) -> Rebuilt:
+    def _promised(self, cls: type[Value], operations: int) -> Value:
         last = len(self.operations) - 1
         later = Later(cls, last - operations + 1, last)
         self._later.append(later)
-        return cast(Rebuilt, later)
+        return cast(Value, later)
 
     def _asked(self, *_: Any, **__: Any) -> Asked:
         _refuse()

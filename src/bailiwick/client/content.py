@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -16,7 +15,7 @@ import msgspec
 from bailiwick.client.core import RemoteCore
 from bailiwick.client.failures import cut_off, no_answer
 from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, Answer
-from bailiwick.client.values import path_text, rebuilt, scoped
+from bailiwick.client.values import path_text, rebuilt
 from bailiwick.errors import FileTooLarge, IoError, ParseError, RangeNotSatisfiable
 from bailiwick.model import (
     BytesRead,
@@ -41,18 +40,6 @@ LINES_MAX = 2_000
 """Lines that a server gives at once. Who asks for more gets a page, and the cursor to go on."""
 
 _content_range = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})").fullmatch
-
-
-class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Bytes of a file as they come in JSON."""
-
-    path: str
-    content_base64: str
-    offset: int
-    size_bytes: int
-    truncated: bool
-    version: str
-    request_id: str
 
 
 class _Part(NamedTuple):
@@ -410,17 +397,11 @@ def _part(answer: Answer, first: int, end: int | None, ranged: bool) -> _Part:
 
 
 def _bytes_read(document: dict[str, Any], offset: int, wanted: int) -> BytesRead:
-    try:
-        told = msgspec.convert(document, _Wire)
-        data = base64.b64decode(told.content_base64, validate=True)
-    except (msgspec.ValidationError, binascii.Error):
-        raise no_answer("its bytes are not those of a file") from None
-    if told.offset != offset or len(data) > wanted:
+    read = rebuilt(BytesRead, document)
+    end = offset + len(read.data)
+    if read.offset != offset or end > offset + wanted:
         raise no_answer("its bytes are not those that were asked for")
-    return BytesRead(
-        scoped(told.path), data, offset, told.size_bytes, offset + len(data) < told.size_bytes,
-        told.version, told.request_id,
-    )  # fmt: skip
+    return msgspec.structs.replace(read, truncated=end < read.size)
 
 
 def _how(

@@ -13,7 +13,7 @@ from bailiwick.approvals import Asker
 from bailiwick.call import Caller
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import Asked, Content, Query, Transport, encoded, segment
-from bailiwick.client.values import Rebuilt, rebuilt
+from bailiwick.client.values import rebuilt
 from bailiwick.errors import (
     ApprovalTimeout,
     BailiwickError,
@@ -27,6 +27,7 @@ from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_request_id
+from bailiwick.wire.forms import Value
 
 Result = TypeVar("Result")
 
@@ -227,8 +228,8 @@ class RemoteCore:
         return await self._ask(kind, "POST", route, body=body, asks=asks)
 
     async def _done(
-        self, cls: type[Rebuilt], kind: str, route: str, body: Mapping[str, object]
-    ) -> Rebuilt:
+        self, cls: type[Value], kind: str, route: str, body: Mapping[str, object]
+    ) -> Value:
         """Have something done, and what came of it."""
         return rebuilt(cls, await self._post(kind, route, body))
 

@@ -62,7 +62,7 @@ class RemoteLooking(RemoteCore):
             "modifiedAfterNs": modified_after_ns, "limit": limit, "cursor": cursor,
             "includeIgnored": include_ignored, "asOf": as_of,
         }  # fmt: skip
-        return rebuilt(Found, await self._get("find", "/find", given), visited=0)
+        return rebuilt(Found, await self._get("find", "/find", given))
 
     async def files(
         self,
@@ -79,7 +79,7 @@ class RemoteLooking(RemoteCore):
             "path": path_text(prefix), "limit": limit, "cursor": cursor,
             "includeIgnored": include_ignored, "asOf": as_of,
         }  # fmt: skip
-        return rebuilt(Found, await self._get("files", "/files", given), visited=0)
+        return rebuilt(Found, await self._get("files", "/files", given))
 
     async def glob(
         self,
@@ -99,7 +99,7 @@ class RemoteLooking(RemoteCore):
             "includeIgnored": include_ignored, "asOf": as_of,
         }  # fmt: skip
         document = await self._get("glob", "/glob", given)
-        return rebuilt(Found, {**document, "path": document.get("cwd")}, visited=0)
+        return rebuilt(Found, {**document, "path": document.get("cwd")})
 
     async def grep(
         self,

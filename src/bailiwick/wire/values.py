@@ -1,0 +1,202 @@
+"""The table of values: what each is called on the wire, and where it is not as the rule has it.
+
+A value that leaves through a front has a row here. To rename something on the wire is to change its
+row, and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from bailiwick.model import (
+    ArchiveResult,
+    BytesRead,
+    Change,
+    ChangeResult,
+    DiffResult,
+    EditResult,
+    Entry,
+    ExtractResult,
+    Found,
+    GrepMatch,
+    GrepResult,
+    Page,
+    Stat,
+    TextRead,
+    WriteResult,
+)
+from bailiwick.versions import (
+    Comparison,
+    Conflict,
+    Difference,
+    Fork,
+    History,
+    Leased,
+    MergeResult,
+    RestoreResult,
+    Snapshot,
+    UndoResult,
+    Version,
+)
+from bailiwick.wire import naming
+from bailiwick.wire.forms import Form, Key
+
+ALIAS = "deprecated"
+"""What marks a field, in its schema, that is only another name of one that is shown."""
+
+
+def alias_of(name: str) -> msgspec.Meta:
+    return msgspec.Meta(description=f"Another name of {name}.", extra_json_schema={ALIAS: True})
+
+
+def _line_count(line_feeds: int | None) -> int | None:
+    """What follows the last newline counts here, as it does for those who have always read it."""
+    return None if line_feeds is None else line_feeds + 1
+
+
+def _is_known(value: object) -> bool:
+    return value is not None
+
+
+_MODIFIED = (
+    Key("modified_ms", "mtime_ns", int, naming.milliseconds, again=True),
+    Key("modified_ns", "mtime_ns", int),
+)
+
+# --- what files hold ---------------------------------------------------------------------------
+
+FILE = Form(
+    TextRead, "FileRead", "Text of a file, or a window of its lines.", kind="file", tagged=True,
+    keys=(
+        "path", Key("content", "text"), "encoding", "bom", "line_ending", "size", "returned_bytes",
+        "truncated", "sha256", "version", "matched_ignore", "first_line",
+        Key("original_line_count", "line_feeds", int | None, _line_count), "total_lines",
+        "ends_with_newline", "next_cursor",
+        Key("has_more", "next_cursor", bool, _is_known, again=True), "partial_line", "request_id",
+    ),
+)  # fmt: skip
+
+FILE_BYTES = Form(
+    BytesRead, "FileBytes", "Bytes of a file, as base64.", kind="file_bytes", tagged=True,
+    keys=(
+        "path", Key("content_base64", "data", str, naming.base64_of, naming.bytes_of), "offset",
+        "size", Key("returned_bytes", "data", int, len, again=True), "truncated",
+        Key("hash", "sha256", str | None, naming.hash_of), "version", "request_id",
+    ),
+)  # fmt: skip
+
+FILE_WRITE = Form(
+    WriteResult, "FileWrite", "A file that was written.", kind="file_write", tagged=True
+)
+FILE_APPEND = FILE_WRITE.called(
+    "FileAppend", "A file that something was added to.", kind="file_append"
+)
+FILE_TRUNCATE = FILE_WRITE.called(
+    "FileTruncate", "A file that was cut or extended.", kind="file_truncate"
+)
+FILE_UPLOAD = FILE_WRITE.called(
+    "FileUpload", "A file that was uploaded, under the name it got.", kind="file_upload"
+)
+FILE_EDIT = Form(
+    EditResult, "FileEdit", "What an edit changed, or would change.", kind="file_edit", tagged=True
+)
+
+# --- the tree ----------------------------------------------------------------------------------
+
+ENTRY = Form(
+    Entry, "WireEntry", "One entry of a listing.",
+    keys=(
+        "name", Key("path", "path", str, str), "type",
+        Key("kind", "type", Annotated[str, alias_of("type")], again=True), "ignored", "size",
+        *_MODIFIED, "addressable",
+    ),
+    derived={"parent": lambda told: naming.parent_of(told.get("path"), told.get("name"))},
+)  # fmt: skip
+
+LIST = Form(Page, "Listing", "One page of a directory, sorted by name.", kind="list")
+
+STAT = Form(
+    Stat, "StatResult", "What is known of one object.", kind="stat", tagged=True,
+    keys=(
+        "path", "name", "type", "size", *_MODIFIED,
+        Key("created_ms", "created_ns", int | None, naming.milliseconds, again=True),
+        Key("created_ns", "created_ns", int | None),
+        Key("mode", "mode", Annotated[int, alias_of("fileMode, as a number")]),
+        Key("file_mode", "mode", str, naming.octal, again=True), "version", "links",
+        "target", "mime",
+    ),
+)  # fmt: skip
+
+CHANGE = Form(ChangeResult, "Changed", "A change that has no content of its own.", kind="change")
+
+EVENT = Form(
+    Change, "Event", "One change.", unsaid={"beneath_links": ()},
+    keys=(
+        "kind", "path", "type", "subject", "request_id", "version", "origin", "subtree", "time_ns",
+        "cursor", "beneath", "beneath_truncated",
+    ),
+)  # fmt: skip
+
+EXTRACTED = Form(ExtractResult, "Extracted", "What came out of an archive.", kind="archive_extract")
+ARCHIVED = Form(
+    ArchiveResult, "Archived", "An archive that was made.", kind="archive_create", tagged=True
+)
+
+# --- searching ---------------------------------------------------------------------------------
+
+FIND = Form(
+    Found, "FindResult", "The entries that fit, sorted by path.", kind="find",
+    keys=(
+        Key("path", "base"), Key("entries", "matches"), "truncated", "omitted", "reason",
+        "unreadable", "next_cursor", "request_id",
+    ),
+    unsaid={"visited": 0},
+)  # fmt: skip
+FILES = FIND.called("FilesResult", "All files beneath a directory, flat.", kind="files")
+
+MATCH = Form(GrepMatch, "WireMatch", "One matching line.")
+GREP = Form(
+    GrepResult, "GrepResult",
+    "The lines that match, sorted by path and line, and all that was not looked into.",
+    kind="grep",
+    keys=(
+        Key("pattern", "", str), Key("path", "", str), "matches", "skipped_paths",
+        "skipped_binary_paths", "unreadable", "withheld", "truncated", "files_searched",
+        "skips_reported", "reason", Key("duration_ms", "", float), "request_id",
+    ),
+)  # fmt: skip
+
+DIFF = Form(
+    DiffResult, "DiffResult", "A unified diff, or a summary where that is too large.", kind="diff"
+)
+
+# --- what was, and what is tried apart ---------------------------------------------------------
+
+VERSION = Form(
+    Version, "WireVersion",
+    "One version of what stands, or stood, at a place. ``kind`` is what happened.",
+)  # fmt: skip
+HISTORY = Form(
+    History, "HistoryResult", "Versions, newest first.", kind="history", unsaid={"request_id": ""}
+)
+RESTORE = Form(RestoreResult, "Restored", "What a restore changed.", kind="restore")
+CONFLICT = Form(Conflict, "WireConflict", "A place that was left as it is, and why.")
+UNDO = Form(UndoResult, "Undone", "What an undo put back, and what it left.", kind="undo")
+SNAPSHOT = Form(Snapshot, "WireSnapshot", "A version with a name.")
+FORK = Form(Fork, "WireFork", "A branch, and the version of its parent that it began with.")
+DIFFERENCE = Form(Difference, "WireDifference", "One thing that is not the same in two branches.")
+COMPARE = Form(
+    Comparison, "Compared", "How a fork differs, sorted by path.", kind="compare",
+    keys=(Key("fork", "", str), "differences", "truncated"), unsaid={"request_id": ""},
+)  # fmt: skip
+MERGE = Form(
+    MergeResult, "Merged",
+    "What a merge took over, or the conflicts for which it took over nothing.", kind="merge",
+)  # fmt: skip
+LOCK = Form(
+    Leased, "Lock",
+    "A lock that is held: give its ``token`` as ``lockToken`` with every change under it.",
+    kind="lock", keys=(Key("id", "", str), "path", "token", Key("expires_at_ms", "expires_ns")),
+)  # fmt: skip
