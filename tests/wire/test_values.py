@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bailiwick import wire
+from bailiwick.audit import LedgerRecord
+from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.model import Entry, JsonRead, Stat, TextRead, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.scope import Scope
@@ -20,6 +22,9 @@ from bailiwick.wire.forms import Form, form_of
 pytestmark = pytest.mark.spec("LINE-6")
 
 FORMS = {name: form for name, form in vars(wire.values).items() if isinstance(form, Form)}
+
+BESIDES = {Leased, LedgerRecord}
+"""What is told of a lock, and of what is on record."""
 
 NOT_SERVED = {JsonRead}
 """What is made where it is asked for, from bytes that are served."""
@@ -44,7 +49,7 @@ def answered():
 
 def test_every_value_that_a_verb_answers_with_has_a_row():
     assert {TextRead, Stat, Entry} <= answered()
-    assert answered() | {Leased} == {form.of for form in FORMS.values()}
+    assert answered() | BESIDES == {form.of for form in FORMS.values()}
 
 
 def forgotten(form):
@@ -86,6 +91,8 @@ def of_type(hint):
         return st.one_of(*map(of_type, arguments))
     if origin is list:
         return st.lists(of_type(arguments[0]), max_size=3)
+    if origin is dict:
+        return st.dictionaries(*map(of_type, arguments), max_size=3)
     if origin is tuple:
         return st.lists(of_type(arguments[0]), max_size=3).map(tuple)
     return of_class(hint)
@@ -120,7 +127,8 @@ BESIDE = {"pattern": "p", "path": "q", "duration_ms": 1.5, "fork": "f", "id": "i
 @given(data=st.data())
 def test_what_is_written_is_read_back(form, data):
     value = data.draw(of_class(form.of))
-    sent = msgspec.json.encode(form.write(value, **BESIDE))
+    beside = {key.name: BESIDE[key.name] for key in form.keys if not key.of}
+    sent = msgspec.json.encode(form.write(value, **beside))
     assert wire.read(form.of, msgspec.json.decode(sent)) == value
     # The schema that is shown is that of what is sent.
     assert msgspec.json.encode(msgspec.json.decode(sent, type=form.struct)) == sent
@@ -141,3 +149,13 @@ def test_what_cannot_be_is_refused(name, lie):
     assert wire.read(form.of, told).file_mode == 0o644
     with pytest.raises(naming.Unreadable):
         wire.read(form.of, {**told, name: lie})
+
+
+def test_results_over_http_are_those_of_the_table():
+    """A result that stands for a value is not spelled out a second time."""
+    by_kind = {form.kind: form for form in FORMS.values() if form.kind}
+    served = {route.result for route in ROUTES if route.result is not None}
+    for result in served:
+        form = by_kind.get(msgspec.inspect.type_info(result).tag)
+        assert form is None or form.struct is result
+    assert {form.struct for form in by_kind.values()} <= served

@@ -10,7 +10,7 @@ documents of commands are made from these. The names are a promise.
 from __future__ import annotations
 
 from bailiwick.wire import values
-from bailiwick.wire.forms import Form, Result, read, told
+from bailiwick.wire.forms import Document, Form, Result, read, told
 from bailiwick.wire.naming import Unreadable, camel
 
-__all__ = ["Form", "Result", "Unreadable", "camel", "read", "told", "values"]
+__all__ = ["Document", "Form", "Result", "Unreadable", "camel", "read", "told", "values"]

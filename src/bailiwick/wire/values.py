@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 
+from bailiwick.audit import LedgerRecord
 from bailiwick.model import (
     ArchiveResult,
     BytesRead,
@@ -199,4 +200,16 @@ LOCK = Form(
     Leased, "Lock",
     "A lock that is held: give its ``token`` as ``lockToken`` with every change under it.",
     kind="lock", keys=(Key("id", "", str), "path", "token", Key("expires_at_ms", "expires_ns")),
+)  # fmt: skip
+
+# --- what is on record -------------------------------------------------------------------------
+
+RECORD = Form(
+    LedgerRecord, "WireRecord", "One record.",
+    keys=(
+        "seq", "time_ns", "request_id", "subject", "grant_id", "root", "operation", "verb", "path",
+        "destination", "outcome", "error_kind", "policy_source", "hooks", "reason", "bytes",
+        "sha256_before", "sha256_after", Key("duration_ns", "duration_ns", int), "front",
+        "approval_id", "details",
+    ),
 )  # fmt: skip

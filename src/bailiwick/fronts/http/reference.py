@@ -15,8 +15,9 @@ from bailiwick.fronts.http.errors import OTHER_STATUSES, STATUS
 from bailiwick.fronts.http.openapi import error_statuses
 from bailiwick.fronts.http.routes import ROUTES, governing
 from bailiwick.fronts.http.table import Parameter, Route, Who
-from bailiwick.fronts.http.wire import ALIAS, NEEDED
+from bailiwick.fronts.http.wire import NEEDED
 from bailiwick.model import Limits
+from bailiwick.wire.values import ALIAS
 
 INTRODUCTION = f"""\
 # HTTP

@@ -112,11 +112,6 @@ def sane_request_id(given: bytes | None) -> str | None:
     return text if text is not None and _is_sane(text) else None
 
 
-def hash_of(sha256: str | None) -> str | None:
-    """A hash as the wire writes it."""
-    return None if sha256 is None else f"sha256:{sha256}"
-
-
 def sha256_of(text: str | None) -> str | None:
     """The hex digits of a hash as a client wrote it: with ``sha256:`` before them, or alone."""
     if text is None:

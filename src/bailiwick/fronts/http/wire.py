@@ -3,14 +3,14 @@ milliseconds, and a ``kind`` that says what a document is."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
 from bailiwick.errors import ParseError
 from bailiwick.fronts.http.requests import sha256_of
 from bailiwick.fronts.http.table import OCTAL
-from bailiwick.model import Entry
+from bailiwick.wire.values import alias_of
 
 PathField = Annotated[str, msgspec.Meta(min_length=1, description="Where, relative to the root.")]
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -19,15 +19,8 @@ FileMode = Annotated[
     msgspec.Meta(description='Permission bits: octal text ("0644"), or a number.'),
 ]
 
-ALIAS = "deprecated"
-"""What marks a field, in its schema, that is only another name of one that is shown."""
-
 NEEDED = "x-needed"
 """What marks a field without which a body makes no sense, under whichever of its names."""
-
-
-def alias_of(name: str) -> msgspec.Meta:
-    return msgspec.Meta(description=f"Another name of {name}.", extra_json_schema={ALIAS: True})
 
 
 Destination = Annotated[
@@ -38,13 +31,6 @@ Destination = Annotated[
 ]
 DestinationAlias = Annotated[PathField | None, alias_of("destination")]
 Sha256Alias = Annotated[str | None, alias_of("expectedHash")]
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="kind"):
-    """A result. ``kind`` names it. One that is ``tagged`` is about one file, whose ``version`` is
-    the entity tag of the answer."""
-
-    tagged: ClassVar[bool] = False
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -70,28 +56,6 @@ class ConditionalChange(Change, frozen=True, kw_only=True):
         """The arguments of a verb; none where nothing is expected."""
         sha256 = expected(self.expected_hash, self.expected_sha256)
         return _given(expected_version=self.expected_version, expected_sha256=sha256)
-
-
-class WireEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One entry of a listing."""
-
-    name: str
-    path: str
-    type: str
-    kind: Annotated[str, alias_of("type")]
-    ignored: bool
-    size_bytes: int
-    modified_ms: int
-    modified_ns: int
-    addressable: bool
-
-
-def entry_of(entry: Entry) -> WireEntry:
-    return WireEntry(
-        name=entry.name, path=str(entry.path), type=entry.type, kind=entry.type,
-        ignored=entry.ignored, size_bytes=entry.size, modified_ms=entry.mtime_ns // 1_000_000,
-        modified_ns=entry.mtime_ns, addressable=entry.addressable,
-    )  # fmt: skip
 
 
 def expected(given: str | None, alias: str | None) -> str | None:
@@ -124,11 +88,6 @@ def place_of(body: Placed) -> str:
 def mode_bits(given: str | int | None) -> int | None:
     """Permission bits as a client wrote them."""
     return int(given, 8) if isinstance(given, str) else given
-
-
-def octal(bits: int) -> str:
-    """Permission bits as the wire writes them."""
-    return f"{bits:04o}"
 
 
 def at_destination(version: str | None, hash: str | None) -> dict[str, Any]:

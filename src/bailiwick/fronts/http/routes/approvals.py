@@ -6,10 +6,12 @@ from bailiwick.approvals import Answer, Approval, always_for
 from bailiwick.call import NOTHING_TO_SHOW
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.lineage import descends
-from bailiwick.fronts.http.requests import Request, hash_of
+from bailiwick.fronts.http.requests import Request
 from bailiwick.fronts.http.table import CURSOR, Parameter, Route, limit
-from bailiwick.fronts.http.wire import Body, Result
+from bailiwick.fronts.http.wire import Body
 from bailiwick.state.approvals import STATES
+from bailiwick.wire import Result
+from bailiwick.wire.naming import hash_of
 
 
 class WireApproval(Result, frozen=True, kw_only=True, tag="approval"):

@@ -16,44 +16,12 @@ from bailiwick.fronts.http.wire import (
     DestinationAlias,
     FileMode,
     PathField,
-    Result,
     locked,
     mode_bits,
-    octal,
     place_of,
 )
 from bailiwick.model import WriteMode
-
-
-class Extracted(Result, frozen=True, kw_only=True, tag="archive_extract"):
-    """What came out of an archive."""
-
-    path: str
-    destination: str
-    files: int
-    directories: int
-    links: int
-    bytes: int
-    skipped: list[str]
-    request_id: str
-
-
-class Archived(Result, frozen=True, kw_only=True, tag="archive_create"):
-    """An archive that was made."""
-
-    tagged = True
-    path: str
-    format: str
-    files: int
-    directories: int
-    links: int
-    bytes: int
-    size_bytes: int
-    hash: str
-    version: str
-    created: bool
-    file_mode: str
-    request_id: str
+from bailiwick.wire import Document, Result, values
 
 
 class TempRoot(Result, frozen=True, kw_only=True, tag="temp"):
@@ -91,17 +59,13 @@ class TempBody(Body, frozen=True, kw_only=True):
     seconds: Annotated[float, msgspec.Meta(gt=0, le=365 * 24 * 3600)] | None = None
 
 
-async def extract(request: Request) -> Extracted:
+async def extract(request: Request) -> Document:
     body: ExtractBody = request.body
     scope = await request.scoped(body.path)
     result = await scope.extract_archive(
         body.path, place_of(body), overwrite=body.overwrite, **locked(body.lock_token)
     )
-    return Extracted(
-        path=str(result.path), destination=str(result.destination), files=result.files,
-        directories=result.directories, links=result.links, bytes=result.bytes,
-        skipped=result.skipped, request_id=result.request_id,
-    )  # fmt: skip
+    return values.EXTRACTED.write(result)
 
 
 async def create(request: Request) -> Reply:
@@ -111,13 +75,7 @@ async def create(request: Request) -> Reply:
         body.paths, place_of(body), format=body.format, include_ignored=body.include_ignored,
         mode=body.mode, file_mode=mode_bits(body.file_mode), **locked(body.lock_token),
     )  # fmt: skip
-    document = Archived(
-        path=str(result.path), format=result.format, files=result.files,
-        directories=result.directories, links=result.links, bytes=result.bytes,
-        size_bytes=result.size, hash=f"sha256:{result.sha256}", version=result.version,
-        created=result.created, file_mode=octal(result.file_mode), request_id=result.request_id,
-    )  # fmt: skip
-    return Reply(document, 201 if result.created else 200)
+    return Reply(values.ARCHIVED.write(result), 201 if result.created else 200)
 
 
 async def make_temp(request: Request) -> Reply:
@@ -145,14 +103,14 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST", path="/archive/extract", name="extractArchive", family="archives",
         handler=extract, about="Unpack a tar or zip archive into a directory.", body=ExtractBody,
-        result=Extracted, needs=access("archive", "write"), verb="extract_archive",
+        result=values.EXTRACTED.struct, needs=access("archive", "write"), verb="extract_archive",
         changes=True, asks=True, raises=(422,),
         example='POST /archive/extract {"path": "a.tar.gz", "destination": "unpacked"}',
     ),
     Route(
         method="POST", path="/archive/create", name="createArchive", family="archives",
         handler=create, about="Pack files and directories into an archive.", body=CreateBody,
-        result=Archived, statuses=(200, 201), needs=access("archive", "read"),
+        result=values.ARCHIVED.struct, statuses=(200, 201), needs=access("archive", "read"),
         verb="create_archive", changes=True, asks=True, raises=(422,),
         example='POST /archive/create {"paths": ["src"], "destination": "src.tar.gz"}',
     ),

@@ -8,43 +8,16 @@ import msgspec
 from bailiwick.audit import LedgerRecord
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.lineage import descends
-from bailiwick.fronts.http.requests import Request, hash_of
+from bailiwick.fronts.http.requests import Request
 from bailiwick.fronts.http.table import CHARACTERS_MAX, CURSOR, Parameter, Route, limit
-from bailiwick.fronts.http.wire import Result
 from bailiwick.state.reading import LedgerFilter
-
-
-class WireRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One record."""
-
-    seq: int
-    time_ms: int
-    request_id: str
-    subject: str
-    grant_id: str | None
-    root: str | None
-    operation: str
-    verb: str
-    path: str | None
-    destination: str | None
-    outcome: str
-    error_kind: str | None
-    policy_source: str | None
-    hooks: tuple[str, ...]
-    reason: str
-    bytes: int | None
-    hash_before: str | None
-    hash_after: str | None
-    duration_ns: int
-    front: str
-    approval_id: str | None
-    details: dict[str, str]
+from bailiwick.wire import Document, Result, values
 
 
 class AuditPage(Result, frozen=True, kw_only=True, tag="audit"):
     """Some records, newest first."""
 
-    records: list[WireRecord]
+    records: list[values.RECORD.struct]  # type: ignore[name-defined]
     scanned: int
     truncated: bool
     next_cursor: str | None
@@ -84,20 +57,12 @@ async def query(request: Request) -> AuditPage:
     )  # fmt: skip
 
 
-def record_of(record: LedgerRecord, for_person: bool) -> WireRecord:
+def record_of(record: LedgerRecord, for_person: bool) -> Document:
     """A record. Hashes are for people: that of what was replaced, or of what was never written,
     is enough to find out what it is, and was told with the result to whom it may be."""
-    before, after = (record.sha256_before, record.sha256_after) if for_person else (None, None)
-    return WireRecord(
-        seq=record.seq, time_ms=record.time_ns // 1_000_000, request_id=record.request_id,
-        subject=record.subject, grant_id=record.grant_id, root=record.root,
-        operation=record.operation, verb=record.verb, path=record.path,
-        destination=record.destination, outcome=record.outcome, error_kind=record.error_kind,
-        policy_source=record.policy_source, hooks=record.hooks, reason=record.reason,
-        bytes=record.bytes, hash_before=hash_of(before),
-        hash_after=hash_of(after), duration_ns=record.duration_ns,
-        front=record.front, approval_id=record.approval_id, details=record.details,
-    )  # fmt: skip
+    if not for_person:
+        record = msgspec.structs.replace(record, sha256_before=None, sha256_after=None)
+    return values.RECORD.write(record)
 
 
 async def verify(request: Request) -> Verified:

@@ -12,8 +12,9 @@ from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.routes import files, tree
 from bailiwick.fronts.http.settings import BATCH_OPERATIONS_MAX
 from bailiwick.fronts.http.table import Route, access
-from bailiwick.fronts.http.wire import Change, Result, locked
+from bailiwick.fronts.http.wire import Change, locked
 from bailiwick.scope import Scope
+from bailiwick.wire import Result
 
 
 class WriteOp(files.WriteBody, frozen=True, kw_only=True, tag_field="op", tag="write"):

@@ -23,23 +23,7 @@ from bailiwick.fronts.http.settings import (
 )
 from bailiwick.fronts.http.table import SESSION, Parameter, Route, access
 from bailiwick.model import Change
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One change."""
-
-    kind: str
-    path: str
-    type: str
-    subject: str
-    request_id: str
-    version: str | None
-    origin: str | None
-    subtree: bool
-    time_ms: int
-    cursor: str
-    beneath: tuple[str, ...]
-    beneath_truncated: bool
+from bailiwick.wire import values
 
 
 async def follow(request: Request) -> Reply:
@@ -220,13 +204,7 @@ def _rendered(change: Change) -> bytes:
 
 
 def _event(change: Change) -> bytes:
-    document = Event(
-        kind=change.kind, path=str(change.path), type=change.type, subject=change.subject,
-        request_id=change.request_id, version=change.version,
-        origin=None if change.origin is None else str(change.origin), subtree=change.subtree,
-        time_ms=change.time_ns // 1_000_000, cursor=change.cursor, beneath=change.beneath,
-        beneath_truncated=change.beneath_truncated,
-    )  # fmt: skip
+    document = values.EVENT.write(change)
     name = b"id: " + change.cursor.encode() + b"\n" if change.cursor else b""
     return name + b"event: change\ndata: " + _encoder.encode(document) + b"\n\n"
 
@@ -244,7 +222,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="GET", path="/events", name="events", family="events", handler=follow,
         about="Every change as a server-sent event, as it is made. Takes Last-Event-ID.",
-        result=Event, answers="events", parameters=_PARAMETERS, needs=access("watch"),
+        result=values.EVENT.struct, answers="events", parameters=_PARAMETERS, needs=access("watch"),
         verb="watch", who="caller", example="GET /events?path=src",
     ),
 )  # fmt: skip

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from bailiwick.errors import ParseError
-from bailiwick.fronts.http.requests import Reply, Request, hash_of
-from bailiwick.fronts.http.routes.versions import Deleted, Name, WireConflict, conflicts_of
+from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.routes.versions import Deleted, Name
 from bailiwick.fronts.http.table import (
     APPROVAL,
     NAME_CHARACTERS_MAX,
@@ -14,16 +12,8 @@ from bailiwick.fronts.http.table import (
     Route,
     access,
 )
-from bailiwick.fronts.http.wire import Body, Change, Result, locked
-
-
-class WireFork(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A branch, and the version of its parent that it began with."""
-
-    name: str
-    parent: str
-    version: str
-    created_ms: int
+from bailiwick.fronts.http.wire import Body, Change, locked
+from bailiwick.wire import Document, Result, values
 
 
 class ForkMade(Result, frozen=True, kw_only=True, tag="fork"):
@@ -35,36 +25,7 @@ class ForkMade(Result, frozen=True, kw_only=True, tag="fork"):
 class ForkList(Result, frozen=True, kw_only=True, tag="forks"):
     """All forks."""
 
-    forks: list[WireFork]
-
-
-class WireDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that is not the same in two branches."""
-
-    kind: str
-    path: str
-    type: str
-    origin: str | None
-    hash_before: str | None
-    hash: str | None
-
-
-class Compared(Result, frozen=True, kw_only=True, tag="compare"):
-    """How a fork differs, sorted by path."""
-
-    fork: str
-    differences: list[WireDifference]
-    truncated: bool
-
-
-class Merged(Result, frozen=True, kw_only=True, tag="merge"):
-    """What a merge took over, or the conflicts for which it took over nothing."""
-
-    version: str | None
-    changed: list[str]
-    conflicts: list[WireConflict]
-    preview: bool
-    request_id: str
+    forks: list[values.FORK.struct]  # type: ignore[name-defined]
 
 
 class ForkBody(Body, frozen=True, kw_only=True):
@@ -88,15 +49,7 @@ async def make_fork(request: Request) -> Reply:
 
 async def list_forks(request: Request) -> ForkList:
     scope = await request.scoped()
-    return ForkList(
-        forks=[
-            WireFork(
-                name=each.name, parent=each.parent, version=each.version,
-                created_ms=each.created_ns // 1_000_000,
-            )
-            for each in await scope.forks()
-        ]
-    )  # fmt: skip
+    return ForkList(forks=values.FORK.write_all(await scope.forks()))
 
 
 async def delete_fork(request: Request) -> Deleted:
@@ -109,33 +62,17 @@ async def delete_fork(request: Request) -> Deleted:
     return Deleted(name=name)
 
 
-async def compare(request: Request) -> Compared:
+async def compare(request: Request) -> Document:
     name = request.query["name"]
     scope = await request.scoped()
-    found = await scope.compare(name)
-    return Compared(
-        fork=name,
-        differences=[
-            WireDifference(
-                kind=each.kind, path=str(each.path), type=each.type,
-                origin=None if each.origin is None else str(each.origin),
-                hash_before=hash_of(each.sha256_before), hash=hash_of(each.sha256),
-            )
-            for each in found.differences
-        ],
-        truncated=found.truncated,
-    )  # fmt: skip
+    return values.COMPARE.write(await scope.compare(name), fork=name)
 
 
-async def merge(request: Request) -> Merged:
+async def merge(request: Request) -> Document:
     body: MergeBody = request.body
     scope = await request.scoped()
     result = await scope.merge(body.name, preview=body.preview, **locked(body.lock_token))
-    return Merged(
-        version=result.version, changed=[str(each) for each in result.changed],
-        conflicts=conflicts_of(result.conflicts), preview=result.preview,
-        request_id=result.request_id,
-    )  # fmt: skip
+    return values.MERGE.write(result)
 
 
 _READ = access("read")
@@ -160,7 +97,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET", path="/compare", name="compare", family="versions", handler=compare,
-        about="How a fork differs from this branch.", result=Compared, needs=_READ,
+        about="How a fork differs from this branch.", result=values.COMPARE.struct, needs=_READ,
         verb="compare",
         parameters=(
             Parameter(
@@ -174,7 +111,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST", path="/merge", name="merge", family="versions", handler=merge,
         about="Take over what a fork changed; with conflicts, nothing.", body=MergeBody,
-        result=Merged, needs=_WRITE, verb="merge", changes=True, asks=True,
+        result=values.MERGE.struct, needs=_WRITE, verb="merge", changes=True, asks=True,
         example='POST /merge {"name": "try-it", "preview": true}',
     ),
 )  # fmt: skip

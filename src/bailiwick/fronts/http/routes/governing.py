@@ -13,11 +13,12 @@ from bailiwick.errors import MissingAccess, ParseError, PathNotFound, QuotaExcee
 from bailiwick.fronts.http.lineage import descends, is_own
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import Parameter, Route
-from bailiwick.fronts.http.wire import Body, Result
+from bailiwick.fronts.http.wire import Body
 from bailiwick.grant import Root
 from bailiwick.operations import Access
 from bailiwick.state.grant_rows import GrantEntry
 from bailiwick.state.tokens import parse_plain_subject
+from bailiwick.wire import Result
 
 
 class WireRoot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

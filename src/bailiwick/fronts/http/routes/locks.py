@@ -10,23 +10,15 @@ import msgspec
 from bailiwick.fronts.http.leases import Held
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import Route, access
-from bailiwick.fronts.http.wire import Body, PathField, Result
+from bailiwick.fronts.http.wire import Body, PathField
 from bailiwick.grant import parse_subject
 from bailiwick.paths import parse
 from bailiwick.scope import Scope
 from bailiwick.scope.versioning import Lease
 from bailiwick.versions import Leased
+from bailiwick.wire import Document, Result, values
 
 Ttl = Annotated[float, msgspec.Meta(gt=0, le=600, description="Seconds, up to ten minutes.")]
-
-
-class Lock(Result, frozen=True, kw_only=True, tag="lock"):
-    """A lock that is held: give its ``token`` as ``lockToken`` with every change under it."""
-
-    id: str
-    path: str
-    token: int
-    expires_at_ms: int
 
 
 class Released(Result, frozen=True, kw_only=True, tag="lock_released"):
@@ -60,7 +52,7 @@ async def lock(request: Request) -> Reply:
     return Reply(_lock(request.app.leases.name(held), lease), 201)
 
 
-async def renew(request: Request) -> Lock:
+async def renew(request: Request) -> Document:
     name = request.names["id"]
     lease = await _own(request, request.app.leases.find(name, request.caller.holder))
     await lease.renew(request.body.ttl)
@@ -108,11 +100,9 @@ def _leased(found: Held, scope: Scope) -> Leased:
     return Leased(path=path, token=found.token, expires_ns=found.expires_ns)
 
 
-def _lock(name: str, lease: Lease) -> Lock:
-    return Lock(
-        id=name, path=str(lease.path), token=lease.token,
-        expires_at_ms=lease.expires_ns // 1_000_000,
-    )  # fmt: skip
+def _lock(name: str, lease: Lease) -> Document:
+    leased = Leased(path=lease.path, token=lease.token, expires_ns=lease.expires_ns)
+    return values.LOCK.write(leased, id=name)
 
 
 _WRITE = access("write")
@@ -121,14 +111,14 @@ _HANDING_SECONDS = 60.0
 ROUTES: tuple[Route, ...] = (
     Route(
         method="POST", path="/lock", name="lock", family="versions", handler=lock,
-        about="Keep others from changing a place, for a while.", body=LockBody, result=Lock,
-        statuses=(201,), needs=_WRITE, verb="lock", changes=True, asks=True, who="caller",
-        example='POST /lock {"path": "a.txt", "ttl": 60}',
+        about="Keep others from changing a place, for a while.", body=LockBody,
+        result=values.LOCK.struct, statuses=(201,), needs=_WRITE, verb="lock", changes=True,
+        asks=True, who="caller", example='POST /lock {"path": "a.txt", "ttl": 60}',
     ),
     Route(
         method="POST", path="/lock/{id}/renew", name="renewLock", family="versions",
-        handler=renew, about="Hold a lock longer.", body=RenewBody, result=Lock, changes=True,
-        who="caller", rooted=False, raises=(423,),
+        handler=renew, about="Hold a lock longer.", body=RenewBody, result=values.LOCK.struct,
+        changes=True, who="caller", rooted=False, raises=(423,),
         example='POST /lock/o5n9/renew {"ttl": 60}',
     ),
     Route(

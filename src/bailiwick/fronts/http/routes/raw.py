@@ -14,7 +14,7 @@ from bailiwick.errors import (
 )
 from bailiwick.fronts.http import bodies, ranges
 from bailiwick.fronts.http.requests import Headers, Reply, Request, sha256_of
-from bailiwick.fronts.http.routes.files import FileUpload, FileWrite, written
+from bailiwick.fronts.http.routes.files import written
 from bailiwick.fronts.http.settings import RAW_READ_BYTES, UPLOAD_BYTES_MAX
 from bailiwick.fronts.http.table import (
     APPROVAL,
@@ -31,6 +31,7 @@ from bailiwick.fronts.http.wire import as_of, locked
 from bailiwick.model import BytesRead
 from bailiwick.paths import parse
 from bailiwick.scope import Scope
+from bailiwick.wire import values
 
 _NAMES_MAX = 1_000
 """How many numbered names an upload tries."""
@@ -215,7 +216,7 @@ async def upload(request: Request) -> Reply:
             continue
         finally:
             await chunks.aclose()
-        return written(result, FileUpload)
+        return written(result, values.FILE_UPLOAD)
     raise FileAlreadyExists("there is no free name like this one", path=path)
 
 
@@ -261,7 +262,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="PUT", path="/file/raw", name="putFile", family="files", handler=put,
         about="Write a file of any size from the body, atomically. Takes If-Match, If-None-Match.",
-        raw_body=True, result=FileWrite, statuses=(200, 201),
+        raw_body=True, result=values.FILE_WRITE.struct, statuses=(200, 201),
         parameters=(
             PATH,
             Parameter(
@@ -288,7 +289,8 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST", path="/file/upload", name="uploadFile", family="files", handler=upload,
         about="Write an upload, never over anything: a taken name is numbered.", raw_body=True,
-        result=FileUpload, statuses=(201,), parameters=(PATH, _PARENTS, APPROVAL), needs=_WRITE,
-        verb="write_stream", changes=True, asks=True, example="POST /file/upload?path=photo.jpg",
+        result=values.FILE_UPLOAD.struct, statuses=(201,), parameters=(PATH, _PARENTS, APPROVAL),
+        needs=_WRITE, verb="write_stream", changes=True, asks=True,
+        example="POST /file/upload?path=photo.jpg",
     ),
 )  # fmt: skip

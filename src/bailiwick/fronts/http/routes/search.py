@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import msgspec
-
 from bailiwick.errors import ParseError
 from bailiwick.fronts.http.requests import Request
 from bailiwick.fronts.http.table import (
@@ -19,8 +17,8 @@ from bailiwick.fronts.http.table import (
     access,
     limit,
 )
-from bailiwick.fronts.http.wire import Result, WireEntry, as_of, entry_of
-from bailiwick.model import Found, GrepMatch
+from bailiwick.fronts.http.wire import as_of
+from bailiwick.wire import Document, Result, values
 
 
 class GlobResult(Result, frozen=True, kw_only=True, tag="glob"):
@@ -35,70 +33,8 @@ class GlobResult(Result, frozen=True, kw_only=True, tag="glob"):
     reason: str | None
     unreadable: list[str]
     next_cursor: str | None
-    entries: list[WireEntry] | None
+    entries: list[values.ENTRY.struct] | None  # type: ignore[name-defined]
     duration_ms: float
-    request_id: str
-
-
-class FindResult(Result, frozen=True, kw_only=True, tag="find"):
-    """The entries that fit, sorted by path."""
-
-    path: str
-    entries: list[WireEntry]
-    truncated: bool
-    omitted: int
-    reason: str | None
-    unreadable: list[str]
-    next_cursor: str | None
-    request_id: str
-
-
-class FilesResult(FindResult, frozen=True, kw_only=True, tag="files"):
-    """All files beneath a directory, flat."""
-
-
-class WireMatch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One matching line."""
-
-    path: str
-    line: int
-    column: int
-    text: str
-    before: list[str]
-    after: list[str]
-    line_truncated: bool
-    undecodable: bool
-
-
-class GrepResult(Result, frozen=True, kw_only=True, tag="grep"):
-    """The lines that match, sorted by path and line, and all that was not looked into."""
-
-    pattern: str
-    path: str
-    matches: list[WireMatch]
-    skipped_paths: list[str]
-    skipped_binary_paths: list[str]
-    unreadable: list[str]
-    withheld: list[str]
-    truncated: bool
-    files_searched: int
-    skips_reported: bool
-    reason: str | None
-    duration_ms: float
-    request_id: str
-
-
-class DiffResult(Result, frozen=True, kw_only=True, tag="diff"):
-    """A unified diff, or a summary where that is too large."""
-
-    a: str
-    b: str
-    equal: bool
-    text: str
-    added_lines: int
-    removed_lines: int
-    truncated: bool
-    binary: bool
     request_id: str
 
 
@@ -115,12 +51,12 @@ async def glob(request: Request) -> GlobResult:
         count=len(found.matches), truncated=found.truncated, omitted=found.omitted,
         reason=found.reason, unreadable=[str(each) for each in found.unreadable],
         next_cursor=found.next_cursor,
-        entries=[entry_of(each) for each in found.matches] if query.get("entries") else None,
+        entries=values.ENTRY.write_all(found.matches) if query.get("entries") else None,
         duration_ms=_since(began), request_id=found.request_id,
     )  # fmt: skip
 
 
-async def find(request: Request) -> FindResult:
+async def find(request: Request) -> Document:
     query = request.query
     path = query.get("path", ".")
     scope = await request.scoped(path)
@@ -131,10 +67,10 @@ async def find(request: Request) -> FindResult:
         cursor=query.get("cursor"),
         include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
     )  # fmt: skip
-    return _found(found, FindResult)
+    return values.FIND.write(found)
 
 
-async def files(request: Request) -> FindResult:
+async def files(request: Request) -> Document:
     query = request.query
     path = query.get("path", ".")
     scope = await request.scoped(path)
@@ -142,19 +78,10 @@ async def files(request: Request) -> FindResult:
         path, limit=query.get("limit"), cursor=query.get("cursor"),
         include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
     )  # fmt: skip
-    return _found(found, FilesResult)
+    return values.FILES.write(found)
 
 
-def _found(found: Found, kind: type[FindResult]) -> FindResult:
-    return kind(
-        path=str(found.base), entries=[entry_of(entry) for entry in found.matches],
-        truncated=found.truncated, omitted=found.omitted, reason=found.reason,
-        unreadable=[str(each) for each in found.unreadable], next_cursor=found.next_cursor,
-        request_id=found.request_id,
-    )  # fmt: skip
-
-
-async def grep(request: Request) -> GrepResult:
+async def grep(request: Request) -> Document:
     query, began = request.query, time.perf_counter()
     path = query.get("path", ".")
     scope = await request.scoped(path)
@@ -167,26 +94,10 @@ async def grep(request: Request) -> GrepResult:
         context=query.get("context", 0), include_ignored=query.get("include_ignored", False),
         report_skipped=query.get("report_skipped", True),
     )  # fmt: skip
-    return GrepResult(
-        pattern=query["pattern"], path=path, matches=[_match(each) for each in result.matches],
-        skipped_paths=[str(each) for each in result.skipped_paths],
-        skipped_binary_paths=[str(each) for each in result.skipped_binary_paths],
-        unreadable=[str(each) for each in result.unreadable],
-        withheld=[str(each) for each in result.withheld], truncated=result.truncated,
-        files_searched=result.files_searched, skips_reported=result.skips_reported,
-        reason=result.reason, duration_ms=_since(began), request_id=result.request_id,
-    )  # fmt: skip
+    return values.GREP.write(result, pattern=query["pattern"], path=path, duration_ms=_since(began))
 
 
-def _match(match: GrepMatch) -> WireMatch:
-    return WireMatch(
-        path=str(match.path), line=match.line, column=match.column, text=match.text,
-        before=match.before, after=match.after, line_truncated=match.line_truncated,
-        undecodable=match.undecodable,
-    )  # fmt: skip
-
-
-async def diff(request: Request) -> DiffResult:
+async def diff(request: Request) -> Document:
     query = request.query
     path = query["path"]
     if "other" not in query and "as_of" not in query and "other_as_of" not in query:
@@ -196,11 +107,7 @@ async def diff(request: Request) -> DiffResult:
     if "other_as_of" in query:
         more["other_as_of"] = query["other_as_of"]
     result = await scope.diff(path, query.get("other"), **more)
-    return DiffResult(
-        a=str(result.a), b=str(result.b), equal=result.equal, text=result.text,
-        added_lines=result.added_lines, removed_lines=result.removed_lines,
-        truncated=result.truncated, binary=result.binary, request_id=result.request_id,
-    )  # fmt: skip
+    return values.DIFF.write(result)
 
 
 def _since(began: float) -> float:
@@ -240,7 +147,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET", path="/find", name="find", family="search", handler=find,
-        about="Everything beneath a directory that fits all conditions.", result=FindResult,
+        about="Everything beneath a directory that fits all conditions.", result=values.FIND.struct,
         parameters=(
             _BENEATH,
             Parameter(name="pattern", about="For the name, or with a slash for the path."),
@@ -258,13 +165,13 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET", path="/files", name="files", family="search", handler=files,
-        about="All files beneath a directory, flat.", result=FilesResult,
+        about="All files beneath a directory, flat.", result=values.FILES.struct,
         parameters=(_BENEATH, limit(50_000), _CURSOR, INCLUDE_IGNORED, AS_OF, APPROVAL),
         needs=_LIST, verb="files", asks=True, example="GET /files?path=src",
     ),
     Route(
         method="GET", path="/grep", name="grep", family="search", handler=grep,
-        about="Lines that match an RE2 pattern.", result=GrepResult,
+        about="Lines that match an RE2 pattern.", result=values.GREP.struct,
         parameters=(
             _PATTERN, _BENEATH,
             _flag("literal", "The pattern is plain text."),
@@ -284,7 +191,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET", path="/diff", name="diff", family="search", handler=diff,
-        about="What differs between two files, or two versions of one.", result=DiffResult,
+        about="What differs between two files, or two versions of one.", result=values.DIFF.struct,
         parameters=(
             PATH, Parameter(name="other", about="The file to compare with."), AS_OF,
             Parameter(

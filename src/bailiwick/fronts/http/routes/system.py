@@ -17,8 +17,8 @@ from bailiwick.fronts.http.settings import (
     UPLOAD_BYTES_MAX,
 )
 from bailiwick.fronts.http.table import Route
-from bailiwick.fronts.http.wire import Result
 from bailiwick.hooks.metrics import CONTENT_TYPE
+from bailiwick.wire import Result
 
 FEATURES = (
     "workspace_file_read", "workspace_file_bytes", "workspace_file_write", "workspace_file_edit",

@@ -27,48 +27,13 @@ from bailiwick.fronts.http.wire import (
     FileMode,
     Natural,
     PathField,
-    Result,
-    WireEntry,
-    alias_of,
     as_of,
     at_destination,
-    entry_of,
     locked,
     mode_bits,
-    octal,
     place_of,
 )
-from bailiwick.model import ChangeResult, Stat
-
-
-class Listing(Result, frozen=True, kw_only=True, tag="list"):
-    """One page of a directory, sorted by name."""
-
-    path: str
-    entries: list[WireEntry]
-    truncated: bool
-    next_cursor: str | None
-    request_id: str
-
-
-class StatResult(Result, frozen=True, kw_only=True, tag="stat"):
-    """What is known of one object."""
-
-    tagged = True
-    path: str
-    name: str
-    type: str
-    size_bytes: int
-    modified_ms: int
-    modified_ns: int
-    created_ms: int | None
-    created_ns: int | None
-    mode: Annotated[int, alias_of("fileMode, as a number")]
-    file_mode: str
-    version: str
-    links: int
-    target: str | None
-    mime: str | None
+from bailiwick.wire import Document, Result, values
 
 
 class LinkResult(Result, frozen=True, kw_only=True, tag="link"):
@@ -76,17 +41,6 @@ class LinkResult(Result, frozen=True, kw_only=True, tag="link"):
 
     path: str
     target: str
-
-
-class Changed(Result, frozen=True, kw_only=True, tag="change"):
-    """A change that has no content of its own."""
-
-    path: str
-    changed: bool
-    destination: str | None
-    count: int
-    version: str | None
-    request_id: str
 
 
 class DirBody(Change, frozen=True, kw_only=True):
@@ -139,7 +93,7 @@ class TimesBody(ConditionalChange, frozen=True, kw_only=True):
     accessed_ns: Natural | None = None
 
 
-async def list_directory(request: Request) -> Listing:
+async def list_directory(request: Request) -> Document:
     query = request.query
     path = query.get("path", ".")
     scope = await request.scoped(path)
@@ -147,30 +101,16 @@ async def list_directory(request: Request) -> Listing:
         path, cursor=query.get("cursor"), limit=query.get("limit"),
         include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
     )  # fmt: skip
-    return Listing(
-        path=str(page.path), entries=[entry_of(entry) for entry in page.entries],
-        truncated=page.truncated, next_cursor=page.next_cursor, request_id=page.request_id,
-    )  # fmt: skip
+    return values.LIST.write(page)
 
 
-async def stat(request: Request) -> StatResult:
+async def stat(request: Request) -> Document:
     query = request.query
     path, more = query["path"], as_of(query.get("as_of"))
     scope = await request.scoped(path)
     if query.get("follow", True):
-        return stat_of(await scope.stat(path, **more))
-    return stat_of(await scope.lstat(path, **more))
-
-
-def stat_of(stat: Stat) -> StatResult:
-    return StatResult(
-        path=str(stat.path), name=stat.name, type=stat.type, size_bytes=stat.size,
-        modified_ms=stat.mtime_ns // 1_000_000, modified_ns=stat.mtime_ns,
-        created_ms=None if stat.created_ns is None else stat.created_ns // 1_000_000,
-        created_ns=stat.created_ns, mode=stat.mode,
-        file_mode=octal(stat.mode), version=stat.version, links=stat.links, target=stat.target,
-        mime=stat.mime,
-    )  # fmt: skip
+        return values.STAT.write(await scope.stat(path, **more))
+    return values.STAT.write(await scope.lstat(path, **more))
 
 
 async def readlink(request: Request) -> LinkResult:
@@ -189,13 +129,13 @@ async def make_dir(request: Request) -> Reply:
         file_mode=mode_bits(body.file_mode),
         **locked(body.lock_token),
     )
-    return Reply(changed(result), 201 if result.changed else 200)
+    return Reply(values.CHANGE.write(result), 201 if result.changed else 200)
 
 
-async def remove(request: Request) -> Changed:
+async def remove(request: Request) -> Document:
     body: RemoveBody = request.body
     scope = await request.scoped(body.path)
-    return changed(
+    return values.CHANGE.write(
         await scope.remove(
             body.path, recursive=body.recursive, missing_ok=body.missing_ok,
             **body.condition, **locked(body.lock_token),
@@ -203,10 +143,10 @@ async def remove(request: Request) -> Changed:
     )  # fmt: skip
 
 
-async def move(request: Request) -> Changed:
+async def move(request: Request) -> Document:
     body: MoveBody = request.body
     scope = await request.scoped(body.path)
-    return changed(
+    return values.CHANGE.write(
         await scope.move(
             body.path, place_of(body), replace=body.replace, **body.condition,
             **at_destination(body.expected_destination_version, body.expected_destination_hash),
@@ -215,12 +155,12 @@ async def move(request: Request) -> Changed:
     )  # fmt: skip
 
 
-async def copy(request: Request) -> Changed:
+async def copy(request: Request) -> Document:
     body: CopyBody = request.body
     scope = await request.scoped(place_of(body))
     replaced = at_destination(body.expected_destination_version, body.expected_destination_hash)
     if body.from_root is None:
-        return changed(
+        return values.CHANGE.write(
             await scope.copy(
                 body.path, place_of(body), recursive=body.recursive, **replaced,
                 **locked(body.lock_token),
@@ -229,7 +169,7 @@ async def copy(request: Request) -> Changed:
     if replaced:
         raise ParseError("a copy from another root goes to a new name, and replaces nothing")
     other = await request.holding.scope(body.from_root, access("read"), body.path)
-    return changed(
+    return values.CHANGE.write(
         await scope.copy_from(
             other, body.path, place_of(body), recursive=body.recursive, parents=body.parents,
             **locked(body.lock_token),
@@ -241,36 +181,29 @@ async def symlink(request: Request) -> Reply:
     body: SymlinkBody = request.body
     scope = await request.scoped(body.path)
     return Reply(
-        changed(await scope.symlink(body.path, body.target, **locked(body.lock_token))), 201
+        values.CHANGE.write(await scope.symlink(body.path, body.target, **locked(body.lock_token))),
+        201,
     )
 
 
-async def set_mode(request: Request) -> Changed:
+async def set_mode(request: Request) -> Document:
     body: ModeBody = request.body
     scope = await request.scoped(body.path)
     bits = mode_bits(body.file_mode)
     assert bits is not None, "it is a field that must be given"
-    return changed(
+    return values.CHANGE.write(
         await scope.set_mode(body.path, bits, **body.condition, **locked(body.lock_token))
     )
 
 
-async def set_times(request: Request) -> Changed:
+async def set_times(request: Request) -> Document:
     body: TimesBody = request.body
     scope = await request.scoped(body.path)
-    return changed(
+    return values.CHANGE.write(
         await scope.set_times(
             body.path, body.modified_ns, atime_ns=body.accessed_ns, **body.condition,
             **locked(body.lock_token),
         )
-    )  # fmt: skip
-
-
-def changed(result: ChangeResult) -> Changed:
-    return Changed(
-        path=str(result.path), changed=result.changed,
-        destination=None if result.destination is None else str(result.destination),
-        count=result.count, version=result.version, request_id=result.request_id,
     )  # fmt: skip
 
 
@@ -281,7 +214,7 @@ _WRITE = access("write")
 ROUTES: tuple[Route, ...] = (
     Route(
         method="GET", path="/list", name="list", family="tree", handler=list_directory,
-        about="One page of a directory, sorted by name.", result=Listing,
+        about="One page of a directory, sorted by name.", result=values.LIST.struct,
         parameters=(
             Parameter(name="path", about="The directory; the root unless told."),
             limit(2_000), CURSOR, INCLUDE_IGNORED, AS_OF, APPROVAL,
@@ -290,7 +223,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET", path="/stat", name="stat", family="tree", handler=stat,
-        about="What is known of a file, directory or link.", result=StatResult,
+        about="What is known of a file, directory or link.", result=values.STAT.struct,
         parameters=(
             PATH,
             Parameter(
@@ -308,43 +241,43 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="POST", path="/dir", name="makeDirectory", family="tree", handler=make_dir,
-        about="Make a directory; with parents also those above it.", body=DirBody, result=Changed,
-        statuses=(200, 201), needs=_WRITE, verb="make_dir", changes=True, asks=True,
-        example='POST /dir {"path": "notes/2026", "parents": true}',
+        about="Make a directory; with parents also those above it.", body=DirBody,
+        result=values.CHANGE.struct, statuses=(200, 201), needs=_WRITE, verb="make_dir",
+        changes=True, asks=True, example='POST /dir {"path": "notes/2026", "parents": true}',
     ),
     Route(
         method="POST", path="/move", name="move", family="tree", handler=move,
         about="Give a file, link or directory another name, atomically.", body=MoveBody,
-        result=Changed, needs=access("move", "write"), verb="move", changes=True, asks=True,
-        example='POST /move {"path": "a.txt", "destination": "b.txt"}',
+        result=values.CHANGE.struct, needs=access("move", "write"), verb="move", changes=True,
+        asks=True, example='POST /move {"path": "a.txt", "destination": "b.txt"}',
     ),
     Route(
         method="POST", path="/copy", name="copy", family="tree", handler=copy,
         about="Copy a file or directory to a new name, also from another root.", body=CopyBody,
-        result=Changed, needs=access("read", "write"), verb="copy", changes=True, asks=True,
-        raises=(422,), example='POST /copy {"path": "a.txt", "destination": "b.txt"}',
+        result=values.CHANGE.struct, needs=access("read", "write"), verb="copy", changes=True,
+        asks=True, raises=(422,), example='POST /copy {"path": "a.txt", "destination": "b.txt"}',
     ),
     Route(
         method="POST", path="/remove", name="remove", family="tree", handler=remove,
         about="Remove a file, a link, or a directory (a full one only with recursive).",
-        body=RemoveBody, result=Changed, needs=access("delete"), verb="remove",
+        body=RemoveBody, result=values.CHANGE.struct, needs=access("delete"), verb="remove",
         changes=True, asks=True, example='POST /remove {"path": "a.txt"}',
     ),
     Route(
         method="POST", path="/symlink", name="symlink", family="tree", handler=symlink,
-        about="Make a link.", body=SymlinkBody, result=Changed, statuses=(201,), needs=_WRITE,
-        verb="symlink", changes=True, asks=True,
+        about="Make a link.", body=SymlinkBody, result=values.CHANGE.struct, statuses=(201,),
+        needs=_WRITE, verb="symlink", changes=True, asks=True,
         example='POST /symlink {"path": "latest", "target": "v2.txt"}',
     ),
     Route(
         method="POST", path="/mode", name="setMode", family="tree", handler=set_mode,
-        about="Set permission bits.", body=ModeBody, result=Changed, needs=_WRITE,
+        about="Set permission bits.", body=ModeBody, result=values.CHANGE.struct, needs=_WRITE,
         verb="set_mode", changes=True, asks=True,
         example='POST /mode {"path": "run.sh", "fileMode": "0700"}',
     ),
     Route(
         method="POST", path="/times", name="setTimes", family="tree", handler=set_times,
-        about="Set the times of a file or directory.", body=TimesBody, result=Changed,
+        about="Set the times of a file or directory.", body=TimesBody, result=values.CHANGE.struct,
         needs=_WRITE, verb="set_times", changes=True, asks=True,
         example='POST /times {"path": "a.txt", "modifiedNs": 1700000000000000000}',
     ),

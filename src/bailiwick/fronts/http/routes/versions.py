@@ -6,90 +6,24 @@ from typing import Annotated
 
 import msgspec
 
-from bailiwick.fronts.http.requests import Reply, Request, hash_of
+from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import APPROVAL, CURSOR, Parameter, Route, access, limit
-from bailiwick.fronts.http.wire import (
-    Body,
-    Change,
-    ConditionalChange,
-    PathField,
-    Result,
-    locked,
-)
-from bailiwick.versions import Conflict, Snapshot, Version
+from bailiwick.fronts.http.wire import Body, Change, ConditionalChange, PathField, locked
+from bailiwick.wire import Document, Result, values
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-
-
-class WireVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One version of what stands, or stood, at a place. ``kind`` is what happened."""
-
-    version: str
-    kind: str
-    path: str
-    type: str
-    size_bytes: int
-    hash: str | None
-    time_ms: int | None
-    verb: str | None
-    subject: str
-    request_id: str
-
-
-class WireConflict(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A place that was left as it is, and why."""
-
-    path: str
-    reason: str
-
-
-class HistoryResult(Result, frozen=True, kw_only=True, tag="history"):
-    """Versions, newest first."""
-
-    path: str
-    versions: list[WireVersion]
-    next_cursor: str | None
-    truncated: bool
-
-
-class Restored(Result, frozen=True, kw_only=True, tag="restore"):
-    """What a restore changed."""
-
-    path: str
-    version: str | None
-    changed: int
-    request_id: str
-
-
-class Undone(Result, frozen=True, kw_only=True, tag="undo"):
-    """What an undo put back, and what it left."""
-
-    version: str | None
-    undone: list[str]
-    conflicts: list[WireConflict]
-    preview: bool
-    request_id: str
-
-
-class WireSnapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A version with a name."""
-
-    name: str
-    branch: str
-    version: str
-    created_ms: int
 
 
 class SnapshotMade(Result, frozen=True, kw_only=True, tag="snapshot"):
     """A snapshot that was made."""
 
-    snapshot: WireSnapshot
+    snapshot: values.SNAPSHOT.struct  # type: ignore[name-defined]
 
 
 class SnapshotList(Result, frozen=True, kw_only=True, tag="snapshots"):
     """All snapshots."""
 
-    snapshots: list[WireSnapshot]
+    snapshots: list[values.SNAPSHOT.struct]  # type: ignore[name-defined]
 
 
 class Deleted(Result, frozen=True, kw_only=True, tag="deleted"):
@@ -116,71 +50,43 @@ class SnapshotBody(Body, frozen=True, kw_only=True):
     approval: str | None = None
 
 
-async def history(request: Request) -> HistoryResult:
+async def history(request: Request) -> Document:
     query = request.query
     path = query.get("path", ".")
     scope = await request.scoped(path)
     found = await scope.history(path, limit=query.get("limit", 100), cursor=query.get("cursor"))
-    return HistoryResult(
-        path=str(found.path), versions=[_version(each) for each in found.versions],
-        next_cursor=found.next_cursor, truncated=found.truncated,
-    )  # fmt: skip
+    return values.HISTORY.write(found)
 
 
-def _version(version: Version) -> WireVersion:
-    return WireVersion(
-        version=version.version, kind=version.kind, path=str(version.path), type=version.type,
-        size_bytes=version.size, hash=hash_of(version.sha256),
-        time_ms=None if version.time_ns is None else version.time_ns // 1_000_000,
-        verb=version.verb, subject=version.subject, request_id=version.request_id,
-    )  # fmt: skip
-
-
-def conflicts_of(conflicts: list[Conflict]) -> list[WireConflict]:
-    return [WireConflict(path=str(each.path), reason=each.reason) for each in conflicts]
-
-
-async def restore(request: Request) -> Restored:
+async def restore(request: Request) -> Document:
     body: RestoreBody = request.body
     scope = await request.scoped(body.path)
     result = await scope.restore(
         body.path, body.version, **body.condition, **locked(body.lock_token)
     )
-    return Restored(
-        path=str(result.path), version=result.version, changed=result.changed,
-        request_id=result.request_id,
-    )  # fmt: skip
+    return values.RESTORE.write(result)
 
 
-async def undo(request: Request) -> Undone:
+async def undo(request: Request) -> Document:
     body: UndoBody = request.body
     scope = await request.scoped()
     result = await scope.undo(
         body.request_id, subject=body.subject, version=body.version, through=body.through,
         preview=body.preview, **locked(body.lock_token),
     )  # fmt: skip
-    return Undone(
-        version=result.version, undone=[str(each) for each in result.undone],
-        conflicts=conflicts_of(result.conflicts), preview=result.preview,
-        request_id=result.request_id,
-    )  # fmt: skip
-
-
-def _snapshot(snapshot: Snapshot) -> WireSnapshot:
-    return WireSnapshot(
-        name=snapshot.name, branch=snapshot.branch, version=snapshot.version,
-        created_ms=snapshot.created_ns // 1_000_000,
-    )  # fmt: skip
+    return values.UNDO.write(result)
 
 
 async def make_snapshot(request: Request) -> Reply:
     scope = await request.scoped()
-    return Reply(SnapshotMade(snapshot=_snapshot(await scope.snapshot(request.body.name))), 201)
+    return Reply(
+        SnapshotMade(snapshot=values.SNAPSHOT.write(await scope.snapshot(request.body.name))), 201
+    )
 
 
 async def list_snapshots(request: Request) -> SnapshotList:
     scope = await request.scoped()
-    return SnapshotList(snapshots=[_snapshot(each) for each in await scope.snapshots()])
+    return SnapshotList(snapshots=values.SNAPSHOT.write_all(await scope.snapshots()))
 
 
 async def delete_snapshot(request: Request) -> Deleted:
@@ -195,7 +101,8 @@ _WRITE = access("write")
 ROUTES: tuple[Route, ...] = (
     Route(
         method="GET", path="/history", name="history", family="versions", handler=history,
-        about="The versions of a file, of a directory, or of everything.", result=HistoryResult,
+        about="The versions of a file, of a directory, or of everything.",
+        result=values.HISTORY.struct,
         parameters=(
             Parameter(name="path", about="Of what; the whole root unless told."),
             limit(1_000), CURSOR, APPROVAL,
@@ -204,15 +111,15 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="POST", path="/restore", name="restore", family="versions", handler=restore,
-        about="Make a file or directory what it was.", body=RestoreBody, result=Restored,
-        needs=access("read", "write"), verb="restore", changes=True, asks=True,
-        example='POST /restore {"path": "a.txt", "version": "12"}',
+        about="Make a file or directory what it was.", body=RestoreBody,
+        result=values.RESTORE.struct, needs=access("read", "write"), verb="restore", changes=True,
+        asks=True, example='POST /restore {"path": "a.txt", "version": "12"}',
     ),
     Route(
         method="POST", path="/undo", name="undo", family="versions", handler=undo,
         about="Take back what a request, or everything from one version to another, changed.",
-        body=UndoBody, result=Undone, needs=_WRITE, verb="undo", changes=True, asks=True,
-        example='POST /undo {"requestId": "4f1c", "preview": true}',
+        body=UndoBody, result=values.UNDO.struct, needs=_WRITE, verb="undo", changes=True,
+        asks=True, example='POST /undo {"requestId": "4f1c", "preview": true}',
     ),
     Route(
         method="POST", path="/snapshot", name="snapshot", family="versions",
