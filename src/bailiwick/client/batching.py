@@ -13,11 +13,10 @@ from typing import Any, NoReturn, Self, cast
 from bailiwick.client.core import Life, RemoteCore, Session
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import Asked, encoded
-from bailiwick.client.values import path_text, rebuilt
+from bailiwick.client.values import rebuilt
 from bailiwick.errors import Closed, FileTooLarge, Unsupported
 from bailiwick.model import WriteResult
-from bailiwick.paths import PathText
-from bailiwick.wire.forms import Value
+from bailiwick.wire.forms import Form, Value
 
 _OPERATIONS = {
     "/file/write": "write",
@@ -94,17 +93,15 @@ class Buffering(RemoteCore):
     async def aclose(self) -> None:
         """Nothing: a transaction ends with its block."""
 
-    async def _done(
-        self, cls: type[Value], kind: str, route: str, body: Mapping[str, object]
-    ) -> Value:
+    async def _done(self, form: Form[Value], route: str, body: Mapping[str, object]) -> Value:
         operation = _OPERATIONS.get(route)
         if operation is None:
             _refuse()
         self._keep(operation, body)
-        return self._promised(cls, 1)
+        return self._promised(form.of, 1)
 
     async def _put(
-        self, path: PathText, content: bytes | AsyncGenerator[bytes, None], how: dict[str, Any]
+        self, content: bytes | AsyncGenerator[bytes, None], query: dict[str, Any]
     ) -> WriteResult:
         """Bytes that need not be text: an empty file, to which they are added."""
         if not isinstance(content, bytes):
@@ -112,14 +109,12 @@ class Buffering(RemoteCore):
                 "a stream is not part of a transaction over HTTP, which is one request",
                 hint="use write_bytes",
             )
-        place = path_text(path)
-        empty = {**how, "path": place, "content": "", "encoding": "utf-8", "bom": False}
-        self._keep("write", empty)
+        self._keep("write", {**query, "content": "", "encoding": "utf-8", "bom": False})
         if not content:
             return self._promised(WriteResult, 1)
         added = base64.b64encode(content).decode("ascii")
-        more = {"path": place, "contentBase64": added, "lockToken": how.get("lockToken")}
-        self._keep("append", more)
+        kept = {name: query[name] for name in ("path", "lockToken")}
+        self._keep("append", {**kept, "contentBase64": added})
         return self._promised(WriteResult, 2)
 
     def _keep(self, operation: str, body: Mapping[str, object]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from bailiwick.client.core import RemoteCore
 from bailiwick.client.failures import cut_off, no_answer
 from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, Answer
-from bailiwick.client.values import path_text, rebuilt
+from bailiwick.client.values import asked, path_text, rebuilt
 from bailiwick.errors import FileTooLarge, IoError, ParseError, RangeNotSatisfiable
 from bailiwick.model import (
     BytesRead,
@@ -30,8 +30,9 @@ from bailiwick.model import (
 )
 from bailiwick.paths import PathText
 from bailiwick.text.json_document import parse_json
-from bailiwick.verbs.arguments import check_all
+from bailiwick.verbs.arguments import check_all, check_known
 from bailiwick.verbs.writing import AS_JSON, ByteSource, chunks_of, json_text
+from bailiwick.wire import values
 
 FIRST_BYTES = 256 * KiB
 """What a read asks for first: the most that comes with all that is to be known of a file."""
@@ -61,18 +62,14 @@ class RemoteContent(RemoteCore):
         as_of: str | None = None,
     ) -> BytesRead:
         """The bytes of a file, or of a range of it; at most 100 MiB a call."""
-        check_all({"offset": offset, "length": length})
+        given = dict(locals())
+        check_known(given)
         limit = self.limits.bytes_call_max
         if length is not None and length > limit:
             raise ParseError(f"length must be at most {limit}", details={"limit": limit})
         wanted = FIRST_BYTES if length is None else min(length, FIRST_BYTES)
-        read = _bytes_read(
-            await self._get(
-                "file_bytes", "/file/bytes",
-                {"path": path_text(path), "offset": offset, "maxBytes": wanted, "asOf": as_of},
-            ),
-            offset, wanted,
-        )  # fmt: skip
+        query = {**asked(given, "length"), "maxBytes": wanted}
+        read = _bytes_read(await self._get("file_bytes", "/file/bytes", query), offset, wanted)
         end = read.size if length is None else min(read.size, offset + length)
         if end <= offset + len(read.data):
             return read
@@ -101,20 +98,13 @@ class RemoteContent(RemoteCore):
         as_of: str | None = None,
     ) -> TextRead:
         """The text of a file, or a window of its lines; at most 2,000 lines of them at once."""
-        window = {"line": line, "limit": limit, "tail": tail, "cursor": cursor}
-        check_all({**window, "encoding": encoding})
+        given, most = dict(locals()), self.limits.text_read_bytes_max
+        check_known(given)
         if limit is not None:
-            window["limit"] = min(limit, LINES_MAX)
-        most = self.limits.text_read_bytes_max
-        document = await self._get(
-            "file", "/file",
-            {
-                "path": path_text(path), **window, "encoding": encoding, "asOf": as_of,
-                "maxBytes": most if most < FIRST_BYTES else None,
-            },
-        )  # fmt: skip
-        read = rebuilt(TextRead, document)
-        if read.truncated and all(given is None for given in window.values()):
+            given["limit"] = min(limit, LINES_MAX)
+        query = {**asked(given), "maxBytes": most if most < FIRST_BYTES else None}
+        read = rebuilt(TextRead, await self._get("file", "/file", query))
+        if read.truncated and all(each is None for each in (line, limit, tail, cursor)):
             raise FileTooLarge(
                 f"the file is larger than one text read returns ({most} bytes)", path=read.path,
                 hint="ask for a window: line and limit, tail, or the cursor of the page before",
@@ -226,6 +216,7 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Write a whole file, atomically."""
+        query = asked(locals(), "data")
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise ParseError(f"data must be bytes, not {type(data).__name__}")
         content, limit = bytes(data), self.limits.bytes_call_max
@@ -234,8 +225,7 @@ class RemoteContent(RemoteCore):
                 f"one call writes at most {limit} bytes", hint="use write_stream",
                 details={"limit": limit},
             )  # fmt: skip
-        how = _how(mode, expected_sha256, expected_version, parents, file_mode, lock_token)
-        return await self._put(path, content, how)
+        return await self._put(content, query)
 
     async def write_text(
         self,
@@ -253,13 +243,9 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Write a whole text file; at most 5 MiB."""
+        given = dict(locals())
         check_text(text, self.limits.text_write_bytes_max)
-        how = _how(mode, expected_sha256, expected_version, parents, file_mode, lock_token)
-        body = {
-            **how, "path": path_text(path), "content": text, "encoding": encoding, "bom": bom,
-            "lineEnding": line_ending,
-        }  # fmt: skip
-        return await self._done(WriteResult, "file_write", "/file/write", body)
+        return await self._done(values.FILE_WRITE, "/file/write", asked(given))
 
     async def write_json(
         self,
@@ -298,9 +284,9 @@ class RemoteContent(RemoteCore):
         One chunk is in memory at a time; nothing is visible until all of it is there. Where a
         person must be asked it is `ApprovalTimeout`: the source cannot be sent a second time.
         """
-        how = _how(mode, expected_sha256, expected_version, parents, file_mode, lock_token)
+        query = asked(locals(), "source")
         async with aclosing(self._until_closed(source)) as chunks:
-            return await self._put(path, chunks, how)
+            return await self._put(chunks, query)
 
     async def _until_closed(self, source: ByteSource) -> AsyncGenerator[bytes, None]:
         """A scope that is closing does not wait for the rest of an upload: it may never come."""
@@ -311,12 +297,9 @@ class RemoteContent(RemoteCore):
                     yield chunk
 
     async def _put(
-        self, path: PathText, content: bytes | AsyncGenerator[bytes, None], how: dict[str, Any]
+        self, content: bytes | AsyncGenerator[bytes, None], query: dict[str, Any]
     ) -> WriteResult:
-        document = await self._ask(
-            "file_write", "PUT", "/file/raw", query={**how, "path": path_text(path)},
-            content=content,
-        )  # fmt: skip
+        document = await self._ask("file_write", "PUT", "/file/raw", query=query, content=content)
         return rebuilt(WriteResult, document)
 
     async def append(
@@ -331,12 +314,9 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Add to the end of a file, all or nothing, making it where it is missing."""
-        body = {
-            **addition(data, self._session.body_bytes_max), "path": path_text(path),
-            "expectedHash": expected_sha256, "expectedVersion": expected_version,
-            "parents": parents, "fileMode": file_mode, "lockToken": lock_token,
-        }  # fmt: skip
-        return await self._done(WriteResult, "file_append", "/file/append", body)
+        given = asked(locals(), "data")
+        body = {**addition(data, self._session.body_bytes_max), **given}
+        return await self._done(values.FILE_APPEND, "/file/append", body)
 
     async def truncate(
         self,
@@ -348,11 +328,7 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
-        body = {
-            "path": path_text(path), "size": size, "expectedHash": expected_sha256,
-            "expectedVersion": expected_version, "lockToken": lock_token,
-        }  # fmt: skip
-        return await self._done(WriteResult, "file_truncate", "/file/truncate", body)
+        return await self._done(values.FILE_TRUNCATE, "/file/truncate", asked(locals()))
 
     async def edit(
         self,
@@ -368,13 +344,9 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> EditResult:
         """Replace text in a file: give ``edits``, or one as ``old`` and ``new``."""
+        given = dict(locals())
         check_all({"edits": edits})
-        body = {
-            "path": path_text(path), "oldText": old, "newText": new, "replaceAll": replace_all,
-            "edits": wire_edits(edits), "expectedHash": expected_sha256,
-            "expectedVersion": expected_version, "dryRun": dry_run, "lockToken": lock_token,
-        }  # fmt: skip
-        return await self._done(EditResult, "file_edit", "/file/edit", body)
+        return await self._done(values.FILE_EDIT, "/file/edit", asked(given))
 
 
 def _part(answer: Answer, first: int, end: int | None, ranged: bool) -> _Part:
@@ -404,21 +376,6 @@ def _bytes_read(document: dict[str, Any], offset: int, wanted: int) -> BytesRead
     return msgspec.structs.replace(read, truncated=end < read.size)
 
 
-def _how(
-    mode: WriteMode,
-    expected_sha256: str | None,
-    expected_version: str | None,
-    parents: bool,
-    file_mode: int | None,
-    lock_token: int | None,
-) -> dict[str, Any]:
-    """How content is published, by the names of the wire."""
-    return {
-        "mode": mode, "expectedHash": expected_sha256, "expectedVersion": expected_version,
-        "parents": parents, "fileMode": file_mode, "lockToken": lock_token,
-    }  # fmt: skip
-
-
 def check_text(text: object, limit: int) -> None:
     """Refuse what is no text, and what is too long in any encoding, before it is sent."""
     if not isinstance(text, str):
@@ -445,11 +402,3 @@ def addition(data: object, body_bytes_max: int) -> dict[str, str]:
             details={"limit": body_bytes_max},
         )  # fmt: skip
     return given
-
-
-def wire_edits(edits: Sequence[Edit] | None) -> list[dict[str, object]] | None:
-    if edits is None:
-        return None
-    return [
-        {"oldText": each.old, "newText": each.new, "replaceAll": each.replace_all} for each in edits
-    ]

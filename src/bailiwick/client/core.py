@@ -13,7 +13,7 @@ from bailiwick.approvals import Asker
 from bailiwick.call import Caller
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import Asked, Content, Query, Transport, encoded, segment
-from bailiwick.client.values import rebuilt
+from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import (
     ApprovalTimeout,
     BailiwickError,
@@ -26,8 +26,8 @@ from bailiwick.grant import Grant, Root, Subject, parse_root_name, parse_subject
 from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.scope.powers import Powers
-from bailiwick.verbs.arguments import check_request_id
-from bailiwick.wire.forms import Value
+from bailiwick.verbs.arguments import check_known, check_request_id
+from bailiwick.wire.forms import Form, Value
 
 Result = TypeVar("Result")
 
@@ -217,25 +217,28 @@ class RemoteCore:
 
     # --- asking --------------------------------------------------------------------------------
 
-    async def _get(self, kind: str, route: str, query: Query, *, asks: bool = True) -> Any:
+    async def _get(self, kind: str | None, route: str, query: Query, *, asks: bool = True) -> Any:
         """Look something up. ``kind`` is what the answer must be."""
         return await self._ask(kind, "GET", route, query=query, asks=asks)
 
     async def _post(
-        self, kind: str, route: str, body: Mapping[str, object], *, asks: bool = True
+        self, kind: str | None, route: str, body: Mapping[str, object], *, asks: bool = True
     ) -> Any:
         """Have something done."""
         return await self._ask(kind, "POST", route, body=body, asks=asks)
 
-    async def _done(
-        self, cls: type[Value], kind: str, route: str, body: Mapping[str, object]
-    ) -> Value:
+    async def _looked(self, form: Form[Value], route: str, given: Mapping[str, object]) -> Value:
+        """Look up what is answered in a form, by the arguments of a verb."""
+        check_known(given)
+        return rebuilt(form.of, await self._get(form.kind, route, asked(given)))
+
+    async def _done(self, form: Form[Value], route: str, body: Mapping[str, object]) -> Value:
         """Have something done, and what came of it."""
-        return rebuilt(cls, await self._post(kind, route, body))
+        return rebuilt(form.of, await self._post(form.kind, route, body))
 
     async def _ask(
         self,
-        kind: str,
+        kind: str | None,
         method: str,
         route: str,
         *,
@@ -280,12 +283,12 @@ class RemoteCore:
         """Wait until a question is answered; its id. Raises ``error`` where that takes too long."""
         wait_s = self._session.wait_s
         approval_id: str = error.details["approval_id"]
-        asked = Asked(method="GET", route=f"/approvals/{segment(approval_id)}")
+        question = Asked(method="GET", route=f"/approvals/{segment(approval_id)}")
         pause = ASK_PAUSE_SECONDS
         try:
             async with asyncio.timeout(self.limits.ask_seconds_max if wait_s is None else wait_s):
                 while True:
-                    told = await self._session.transport.ask(asked)
+                    told = await self._session.transport.ask(question)
                     self._refuse_closed()
                     if told.get("state") != "pending":
                         return approval_id

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from bailiwick.client.core import RemoteCore
 from bailiwick.client.failures import no_answer
-from bailiwick.client.values import path_text, rebuilt
+from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import NotADirectory, PathNotFound, Unsupported
 from bailiwick.model import DiffResult, EntryType, Found, GrepResult, Page, Stat
 from bailiwick.paths import PathText
-from bailiwick.verbs.arguments import check_all
+from bailiwick.verbs.arguments import check_known
+from bailiwick.wire import values
 
 
 class RemoteLooking(RemoteCore):
@@ -26,12 +27,7 @@ class RemoteLooking(RemoteCore):
         as_of: str | None = None,
     ) -> Page:
         """One page of a directory, sorted by name; at most 2,000 entries."""
-        check_all({"cursor": cursor, "limit": limit, "include_ignored": include_ignored})
-        given = {
-            "path": path_text(path), "cursor": cursor, "limit": limit,
-            "includeIgnored": include_ignored, "asOf": as_of,
-        }  # fmt: skip
-        return rebuilt(Page, await self._get("list", "/list", given))
+        return await self._looked(values.LIST, "/list", locals())
 
     async def find(
         self,
@@ -50,19 +46,10 @@ class RemoteLooking(RemoteCore):
         as_of: str | None = None,
     ) -> Found:
         """Everything beneath ``path`` that fits all conditions, sorted by path."""
-        asked = {
-            "type": type, "depth": depth, "empty": empty, "size_min": size_min,
-            "size_max": size_max, "modified_after_ns": modified_after_ns, "limit": limit,
-            "cursor": cursor, "include_ignored": include_ignored,
-        }  # fmt: skip
-        check_all(asked if pattern is None else {"pattern": pattern, **asked})
-        given = {
-            "path": path_text(path), "pattern": pattern, "type": type, "depth": depth,
-            "empty": empty, "sizeMin": size_min, "sizeMax": size_max,
-            "modifiedAfterNs": modified_after_ns, "limit": limit, "cursor": cursor,
-            "includeIgnored": include_ignored, "asOf": as_of,
-        }  # fmt: skip
-        return rebuilt(Found, await self._get("find", "/find", given))
+        given = dict(locals())
+        if pattern is None:
+            del given["pattern"]
+        return await self._looked(values.FIND, "/find", given)
 
     async def files(
         self,
@@ -74,12 +61,7 @@ class RemoteLooking(RemoteCore):
         as_of: str | None = None,
     ) -> Found:
         """All files beneath a directory, flat; nothing where the directory is missing."""
-        check_all({"limit": limit, "cursor": cursor, "include_ignored": include_ignored})
-        given = {
-            "path": path_text(prefix), "limit": limit, "cursor": cursor,
-            "includeIgnored": include_ignored, "asOf": as_of,
-        }  # fmt: skip
-        return rebuilt(Found, await self._get("files", "/files", given))
+        return await self._looked(values.FILES, "/files", locals())
 
     async def glob(
         self,
@@ -92,13 +74,9 @@ class RemoteLooking(RemoteCore):
         as_of: str | None = None,
     ) -> Found:
         """Files and directories whose path from ``base`` matches."""
-        asked = {"pattern": pattern, "limit": limit, "cursor": cursor}
-        check_all({**asked, "include_ignored": include_ignored})
-        given = {
-            **asked, "path": path_text(base), "entries": True,
-            "includeIgnored": include_ignored, "asOf": as_of,
-        }  # fmt: skip
-        document = await self._get("glob", "/glob", given)
+        given = dict(locals())
+        check_known(given)
+        document = await self._get("glob", "/glob", {**asked(given), "entries": True})
         return rebuilt(Found, {**document, "path": document.get("cwd")})
 
     async def grep(
@@ -118,33 +96,18 @@ class RemoteLooking(RemoteCore):
         report_skipped: bool = True,
     ) -> GrepResult:
         """Lines that match an RE2 pattern in a file or beneath a directory."""
-        asked = {
-            "pattern": pattern, "literal": literal, "ignore_case": ignore_case, "word": word,
-            "include": include, "exclude": exclude, "max_results": max_results,
-            "max_file_bytes": max_file_bytes, "context": context,
-            "include_ignored": include_ignored, "report_skipped": report_skipped,
-        }  # fmt: skip
-        check_all(asked)
-        given = {
-            "pattern": pattern, "path": path_text(path), "literal": literal,
-            "ignoreCase": ignore_case, "word": word, "include": one_glob(include),
-            "exclude": one_glob(exclude), "limit": max_results,
-            "maxFileBytes": _file_bytes(max_file_bytes), "context": context,
-            "includeIgnored": include_ignored, "reportSkipped": report_skipped,
-        }  # fmt: skip
-        return rebuilt(GrepResult, await self._get("grep", "/grep", given))
+        return await self._looked(values.GREP, "/grep", locals())
 
     async def stat(self, path: PathText, *, as_of: str | None = None) -> Stat:
         """What is known of the object; a link is followed."""
-        return await self._stat(path, as_of, follow=True)
+        return await self._stat(asked(locals()), follow=True)
 
     async def lstat(self, path: PathText, *, as_of: str | None = None) -> Stat:
         """What is known of the entry itself; a link is not followed."""
-        return await self._stat(path, as_of, follow=False)
+        return await self._stat(asked(locals()), follow=False)
 
-    async def _stat(self, path: PathText, as_of: str | None, *, follow: bool) -> Stat:
-        given = {"path": path_text(path), "follow": follow, "asOf": as_of}
-        return rebuilt(Stat, await self._get("stat", "/stat", given))
+    async def _stat(self, given: dict[str, object], *, follow: bool) -> Stat:
+        return rebuilt(Stat, await self._get("stat", "/stat", {**given, "follow": follow}))
 
     async def exists(self, path: PathText, *, as_of: str | None = None) -> bool:
         """Whether the path leads to something. A path that may not be named still raises."""
@@ -156,7 +119,7 @@ class RemoteLooking(RemoteCore):
 
     async def readlink(self, path: PathText, *, as_of: str | None = None) -> str:
         """The text of a link."""
-        document = await self._get("link", "/readlink", {"path": path_text(path), "asOf": as_of})
+        document = await self._get("link", "/readlink", asked(locals()))
         target = document.get("target")
         if not isinstance(target, str):
             raise no_answer("a link has no text")
@@ -172,47 +135,10 @@ class RemoteLooking(RemoteCore):
         other_as_of: str | None = None,
     ) -> DiffResult:
         """The difference from ``path`` to ``other``, or between versions, as unified diff."""
-        if text is not None:
+        given = dict(locals())
+        if given.pop("text") is not None:
             raise Unsupported(
                 "a server compares what it has, not a text that is given",
                 hint="read the file and compare here",
             )
-        given = {
-            "path": path_text(path), "other": None if other is None else path_text(other),
-            "asOf": as_of, "otherAsOf": other_as_of,
-        }  # fmt: skip
-        return rebuilt(DiffResult, await self._get("diff", "/diff", given))
-
-
-def _file_bytes(most: int | None) -> int | None:
-    """How the wire says it: nothing for the usual limit, zero for none at all."""
-    if most is None:
-        return 0
-    return None if most == -1 else most
-
-
-def one_glob(globs: str | Sequence[str] | None) -> str | None:
-    """Several globs as one: the wire takes each parameter once."""
-    if globs is None or isinstance(globs, str):
-        return globs
-    if len(globs) == 1:
-        return globs[0]
-    return "{" + ",".join(_as_alternative(each) for each in globs) + "}"
-
-
-def _as_alternative(glob: str) -> str:
-    """A glob as it is written between the commas of others: its own are escaped, save those that
-    stand in braces or brackets of its own."""
-    written, depth, escaped, bracket = "", 0, False, False
-    for character in glob:
-        if character == "," and not (depth or escaped or bracket):
-            written += "\\"
-        written += character
-        if escaped or character == "\\":
-            escaped = not escaped
-        elif bracket:
-            bracket = character != "]"
-        else:
-            bracket = character == "["
-            depth += (character == "{") - (character == "}")
-    return written
+        return await self._looked(values.DIFF, "/diff", given)

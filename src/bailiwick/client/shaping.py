@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from bailiwick.client.core import RemoteCore
-from bailiwick.client.values import path_text
+from bailiwick.client.values import asked
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.model import ArchiveResult, ChangeResult, ExtractResult, Limits, WriteMode
 from bailiwick.paths import PathText
+from bailiwick.wire import values
 
 
 class RemoteShaping(RemoteCore):
     """Making, moving, copying, removing, packing and unpacking."""
-
-    async def _changed(self, route: str, body: dict[str, object]) -> ChangeResult:
-        return await self._done(ChangeResult, "change", route, body)
 
     async def make_dir(
         self,
@@ -27,13 +24,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Make a directory; with ``parents`` also those above it, and an existing one is fine."""
-        return await self._changed(
-            "/dir",
-            {
-                "path": path_text(path), "parents": parents, "fileMode": file_mode,
-                "lockToken": lock_token,
-            },
-        )  # fmt: skip
+        return await self._done(values.CHANGE, "/dir", asked(locals()))
 
     async def remove(
         self,
@@ -46,14 +37,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Remove a file, a link itself, or a directory (a full one only with ``recursive``)."""
-        return await self._changed(
-            "/remove",
-            {
-                "path": path_text(path), "recursive": recursive, "missingOk": missing_ok,
-                "expectedHash": expected_sha256, "expectedVersion": expected_version,
-                "lockToken": lock_token,
-            },
-        )  # fmt: skip
+        return await self._done(values.CHANGE, "/remove", asked(locals()))
 
     async def move(
         self,
@@ -68,16 +52,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Give a file, link or directory another name, atomically."""
-        return await self._changed(
-            "/move",
-            {
-                "path": path_text(path), "destination": path_text(to), "replace": replace,
-                "expectedHash": expected_sha256, "expectedVersion": expected_version,
-                "expectedDestinationHash": expected_destination_sha256,
-                "expectedDestinationVersion": expected_destination_version,
-                "lockToken": lock_token,
-            },
-        )  # fmt: skip
+        return await self._done(values.CHANGE, "/move", asked(locals()))
 
     async def copy(
         self,
@@ -90,15 +65,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Copy a file or link, or with ``recursive`` a directory, to a new name."""
-        return await self._changed(
-            "/copy",
-            {
-                "path": path_text(path), "destination": path_text(to), "recursive": recursive,
-                "expectedDestinationHash": expected_destination_sha256,
-                "expectedDestinationVersion": expected_destination_version,
-                "lockToken": lock_token,
-            },
-        )  # fmt: skip
+        return await self._done(values.CHANGE, "/copy", asked(locals()))
 
     async def copy_from(
         self,
@@ -114,6 +81,7 @@ class RemoteShaping(RemoteCore):
 
         What lies elsewhere is read and written: ``write_stream(to, other.stream(path))``.
         """
+        given = dict(locals())
         if not isinstance(other, RemoteCore) or (
             other._session.transport is not self._session.transport
         ):
@@ -124,13 +92,8 @@ class RemoteShaping(RemoteCore):
         if other._session.fork is not None:
             raise Unsupported("a server copies from a root, not from a fork of it")
         other._refuse_closed()
-        return await self._changed(
-            "/copy",
-            {
-                "path": path_text(path), "destination": path_text(to), "recursive": recursive,
-                "fromRoot": str(other.root), "parents": parents, "lockToken": lock_token,
-            },
-        )  # fmt: skip
+        body = {**asked(given, "other"), "fromRoot": str(other.root)}
+        return await self._done(values.CHANGE, "/copy", body)
 
     async def copy_in(
         self,
@@ -151,9 +114,7 @@ class RemoteShaping(RemoteCore):
         self, path: PathText, target: str, *, lock_token: int | None = None
     ) -> ChangeResult:
         """Make a link at ``path`` whose text is ``target``, relative to the link's directory."""
-        return await self._changed(
-            "/symlink", {"path": path_text(path), "target": target, "lockToken": lock_token}
-        )
+        return await self._done(values.CHANGE, "/symlink", asked(locals()))
 
     async def set_mode(
         self,
@@ -165,14 +126,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Set the permission bits of a file or directory."""
-        return await self._changed(
-            "/mode",
-            {
-                "path": path_text(path), "fileMode": file_mode,
-                "expectedHash": expected_sha256, "expectedVersion": expected_version,
-                "lockToken": lock_token,
-            },
-        )  # fmt: skip
+        return await self._done(values.CHANGE, "/mode", asked(locals()))
 
     async def set_times(
         self,
@@ -185,14 +139,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Set the times of a file or directory."""
-        return await self._changed(
-            "/times",
-            {
-                "path": path_text(path), "modifiedNs": mtime_ns, "accessedNs": atime_ns,
-                "expectedHash": expected_sha256, "expectedVersion": expected_version,
-                "lockToken": lock_token,
-            },
-        )  # fmt: skip
+        return await self._done(values.CHANGE, "/times", asked(locals()))
 
     async def extract_archive(
         self,
@@ -204,13 +151,10 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ExtractResult:
         """Unpack a tar or zip archive into a directory, within the limits of the server."""
-        if limits is not None:
+        given = dict(locals())
+        if given.pop("limits") is not None:
             raise Unsupported("limits of its own are not served over HTTP")
-        body = {
-            "path": path_text(path), "destination": path_text(destination),
-            "overwrite": overwrite, "lockToken": lock_token,
-        }  # fmt: skip
-        return await self._done(ExtractResult, "archive_extract", "/archive/extract", body)
+        return await self._done(values.EXTRACTED, "/archive/extract", asked(given))
 
     async def create_archive(
         self,
@@ -224,12 +168,8 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ArchiveResult:
         """Pack files and directories into an archive, whose format its name or ``format`` says."""
-        listed: list[Any] = list(paths) if isinstance(paths, (list, tuple)) else [paths]
-        if not listed:
+        given = dict(locals())
+        given["paths"] = paths if isinstance(paths, (list, tuple)) else [paths]
+        if not given["paths"]:
             raise ParseError("an archive is made of at least one path")
-        body = {
-            "paths": [path_text(each) for each in listed], "destination": path_text(to),
-            "format": format, "includeIgnored": include_ignored, "mode": mode,
-            "fileMode": file_mode, "lockToken": lock_token,
-        }  # fmt: skip
-        return await self._done(ArchiveResult, "archive_create", "/archive/create", body)
+        return await self._done(values.ARCHIVED, "/archive/create", asked(given))

@@ -1,14 +1,19 @@
-"""Results from the wire: the same values that a scope returns, and paths on their way there.
+"""From the wire and to it: results as a scope returns them, and the arguments of its verbs.
 
-What is missing, of another type, or no path of a root, is no answer.
+What is missing in a result, of another type, or no path of a root, is no answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 from bailiwick import wire
 from bailiwick.client.failures import no_answer
 from bailiwick.errors import ParseError
+from bailiwick.model import Edit
 from bailiwick.paths import PathText
+from bailiwick.wire.arguments import argument_name
 from bailiwick.wire.forms import Value
 
 
@@ -35,3 +40,66 @@ def path_text(path: PathText) -> str:
             f"a path is text, not {type(path).__name__}", hint="decode bytes before passing them"
         )
     return str(text)
+
+
+def asked(given: Mapping[str, Any], *without: str) -> dict[str, Any]:
+    """The arguments of a verb by the names of the wire: what is local to it when it begins, but for
+    what goes another way."""
+    return {
+        wire.camel(argument_name(name)): _WRITTEN[name](value) if name in _WRITTEN else value
+        for name, value in given.items()
+        if name != "self" and name not in without
+    }
+
+
+def _edits(edits: Sequence[Edit] | None) -> list[dict[str, object]] | None:
+    if edits is None:
+        return None
+    names = {name: wire.camel(argument_name(name)) for name in Edit.__struct_fields__}
+    return [{key: getattr(each, name) for name, key in names.items()} for each in edits]
+
+
+def _file_bytes(most: int | None) -> int | None:
+    """How the wire says it: nothing for the usual limit, zero for none at all."""
+    if most is None:
+        return 0
+    return None if most == -1 else most
+
+
+def one_glob(globs: str | Sequence[str] | None) -> str | None:
+    """Several globs as one: the wire takes each parameter once."""
+    if globs is None or isinstance(globs, str):
+        return globs
+    if len(globs) == 1:
+        return globs[0]
+    return "{" + ",".join(_as_alternative(each) for each in globs) + "}"
+
+
+def _as_alternative(glob: str) -> str:
+    """A glob as it is written between the commas of others: its own are escaped, save those that
+    stand in braces or brackets of its own."""
+    written, depth, escaped, bracket = "", 0, False, False
+    for character in glob:
+        if character == "," and not (depth or escaped or bracket):
+            written += "\\"
+        written += character
+        if escaped or character == "\\":
+            escaped = not escaped
+        elif bracket:
+            bracket = character != "]"
+        else:
+            bracket = character == "["
+            depth += (character == "{") - (character == "}")
+    return written
+
+
+_WRITTEN: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("path", "to", "destination", "prefix", "base"), path_text),
+    "other": lambda path: None if path is None else path_text(path),
+    "paths": lambda paths: [path_text(each) for each in paths],
+    "edits": _edits,
+    "include": one_glob,
+    "exclude": one_glob,
+    "max_file_bytes": _file_bytes,
+}
+"""Arguments that are not written as they are."""

@@ -9,11 +9,11 @@ import msgspec
 from bailiwick.client.core import RemoteCore, branch_of
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import segment
-from bailiwick.client.values import path_text, rebuilt, rebuilt_all
+from bailiwick.client.values import asked, rebuilt, rebuilt_all
 from bailiwick.errors import PathNotFound
 from bailiwick.paths import PathText
 from bailiwick.scope.versioning import Locking
-from bailiwick.verbs.arguments import check_all
+from bailiwick.verbs.arguments import check_all, check_known
 from bailiwick.versions import (
     Comparison,
     Fork,
@@ -24,6 +24,7 @@ from bailiwick.versions import (
     Snapshot,
     UndoResult,
 )
+from bailiwick.wire import values
 
 if TYPE_CHECKING:
     from bailiwick.scope.versioning import VersionVerbs
@@ -42,9 +43,7 @@ class RemoteVersions(RemoteCore):
         self, path: PathText = ".", *, limit: int | None = None, cursor: str | None = None
     ) -> History:
         """The versions of what stands at ``path``, or stood there, newest first."""
-        check_all({"limit": limit, "cursor": cursor})
-        given = {"path": path_text(path), "limit": limit, "cursor": cursor}
-        return rebuilt(History, await self._get("history", "/history", given))
+        return await self._looked(values.HISTORY, "/history", locals())
 
     async def restore(
         self,
@@ -56,11 +55,7 @@ class RemoteVersions(RemoteCore):
         lock_token: int | None = None,
     ) -> RestoreResult:
         """Make a file, a link or a whole directory what it was at a version or snapshot."""
-        body = {
-            "path": path_text(path), "version": version, "expectedHash": expected_sha256,
-            "expectedVersion": expected_version, "lockToken": lock_token,
-        }  # fmt: skip
-        return await self._done(RestoreResult, "restore", "/restore", body)
+        return await self._done(values.RESTORE, "/restore", asked(locals()))
 
     async def undo(
         self,
@@ -74,17 +69,13 @@ class RemoteVersions(RemoteCore):
     ) -> UndoResult:
         """Take back what a request changed, or the versions from ``version`` to ``through``, or all
         that a ``subject`` did."""
-        body = {
-            "requestId": request_id, "subject": subject, "version": version, "through": through,
-            "preview": preview, "lockToken": lock_token,
-        }  # fmt: skip
-        return await self._done(UndoResult, "undo", "/undo", body)
+        return await self._done(values.UNDO, "/undo", asked(locals()))
 
     # --- branches ------------------------------------------------------------------------------
 
     async def snapshot(self, name: str) -> Snapshot:
         """Keep this version under a name, for ``as_of``, `restore` and `fork`."""
-        document = await self._post("snapshot", "/snapshot", {"name": name})
+        document = await self._post("snapshot", "/snapshot", asked(locals()))
         return rebuilt(Snapshot, document.get("snapshot"))
 
     async def snapshots(self) -> list[Snapshot]:
@@ -99,7 +90,7 @@ class RemoteVersions(RemoteCore):
 
     async def fork(self, name: str, *, version: str | None = None) -> Self:
         """A branch of its own, as the tree is now or was at a version or snapshot."""
-        await self._post("fork", "/fork", {"name": name, "version": version})
+        await self._post("fork", "/fork", asked(locals()))
         return self._on(name)
 
     async def forks(self) -> list[Fork]:
@@ -121,15 +112,13 @@ class RemoteVersions(RemoteCore):
 
     async def compare(self, name: str) -> Comparison:
         """How the branch ``name`` differs from this one; costs what differs."""
-        check_all({"name": name})
-        return rebuilt(Comparison, await self._get("compare", "/compare", {"name": name}))
+        return await self._looked(values.COMPARE, "/compare", locals())
 
     async def merge(
         self, name: str, *, preview: bool = False, lock_token: int | None = None
     ) -> MergeResult:
         """Take over what the branch ``name`` changed, file by file against what both began with."""
-        body = {"name": name, "preview": preview, "lockToken": lock_token}
-        return await self._done(MergeResult, "merge", "/merge", body)
+        return await self._done(values.MERGE, "/merge", asked(locals()))
 
     def _on(self, name: str) -> Self:
         """The same on another branch: the connection is that of this scope."""
@@ -145,9 +134,9 @@ class RemoteVersions(RemoteCore):
         return Locking(cast("VersionVerbs", self), path, ttl)
 
     async def _leased(self, path: PathText, ttl: float) -> Leased:
-        check_all({"ttl": ttl})
-        document = await self._post("lock", "/lock", {"path": path_text(path), "ttl": ttl})
-        return rebuilt(_Lent, document)
+        given = dict(locals())
+        check_known(given)
+        return rebuilt(_Lent, await self._post("lock", "/lock", asked(given)))
 
     async def _renewed(self, path: PathText, lease: Leased, ttl: float) -> Leased:
         check_all({"ttl": ttl})

@@ -129,6 +129,12 @@ def check_all(given: Mapping[str, object]) -> None:
         _CHECKS[name](name, value)
 
 
+def check_known(given: Mapping[str, object]) -> None:
+    """Refuse the first argument of those named here that is not what its name says; of paths and
+    content others know."""
+    check_all({name: value for name, value in given.items() if name in _CHECKS})
+
+
 def checking(given: Mapping[str, object], prepare: Prepare[Result]) -> Prepare[Result]:
     """``prepare`` after a look at what was given."""
 
