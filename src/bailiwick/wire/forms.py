@@ -8,8 +8,9 @@ that a document stands for (`read`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property, partial
+from operator import attrgetter
 from types import UnionType
 from typing import (
     Any,
@@ -129,31 +130,36 @@ class Form(Generic[Value]):
         made = msgspec.defstruct(
             self.name, [(key.name, key.type) for key in self.keys],
             bases=(Document if self.kind is None else Result,), tag=self.kind, frozen=True,
-            namespace={"__doc__": self.about, "tagged": self.tagged},
+            gc=False, namespace={"__doc__": self.about, "tagged": self.tagged},
         )  # fmt: skip
         return cast(type[Document], made)
 
     @cached_property
     def write(self) -> Writes[Value]:
-        """A value as it is encoded, with what is said beside it.
+        """A value as it is encoded, with what is said beside it."""
+        told = [key for key in self.keys if key.of]
+        ways = [(place, key.write) for place, key in enumerate(told) if key.write is not None]
+        beside = [(place, key.name) for place, key in enumerate(self.keys) if not key.of]
+        attributes, struct = attrgetter(*(key.of for key in told)), self.struct
 
-        Compiled, as the methods of a dataclass are: to go through the keys one by one for each
-        value takes two thirds longer.
-        """
-        known: dict[str, Any] = {"made": self.struct}
-        told = []
-        for key in self.keys:
-            attribute = f"value.{key.of}" if key.of else key.name
-            if key.write is not None:
-                known[f"write_{key.name}"] = key.write
-                attribute = f"write_{key.name}({attribute})"
-            told.append(attribute)
-        beside = [key.name for key in self.keys if not key.of]
-        given = ", ".join(["value", "*", *beside] if beside else ["value"])
-        return cast(Writes[Value], eval(f"lambda {given}: made({', '.join(told)})", known))
+        def write(value: Value, /, **more: Any) -> Document:
+            said = [*attributes(value)]
+            for place, way in ways:
+                said[place] = way(said[place])
+            for place, name in beside:
+                said.insert(place, more[name])
+            return struct(*said)
+
+        return write
 
     def write_all(self, values: Sequence[Value]) -> list[Document]:
-        return [self.write(each) for each in values]
+        """Values as they are encoded, of which there may be thousands: by key, not by value, which
+        takes two thirds of the time."""
+        columns: list[Iterable[Any]] = []
+        for key in self.keys:
+            column, way = map(attrgetter(key.of), values), key.write
+            columns.append(column if way is None else [way(each) for each in column])
+        return [*map(self.struct, *columns)]
 
 
 _known: dict[type, Form[Any]] = {}

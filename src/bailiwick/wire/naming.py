@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+from functools import lru_cache
 
 from bailiwick.paths import ScopedPath
 
@@ -41,6 +42,7 @@ def digits_of(value: object) -> str:
     return value.removeprefix("sha256:")
 
 
+@lru_cache(maxsize=256)
 def octal(bits: int) -> str:
     """Permission bits."""
     return f"{bits:04o}"
