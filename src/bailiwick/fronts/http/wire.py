@@ -51,12 +51,6 @@ class ConditionalChange(Change, frozen=True, kw_only=True):
     expected_sha256: Sha256Alias = None
     expected_version: str | None = None
 
-    @property
-    def condition(self) -> dict[str, Any]:
-        """The arguments of a verb; none where nothing is expected."""
-        sha256 = expected(self.expected_hash, self.expected_sha256)
-        return _given(expected_version=self.expected_version, expected_sha256=sha256)
-
 
 def expected(given: str | None, alias: str | None) -> str | None:
     """The hash that a client expects, under either of its names."""

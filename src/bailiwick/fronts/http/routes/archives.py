@@ -9,6 +9,7 @@ import msgspec
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import Route, access
+from bailiwick.fronts.http.verbs import doing
 from bailiwick.fronts.http.wire import (
     Body,
     Change,
@@ -16,12 +17,9 @@ from bailiwick.fronts.http.wire import (
     DestinationAlias,
     FileMode,
     PathField,
-    locked,
-    mode_bits,
-    place_of,
 )
 from bailiwick.model import WriteMode
-from bailiwick.wire import Document, Result, values
+from bailiwick.wire import Result, values
 
 
 class TempRoot(Result, frozen=True, kw_only=True, tag="temp"):
@@ -59,23 +57,10 @@ class TempBody(Body, frozen=True, kw_only=True):
     seconds: Annotated[float, msgspec.Meta(gt=0, le=365 * 24 * 3600)] | None = None
 
 
-async def extract(request: Request) -> Document:
-    body: ExtractBody = request.body
-    scope = await request.scoped(body.path)
-    result = await scope.extract_archive(
-        body.path, place_of(body), overwrite=body.overwrite, **locked(body.lock_token)
-    )
-    return values.EXTRACTED.write(result)
-
-
-async def create(request: Request) -> Reply:
-    body: CreateBody = request.body
-    scope = await request.scoped(place_of(body))
-    result = await scope.create_archive(
-        body.paths, place_of(body), format=body.format, include_ignored=body.include_ignored,
-        mode=body.mode, file_mode=mode_bits(body.file_mode), **locked(body.lock_token),
-    )  # fmt: skip
-    return Reply(values.ARCHIVED.write(result), 201 if result.created else 200)
+extract = doing("extract_archive", values.EXTRACTED)
+create = doing(
+    "create_archive", values.ARCHIVED, where="destination", made=lambda result: result.created
+)
 
 
 async def make_temp(request: Request) -> Reply:

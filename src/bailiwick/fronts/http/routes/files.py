@@ -21,6 +21,7 @@ from bailiwick.fronts.http.table import (
     access,
     limit,
 )
+from bailiwick.fronts.http.verbs import doing
 from bailiwick.fronts.http.wire import (
     Change,
     ConditionalChange,
@@ -33,7 +34,7 @@ from bailiwick.fronts.http.wire import (
     locked,
     mode_bits,
 )
-from bailiwick.model import Edit, LineEnding, WriteMode, WriteResult
+from bailiwick.model import LineEnding, WriteMode, WriteResult
 from bailiwick.wire import Document, Form, values
 
 
@@ -122,32 +123,12 @@ def written(result: WriteResult, form: Form[WriteResult] = values.FILE_WRITE) ->
     return Reply(form.write(result), 201 if result.created else 200)
 
 
-async def write_file(request: Request) -> Reply:
-    body: WriteBody = request.body
-    scope = await request.scoped(body.path)
-    result = await scope.write_text(
-        body.path, body.content, mode=body.mode,
-        expected_sha256=expected(body.expected_hash, body.expected_sha256),
-        expected_version=body.expected_version, encoding=body.encoding, bom=body.bom,
-        line_ending=body.line_ending, parents=body.parents, file_mode=mode_bits(body.file_mode),
-        **locked(body.lock_token),
-    )  # fmt: skip
-    return written(result)
+def _created(result: WriteResult) -> bool:
+    return result.created
 
 
-async def edit_file(request: Request) -> Document:
-    body: EditBody = request.body
-    scope = await request.scoped(body.path)
-    edits = None
-    if body.edits is not None:
-        edits = [Edit(each.old_text, each.new_text, each.replace_all) for each in body.edits]
-    result = await scope.edit(
-        body.path, edits, old=body.old_text, new=body.new_text, replace_all=body.replace_all,
-        expected_sha256=expected(body.expected_hash, body.expected_sha256),
-        expected_version=body.expected_version, dry_run=body.dry_run,
-        **locked(body.lock_token),
-    )  # fmt: skip
-    return values.FILE_EDIT.write(result)
+write_file = doing("write_text", values.FILE_WRITE, made=_created)
+edit_file = doing("edit", values.FILE_EDIT)
 
 
 async def append_file(request: Request) -> Reply:
@@ -173,12 +154,7 @@ def _addition(body: AppendBody) -> bytes | str:
         raise ParseError("contentBase64 is not base64") from None
 
 
-async def truncate_file(request: Request) -> Reply:
-    body: TruncateBody = request.body
-    scope = await request.scoped(body.path)
-    result = await scope.truncate(body.path, body.size, **body.condition, **locked(body.lock_token))
-    return written(result, values.FILE_TRUNCATE)
-
+truncate_file = doing("truncate", values.FILE_TRUNCATE, made=_created)
 
 _READ = access("read")
 _WRITE = access("write")

@@ -12,7 +12,8 @@ from bailiwick.fronts.http.table import (
     Route,
     access,
 )
-from bailiwick.fronts.http.wire import Body, Change, locked
+from bailiwick.fronts.http.verbs import doing
+from bailiwick.fronts.http.wire import Body, Change
 from bailiwick.wire import Document, Result, values
 
 
@@ -68,12 +69,7 @@ async def compare(request: Request) -> Document:
     return values.COMPARE.write(await scope.compare(name), fork=name)
 
 
-async def merge(request: Request) -> Document:
-    body: MergeBody = request.body
-    scope = await request.scoped()
-    result = await scope.merge(body.name, preview=body.preview, **locked(body.lock_token))
-    return values.MERGE.write(result)
-
+merge = doing("merge", values.MERGE, where="everywhere")
 
 _READ = access("read")
 _WRITE = access("write")

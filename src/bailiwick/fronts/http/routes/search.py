@@ -17,6 +17,7 @@ from bailiwick.fronts.http.table import (
     access,
     limit,
 )
+from bailiwick.fronts.http.verbs import looking
 from bailiwick.fronts.http.wire import as_of
 from bailiwick.wire import Document, Result, values
 
@@ -56,29 +57,8 @@ async def glob(request: Request) -> GlobResult:
     )  # fmt: skip
 
 
-async def find(request: Request) -> Document:
-    query = request.query
-    path = query.get("path", ".")
-    scope = await request.scoped(path)
-    found = await scope.find(
-        path, query.get("pattern"), type=query.get("type"), depth=query.get("depth"),
-        empty=query.get("empty"), size_min=query.get("size_min"), size_max=query.get("size_max"),
-        modified_after_ns=query.get("modified_after_ns"), limit=query.get("limit"),
-        cursor=query.get("cursor"),
-        include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
-    )  # fmt: skip
-    return values.FIND.write(found)
-
-
-async def files(request: Request) -> Document:
-    query = request.query
-    path = query.get("path", ".")
-    scope = await request.scoped(path)
-    found = await scope.files(
-        path, limit=query.get("limit"), cursor=query.get("cursor"),
-        include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
-    )  # fmt: skip
-    return values.FILES.write(found)
+find = looking("find", values.FIND)
+files = looking("files", values.FILES)
 
 
 async def grep(request: Request) -> Document:

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from bailiwick.errors import ParseError
-from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.requests import Request
 from bailiwick.fronts.http.table import (
     APPROVAL,
     AS_OF,
@@ -19,6 +19,7 @@ from bailiwick.fronts.http.table import (
     access,
     limit,
 )
+from bailiwick.fronts.http.verbs import doing, looking
 from bailiwick.fronts.http.wire import (
     Change,
     ConditionalChange,
@@ -30,7 +31,6 @@ from bailiwick.fronts.http.wire import (
     as_of,
     at_destination,
     locked,
-    mode_bits,
     place_of,
 )
 from bailiwick.wire import Document, Result, values
@@ -93,15 +93,7 @@ class TimesBody(ConditionalChange, frozen=True, kw_only=True):
     accessed_ns: Natural | None = None
 
 
-async def list_directory(request: Request) -> Document:
-    query = request.query
-    path = query.get("path", ".")
-    scope = await request.scoped(path)
-    page = await scope.list(
-        path, cursor=query.get("cursor"), limit=query.get("limit"),
-        include_ignored=query.get("include_ignored", False), **as_of(query.get("as_of")),
-    )  # fmt: skip
-    return values.LIST.write(page)
+list_directory = looking("list", values.LIST)
 
 
 async def stat(request: Request) -> Document:
@@ -120,39 +112,9 @@ async def readlink(request: Request) -> LinkResult:
     return LinkResult(path=path, target=target)
 
 
-async def make_dir(request: Request) -> Reply:
-    body: DirBody = request.body
-    scope = await request.scoped(body.path)
-    result = await scope.make_dir(
-        body.path,
-        parents=body.parents,
-        file_mode=mode_bits(body.file_mode),
-        **locked(body.lock_token),
-    )
-    return Reply(values.CHANGE.write(result), 201 if result.changed else 200)
-
-
-async def remove(request: Request) -> Document:
-    body: RemoveBody = request.body
-    scope = await request.scoped(body.path)
-    return values.CHANGE.write(
-        await scope.remove(
-            body.path, recursive=body.recursive, missing_ok=body.missing_ok,
-            **body.condition, **locked(body.lock_token),
-        )
-    )  # fmt: skip
-
-
-async def move(request: Request) -> Document:
-    body: MoveBody = request.body
-    scope = await request.scoped(body.path)
-    return values.CHANGE.write(
-        await scope.move(
-            body.path, place_of(body), replace=body.replace, **body.condition,
-            **at_destination(body.expected_destination_version, body.expected_destination_hash),
-            **locked(body.lock_token),
-        )
-    )  # fmt: skip
+make_dir = doing("make_dir", values.CHANGE, made=lambda result: result.changed)
+remove = doing("remove", values.CHANGE)
+move = doing("move", values.CHANGE)
 
 
 async def copy(request: Request) -> Document:
@@ -177,35 +139,9 @@ async def copy(request: Request) -> Document:
     )  # fmt: skip
 
 
-async def symlink(request: Request) -> Reply:
-    body: SymlinkBody = request.body
-    scope = await request.scoped(body.path)
-    return Reply(
-        values.CHANGE.write(await scope.symlink(body.path, body.target, **locked(body.lock_token))),
-        201,
-    )
-
-
-async def set_mode(request: Request) -> Document:
-    body: ModeBody = request.body
-    scope = await request.scoped(body.path)
-    bits = mode_bits(body.file_mode)
-    assert bits is not None, "it is a field that must be given"
-    return values.CHANGE.write(
-        await scope.set_mode(body.path, bits, **body.condition, **locked(body.lock_token))
-    )
-
-
-async def set_times(request: Request) -> Document:
-    body: TimesBody = request.body
-    scope = await request.scoped(body.path)
-    return values.CHANGE.write(
-        await scope.set_times(
-            body.path, body.modified_ns, atime_ns=body.accessed_ns, **body.condition,
-            **locked(body.lock_token),
-        )
-    )  # fmt: skip
-
+symlink = doing("symlink", values.CHANGE, made=lambda result: True)
+set_mode = doing("set_mode", values.CHANGE)
+set_times = doing("set_times", values.CHANGE)
 
 _LIST = access("list")
 _METADATA = access("metadata")

@@ -8,7 +8,8 @@ import msgspec
 
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import APPROVAL, CURSOR, Parameter, Route, access, limit
-from bailiwick.fronts.http.wire import Body, Change, ConditionalChange, PathField, locked
+from bailiwick.fronts.http.verbs import doing
+from bailiwick.fronts.http.wire import Body, Change, ConditionalChange, PathField
 from bailiwick.wire import Document, Result, values
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -58,23 +59,8 @@ async def history(request: Request) -> Document:
     return values.HISTORY.write(found)
 
 
-async def restore(request: Request) -> Document:
-    body: RestoreBody = request.body
-    scope = await request.scoped(body.path)
-    result = await scope.restore(
-        body.path, body.version, **body.condition, **locked(body.lock_token)
-    )
-    return values.RESTORE.write(result)
-
-
-async def undo(request: Request) -> Document:
-    body: UndoBody = request.body
-    scope = await request.scoped()
-    result = await scope.undo(
-        body.request_id, subject=body.subject, version=body.version, through=body.through,
-        preview=body.preview, **locked(body.lock_token),
-    )  # fmt: skip
-    return values.UNDO.write(result)
+restore = doing("restore", values.RESTORE)
+undo = doing("undo", values.UNDO, where="everywhere")
 
 
 async def make_snapshot(request: Request) -> Reply:
