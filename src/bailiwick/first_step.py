@@ -50,7 +50,10 @@ class BeginsAtOnce:
             context.run(*step)
         except (KeyboardInterrupt, SystemExit):
             pass
-        return task
+        try:
+            return task
+        finally:
+            del step, task  # an error of the task holds this frame, which would hold the task
 
     def call_soon(
         self,

@@ -205,11 +205,11 @@ class HandedOver(Generic[Result]):
     def _step(self) -> None:
         assert isinstance(self._loop, LentLoop)
         self._begun = True
-        self._task = task = self._loop.begin(self._work)
-        if task.done():
+        self._task = self._loop.begin(self._work)  # in no variable: an error holds this frame
+        if self._task.done():
             self._ended = True
         else:
-            task.add_done_callback(self._tell)
+            self._task.add_done_callback(self._tell)
 
     def _begin(self) -> None:
         if not self._begun:

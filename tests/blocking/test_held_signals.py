@@ -112,6 +112,10 @@ def test_a_handler_that_was_looked_for_in_a_first_step_can_be_set_again(portal, 
         os.kill(os.getpid(), signal.SIGUSR1)
 
 
+@pytest.mark.skipif(
+    sys.version_info[:2] == (3, 12),
+    reason="Python 3.12 does not trace every instruction: run it with 3.11 or 3.13",
+)
 def test_no_signal_of_a_first_step_is_lost_where_another_raises(portal, rings):
     told = []
     signal.signal(signal.SIGUSR2, lambda number, frame: told.append(number))

@@ -55,7 +55,7 @@ def test_a_scope_that_is_never_closed_keeps_no_process_from_ending(tmp_path, how
         "print(open(sys.argv[2] + '/f').read())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, how, str(tmp_path)],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code, how, str(tmp_path)],
         capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "a\n", "")
