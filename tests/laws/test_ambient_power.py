@@ -22,6 +22,7 @@ POWERFUL = {
     "held_signals": "puts off the handlers of signals",
     "hooks": "hands what happened to other systems",
     "portal": "runs the event loop in a thread for blocking callers",
+    "sandboxes": "a sandbox is what starts programs",
     "sqlite": "the database behind the state and volumes",
     "state": "the authority's own database, beside its key",
     "stores": "a store is what touches the disk",

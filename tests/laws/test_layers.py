@@ -31,6 +31,8 @@ PLANTED = [
     ("portal", "bailiwick.pipeline", "One door: who reaches the pipeline"),
     ("stores/disk", "bailiwick.pipeline", "One door: who reaches the pipeline"),
     ("portal", "bailiwick.stores.disk", "One door: who reaches the stores"),
+    ("sandboxes", "bailiwick.grant", "Sandboxes know their seam only"),
+    ("portal", "bailiwick.sandboxes", "One door: who reaches the sandboxes"),
 ]
 FEW = PLANTED[3:5]
 """Those that `make unit` plants: each starts a program that reads the whole package."""
