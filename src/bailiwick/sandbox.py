@@ -46,8 +46,8 @@ which is never brought back, and is told so that somebody can be."""
 
 
 class CommandLimits(Value, frozen=True, kw_only=True):
-    """What one command may use, each with its reason. What cannot be held to on this machine is told
-    by `Sandbox.missing`."""
+    """What one command may use, each with its reason. `Sandbox.missing` tells what cannot be held
+    to on this machine."""
 
     seconds_max: Seconds = 120.0
     """How long it may run: longer than most builds and tests, shorter than a person waits for
@@ -258,8 +258,8 @@ class Sandbox(Protocol):
         ...
 
     async def start(self, command: Command, view: View) -> Process:
-        """Run ``command``. Raises `Unsupported` with the words of `missing` on a machine that cannot,
-        `ParseError` for a command or view that makes no sense, `IoError` where it failed.
+        """Run ``command``. Raises `Unsupported`, with the words of `missing`, on a machine that
+        cannot, `ParseError` for a command or view that makes no sense, `IoError` where it failed.
 
         A cancelled start leaves nothing behind.
         """
