@@ -34,15 +34,16 @@ TouchedKind = Literal[
     "directory_replaced",
     "removed",
     "special_dropped",
+    "too_deep",
 ]
 """What a command left at one name of a tree.
 
-``directory_changed``: it was there, its mode may differ, and what was touched beneath is told name
-by name. ``directory_created`` where ``moved_from`` is set: it is that directory of the lower tree,
-and again only what was touched beneath is told. ``directory_replaced``: of what was there before
-nothing shows through; all that it holds now is told. ``removed``: whatever was there, a directory
-with all of it, names included that were masked. ``special_dropped``: a FIFO, socket or device,
-which is never brought back, and is told so that somebody can be."""
+``directory_changed``: it has another mode. ``directory_created`` where ``moved_from`` is set: it is
+that directory of the lower tree, of which what was not touched is not told again.
+``directory_replaced``: of what was there before nothing shows through; all that it holds now is
+told. ``removed``: whatever was there, a directory with all of it, names included that were masked.
+``special_dropped``: a FIFO, socket or device, which is never brought back, and is told so that
+somebody can be. ``too_deep``: a directory deeper down than a scope can name, not looked into."""
 
 
 class CommandLimits(Value, frozen=True, kw_only=True):
@@ -193,6 +194,8 @@ class Touched(Value, frozen=True, kw_only=True):
     """The permission bits that were left, setuid, setgid and sticky with them."""
     size: int = 0
     """Of a file."""
+    target: str | None = None
+    """Of a link, as it was left: it may lead anywhere."""
     moved_from: str | None = None
     """Where a directory was in the lower tree, when it is known to have been moved."""
 

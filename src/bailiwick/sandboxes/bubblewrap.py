@@ -1,0 +1,146 @@
+"""Commands in bubblewrap: namespaces of their own, an overlay over each tree, a filter of calls.
+
+`plans.py` says what is seen, `launching.py` starts `launcher.py`, which mounts it and watches,
+`seccomp.py` filters, `processes.py` carries input and output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from bailiwick.errors import BailiwickError, IoError, Unsupported
+from bailiwick.sandbox import Command, Shortfall, Tree, View
+from bailiwick.sandboxes import launching, plans, seccomp
+from bailiwick.sandboxes.processes import RunningProcess
+from bailiwick.sandboxes.uppers import make_removable
+
+_PROCESSES_OF_ROOT_SINCE = (6, 14)
+"""Linux that gives out numbers of processes by namespace: RLIMIT_NPROC does not hold for root."""
+
+
+class Bubblewrap:
+    """Runs commands in bubblewrap, as root and as a plain user."""
+
+    name = "bubblewrap"
+
+    def __init__(self, *, program: str | None = None, cgroup: Path | None = None) -> None:
+        """``program``: bubblewrap, looked for on the PATH unless given. ``cgroup``: a directory of
+        cgroup v2 that is ours, with the controllers memory and pids for those beneath."""
+        self._program = program or shutil.which("bwrap")
+        self._cgroup = cgroup
+
+    # --- what holds --------------------------------------------------------------------------
+
+    def missing(self) -> tuple[Shortfall, ...]:
+        fatal = self._without_trying or self._tried
+        return (fatal,) if fatal is not None else tuple(self._lesser())
+
+    @cached_property
+    def _without_trying(self) -> Shortfall | None:
+        if sys.platform != "linux":
+            return Shortfall(what="bubblewrap needs Linux", remedy="run on Linux", fatal=True)
+        if os.uname().machine not in seccomp.ARCHITECTURES:
+            return Shortfall(
+                what="the filter of system calls is not known for this processor",
+                remedy=f"run on one of {', '.join(sorted(seccomp.ARCHITECTURES))}",
+                fatal=True,
+            )
+        if self._program is None:
+            return Shortfall(
+                what="bubblewrap is not installed", remedy=launching.INSTALL, fatal=True
+            )
+        return None
+
+    @cached_property
+    def _tried(self) -> Shortfall | None:
+        """Run a command that does nothing, on a tree that holds nothing."""
+        with tempfile.TemporaryDirectory(prefix="bailiwick-sandbox-") as directory:
+            lower, upper, work = (f"{directory}/{name}" for name in ("lower", "upper", "work"))
+            for path in (lower, upper, work):
+                os.mkdir(path)
+            tree = Tree(place="/work", lower=lower, upper=upper, work=work)
+            try:
+                failure = self._try(Command(argv=("true",)), View(trees=(tree,)))
+            except OSError as error:
+                failure = IoError(f"a sandbox could not be started: {error.strerror}")
+            except BailiwickError as error:
+                failure = error
+            make_removable(work)
+        if failure is None:
+            return None
+        remedy = failure.hint or launching.INSTALL
+        return Shortfall(what=failure.message, remedy=remedy, fatal=True)
+
+    def _try(self, command: Command, view: View) -> BailiwickError | None:
+        launched = launching.launch(self._program or "", self._cgroup, command, view)
+        try:
+            said = launched.report_blocking()
+            if said == launching.READY:
+                return None
+            errors = next(fd for fd, name in launched.started.outputs.items() if name == "stderr")
+            launched.started.popen.wait()
+            return launching.failure(said, os.read(errors, 4096))
+        finally:
+            launched.abandon()
+
+    def _lesser(self) -> Iterator[Shortfall]:
+        if self._cgroup is not None:
+            return
+        yield Shortfall(
+            what="the memory of all processes of a command together is not limited, only that of"
+            " each",
+            remedy="give the service a cgroup (v2) with the controllers memory and pids"
+            " (Delegate=yes in its systemd unit)",
+            fatal=False,
+        )
+        release = tuple(int(part) for part in os.uname().release.split(".")[:2])
+        if os.getuid() == 0 and release < _PROCESSES_OF_ROOT_SINCE:
+            yield Shortfall(
+                what="how many processes a command has is not limited for root",
+                remedy="run as a plain user, give a cgroup, or use Linux 6.14 or newer",
+                fatal=False,
+            )
+
+    # --- starting ----------------------------------------------------------------------------
+
+    async def start(self, command: Command, view: View) -> RunningProcess:
+        plans.check(command, view)
+        if self._without_trying is not None:
+            raise Unsupported(self._without_trying.what, hint=self._without_trying.remedy)
+        launched = await self._launch(command, view)
+        process = RunningProcess(launched.started, command, self.name)
+        try:
+            said = await launched.report()
+            if said != launching.READY:
+                await process.wait()
+                complaint = b"".join([piece.data async for piece in process.pieces()])
+                raise launching.failure(said, complaint)
+        except BaseException:
+            await process.close()
+            raise
+        finally:
+            launched.close()
+        return process
+
+    async def _launch(self, command: Command, view: View) -> launching.Launched:
+        thread = asyncio.ensure_future(
+            asyncio.to_thread(launching.launch, self._program or "", self._cgroup, command, view)
+        )
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            with contextlib.suppress(BailiwickError, OSError):
+                (await thread).abandon()
+            raise
+        except OSError as error:
+            if isinstance(error, BailiwickError):
+                raise
+            raise IoError(f"a sandbox could not be started: {error.strerror}") from error

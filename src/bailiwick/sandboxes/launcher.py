@@ -1,0 +1,415 @@
+"""The program that stands between us and bubblewrap: makes the namespaces, mounts, and lets go.
+
+Run by an interpreter of its own, without site-packages, without an environment and without the rest
+of the package, which is why it imports nothing of it. It is told what to do through a pipe, by a
+dict that `plans.py` makes.
+
+    we ── lifeline ──▶ monitor ──▶ bubblewrap ──▶ its own first process ──▶ the command
+                       this file   first process of a namespace
+
+The *monitor* does nothing but wait: for bubblewrap to end, or for the lifeline to, whose other end
+only our process holds. However that process goes, by SIGKILL too, the kernel closes its end, the
+monitor kills the first process of the namespace, and with it the kernel kills all others. When the
+monitor has ended, nothing of the command is left.
+
+The overlay and all other mounts are made in the namespace and are gone with it. What is hidden is
+hidden by a layer of whiteouts between what was changed and the tree: the name is not there.
+"""
+
+import contextlib
+import ctypes
+import errno
+import marshal
+import os
+import resource
+import select
+import signal
+import stat
+import struct
+from typing import Any
+
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
+MNT_DETACH = 2
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+# The same on every architecture, as all that came after 423.
+SYS_MOUNT_SETATTR, SYS_LANDLOCK_CREATE, SYS_LANDLOCK_RESTRICT = 442, 444, 446
+AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
+LANDLOCK_SCOPES_SINCE, LANDLOCK_SCOPES = 6, 0b11
+
+STAGE = "/tmp"
+"""Covered by a tmpfs of ours in the namespace. Bubblewrap itself needs this directory to be there;
+whatever lies beneath on the host was opened before, and is reached by its descriptor."""
+
+PID_MAX_PER_NAMESPACE_SINCE = (6, 14)
+PIDS_RESERVED = 300
+"""Once numbers have gone round, those below are not given out again (kernel/pid.c)."""
+
+REPORT = 3
+"""The descriptor through which the shell that becomes the command says that it has come so far."""
+
+Plan = dict[str, Any]
+"""What it holds is said by `plans.py`, which makes it."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Failure(Exception):
+    """A step that did not work, by name, with the error of the kernel."""
+
+    def __init__(self, step: str, error: OSError) -> None:
+        super().__init__(step, error.errno)
+        self.step = step
+        self.number = error.errno or errno.EIO
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    _checked(
+        _libc.mount(
+            os.fsencode(source),
+            os.fsencode(target),
+            kind.encode() if kind else None,
+            ctypes.c_ulong(flags),
+            os.fsencode(data) if data else None,
+        )
+    )
+
+
+def _bind_read_only(fd: int, target: str) -> None:
+    """With everything that is mounted beneath: what was locked together cannot be taken apart."""
+    _mount(f"/proc/self/fd/{fd}", target, None, MS_BIND | MS_REC)
+    flags = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV
+    attributes = struct.pack("=QQQQ", flags, 0, 0, 0)
+    _checked(
+        _libc.syscall(
+            ctypes.c_long(SYS_MOUNT_SETATTR),
+            ctypes.c_int(AT_FDCWD),
+            os.fsencode(target),
+            ctypes.c_uint(AT_RECURSIVE),
+            attributes,
+            ctypes.c_size_t(len(attributes)),
+        )
+    )
+
+
+# --- namespaces ------------------------------------------------------------------------------
+
+
+def enter_namespaces() -> bool:
+    """Get mounts and processes of our own. Says whether we needed to become a user apart for it."""
+    try:
+        _checked(_libc.unshare(CLONE_NEWNS | CLONE_NEWPID))
+    except PermissionError:
+        pass
+    else:
+        return False
+    uid, gid = os.getuid(), os.getgid()
+    _checked(_libc.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID))
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {uid} 1"),
+        ("gid_map", f"{gid} {gid} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+    return True
+
+
+def _limit_process_numbers(processes_max: int) -> None:
+    """RLIMIT_NPROC does not hold for root. Numbers of processes are given out by namespace in newer
+    kernels; in older ones the setting is the whole machine's, and is left alone."""
+    release = tuple(int(part) for part in os.uname().release.split(".")[:2])
+    if release < PID_MAX_PER_NAMESPACE_SINCE or os.getpid() != 1:
+        return
+    proc = f"{STAGE}/proc"
+    os.mkdir(proc)
+    _mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    with open(f"{proc}/sys/kernel/pid_max", "w", encoding="ascii") as file:
+        file.write(str(PIDS_RESERVED + processes_max + 3))
+    _checked(_libc.umount2(proc.encode(), MNT_DETACH))
+
+
+def _scope_with_landlock() -> bool:
+    """Neither sockets without a file nor processes outside can be reached, also where the network
+    is shared. Landlock that says nothing of files does not stand in the way of mounts. Tells
+    whether the kernel could do it."""
+    offered = _libc.syscall(
+        ctypes.c_long(SYS_LANDLOCK_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint32(1)
+    )
+    if offered < LANDLOCK_SCOPES_SINCE:
+        return False
+    attributes = struct.pack("=QQQ", 0, 0, LANDLOCK_SCOPES)
+    ruleset = _checked(
+        _libc.syscall(
+            ctypes.c_long(SYS_LANDLOCK_CREATE),
+            attributes,
+            ctypes.c_size_t(len(attributes)),
+            ctypes.c_uint32(0),
+        )
+    )
+    _checked(
+        _libc.syscall(
+            ctypes.c_long(SYS_LANDLOCK_RESTRICT), ctypes.c_int(ruleset), ctypes.c_uint32(0)
+        )
+    )
+    os.close(ruleset)
+    return True
+
+
+# --- what is hidden --------------------------------------------------------------------------
+
+
+class Mask:
+    """A layer that holds nothing but whiteouts, and the directories on the way to them."""
+
+    def __init__(self, layer: str, lower: int) -> None:
+        self._layer = layer
+        self._opened: dict[bytes, int | None] = {b"": lower}
+        self._made: list[tuple[str, os.stat_result]] = []
+        os.mkdir(layer)
+        self._made.append((layer, os.stat(lower)))
+
+    def hide(self, path: bytes) -> None:
+        parent = path.rpartition(b"/")[0]
+        if self._directory(parent) is None:
+            return
+        at = os.fsencode(self._layer) + b"/" + path
+        try:
+            os.mknod(at, stat.S_IFCHR | 0o000, os.makedev(0, 0))
+        except FileExistsError:
+            # What is beneath was hidden before: all of it is now.
+            if os.path.isdir(at):
+                self._clear(at)
+                os.mknod(at, stat.S_IFCHR | 0o000, os.makedev(0, 0))
+
+    def _clear(self, directory: bytes) -> None:
+        self._made = [
+            (made, status)
+            for made, status in self._made
+            if not (os.fsencode(made) + b"/").startswith(directory + b"/")
+        ]
+        for name in os.listdir(directory):
+            inner = directory + b"/" + name
+            if os.path.isdir(inner):
+                self._clear(inner)
+            else:
+                os.unlink(inner)
+        os.rmdir(directory)
+
+    def _directory(self, path: bytes) -> int | None:
+        """A descriptor of that directory in the tree, and a directory like it in the layer."""
+        if path in self._opened:
+            return self._opened[path]
+        parent, _, name = path.rpartition(b"/")
+        above = self._directory(parent)
+        found = None
+        if above is not None:
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                found = os.open(name, flags, dir_fd=above)
+                at = os.fsdecode(os.fsencode(self._layer) + b"/" + path)
+                os.mkdir(at)
+                self._made.append((at, os.stat(found)))
+            except OSError:
+                # Not there, no directory, or hidden itself.
+                found = None
+        self._opened[path] = found
+        return found
+
+    def finish(self) -> None:
+        """The layer is on top: its directories are what the program sees of theirs."""
+        for made, status in reversed(self._made):
+            with contextlib.suppress(OSError):  # not ours to give: shown as ours, it opens nothing
+                os.chown(made, status.st_uid, status.st_gid)
+            os.chmod(made, stat.S_IMODE(status.st_mode))
+            os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
+        for fd in list(self._opened.values())[1:]:
+            if fd is not None:
+                os.close(fd)
+
+
+def _mount_tree(number: int, tree: Plan, apart: bool) -> None:
+    layer, target = f"{STAGE}/mask{number}", f"{STAGE}/tree{number}"
+    os.mkdir(target)
+    mask = Mask(layer, tree["lower"])
+    for path in tree["masked"]:
+        mask.hide(path)
+    mask.finish()
+    options = [f"lowerdir={layer}:/proc/self/fd/{tree['lower']}"]
+    if tree["upper"] is not None:
+        options.append(f"upperdir=/proc/self/fd/{tree['upper']}")
+        options.append(f"workdir=/proc/self/fd/{tree['work']}")
+    # Without the power of root the layers are marked by attributes of files, where the kernel
+    # allows no directory to be moved by reference; `mv` then copies.
+    options.append("userxattr" if apart else "redirect_dir=on,metacopy=off,index=off")
+    try:
+        _mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, ",".join(options))
+    except OSError as error:
+        raise Failure("overlay", error) from None
+
+
+# --- the root --------------------------------------------------------------------------------
+
+
+def _make_point(place: str, is_directory: bool) -> str:
+    """Before anything is mounted: whatever is made here is made in our own tmpfs."""
+    target = f"{STAGE}/root{place}"
+    os.makedirs(target if is_directory else os.path.dirname(target), exist_ok=True)
+    if not is_directory:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    return target
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_PATH | os.O_CLOEXEC)
+
+
+def _opened_again(fd: int) -> int:
+    """The same directory in this namespace: what was opened outside cannot be mounted here."""
+    found = _opened(os.readlink(f"/proc/self/fd/{fd}"))
+    if not os.path.samestat(os.fstat(found), os.fstat(fd)):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+    return found
+
+
+def _is_directory(fd: int) -> bool:
+    return stat.S_ISDIR(os.fstat(fd).st_mode)
+
+
+def open_all(plan: Plan) -> None:
+    """Put descriptors in the place of paths, before anything is mounted over them."""
+    plan["system"] = [(_opened(path), path) for path in plan["system"]]
+    plan["readable"] = [(_opened(path), path) for path in plan["readable"]]
+    for tree in plan["trees"]:
+        tree["lower"] = _opened_again(tree["lower"])
+        for part in ("upper", "work"):
+            if tree[part] is not None:
+                tree[part] = _opened(tree[part])
+    if plan["home"] is not None:
+        plan["home"] = _opened(plan["home"])
+
+
+def build(plan: Plan, apart: bool) -> None:
+    """Mount all that the command will see beneath the stage, from where bubblewrap takes it."""
+    _mount("none", "/", None, MS_REC | MS_SLAVE)
+    scratch = f"mode=0755,size={plan['scratch_bytes_max']},nr_inodes={plan['scratch_files_max']}"
+    _mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, scratch)
+    if not apart:
+        _limit_process_numbers(plan["processes_max"])
+    for name, mode in (("tmp", 0o1777), ("shm", 0o1777), ("home", 0o700)):
+        os.makedirs(f"{STAGE}/scratch/{name}")
+        os.chmod(f"{STAGE}/scratch/{name}", mode)
+    for place in plan["directories"]:
+        os.makedirs(f"{STAGE}/root{place}", exist_ok=True)
+    for place, target in plan["links"]:
+        os.symlink(target, f"{STAGE}/root{place}")
+    for place, content in plan["files"]:
+        with open(_make_point(place, False), "wb") as file:
+            file.write(content)
+    system = [(_make_point(place, _is_directory(fd)), fd) for fd, place in plan["system"]]
+    for fd, place in plan["readable"]:
+        _make_point(place, _is_directory(fd))
+    for target, fd in system:
+        _bind_read_only(fd, target)
+    for number, (fd, _) in enumerate(plan["readable"]):
+        target = f"{STAGE}/readable{number}"
+        if _is_directory(fd):
+            os.mkdir(target)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        _bind_read_only(fd, target)
+    for number, tree in enumerate(plan["trees"]):
+        _mount_tree(number, tree, apart)
+    if plan["home"] is not None:
+        _mount(f"/proc/self/fd/{plan['home']}", f"{STAGE}/scratch/home", None, MS_BIND)
+
+
+def _to_bubblewrap(plan: Plan) -> None:
+    """Become bubblewrap, with nothing open and nothing known but what it needs."""
+    for number, most in plan["limits"]:
+        _, hard = resource.getrlimit(number)
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)
+        over = 5 if number == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else 0
+        resource.setrlimit(number, (most, most + over))
+    _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0))
+    filtered = plan["seccomp" if _scope_with_landlock() else "seccomp_unscoped"]
+    os.dup2(plan["report"], REPORT, inheritable=True)
+    plan["report"] = REPORT
+    os.closerange(REPORT + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    options = list(plan["options"])
+    program = os.memfd_create("seccomp", 0)
+    os.write(program, filtered)
+    os.lseek(program, 0, os.SEEK_SET)
+    options += [b"--seccomp", str(program).encode()]
+    words = os.memfd_create("options", 0)
+    with open(os.dup(words), "wb") as file:
+        file.write(b"\0".join(options) + b"\0")
+    os.lseek(words, 0, os.SEEK_SET)
+    os.umask(0o022)
+    for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.execve(plan["bwrap"], [b"bwrap", b"--args", str(words).encode(), *plan["command"]], {})
+
+
+# --- the two processes -----------------------------------------------------------------------
+
+
+def _first_process(plan: Plan, apart: bool) -> None:
+    step = "parent"
+    try:
+        _checked(_libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0))
+        if plan["cgroup"] is not None:
+            step = "cgroup"
+            os.write(plan["cgroup"], b"0")
+        step = "open"
+        open_all(plan)
+        step = "mount"
+        build(plan, apart)
+        step = "start"
+        _to_bubblewrap(plan)
+    except Failure as failure:
+        os.write(plan["report"], f"!{failure.step} {failure.number}".encode())
+    except OSError as error:
+        os.write(plan["report"], f"!{step} {error.errno}".encode())
+    finally:
+        os._exit(125)
+
+
+def _watch(child: int, lifeline: int) -> int:
+    """Wait for the end of the child, and bring it about when our own process has gone."""
+    handle = os.pidfd_open(child)
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    poll.register(handle, select.POLLIN)
+    if any(fd == lifeline for fd, _ in poll.poll()):
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def main(plan_fd: int) -> None:
+    with open(plan_fd, "rb") as file:
+        plan = marshal.loads(file.read())
+    try:
+        apart = enter_namespaces()
+        child = os.fork()
+    except OSError as error:
+        os.write(plan["report"], f"!namespaces {error.errno}".encode())
+        os._exit(125)
+    if child == 0:
+        _first_process(plan, apart)
+    keep = plan["lifeline"]
+    os.closerange(0, keep)
+    os.closerange(keep + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    os._exit(_watch(child, keep))

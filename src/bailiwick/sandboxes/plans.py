@@ -1,0 +1,240 @@
+"""What the launcher is told: a command and its view, as a dict of plain values.
+
+Here it is decided what of the machine a command sees besides its trees, and which words bubblewrap
+gets. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import stat
+from functools import cache
+from typing import Any
+
+from bailiwick.errors import ParseError
+from bailiwick.sandbox import Command, View
+from bailiwick.sandboxes import seccomp
+
+HOME = "/home/sandbox"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_STAGE = "/tmp"
+"""Where the launcher puts everything together, in a namespace of its own."""
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SETTINGS = (
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
+    "/etc/localtime", "/etc/os-release", "/etc/debian_version", "/etc/mime.types", "/etc/magic",
+    "/etc/protocols", "/etc/services", "/etc/terminfo", "/etc/inputrc",
+    # Certificates of authorities, and nothing else that lies beside them.
+    "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/etc/ca-certificates",
+    "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
+)  # fmt: skip
+"""Of the settings of the machine only what programs need to run at all, none of it secret."""
+
+_ROOM_OF_THE_SYSTEM = (*_SYSTEM, "/etc", "/proc", "/dev", "/sys")
+_SCRATCH_FILES_MAX = 100_000
+"""Names in the private directories: each takes a kilobyte of the kernel's memory."""
+
+_SAY_READY_THEN_BECOME = 'printf + >&3; exec "$@" 3>&-'
+"""The shell tells that all is mounted, closes the pipe it told it through, and tells of a program
+that is missing or cannot be run in the way that everybody knows: 127, 126."""
+
+
+def _checked_place(place: str) -> str:
+    clean = os.path.normpath(place)
+    if not place.startswith("/") or clean != place or "\0" in place or clean in ("/", "//"):
+        raise ParseError("a place in the sandbox is an absolute path without . and ..")
+    if any(f"{clean}/".startswith(f"{room}/") for room in _ROOM_OF_THE_SYSTEM):
+        raise ParseError("a place in the sandbox cannot be among the directories of the system")
+    return clean
+
+
+def _beneath(place: str, relative: str) -> str:
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if relative.startswith("/") or ".." in parts or "\0" in relative:
+        raise ParseError("the directory to start in lies beneath the first tree")
+    return "/".join([place, *parts])
+
+
+def masked_name(relative: str) -> bytes:
+    """A masked path in its one spelling. Raises `ParseError`."""
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if relative.startswith("/") or ".." in parts or "\0" in relative or not parts:
+        raise ParseError("what is masked is named relative to its tree")
+    return os.fsencode("/".join(parts))
+
+
+def check(command: Command, view: View) -> None:
+    """Refuse what makes no sense before anything is opened. Raises `ParseError`."""
+    if not command.argv or not command.argv[0]:
+        raise ParseError("a command has at least the name of a program")
+    if any("\0" in word for word in command.argv):
+        raise ParseError("a word of a command cannot hold NUL")
+    for name, value in command.env.items():
+        if not name or "=" in name or "\0" in name or "\0" in value:
+            raise ParseError("a name in the environment is not empty and holds neither = nor NUL")
+    if not view.trees:
+        raise ParseError("a view has at least one tree")
+    places = [_checked_place(tree.place) for tree in view.trees]
+    if len(set(places)) != len(places):
+        raise ParseError("two trees cannot stand at one place")
+    for tree in view.trees:
+        if (tree.upper is None) != (tree.work is None):
+            raise ParseError("a tree has an upper and a work directory, or neither")
+    for each in view.readable:
+        if not os.path.isabs(each.path) or os.path.normpath(each.path) != each.path:
+            raise ParseError("what may be read of the host is an absolute path without . and ..")
+    _beneath(places[0], command.cwd)
+
+
+# --- the machine -----------------------------------------------------------------------------
+
+
+@cache
+def _system() -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Which directories and settings are there: to be bound, and to be linked."""
+    bound, linked = [], []
+    for path in (*_SYSTEM, *_SETTINGS):
+        with contextlib.suppress(OSError):
+            if path in _SYSTEM and stat.S_ISLNK(os.lstat(path).st_mode):
+                linked.append((path, os.readlink(path)))
+            elif os.path.exists(path):
+                bound.append(path)
+    return tuple(bound), tuple(linked)
+
+
+def _settings(command: Command) -> list[tuple[str, bytes]]:
+    uid, gid = os.getuid(), os.getgid()
+    name = "root" if uid == 0 else "agent"
+    people = [f"{name}:x:{uid}:{gid}:{name}:{HOME}:/bin/sh"]
+    groups = [f"{name}:x:{gid}:"]
+    if uid != 65534:
+        people.append("nobody:x:65534:65534:nobody:/:/usr/sbin/nologin")
+        groups.append("nogroup:x:65534:")
+    files = {
+        "passwd": "\n".join(people),
+        "group": "\n".join(groups),
+        "hosts": "127.0.0.1 localhost sandbox\n::1 localhost",
+        "hostname": "sandbox",
+        "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns",
+    }
+    found = [(f"/etc/{each}", f"{text}\n".encode()) for each, text in files.items()]
+    if command.network == "host":
+        with contextlib.suppress(OSError), open("/etc/resolv.conf", "rb") as file:
+            found.append(("/etc/resolv.conf", file.read()))
+    return found
+
+
+def _limits(command: Command) -> list[tuple[int, int]]:
+    limits = command.limits
+    return [
+        (resource.RLIMIT_CPU, limits.cpu_seconds_max),
+        (resource.RLIMIT_DATA, limits.memory_bytes_max),
+        (resource.RLIMIT_AS, limits.address_space_bytes_max),
+        (resource.RLIMIT_FSIZE, limits.file_bytes_max),
+        (resource.RLIMIT_NOFILE, limits.descriptors_max),
+        # Bubblewrap's own two are counted with them.
+        (resource.RLIMIT_NPROC, limits.processes_max + 2),
+        (resource.RLIMIT_CORE, 0),
+    ]
+
+
+# --- bubblewrap's words ----------------------------------------------------------------------
+
+
+def _namespaces(command: Command) -> list[str]:
+    """Users apart are bubblewrap's own affair: without the power of root it takes them."""
+    kinds = ["ipc", "pid", "uts", "cgroup-try"]
+    if command.network != "host":
+        kinds.append("net")
+    words = [f"--unshare-{kind}" for kind in kinds]
+    words += ["--die-with-parent", "--hostname", "sandbox", "--cap-drop", "ALL"]
+    # A terminal is the controlling one of a session that the command makes itself.
+    return words if command.terminal else [*words, "--new-session"]
+
+
+def _mounts(view: View) -> list[str]:
+    words = ["--ro-bind", f"{_STAGE}/root", "/"]
+    words += ["--proc", "/proc", "--remount-ro", "/proc"]
+    words += ["--dev", "/dev", "--bind", f"{_STAGE}/scratch/shm", "/dev/shm"]
+    words += ["--remount-ro", "/dev"]
+    words += ["--bind", f"{_STAGE}/scratch/tmp", "/tmp"]
+    words += ["--bind", f"{_STAGE}/scratch/home", HOME]
+    # Outermost first, so that none covers another.
+    readable = sorted((each.path, number) for number, each in enumerate(view.readable))
+    for path, number in readable:
+        words += ["--ro-bind", f"{_STAGE}/readable{number}", path]
+    trees = sorted((tree.place, number) for number, tree in enumerate(view.trees))
+    for place, number in trees:
+        how = "--bind" if view.trees[number].upper is not None else "--ro-bind"
+        words += [how, f"{_STAGE}/tree{number}", place]
+    return words
+
+
+def _environment(command: Command) -> list[str]:
+    own = {"PATH": PATH, "HOME": HOME, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
+    if command.terminal:
+        own["TERM"] = "xterm-256color"
+    words = ["--clearenv"]
+    for name, value in {**own, **command.env}.items():
+        words += ["--setenv", name, value]
+    return words
+
+
+def _command(command: Command) -> list[str]:
+    # Makes a session of its own, whose terminal the descriptor of its input is.
+    with_terminal = ["/usr/bin/setsid", "--ctty", "--"] if command.terminal else []
+    return [
+        "/bin/sh", "-c", _SAY_READY_THEN_BECOME, "sh", *with_terminal, *command.argv,
+    ]  # fmt: skip
+
+
+def plan(
+    command: Command,
+    view: View,
+    *,
+    bwrap: str,
+    lowers: list[int],
+    masked: list[list[bytes]],
+    lifeline: int,
+    report: int,
+    cgroup: int | None,
+) -> dict[str, Any]:
+    """Everything the launcher has to know. ``lowers`` and ``masked``: of each tree of the view."""
+    bound, linked = _system()
+    options = [*_namespaces(command), *_mounts(view), *_environment(command)]
+    options += ["--chdir", _beneath(view.trees[0].place, command.cwd)]
+    machine = os.uname().machine
+    return {
+        "bwrap": bwrap,
+        "options": [os.fsencode(word) for word in options],
+        "command": [os.fsencode(word) for word in _command(command)],
+        "seccomp": seccomp.program(machine, command.network),
+        # Where the network is the host's and Landlock does not keep its sockets without a file
+        # out of reach, there are none but in pairs.
+        "seccomp_unscoped": seccomp.program(
+            machine, command.network, unix=command.network != "host"
+        ),
+        "limits": _limits(command),
+        "processes_max": command.limits.processes_max,
+        "scratch_bytes_max": command.limits.scratch_bytes_max,
+        "scratch_files_max": _SCRATCH_FILES_MAX,
+        "directories": [
+            "/proc", "/dev", "/tmp", "/run", "/var", HOME, *(tree.place for tree in view.trees),
+        ],
+        "links": [*linked, ("/var/tmp", "/tmp"), ("/var/run", "/run")],
+        "files": _settings(command),
+        "system": list(bound),
+        "readable": [each.path for each in view.readable],
+        "trees": [
+            {"lower": fd, "upper": tree.upper, "work": tree.work, "masked": hidden}
+            for tree, fd, hidden in zip(view.trees, lowers, masked, strict=True)
+        ],
+        "home": view.home,
+        "lifeline": lifeline,
+        "report": report,
+        "cgroup": cgroup,
+    }  # fmt: skip

@@ -1,0 +1,257 @@
+"""What a command left: an upper directory of overlayfs, read as changes of the tree beneath it.
+
+A program filled it, so nothing in it is trusted: no link is followed, nothing but directories is
+opened, every name may hold any bytes, and what lies too deep is named and not entered. What it
+takes goes by what was touched, never by the size of the tree.
+
+Overlayfs marks a name that was removed by a character device 0:0, a directory of which nothing
+shows through by an attribute, and one that was moved by another. Root has them in attributes that
+a program cannot set (``trusted.``); a plain user has not, and a program that overlayfs lets write
+``user.`` attributes cannot write these, but neither does it get directories moved: `mv` copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bailiwick.sandbox import Touched, TouchedKind
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNOPENED = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_CAP_SYS_ADMIN = 21
+
+
+class _Level(NamedTuple):
+    upper: int
+    lower: int | None
+    path: str
+    """Of the directory, as it is now: empty, or with a slash at its end."""
+    was: str
+    """The same as it was beneath."""
+    names: list[str]
+    """What is still to be looked at, the next one last."""
+
+
+def touched(upper: int, lower: int, *, depth_max: int = 256) -> Iterator[Touched]:
+    """Every name that was touched, a directory before what it holds.
+
+    ``upper`` and ``lower`` are descriptors of the two directories; both stay open. Where a name
+    holds another kind of object than before, ``removed`` comes first and then what is there now.
+    Nothing else may be mounting the upper directory in another way meanwhile; processes that still
+    write to it may be seen half-way.
+    """
+    prefix = "trusted.overlay." if _is_admin() else "user.overlay."
+    levels: list[_Level] = []
+    try:
+        top = os.open(".", _DIRECTORY, dir_fd=upper)
+        levels.append(_Level(top, os.dup(lower), "", "", _names(top)))
+        while levels:
+            level = levels[-1]
+            if not level.names:
+                _close(levels.pop())
+                continue
+            name = level.names.pop()
+            with contextlib.suppress(FileNotFoundError):
+                told, below = _look(level, name, lower, prefix, deeper=len(levels) < depth_max)
+                if below is not None:
+                    levels.append(below)
+                yield from told
+    finally:
+        while levels:
+            _close(levels.pop())
+
+
+def _is_admin() -> bool:
+    """Whether this process mounts as root does: the launcher finds that out by trying."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            effective = next(line for line in file if line.startswith("CapEff:"))
+    except (OSError, StopIteration):
+        return False
+    return bool(int(effective.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+
+
+def _names(fd: int) -> list[str]:
+    return sorted(os.listdir(fd), reverse=True)
+
+
+def _close(level: _Level) -> None:
+    os.close(level.upper)
+    if level.lower is not None:
+        os.close(level.lower)
+
+
+def _kind_beneath(lower: int | None, name: str) -> int | None:
+    """The mode of what was there before."""
+    if lower is None:
+        return None
+    try:
+        return os.stat(name, dir_fd=lower, follow_symlinks=False).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _look(
+    level: _Level, name: str, root_lower: int, prefix: str, *, deeper: bool
+) -> tuple[list[Touched], _Level | None]:
+    status = os.stat(name, dir_fd=level.upper, follow_symlinks=False)
+    path = level.path + name
+    if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+        return [Touched(path=path, kind="removed")], None
+    before = _kind_beneath(level.lower, name)
+    if stat.S_ISDIR(status.st_mode):
+        return _look_at_directory(level, name, status, before, root_lower, prefix, deeper=deeper)
+    told = _removed_if_other(path, before, status.st_mode)
+    existed = before is not None and not told
+    mode = stat.S_IMODE(status.st_mode)
+    kind: TouchedKind
+    if stat.S_ISREG(status.st_mode):
+        kind = "file_changed" if existed else "file_created"
+        told.append(Touched(path=path, kind=kind, mode=mode, size=status.st_size))
+    elif stat.S_ISLNK(status.st_mode):
+        kind = "symlink_changed" if existed else "symlink_created"
+        target = os.readlink(name, dir_fd=level.upper)
+        told.append(Touched(path=path, kind=kind, target=target))
+    else:
+        told.append(Touched(path=path, kind="special_dropped", mode=mode))
+    return told, None
+
+
+def _removed_if_other(path: str, before: int | None, now: int) -> list[Touched]:
+    if before is None or stat.S_IFMT(before) == stat.S_IFMT(now):
+        return []
+    return [Touched(path=path, kind="removed")]
+
+
+def _look_at_directory(
+    level: _Level,
+    name: str,
+    status: os.stat_result,
+    before: int | None,
+    root_lower: int,
+    prefix: str,
+    *,
+    deeper: bool,
+) -> tuple[list[Touched], _Level | None]:
+    path, mode = level.path + name, stat.S_IMODE(status.st_mode)
+    told = _removed_if_other(path, before, status.st_mode)
+    if not deeper:
+        return [*told, Touched(path=path, kind="too_deep", mode=mode)], None
+    fd = _open_directory(level.upper, name)
+    try:
+        opaque = _attribute(fd, f"{prefix}opaque") == b"y"
+        redirect = _attribute(fd, f"{prefix}redirect") if prefix.startswith("trusted") else None
+        was = _origin(level, name, redirect)
+        kind: TouchedKind | None = "directory_created"
+        beneath = None
+        if redirect is not None and not opaque:
+            beneath = _open_beneath(root_lower, was)
+        elif before is not None and not told:
+            if opaque:
+                kind = "directory_replaced"
+            else:
+                kind = "directory_changed" if stat.S_IMODE(before) != mode else None
+                beneath = _open_or_none(level.lower, name)
+        moved_from = was if redirect is not None and not opaque else None
+        if kind is not None:
+            told.append(Touched(path=path, kind=kind, mode=mode, moved_from=moved_from))
+        return told, _Level(fd, beneath, f"{path}/", f"{was}/", _names(fd))
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _origin(level: _Level, name: str, redirect: bytes | None) -> str:
+    """Where a directory was in the tree beneath: its own name, unless it was moved."""
+    if redirect is None:
+        return level.was + name
+    text = os.fsdecode(redirect)
+    return text.strip("/") if text.startswith("/") else level.was + text
+
+
+def _attribute(fd: int, name: str) -> bytes | None:
+    try:
+        return os.getxattr(fd, name)
+    except OSError:
+        return None  # not there, or a filesystem that has none
+
+
+def _open_or_none(parent: int | None, name: str) -> int | None:
+    if parent is None:
+        return None
+    with contextlib.suppress(OSError):
+        return os.open(name, _UNOPENED | os.O_DIRECTORY, dir_fd=parent)
+    return None
+
+
+def _open_beneath(root: int, path: str) -> int | None:
+    fd: int | None = os.dup(root)
+    for name in path.split("/"):
+        above, fd = fd, _open_or_none(fd, name)
+        if above is not None:
+            os.close(above)
+    return fd
+
+
+# --- opening what a program has shut -----------------------------------------------------------
+
+
+def _open_directory(parent: int, name: str) -> int:
+    """Also one that the program has taken its own permissions from: it is ours as it was its."""
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=parent)
+    except PermissionError:
+        with _permitted(parent, name, os.O_DIRECTORY) as way:
+            return os.open(way, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+@contextlib.contextmanager
+def _permitted(parent: int, name: str, flags: int = 0) -> Iterator[str]:
+    """Let its owner in for as long as it takes to open it."""
+    held = os.open(name, _UNOPENED | flags, dir_fd=parent)
+    way = f"/proc/self/fd/{held}"
+    try:
+        mode = stat.S_IMODE(os.fstat(held).st_mode)
+        os.chmod(way, mode | 0o700)
+        try:
+            yield way
+        finally:
+            os.chmod(way, mode)
+    finally:
+        os.close(held)
+
+
+def open_left(upper: int, path: str) -> int:
+    """A descriptor to read a file that was left, whatever its mode. Raises OSError, also for what
+    is no regular file and where a link is on the way."""
+    *parents, name = path.split("/")
+    fd = os.dup(upper)
+    try:
+        for each in parents:
+            above, fd = fd, _open_directory(fd, each)
+            os.close(above)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY
+        if not stat.S_ISREG(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+            raise FileNotFoundError(path)
+        try:
+            found = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=fd)
+        except PermissionError:
+            with _permitted(fd, name) as way:
+                found = os.open(way, flags | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            os.close(found)
+            raise FileNotFoundError(path)
+        return found
+    finally:
+        os.close(fd)
+
+
+def make_removable(work: str) -> None:
+    """Overlayfs leaves a directory in ``work`` that its owner may not enter."""
+    for path in (work, f"{work}/work"):
+        with contextlib.suppress(OSError):
+            os.chmod(path, 0o700)

@@ -1,0 +1,205 @@
+"""However a command ends, or is ended, nothing of it is left."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from bailiwick.errors import Closed
+from bailiwick.sandbox import CommandLimits
+from tests.sandboxes.workshop import sleepers
+from tests.waiting import loop_turns, until, until_blocking
+
+STUBBORN = (
+    "trap '' TERM INT HUP; (trap '' TERM HUP; setsid sh -c 'exec sleep {0}' &);"
+    " (setsid sh -c 'sleep {0} & sleep {0}' &) ; echo up; sleep {0}"
+)
+"""Ignores what can be ignored, and leaves processes that have left its group and session."""
+
+
+def mounts_of_this_namespace():
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return file.read()
+
+
+async def stubborn(workshop, seconds, **limits):
+    process = await workshop.start(
+        "sh", "-c", STUBBORN.format(seconds), limits=CommandLimits(**limits)
+    )
+    assert (await anext(process.pieces())).data == b"up\n"
+    await until(lambda: len(sleepers(seconds)) == 4)
+    return process
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_out_of_time_the_whole_tree_is_gone(workshop):
+    before = mounts_of_this_namespace()
+    process = await stubborn(workshop, 70_001, seconds_max=3)
+    ending = await process.wait()
+    assert (ending.timed_out, ending.signal) == (True, signal.SIGKILL)
+    assert sleepers(70_001) == []
+    assert mounts_of_this_namespace() == before
+    await process.close()
+
+
+@pytest.mark.spec("EXEC-5")
+@pytest.mark.parametrize("how", ["kill", "close"])
+async def test_killed_or_closed_the_whole_tree_is_gone(workshop, how):
+    process = await stubborn(workshop, 70_002)
+    await getattr(process, how)()
+    assert sleepers(70_002) == []
+    await process.close()
+    await process.close()
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_when_the_command_ends_what_it_left_running_is_gone(workshop):
+    said = await workshop.shell("(setsid sleep 70003 &) ; (sleep 70003 &) ; echo over")
+    assert said.out == "over\n"
+    assert sleepers(70_003) == []
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_cancelled_while_it_starts_nothing_is_left(workshop):
+    for turns in range(12):
+        task = asyncio.create_task(workshop.start("sleep", "70004"))
+        await loop_turns(turns * 4)
+        if turns > 8:  # far enough for the launcher to be at work
+            await until(lambda: subprocess_count() > 0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await task).close()
+    assert sleepers(70_004) == []
+    assert subprocess_count() == 0
+
+
+def subprocess_count():
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        children = set(file.read().split())
+    for name in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{name}/children") as file:
+            children |= set(file.read().split())
+    return len(children)
+
+
+OWNER = """
+import asyncio, sys
+from bailiwick.sandbox import Command, CommandLimits, Tree, View
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
+async def main():
+    lower, upper, work, script = sys.argv[1:]
+    tree = Tree(place="/work/x", lower=lower, upper=upper, work=work)
+    command = Command(argv=("sh", "-c", script), limits=CommandLimits(seconds_max=0))
+    process = await Bubblewrap().start(command, View(trees=(tree,)))
+    async for piece in process.pieces():
+        print("up", flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.spec("EXEC-5")
+def test_when_our_process_is_killed_the_whole_tree_is_gone(workshop):
+    before = mounts_of_this_namespace()
+    owner = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWNER), workshop.lower, workshop.upper,
+         workshop.work, STUBBORN.format(70_005)],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    with owner:
+        assert owner.stdout.readline() == b"up\n"
+        until_blocking(lambda: len(sleepers(70_005)) == 4)
+        owner.kill()
+    until_blocking(lambda: not sleepers(70_005))
+    assert mounts_of_this_namespace() == before
+
+
+@pytest.mark.spec("EXEC-5")
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_killed_at_any_instant_nothing_is_left(workshop, seed):
+    """The instant is another one each time: while it starts, mounts, or runs."""
+    owner = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWNER), workshop.lower, workshop.upper,
+         workshop.work, "echo up; sleep 70006"],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    with owner:
+        if seed < 6:
+            until_blocking(lambda: descendants(owner.pid) >= seed or owner.poll() is not None)
+        else:
+            assert owner.stdout.readline() == b"up\n"
+        family = tree_of(owner.pid)
+        owner.kill()
+    until_blocking(lambda: not any(map(is_alive, family)) and not sleepers(70_006))
+
+
+def tree_of(pid):
+    found = []
+    for name in os.listdir(f"/proc/{pid}/task"):
+        path = f"/proc/{pid}/task/{name}/children"
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+            for child in map(int, file.read().split()):
+                found += [child, *tree_of(child)]
+    return found
+
+
+def descendants(pid):
+    try:
+        return len(tree_of(pid))
+    except OSError:
+        return 0
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_a_signal_reaches_the_command_and_its_group(workshop):
+    process = await workshop.start(
+        "sh", "-c", "trap 'echo caught; exit 3' TERM; echo up; while :; do sleep 0.01; done"
+    )
+    pieces = process.pieces()
+    assert (await anext(pieces)).data == b"up\n"
+    process.send_signal(signal.SIGTERM)
+    assert (await anext(pieces)).data == b"caught\n"
+    assert (await process.wait()).exit_code == 3
+    process.send_signal(signal.SIGTERM)
+    await process.close()
+
+
+async def test_who_writes_to_what_has_ended_is_told(workshop):
+    process = await workshop.start("true", stdin="pipe")
+    await process.wait()
+    with pytest.raises(Closed):
+        await process.write(b"x")
+    await process.close_input()
+    await process.close()
+
+
+async def test_who_writes_to_what_does_not_read_is_told_when_it_ends(workshop):
+    process = await workshop.start("sleep", "70007", stdin="pipe")
+    writer = asyncio.create_task(process.write(b"x" * 1_000_000))
+    await until(lambda: len(sleepers(70_007)) == 1)
+    await process.kill()
+    with pytest.raises(Closed):
+        await writer
+    await process.close()
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_work_directories_can_be_removed_afterwards(workshop):
+    await workshop.shell("echo x > f; mkdir d; rm -r d")
+    workshop.clear()
+    assert not workshop.work.exists()
+    for path in (workshop.lower, workshop.upper, workshop.work):
+        path.mkdir()

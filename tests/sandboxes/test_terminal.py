@@ -1,0 +1,78 @@
+"""A command on a terminal: its size, its signals, its end."""
+
+import pytest
+
+from bailiwick.sandbox import WindowSize
+from tests.sandboxes.workshop import sleepers
+from tests.waiting import until
+
+
+async def collect(process, wanted):
+    """What is printed, up to where it holds ``wanted``."""
+    text = b""
+    async for piece in process.pieces():
+        assert piece.stream == "stdout"
+        text += piece.data
+        if wanted in text:
+            return text
+    return text
+
+
+async def test_its_streams_are_a_terminal_of_the_given_size(workshop):
+    said = await workshop.shell(
+        "test -t 0 && test -t 1 && test -t 2 && echo yes; stty size; echo $TERM; ps -o tty= $$",
+        terminal=WindowSize(30, 99),
+    )
+    assert said.out.split("\r\n")[:3] == ["yes", "30 99", "xterm-256color"]
+    assert said.err == ""
+
+
+async def test_it_can_be_resized_and_is_told(workshop):
+    process = await workshop.start(
+        "sh", "-c", "trap 'stty size; exit' WINCH; echo up; while :; do sleep 0.01; done",
+        terminal=WindowSize(),
+    )  # fmt: skip
+    await collect(process, b"up")
+    process.resize(50, 120)
+    assert b"50 120" in await collect(process, b"50 120")
+    assert (await process.wait()).exit_code == 0
+    await process.close()
+
+
+async def test_control_c_interrupts_what_is_in_the_foreground_and_not_the_sandbox(workshop):
+    script = "trap 'echo caught' INT; sleep 70010; echo after"
+    process = await workshop.start("sh", "-c", script, terminal=WindowSize())
+    await until(lambda: sleepers(70_010))
+    await process.write(b"\x03")
+    text = await collect(process, b"after")
+    assert b"caught" in text
+    assert (await process.wait()).exit_code == 0
+    await process.close()
+
+
+async def test_an_interactive_shell_has_jobs(workshop):
+    process = await workshop.start("bash", "--norc", "-i", terminal=WindowSize())
+    await process.write(b"sleep 70011 & jobs; kill %1; exit 5\n")
+    ending = await process.wait()
+    text = b"".join([piece.data async for piece in process.pieces()])
+    assert b"Running" in text, text
+    assert b"no job control" not in text
+    assert ending.exit_code == 5
+    await process.close()
+
+
+async def test_input_ends_by_the_character_for_it(workshop):
+    process = await workshop.start("cat", terminal=WindowSize())
+    await process.write(b"line\n")
+    await collect(process, b"line\r\nline\r\n")
+    await process.close_input()
+    assert (await process.wait()).exit_code == 0
+    await process.close()
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_killed_on_a_terminal_it_is_gone(workshop):
+    process = await workshop.start("sleep", "70012", terminal=WindowSize())
+    assert (await process.kill()).signal == 9
+    process.resize(1, 1)
+    await process.close()
