@@ -70,6 +70,8 @@ class Question(Value, frozen=True, kw_only=True):
     arguments: str = ""
     branch: str = ""
     """The fork that it ends up in; empty for the root's own branch."""
+    command: str | None = None
+    """The command as it will be run; it stands in ``arguments`` too."""
 
 
 class Approval(Value, frozen=True, kw_only=True):
@@ -151,8 +153,8 @@ class RememberedRule(Value, frozen=True, kw_only=True):
     """What a person said for more than this once: a rule made of one question.
 
     It covers exactly what was asked: the operation, each of the paths that were shown, the
-    destination, and the branch. ``subject`` is a name, or a pattern that ends in ``*``; with
-    ``grant_id`` the rule is for that grant alone.
+    destination, the command, and the branch. ``subject`` is a name, or a pattern that ends in
+    ``*``; with ``grant_id`` the rule is for that grant alone.
     """
 
     id: str
@@ -169,6 +171,7 @@ class RememberedRule(Value, frozen=True, kw_only=True):
     by: str
     created_ns: int
     branch: str = ""
+    command: str | None = None
 
     def is_for(self, subject: str, root: str, grant_id: str) -> bool:
         """Whether it speaks about what this subject does in this root under this grant."""

@@ -67,6 +67,7 @@ def question_of(call: Call, asked: list[Asked], preview: Preview) -> Question:
         front=call.caller.front, preview=preview,
         target="" if call.target.handle is None else call.target.handle.path,
         arguments=", ".join(_arguments_of(call)), branch=grant.root.line,
+        command=None if call.command is None else call.command.text,
     )  # fmt: skip
 
 
@@ -83,6 +84,8 @@ _NAMES = ("name", "version", "through", "request_id", "subject")
 def _arguments_of(call: Call) -> Iterator[str]:
     """What was given, as a person reads it. Nothing here is taken for checked: reads ask first."""
     given = call.given or {}
+    if call.command is not None:
+        yield call.command.text
     for name in _ARGUMENTS:
         value = given.get(name)
         if value is True:

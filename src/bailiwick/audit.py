@@ -22,7 +22,8 @@ class Record(Value, frozen=True):
     """One operation and what became of it.
 
     ``path`` is canonical where the operation got that far, else what the caller typed, escaped.
-    ``error_kind`` is ``cancelled`` for a call that its caller gave up.
+    ``error_kind`` is ``cancelled`` for a call that its caller gave up. ``command`` are the words
+    that were run, or would have been.
     """
 
     time_ns: int
@@ -42,6 +43,7 @@ class Record(Value, frozen=True):
     duration_ns: int
     front: str
     approval_id: str | None = None
+    command: str | None = None
 
     @property
     def subject(self) -> Subject:
@@ -98,6 +100,7 @@ class Intent(Value, frozen=True, kw_only=True):
     hooks: tuple[str, ...]
     front: str
     approval_id: str | None
+    command: str | None = None
 
 
 class Ledger(Protocol):

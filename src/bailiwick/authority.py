@@ -34,14 +34,15 @@ from bailiwick.grant import (
     check_globs,
     check_reason,
     check_subject,
+    covering,
     narrowed,
     parse_root_name,
     parse_subject,
 )
 from bailiwick.hook import Hooks
 from bailiwick.model import Limits
-from bailiwick.operations import ALL_ACCESS, OPERATIONS, Access
-from bailiwick.paths import ScopedPath, parse
+from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, OPERATIONS, Access, Command
+from bailiwick.paths import parse
 from bailiwick.pipeline import Pipeline
 from bailiwick.policies.explaining import Explanation
 from bailiwick.policies.manifest import manifest_grants
@@ -71,7 +72,9 @@ _NOBODY = Core("nobody")
 """Who is on record for a request in the name of something that is no subject."""
 
 _THE_HOST = StandingGrant(id="", subject="*", root="*", access=ALL_ACCESS)
-"""What the host itself and the person at it can ask for without anybody's grant."""
+_THE_HOST_ELSEWHERE = msgspec.structs.replace(_THE_HOST, access=FILE_ACCESS)
+"""What the host itself and the person at it can ask for without anybody's grant: in a workspace,
+and in any other root."""
 
 
 class OpenedRoot(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,8 +286,17 @@ class Authority:
         """End a grant and all that descends from it, in every process; returns how many ended."""
         return await self._books.grants.revoke(grant_id, by=str(by), front=front, reason=reason)
 
-    def explain(self, subject: Subject | str, root: str, operation: str, path: str) -> Explanation:
-        """Which rule decides, and which others would have matched."""
+    def explain(
+        self,
+        subject: Subject | str,
+        root: str,
+        operation: str,
+        path: str,
+        *,
+        command: Collection[str] | None = None,
+    ) -> Explanation:
+        """Which rule decides, and which others would have matched. ``command`` are the words of
+        what the operation ``exec`` would run."""
         who = parse_subject(subject) if isinstance(subject, str) else subject
         known = self.root(root)
         if operation not in OPERATIONS:
@@ -295,6 +307,7 @@ class Authority:
             who, known, OPERATIONS[operation], place,
             held=candidates[0].access if candidates else frozenset(),
             explicit=bool(candidates) and candidates[0].explicit,
+            command=None if command is None else Command(argv=tuple(command), cwd=place),
         )  # fmt: skip
 
     # --- what scopes are lent ---------------------------------------------------------------
@@ -486,7 +499,7 @@ class Authority:
         root = self.root(root_name)
         place = parse(path, root.mount_point, root.names).path
         candidates = self._candidates(subject, root)
-        standing = _covering(candidates, access, place)
+        standing = covering(candidates, access, place)
         whole = Grant(
             id=standing.id, subject=subject, root=root, access=standing.access, path=standing.path,
             allowed=(standing.allowed,) if standing.allowed else (), denied=standing.denied,
@@ -498,7 +511,7 @@ class Authority:
             path=None if place.is_root else place, narrowing=narrowing,
             expires_at=self._expiry(expires_in), reason=reason, source=standing.source,
         )  # fmt: skip
-        return grant if standing is not _THE_HOST else msgspec.structs.replace(grant, parent=None)
+        return grant if standing.id else msgspec.structs.replace(grant, parent=None)
 
     def _candidates(self, subject: Subject, root: Root) -> list[StandingGrant]:
         """What stands for a subject on a root, what names both before what is a pattern. The host
@@ -506,7 +519,7 @@ class Authority:
         found = [each for each in self._books.grants.standing() if each.is_for(subject, root)]
         found.sort(key=lambda each: not each.explicit)
         if isinstance(subject, (Core, User)):
-            found.append(_THE_HOST)
+            found.append(_THE_HOST if root.kind == "workspace" else _THE_HOST_ELSEWHERE)
         return found
 
     def _expiry(self, expires_in: float | None) -> float | None:
@@ -571,20 +584,6 @@ class SubjectRoots:
                 hint=None if not names else "say which, by its id",
             )
         return names[0]
-
-
-def _covering(
-    candidates: list[StandingGrant], access: frozenset[Access], place: ScopedPath
-) -> StandingGrant:
-    """The first standing grant that holds all that is asked."""
-    for each in candidates:
-        if access <= each.access and (place.is_root or place.lies_in(each.path)):
-            return each
-    held: frozenset[Access] = frozenset().union(*(each.access for each in candidates))
-    missing = ", ".join(sorted(access - held))
-    if missing:
-        raise MissingAccess(f"nobody granted this subject: {missing}", hint="ask for less")
-    raise MissingAccess("no single grant holds all of this", hint="ask for less at a time")
 
 
 async def _close_root(opened: OpenedRoot) -> None:

@@ -21,7 +21,7 @@ from bailiwick.errors import BailiwickError, ParseError, escape_for_display
 from bailiwick.grant import Grant
 from bailiwick.metering import Amount, Turn
 from bailiwick.model import Change, EntryType, Limits
-from bailiwick.operations import Access, Operation
+from bailiwick.operations import Access, Command, Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.policy import Allow, Ask, Context, Decision
 from bailiwick.reader import reader_of
@@ -249,6 +249,8 @@ class Call(msgspec.Struct, gc=False):
     approved: tuple[ScopedPath, ...] = ()
     given: Mapping[str, object] | None = None
     """The arguments of the verb by name, as far as it keeps them: for the person who is asked."""
+    command: Command | None = None
+    """What the operation ``exec`` would run."""
     elsewhere: str | None = None
     """Where the call's path is copied to, if that is in another root: see `place_in`."""
     mark: Mark | None = None
@@ -418,6 +420,7 @@ class Call(msgspec.Struct, gc=False):
             request_id=self.request_id, front=self.caller.front, interactive=interactive,
             size=self.size,
             sha256=None if content is None else hashlib.sha256(content).hexdigest(), paths=1,
+            command=self.command,
         )  # fmt: skip
 
     def record(self, outcome: Outcome, error_kind: str | None) -> Record:
@@ -430,6 +433,7 @@ class Call(msgspec.Struct, gc=False):
             outcome, error_kind, self.policy_source, self.hooks, self.bytes,
             self.sha256_before, self.sha256_after,
             machine.monotonic_ns() - self.started_ns, self.caller.front, self.approval_id,
+            None if self.command is None else self.command.words,
         )  # fmt: skip
 
     def close(self) -> None:

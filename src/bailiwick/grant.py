@@ -12,7 +12,7 @@ import msgspec
 
 from bailiwick.errors import MissingAccess, ParseError
 from bailiwick.model import Amount, Hardlinks, Limits, Symlinks, Value
-from bailiwick.operations import ALL_ACCESS, Access
+from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, Access
 from bailiwick.paths import ROOT, NameRule, ScopedPath
 from bailiwick.search.glob import compile_filter
 
@@ -233,7 +233,7 @@ class Grant(Value, frozen=True, kw_only=True):
     id: str
     subject: Subject
     root: Root
-    access: frozenset[Access] = ALL_ACCESS
+    access: frozenset[Access] = FILE_ACCESS
     path: ScopedPath = ROOT
     allowed: tuple[tuple[str, ...], ...] = ()
     denied: tuple[str, ...] = ()
@@ -310,6 +310,20 @@ def matches_name(pattern: str, name: str) -> bool:
     return name == pattern
 
 
+def covering(
+    candidates: list[StandingGrant], access: frozenset[Access], place: ScopedPath
+) -> StandingGrant:
+    """The first standing grant that holds all that is asked."""
+    for each in candidates:
+        if access <= each.access and (place.is_root or place.lies_in(each.path)):
+            return each
+    held: frozenset[Access] = frozenset().union(*(each.access for each in candidates))
+    missing = ", ".join(sorted(access - held))
+    if missing:
+        raise MissingAccess(f"nobody granted this subject: {missing}", hint="ask for less")
+    raise MissingAccess("no single grant holds all of this", hint="ask for less at a time")
+
+
 def _hands(parent: Grant, heir: Subject) -> tuple[str, ...]:
     """Through whose hands a grant has come, as far as rules may be against them. What a person or
     the host passes on is theirs to decide about."""
@@ -354,7 +368,8 @@ def narrowed(
     reason: str = "",
     source: GrantSource = "delegation",
 ) -> Grant:
-    """A grant for ``subject`` that holds what ``parent`` does, less whatever is given.
+    """A grant for ``subject`` that holds what ``parent`` does, less whatever is given. To run
+    programs is passed on only where ``access`` says so.
 
     Raises `MissingAccess` for what the parent does not hold. The answer is never wider, in access,
     place, globs, time or limits.
@@ -363,7 +378,7 @@ def narrowed(
     check_reason(reason)
     if narrowing is not None and not isinstance(narrowing, Narrowing):
         raise ParseError("a request gives up more by a bailiwick.Narrowing")
-    wanted = parent.access if access is None else access
+    wanted = parent.access & FILE_ACCESS if access is None else access
     if not wanted <= parent.access:
         missing = ", ".join(sorted(wanted - parent.access))
         raise MissingAccess(f"the grant does not hold: {missing}", hint="a grant only narrows")

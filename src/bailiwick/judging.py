@@ -53,7 +53,8 @@ class Judging:
         if self._always is not None:
             return self._always
         try:
-            if self._glance is not None:
+            # What a command may do is said by all that is known of it, and never at a glance.
+            if self._glance is not None and call.command is None:
                 there = destination or call.elsewhere
                 decision = self._glance(call.grant, call.operation, access, path, there)
                 if not call.grant.via and call.past is None and call.past_there is None:
@@ -116,7 +117,9 @@ class Judging:
             return False
         if self._always is not None:
             return type(self._always) is Allow
-        reading = structs.replace(call, operation=READ, destination=None, elsewhere=None)
+        reading = structs.replace(
+            call, operation=READ, destination=None, elsewhere=None, command=None
+        )
         return isinstance(self.judge(reading, path, READ.ruled), Allow)
 
     def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None:

@@ -6,13 +6,23 @@ is what a caller types. Every verb belongs to exactly one operation.
 
 from __future__ import annotations
 
+import shlex
 from typing import Literal, cast, get_args
 
 import msgspec
 
-Access = Literal["read", "write", "delete", "list", "move", "archive", "watch", "metadata"]
+from bailiwick.errors import ParseError
+from bailiwick.model import Value
+
+Access = Literal[
+    "read", "write", "delete", "list", "move", "archive", "watch", "metadata", "execute"
+]
 
 ALL_ACCESS: frozenset[Access] = frozenset(get_args(Access))
+
+FILE_ACCESS: frozenset[Access] = ALL_ACCESS - {"execute"}
+"""What is held where nobody says what. To run programs is never part of it: ``execute`` is there
+where it was asked for by name."""
 
 REPLACE: Access = cast("Access", "replace")
 """Stands beside ``write`` in what rules see where a file or link stands there already, so that a
@@ -98,6 +108,9 @@ VERSION = _operation(
     changes=True,
 )
 
+# What a command changes is judged as the operations it comes to, when it is brought back.
+EXEC = _operation("exec", ("execute",), "exec session run code", changes=True)
+
 # Adding to a file and cutting it are writes, after which the result tells of what stood there: for
 # rules that counts as reading it, though a grant to write is enough.
 WRITE_ONTO = _operation("write", ("write",), "append truncate", changes=True, also_ruled=("read",))
@@ -115,6 +128,85 @@ OPERATIONS: dict[str, Operation] = {
     operation.name: operation
     for operation in (
         READ, METADATA, LIST, SEARCH, WRITE, EDIT, DELETE, MOVE, COPY, COPY_IN,
-        ARCHIVE_EXTRACT, ARCHIVE_CREATE, WATCH, VERSION,
+        ARCHIVE_EXTRACT, ARCHIVE_CREATE, WATCH, VERSION, EXEC,
     )
 }  # fmt: skip
+
+
+Network = Literal["none", "loopback", "host"]
+
+COMMAND_BYTES_MAX = 128 * 1024
+"""What all words and variables of a command take together: what Linux takes for one word, and what
+a question can still show whole. More goes by a file, or by its input."""
+
+_SYSTEM = ("/usr/bin/", "/bin/", "/usr/local/bin/")
+"""Directories of the system, which nobody writes to from within a sandbox."""
+
+
+class Command(Value, frozen=True, kw_only=True):
+    """What the operation ``exec`` carries: the words of a command, and how it is run.
+
+    ``argv`` are words and no text of a shell: where a shell is meant, it is the program. ``cwd`` is
+    relative to the root. ``environment`` are the variables that the caller sets, as ``NAME=VALUE``,
+    and ``session`` the id of the session that the command is part of. Raises `ParseError` for what
+    no program can be given.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str = "."
+    network: Network = "none"
+    session: str | None = None
+    environment: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.argv, tuple) or not isinstance(self.environment, tuple):
+            raise ParseError("a command is a list of words", hint='["make", "test"]')
+        if self.network not in get_args(Network):
+            raise ParseError(f"the network of a command is one of {', '.join(get_args(Network))}")
+        if not self.argv or not self.argv[0]:
+            raise ParseError("a command begins with the name of a program")
+        size = 0
+        for word in (*self.argv, *self.environment, self.cwd):
+            if not isinstance(word, str) or "\0" in word:
+                raise ParseError("the words of a command are text without NUL")
+            try:
+                size += len(word.encode()) + 1
+            except UnicodeEncodeError:
+                raise ParseError("a word holds half a character (a lone surrogate)") from None
+        if size > COMMAND_BYTES_MAX:
+            raise ParseError(
+                f"a command takes at most {COMMAND_BYTES_MAX} bytes", hint="use a file, or stdin"
+            )
+        names = [each.partition("=")[:2] for each in self.environment]
+        if not all(equals and name.isascii() and name.isidentifier() for name, equals in names):
+            raise ParseError("a variable is written NAME=VALUE")
+
+    @property
+    def program(self) -> str | None:
+        """The name of a program of the system; None for one that is named by any other path.
+
+        A bare name is looked up in directories of the system. What is named by a path may be a file
+        that the caller wrote, whatever it is called.
+        """
+        first = self.argv[0]
+        directory = next((each for each in _SYSTEM if first.startswith(each)), "")
+        first = first.removeprefix(directory)
+        return None if "/" in first or first in ("", ".", "..") else first
+
+    @property
+    def words(self) -> str:
+        """The words as they would be typed into a shell: no two commands have the same."""
+        return shlex.join(self.argv)
+
+    @property
+    def text(self) -> str:
+        """All of it as a person reads it, and as an answer is bound to it: the variables, the
+        words, and in brackets where it is run, and with which network. In words a bracket is
+        quoted, so that nothing can be taken for it."""
+        variables = (
+            f"{name}={shlex.quote(value)}"
+            for name, _, value in (each.partition("=") for each in self.environment)
+        )
+        where = [] if self.cwd == "." else [f"in {shlex.quote(self.cwd)}"]
+        how = where if self.network == "none" else [*where, f"network {self.network}"]
+        return " ".join((*variables, self.words, *([f"({', '.join(how)})"] if how else [])))

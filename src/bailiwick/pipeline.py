@@ -252,7 +252,10 @@ class Pipeline(Recording):
             ruled = call.ruled_at(target)
             decision = (
                 self.judge(call, handle.path, ruled)
-                if grant.via or call.elsewhere is not None or call.past is not None
+                if grant.via
+                or call.elsewhere is not None
+                or call.past is not None
+                or call.command is not None
                 else self._glance(grant, operation, ruled, handle.path)
             )
             if type(decision) is Allow:
@@ -411,6 +414,7 @@ class Pipeline(Recording):
                 destination=None if destination is None else destination.recorded,
                 policy_source=call.policy_source, hooks=call.hooks, front=call.caller.front,
                 approval_id=call.approval_id,
+                command=None if call.command is None else call.command.words,
             )  # fmt: skip
             if self._enclose is not None and call.mark is not None:
                 call.intent, call.mark.note = self._enclose(intent)

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.model import Value
-from bailiwick.operations import Access, Operation
+from bailiwick.operations import Access, Command, Operation
 from bailiwick.paths import ScopedPath
 
 
@@ -21,7 +21,8 @@ class Context(Value, frozen=True, kw_only=True):
     ``access`` is what the operation uses at ``path``, where reading what is moved or copied away
     counts as reading, and ``replace`` stands beside ``write`` where a file stands there already;
     ``held`` is all the grant holds, and ``explicit`` whether someone named this
-    subject and this root in it.
+    subject and this root in it. ``command`` is what the operation ``exec`` would run, and None for
+    every other.
     """
 
     subject: Subject
@@ -40,6 +41,7 @@ class Context(Value, frozen=True, kw_only=True):
     size: int | None
     sha256: str | None
     paths: int
+    command: Command | None = None
 
 
 class Allow(Value, frozen=True):

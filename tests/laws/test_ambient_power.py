@@ -34,9 +34,9 @@ HARMLESS = {
     "__future__", "abc", "array", "asyncio", "base64", "binascii", "bisect", "bz2", "codecs",
     "collections", "concurrent", "contextlib", "contextvars", "copy", "dataclasses", "difflib",
     "encodings", "enum", "errno", "fnmatch", "functools", "hashlib", "heapq", "inspect",
-    "itertools", "json", "logging", "lzma", "math", "operator", "re", "stat", "string", "struct",
-    "textwrap", "threading", "tomllib", "types", "typing", "unicodedata", "warnings", "weakref",
-    "zlib", "bailiwick", "msgspec", "re2", "zstandard",
+    "itertools", "json", "logging", "lzma", "math", "operator", "re", "shlex", "stat", "string",
+    "struct", "textwrap", "threading", "tomllib", "types", "typing", "unicodedata", "warnings",
+    "weakref", "zlib", "bailiwick", "msgspec", "re2", "zstandard",
 }  # fmt: skip
 
 FORBIDDEN_CALLS = {"open", "eval", "exec", "compile", "__import__", "input", "breakpoint"}
@@ -59,6 +59,7 @@ FORBIDDEN_ATTRIBUTES = {
     ("logging", "handlers"),
     ("lzma", "LZMAFile"),
     ("lzma", "open"),
+    ("shlex", "shlex"),
     ("zstandard", "open"),
 }
 

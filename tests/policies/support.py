@@ -27,12 +27,12 @@ def grant_for(subject="agent_run:c/r", root=None, *, access=ALL_ACCESS, explicit
     )
 
 
-def context_of(grant, operation, access, path, destination=None):
+def context_of(grant, operation, access, path, destination=None, command=None):
     return Context(
         subject=grant.subject, root=grant.root, operation=operation.name, access=access,
         path=path, destination=destination, reason="", grant_id=grant.id,
         explicit=grant.explicit, held=grant.access, request_id="r", front="python",
-        interactive=False, size=None, sha256=None, paths=1,
+        interactive=False, size=None, sha256=None, paths=1, command=command,
     )  # fmt: skip
 
 

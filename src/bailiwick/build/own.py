@@ -35,6 +35,7 @@ from bailiwick.finishing import in_thread
 from bailiwick.grant import Core, Grant, Narrowing, Root, Subject, User, narrowed
 from bailiwick.hook import Hooks
 from bailiwick.model import Limits
+from bailiwick.operations import FILE_ACCESS
 from bailiwick.paths import parse
 from bailiwick.pipeline import Pipeline
 from bailiwick.policy import AllowAll, Policy
@@ -67,7 +68,7 @@ def join(
         id=machine.new_request_id(),
         subject=User("local"),
         root=root,
-        access=options.access,
+        access=options.access if options.trusted else options.access & FILE_ACCESS,
         reason="opened by the local user",
         explicit=True,
         limits=options.limits,

@@ -57,7 +57,7 @@ _SECTIONS = (
 
 _RULE_KEYS = (
     "id", "subject", "root", "labels", "operation", "access", "path", "exempt", "exact_path",
-    "holds", "grant", "destination", "effect", "default", "reason",
+    "holds", "grant", "destination", "command", "exact_command", "effect", "default", "reason",
 )  # fmt: skip
 
 _PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL).fullmatch
@@ -372,6 +372,8 @@ def _read_rule(table: Table, number: int) -> Rule:
         holds=table.choice("holds", HOLDS) or "any",
         grant=table.text("grant"),
         destination=table.text("destination"),
+        command=_listed(table, "command"),
+        exact_command=table.text("exact_command"),
         default=default or "deny",
         reason=table.text("reason", empty=True) or "",
         line=table.line,

@@ -44,9 +44,12 @@ class Explanation(Value, frozen=True, kw_only=True):
     path: ScopedPath
     decision: Decision
     accesses: tuple[AccessExplanation, ...]
+    command: str | None = None
 
     def __str__(self) -> str:
         asked = f"{self.subject} {self.operation} {self.root} {escape_for_display(self.path)}"
+        if self.command is not None:
+            asked += f" {escape_for_display(self.command)}"
         lines = [f"{asked}: {word_for(self.decision)}"]
         for each in self.accesses:
             lines.append(f"  {each.access}: {word_for(each.decision)}, {_by(each.rule)}")
@@ -123,4 +126,5 @@ def explain(
         path=path,
         decision=decision,
         accesses=tuple(accesses),
+        command=None if holder.command is None else holder.command.text,
     )

@@ -1,6 +1,8 @@
 """What each kind of root allows by itself: the rules that hold where no other rule matched.
 
-For each kind first who may do what, then a refusal that says why everyone else may not.
+For each kind first who may do what, then a refusal that says why everyone else may not. A rule that
+allows everything allows no program to be run (see `bailiwick.policies.rule`): so that is for
+workspaces, and nowhere else.
 """
 
 from __future__ import annotations
@@ -41,10 +43,15 @@ def _refusal(kind: RootKind, reason: str) -> Rule:
 
 
 WORKSPACE = (
+    _rule("workspace", "commands", "allow", _PEOPLE_AND_CORE, ("execute",)),
+    _rule(
+        "workspace", "agent-commands", "ask", ("agent_run:*",), ("execute",),
+        reason="a command of an agent",
+    ),
     _rule("workspace", "trusted", "allow", _TRUSTED),
     _rule("workspace", "looking", "allow", (), _LOOKING),
     _refusal("workspace", "extensions and automations only look at a workspace"),
-)
+)  # fmt: skip
 
 EXTENSION_STORAGE = (
     _rule("extension-storage", "own", "allow", ("extension:*",), holds="own-id"),

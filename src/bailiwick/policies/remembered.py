@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from bailiwick.operations import Access
+from bailiwick.operations import EXEC, Access
 from bailiwick.policies.rule import ACCESSES, Rule
 
 
 class Remembered(Protocol):
     """An answer that holds for more than one call, as state keeps it.
 
-    ``paths`` are exact, and meant for the ``destination`` and ``branch`` that were asked about.
+    ``paths`` are exact, and meant for the ``destination``, ``command`` and ``branch`` that were
+    asked about.
     With a ``grant_id`` it holds for that grant only.
     """
 
@@ -33,6 +34,8 @@ class Remembered(Protocol):
     @property
     def destination(self) -> str | None: ...
     @property
+    def command(self) -> str | None: ...
+    @property
     def branch(self) -> str: ...
     @property
     def effect(self) -> Literal["allow", "deny"]: ...
@@ -44,11 +47,15 @@ def remembered_rules(answers: Sequence[Remembered]) -> tuple[Rule, ...]:
     """The answers as rules: those for one grant before those for always, else in their order.
 
     An answer that allows and names no path or no access allows nothing: it must never come to mean
-    everything.
+    everything; nor does one to run a command that does not say which.
     """
-    usable = [each for each in answers if each.paths and each.access]
+    usable = [each for each in answers if each.paths and each.access and _says_what(each)]
     ordered = sorted(usable, key=lambda answer: answer.grant_id is None)
     return tuple(_rule_of(answer) for answer in ordered)
+
+
+def _says_what(answer: Remembered) -> bool:
+    return answer.operation != EXEC.name or answer.command is not None
 
 
 def _rule_of(answer: Remembered) -> Rule:
@@ -67,6 +74,7 @@ def _rule_of(answer: Remembered) -> Rule:
         exact_path=tuple(dict.fromkeys(paths)),
         grant=answer.grant_id,
         destination=answer.destination,
+        exact_command=answer.command,
         branch=answer.branch,
         reason=answer.reason,
         origin="remembered",

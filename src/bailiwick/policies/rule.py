@@ -13,6 +13,10 @@ destination of a copy too: else a rule against writing would let an edit through
 means no more than it says: the operation of that name, and the access that operation needs.
 In the same way a trailing slash, which means directories only, narrows a rule that allows and is
 without meaning in one that refuses: nobody can know beforehand what a new name will be.
+
+**Commands.** A rule that names a ``command`` is about running programs and nothing else, and which
+ones `bailiwick.policies.commands` says. To run programs is allowed only by a rule that says so, by
+``command``, the operation ``exec`` or the access ``execute``: one that allows everything does not.
 """
 
 from __future__ import annotations
@@ -30,8 +34,9 @@ from bailiwick.grant import (
     parse_subject,
 )
 from bailiwick.model import Value
-from bailiwick.operations import OPERATIONS, REPLACE, Access
+from bailiwick.operations import EXEC, OPERATIONS, REPLACE, Access, Command
 from bailiwick.paths import parse
+from bailiwick.policies.commands import check_command_glob, matches_command
 from bailiwick.policies.nearness import hint_for, quoted
 from bailiwick.search.glob import compile_filter
 
@@ -60,9 +65,10 @@ class Rule(Value, frozen=True, kw_only=True):
     ``path`` are patterns, ``exempt`` patterns that are taken out of them again (a rule that
     refuses spares only the very names, not what lies beneath); ``exact_path`` are paths taken
     literally, without what lies beneath. ``destination`` is where a move or copy must go; where
-    that is not told, a rule that refuses matches and one that allows does not. ``branch`` is the
-    line of versions that it is about, empty for the root's own. ``default`` is what
-    an ask comes to when nobody answers. ``line`` is where an operator's rule stands in its file.
+    that is not told, a rule that refuses matches and one that allows does not. So it is with
+    ``command``, which are globs, and ``exact_command``, one as a question shows it. ``branch`` is
+    the line of versions that it is about, empty for the root's own. ``default`` is what an ask
+    comes to when nobody answers. ``line`` is where an operator's rule stands in its file.
     """
 
     id: str
@@ -78,6 +84,8 @@ class Rule(Value, frozen=True, kw_only=True):
     holds: Holds = "any"
     grant: str | None = None
     destination: str | None = None
+    command: tuple[str, ...] = ()
+    exact_command: str | None = None
     branch: str | None = None
     default: Literal["allow", "deny"] = "deny"
     reason: str = ""
@@ -92,7 +100,14 @@ class Rule(Value, frozen=True, kw_only=True):
     @property
     def for_everything(self) -> bool:
         """Whether it is about every operation."""
-        return not self.operation and not self.access and self.destination is None
+        return not (
+            self.operation or self.access or self.destination is not None or self.for_commands
+        )
+
+    @property
+    def for_commands(self) -> bool:
+        """Whether it is about some commands, and nothing else."""
+        return bool(self.command) or self.exact_command is not None
 
 
 class Holder(NamedTuple):
@@ -105,6 +120,8 @@ class Holder(NamedTuple):
     grant_id: str
     destination: str | None = None
     """Where what is done goes to, if it goes anywhere and that is told."""
+    command: Command | None = None
+    """What is run, if anything is and that is told."""
 
 
 def concerns(rule: Rule, holder: Holder) -> bool:
@@ -114,6 +131,8 @@ def concerns(rule: Rule, holder: Holder) -> bool:
     if rule.destination not in (None, holder.destination) and (
         rule.effect == "allow" or holder.destination is not None
     ):
+        return False
+    if rule.for_commands and not _runs(rule, holder.command):
         return False
     if rule.subject and not any(matches_name(each, holder.subject) for each in rule.subject):
         return False
@@ -125,6 +144,16 @@ def concerns(rule: Rule, holder: Holder) -> bool:
     if any(root.labels.get(label) != value for label, value in rule.labels.items()):
         return False
     return _holds(rule.holds, holder)
+
+
+def _runs(rule: Rule, command: Command | None) -> bool:
+    """Whether a rule about commands is about this one."""
+    allows = rule.effect == "allow"
+    if command is None:
+        return not allows
+    if rule.exact_command not in (None, command.text):
+        return False
+    return not rule.command or matches_command(rule.command, command, allows=allows)
 
 
 def _holds(condition: Holds, holder: Holder) -> bool:
@@ -142,6 +171,8 @@ def _holds(condition: Holds, holder: Holder) -> bool:
 def means(rule: Rule, operation: str, access: Access, *, replaces: bool = False) -> bool:
     """Whether a rule is about one access that an operation uses; write access may be one that
     ``replaces`` what stands there."""
+    if (rule.for_commands and operation != EXEC.name) or not _may_be_about(rule, access):
+        return False
     if rule.access and access not in rule.access:
         named = replaces and access == "write" and REPLACE in rule.access
         if not named:
@@ -155,11 +186,21 @@ def means(rule: Rule, operation: str, access: Access, *, replaces: bool = False)
 
 def may_mean(rule: Rule, access: Access) -> bool:
     """Whether a rule is about some operation's use of an access."""
+    if not _may_be_about(rule, access):
+        return False
     if rule.access and access not in rule.access:
         return access == "write" and REPLACE in rule.access and rule.effect != "allow"
     return not rule.operation or any(
         means(rule, operation, access) for operation in OPERATIONS if access in _may_use(operation)
     )
+
+
+def _may_be_about(rule: Rule, access: Access) -> bool:
+    """What is said of running programs is said by name: what is about everything allows none."""
+    if access not in EXEC.access:
+        return not rule.for_commands
+    named = rule.for_commands or EXEC.name in rule.operation or access in rule.access
+    return named or rule.effect != "allow"
 
 
 def _may_use(operation: str) -> frozenset[Access]:
@@ -168,7 +209,8 @@ def _may_use(operation: str) -> frozenset[Access]:
     known = OPERATIONS.get(operation)
     if known is None:
         return frozenset(ACCESSES)
-    return known.needed | ({"read", "write", "delete"} if known.changes else set())
+    others = known.changes and known is not EXEC  # which uses nothing by itself
+    return known.needed | ({"read", "write", "delete"} if others else set())
 
 
 def _needed(operation: str) -> frozenset[Access]:
@@ -207,6 +249,8 @@ def faults_of(rule: Rule) -> Iterator[Fault]:
             yield from _fault(field, index, check_glob, pattern)
     for index, path in enumerate(rule.exact_path):
         yield from _fault("exact_path", index, _check_exact_path, path)
+    for index, pattern in enumerate(rule.command):
+        yield from _fault("command", index, check_command_glob, pattern)
     if rule.destination is not None:
         yield from _fault("destination", None, _check_exact_path, rule.destination)
     yield from _choice_faults(rule)
@@ -243,10 +287,27 @@ def _combination_faults(rule: Rule) -> Iterator[Fault]:
     if rule.exempt and not rule.path:
         hint = 'for everything but these, write path = "**"'
         yield Fault("exempt", None, "there is no path to take these out of", hint)
+    yield from _command_faults(rule)
     used = [access for name in rule.operation for access in _may_use(name)]
     if rule.access and rule.operation and not set(rule.access).intersection(used):
         hint = "leave out one of the two"
         yield Fault("access", None, "none of the operations of this rule uses this access", hint)
+
+
+def _command_faults(rule: Rule) -> Iterator[Fault]:
+    field = "command" if rule.command else "exact_command"
+    if not rule.for_commands:
+        return
+    if rule.effect == "hide":
+        hint = "use effect = 'deny'"
+        yield Fault(field, None, "a command cannot be hidden", hint)
+    if rule.command and rule.exact_command is not None:
+        hint = "use two rules"
+        yield Fault("exact_command", None, "a rule has either command or exact_command", hint)
+    others = set(rule.operation) - {EXEC.name} or set(rule.access) - EXEC.access
+    if others:
+        hint = f"operation = {EXEC.name!r}, or leave it out"
+        yield Fault(field, None, "a rule about commands is about running them, no more", hint)
 
 
 def _fault(

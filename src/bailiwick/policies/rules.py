@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from bailiwick.errors import ParseError
 from bailiwick.grant import Grant, Root, Subject
-from bailiwick.operations import ALL_ACCESS, Access, Operation
+from bailiwick.operations import ALL_ACCESS, EXEC, Access, Command, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.policies.compiled import (
     Beneath,
@@ -166,13 +166,17 @@ class RulePolicy:
 
     def decide(self, context: Context) -> Decision:
         """What the rules say. The same for the same subject, root, grant, operation, access and
-        path, and of the destination of a move or copy: nothing else is looked at."""
+        path, and of the destination of a move or copy: nothing else is looked at. But for a
+        command: what is said of that one is never kept for another."""
         kept = self._current()
         bound = kept.bound_to(context.destination)
         holder = Holder(
             str(context.subject), context.root, context.held, context.explicit, context.grant_id,
-            bound,
+            bound, context.command,
         )  # fmt: skip
+        if context.command is not None:
+            rules = concerning(kept.rules, holder)
+            return Shortlist(rules, context.operation, context.access, holder).decide(context.path)
         key = ((context.grant_id, bound), context.operation, context.access)
         shortlist = kept.shortlists.get(key)
         if shortlist is None or shortlist.held_by != holder:
@@ -242,13 +246,17 @@ class RulePolicy:
         explicit: bool = False,
         grant_id: str = "",
         destination: ScopedPath | None = None,
+        command: Command | None = None,
     ) -> Explanation:
         """Which rules decide, and which matched but came later.
 
         ``access`` is what is used at ``path``; by default what the operation uses at the path it
-        names. ``held``, ``explicit`` and ``grant_id`` are those of the grant in question.
+        names. Of running programs without a ``command`` is said what holds for any of them.
+        ``held``, ``explicit`` and ``grant_id`` are those of the grant in question.
         """
-        holder = Holder(str(subject), root, held, explicit, grant_id, destination)
+        if command is not None and operation is not EXEC:
+            raise ParseError(f"only the operation {EXEC.name} runs a command")
+        holder = Holder(str(subject), root, held, explicit, grant_id, destination, command)
         if access is None:
             access = operation.ruled or operation.destination_access
         return explain(self._current().rules, holder, operation.name, access, path)

@@ -32,6 +32,7 @@ def format_rule(rule: Rule) -> str:
         ("path", rule.path),
         ("exempt", rule.exempt),
         ("exact_path", rule.exact_path),
+        ("command", rule.command),
     ):
         lines.extend(_list(key, values))
     if rule.holds != "any":
@@ -40,6 +41,8 @@ def format_rule(rule: Rule) -> str:
         lines.append(f"grant = {quote(rule.grant)}")
     if rule.destination is not None:
         lines.append(f"destination = {quote(rule.destination)}")
+    if rule.exact_command is not None:
+        lines.append(f"exact_command = {quote(rule.exact_command)}")
     lines.append(f"effect = {quote(rule.effect)}")
     if rule.effect == "ask":
         lines.append(f"default = {quote(rule.default)}")

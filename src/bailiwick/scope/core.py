@@ -13,7 +13,7 @@ from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError
 from bailiwick.finishing import closes_anywhere, to_the_end
 from bailiwick.grant import AgentRun, Automation, Core, Extension, Grant, Root, Subject, User
 from bailiwick.model import Limits
-from bailiwick.operations import Access, Operation
+from bailiwick.operations import Access, Command, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.proposal import Prepare
@@ -241,10 +241,12 @@ class ScopeCore:
         lock_token: int | None = None,
         as_of: str | None = None,
         missing: Missing[Result] | None = None,
+        command: Command | None = None,
         **given: object,
     ) -> Coroutine[Any, Any, Result]:
         """One call. What was ``given`` is checked inside it, so that a refusal is on record."""
         call = self._call(operation, verb, place, destination, written, content, lock_token)
+        call.command = command
         if lock_token is not None:
             prepare = locking(lock_token, prepare)
         if given:

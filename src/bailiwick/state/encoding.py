@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.audit import AuthorityRecord, Intent, LedgerRecord, Outcome, Record
+from bailiwick.audit import AuthorityRecord, Intent, LedgerRecord, Outcome, Record, shown
 from bailiwick.grant import Grant
 
 Hide = Callable[[str], str]
@@ -42,13 +42,17 @@ def encode_record(record: Record, hide: Hide) -> bytes:
         None if destination is None else hide(destination), record.outcome, record.error_kind,
         record.policy_source, record.hooks, grant.reason, record.bytes, record.sha256_before,
         record.sha256_after, record.duration_ns, record.front, record.approval_id,
-        *_branch_of(grant),
+        *_details_of(grant, record.command, hide),
     ])  # fmt: skip
 
 
-def _branch_of(grant: Grant) -> tuple[dict[str, str], ...]:
-    """The details of an operation: where it was done, if not in the first branch."""
-    return ({"branch": grant.root.branch},) if grant.root.branch else ()
+def _details_of(grant: Grant, command: str | None, hide: Hide) -> tuple[dict[str, str], ...]:
+    """The details of an operation: where it was done, if not in the first branch, and the words
+    that were run, which name paths as well."""
+    details = {"branch": grant.root.branch} if grant.root.branch else {}
+    if command is not None:
+        details["command"] = shown(hide(command))
+    return (details,) if details else ()
 
 
 def encode_interrupted(intent: Intent, hide: Hide) -> bytes:
@@ -65,7 +69,7 @@ def encode_intent(intent: Intent, hide: Hide, outcome: Outcome, error_kind: str 
         intent.operation, intent.verb, hide(intent.path),
         None if destination is None else hide(destination), outcome, error_kind,
         intent.policy_source, intent.hooks, grant.reason, None, None, None, 0, intent.front,
-        intent.approval_id, *_branch_of(grant),
+        intent.approval_id, *_details_of(grant, intent.command, hide),
     ])  # fmt: skip
 
 

@@ -89,6 +89,7 @@ def _bound(question: Question) -> dict[str, object]:
         "paths": (question.paths_total, question.paths_sha256),
         "content": question.preview.sha256,
         "replaced content": question.preview.sha256_before,
+        **({} if question.command is None else {"command": question.command}),
     }
 
 
@@ -99,7 +100,7 @@ def binding_of(question: Question) -> bytes:
 def refuse_another(approved: Question, asked: Question) -> None:
     asked_for = _bound(asked)
     for what, value in _bound(approved).items():
-        if asked_for[what] != value:
+        if asked_for.get(what) != value:
             raise ApprovalDenied(
                 f"this approval is for something else: not the same {what}",
                 hint="ask anew",
@@ -118,7 +119,7 @@ def rule_of(approval: Approval, answer: Answer, by: str, now_ns: int) -> Remembe
         access=question.access, paths=question.paths, destination=question.destination,
         effect="deny" if answer == "never" else "allow",
         reason=f"answered {answer!r}: {question.prompt}", approval_id=approval.id, by=by,
-        created_ns=now_ns, branch=question.branch,
+        created_ns=now_ns, branch=question.branch, command=question.command,
     )  # fmt: skip
 
 

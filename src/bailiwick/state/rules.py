@@ -106,6 +106,7 @@ def _about(rule: RememberedRule) -> bytes:
     about = (
         rule.subject, rule.root, rule.grant_id, rule.operation, rule.access, rule.paths,
         rule.destination, *((rule.branch,) if rule.branch else ()),
+        *(() if rule.command is None else (("command", rule.command),)),
     )  # fmt: skip
     return hashlib.sha256(encode(about)).digest()
 

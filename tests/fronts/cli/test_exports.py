@@ -14,13 +14,13 @@ from bailiwick.errors import PathNotFound, SymlinkEscape, Unsupported
 from bailiwick.fronts.cli import exports
 from bailiwick.fronts.cli.machine import examine
 from bailiwick.grant import AgentRun, Grant, Root, StandingGrant
-from bailiwick.operations import ALL_ACCESS
+from bailiwick.operations import ALL_ACCESS, FILE_ACCESS
 from bailiwick.paths import ROOT, parse
 
 LOOKING = {"read", "list", "metadata"}
 
 
-def grant(access=ALL_ACCESS, path=".", **more):
+def grant(access=FILE_ACCESS, path=".", **more):
     root = Root(kind="workspace", id="demo", trusted=True)
     scoped = ROOT if path == "." else parse(path).path
     return Grant(
@@ -340,6 +340,15 @@ def test_a_rule_for_a_single_file_has_only_rights_of_files(tree):
     assert rule["allowedAccess"] == ["write_file", "read_file", "truncate"]
     assert any("metadata" in note for note in notes)
     under_landlock(document, {})
+
+
+@pytest.mark.spec("EXEC-1", "EXEC-2")
+def test_programs_of_the_tree_are_run_under_landlock_where_the_grant_holds_execute(tree):
+    found = reach(grant(ALL_ACCESS, path="src/app/main.py"), tree)
+    (rule,) = exports.landlock_ruleset(found)[0]["pathBeneath"]
+    assert rule["allowedAccess"] == ["execute", "write_file", "read_file", "truncate"]
+    assert reach(grant(LOOKING | {"execute"}), tree, trusted=False).access == LOOKING
+    assert exports.bubblewrap_arguments(reach(grant(LOOKING | {"execute"}), tree))
 
 
 def test_what_landlock_cannot_say_exactly_is_left_out_and_said(tree):

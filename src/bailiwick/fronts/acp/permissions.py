@@ -45,7 +45,7 @@ _NAMES = {
 
 OPTIONS = [{"optionId": kind, "name": name, "kind": kind} for kind, name in _NAMES.items()]
 
-_KINDS = {"read": "read", "list": "read", "metadata": "read", "delete": "delete"}
+_KINDS = {"read": "read", "list": "read", "metadata": "read", "delete": "delete", "exec": "execute"}
 """What the protocol calls an operation, by which editors choose how they show it; else an edit."""
 
 _TITLE_CHARACTERS_MAX = 200

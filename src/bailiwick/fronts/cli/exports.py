@@ -34,6 +34,7 @@ _LANDLOCK_BY_ACCESS: dict[Access, tuple[str, ...]] = {
     "list": ("read_dir",),
     "write": ("write_file", "truncate", "make_reg", "make_dir", "make_sym"),
     "delete": ("remove_file", "remove_dir"),
+    "execute": ("execute",),
 }
 _LANDLOCK_ON_FILES = frozenset(("execute", "write_file", "read_file", "truncate", "ioctl_dev"))
 
@@ -72,7 +73,7 @@ def reach_of(
     lists = grant.allowed if isinstance(grant, Grant) else (grant.allowed,)
     paths = _allowed_paths([globs for globs in lists if globs], grant.path)
     places = tuple(_place(directory, path, mount_point) for path in paths)
-    access = grant.access if trusted else grant.access - CHANGING
+    access = grant.access if trusted else grant.access - CHANGING - {"execute"}
     return Reach(frozenset(access), places)
 
 

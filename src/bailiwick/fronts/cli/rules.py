@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from bailiwick.config import Config, load
@@ -38,6 +39,9 @@ def run(arguments: list[str]) -> int:
     explaining.add_argument("operation", metavar="OPERATION", help="such as write, or a verb")
     explaining.add_argument("path", metavar="PATH")
     explaining.add_argument("--root", help="such as workspace:demo (default: the only one)")
+    explaining.add_argument(
+        "--command", metavar="WORDS", help="what exec would run: 'git push origin'"
+    )
     takes_authority(explaining)
     checking = actions.add(
         "check",
@@ -70,12 +74,14 @@ async def _explain(authority: Authority, options: Options) -> int:
     note_unsynchronised(authority)
     root = options.root or str(roots[0])
     explanation = authority.explain(
-        options.subject, root, _operation(options.operation), options.path
-    )
+        options.subject, root, _operation(options.operation), options.path,
+        command=None if options.command is None else _words(options.command),
+    )  # fmt: skip
     if options.json:
         print_json({
             "subject": explanation.subject, "root": explanation.root,
             "operation": explanation.operation, "path": explanation.path,
+            **({} if explanation.command is None else {"command": explanation.command}),
             "decision": word_for(explanation.decision).partition(" ")[0],
             "accesses": [
                 {
@@ -90,6 +96,14 @@ async def _explain(authority: Authority, options: Options) -> int:
     else:
         line(str(explanation))
     return EXIT_OK
+
+
+def _words(text: str) -> list[str]:
+    """The words of a command, as a shell would read them. Nothing else of a shell is meant."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ParseError(f"these are no words of a command: {error}") from None
 
 
 def _operation(name: str) -> str:

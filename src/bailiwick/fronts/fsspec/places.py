@@ -27,6 +27,7 @@ from bailiwick.errors import ParseError, RootNotFound, Unauthenticated, escape_f
 from bailiwick.fronts.fsspec.filesystem import BailiwickFileSystem, bridge_to
 from bailiwick.fronts.fsspec.reach import REACH, TOKEN_VARIABLE, Named, token_for, tokens_server
 from bailiwick.fronts.fsspec.waiting import wait_for_the_end
+from bailiwick.operations import FILE_ACCESS
 from bailiwick.scope import Scope
 from bailiwick.toolbox.bridging import Bridge
 
@@ -137,7 +138,7 @@ class _LocalFileSystem(PlaceFileSystem, metaclass=_Settling):
         self._place = place
         # What was judged is what is opened: a link in the text could lead elsewhere by then.
         self._path = named.where
-        self._options = dict(options)
+        self._options = {"access": FILE_ACCESS, **options}
 
     _example = ""
     _own_options: tuple[str, ...] = ()

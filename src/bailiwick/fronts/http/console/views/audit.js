@@ -8,7 +8,7 @@ import { count, moment, plain, size } from "../words.js";
 
 const PAGE = 200, EXPORTED_MAX = 100000;
 const TONES = { success: "good", denied: "bad", failed: "warn" };
-const OPERATIONS = ["read", "metadata", "list", "search", "write", "edit", "delete", "move", "copy", "copy-in", "archive-extract", "archive-create", "watch", "version"];
+const OPERATIONS = ["read", "metadata", "list", "search", "write", "edit", "delete", "move", "copy", "copy-in", "archive-extract", "archive-create", "watch", "version", "exec"];
 
 export function view({ query }) {
   const fields = {

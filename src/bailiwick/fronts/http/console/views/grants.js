@@ -6,7 +6,7 @@ import { state } from "../state.js";
 import { complain, confirm, dialog, toast } from "../dialogs.js";
 import { left, moment, plain } from "../words.js";
 
-const ACCESS = ["read", "list", "metadata", "watch", "write", "delete", "move", "archive"];
+const ACCESS = ["read", "list", "metadata", "watch", "write", "delete", "move", "archive", "execute"];
 
 export function view() {
   const page = { rows: h("tbody"), matrix: h("div") };
