@@ -25,36 +25,8 @@ from bailiwick.errors import (
 )
 from bailiwick.finishing import to_the_end
 from bailiwick.model import Expected, Stat
-from bailiwick.operations import (
-    ARCHIVE_CREATE,
-    ARCHIVE_EXTRACT,
-    COPY,
-    COPY_DESTINATION,
-    COPY_IN_DESTINATION,
-    DELETE,
-    EDIT,
-    LEASE,
-    MOVE,
-    READ,
-    VERSION,
-    WRITE,
-    WRITE_ONTO,
-    Operation,
-)
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Look, Staged, Stages, Store, WritePlan, Written
-from bailiwick.versions import (
-    Done,
-    Draft,
-    Leased,
-    Mark,
-    Plan,
-    Snapshot,
-    Undoing,
-    branches,
-    leases,
-    remembers,
-)
 
 Outcome = TypeVar("Outcome")
 
@@ -219,7 +191,7 @@ class Remove(Act[int], frozen=True, eq=False):
         """Bound by what stands at its places."""
 
     def on(self, store: Store) -> Awaitable[int]:
-        return store.remove(self.entry, recursive=self.recursive, **_on(self.expected))
+        return store.remove(self.entry, recursive=self.recursive, **on_condition(self.expected))
 
 
 class Move(Act[bool], frozen=True, eq=False):
@@ -241,7 +213,7 @@ class Move(Act[bool], frozen=True, eq=False):
 
     def on(self, store: Store) -> Awaitable[bool]:
         return store.move(
-            self.entry, self.destination, replace=self.replace, **_on(self.expected),
+            self.entry, self.destination, replace=self.replace, **on_condition(self.expected),
             **({"replaced": self.replaced} if self.replaced.conditional else {}),
         )  # fmt: skip
 
@@ -398,7 +370,7 @@ class SetMode(Act[None], frozen=True, eq=False):
         return f"set the mode to {_shown_mode(self.file_mode)}"
 
     def on(self, store: Store) -> Awaitable[None]:
-        return store.set_mode(self.entry, self.file_mode, **_on(self.expected))
+        return store.set_mode(self.entry, self.file_mode, **on_condition(self.expected))
 
 
 class SetTimes(Act[None], frozen=True, eq=False):
@@ -411,10 +383,12 @@ class SetTimes(Act[None], frozen=True, eq=False):
         return f"set the times to {self.mtime_ns} and {self.atime_ns}"
 
     def on(self, store: Store) -> Awaitable[None]:
-        return store.set_times(self.entry, self.mtime_ns, self.atime_ns, **_on(self.expected))
+        return store.set_times(
+            self.entry, self.mtime_ns, self.atime_ns, **on_condition(self.expected)
+        )
 
 
-def _on(expected: Expected) -> dict[str, Expected]:
+def on_condition(expected: Expected) -> dict[str, Expected]:
     """The argument of a store for a change on condition; none where there is no condition: a store
     may know of none."""
     return {"expected": expected} if expected.conditional else {}
@@ -422,168 +396,3 @@ def _on(expected: Expected) -> dict[str, Expected]:
 
 def _shown_mode(file_mode: int | None) -> str:
     return "the usual mode" if file_mode is None else f"mode {file_mode:04o}"
-
-
-# --- versions, branches, leases -------------------------------------------------------------------
-
-
-class KeepSnapshot(Act[Snapshot], frozen=True, eq=False):
-    name: str
-
-    @property
-    def words(self) -> str:
-        return f"keep this version as the snapshot {self.name}"
-
-    def on(self, store: Store) -> Awaitable[Snapshot]:
-        return branches(store).snapshot(self.name)
-
-
-class DeleteSnapshot(Act[None], frozen=True, eq=False):
-    name: str
-
-    @property
-    def words(self) -> str:
-        return f"delete the snapshot {self.name}"
-
-    def on(self, store: Store) -> Awaitable[None]:
-        return branches(store).delete_snapshot(self.name)
-
-
-class MakeFork(Act[Store], frozen=True, eq=False):
-    name: str
-    version: str | None
-
-    @property
-    def words(self) -> str:
-        since = "" if self.version is None else f" from the version {self.version}"
-        return f"make the fork {self.name}{since}"
-
-    def on(self, store: Store) -> Awaitable[Store]:
-        return branches(store).fork(self.name, version=self.version)
-
-
-class OpenFork(Act[Store], frozen=True, eq=False):
-    name: str
-
-    @property
-    def words(self) -> str:
-        return f"open the fork {self.name}"
-
-    def on(self, store: Store) -> Awaitable[Store]:
-        return branches(store).open_fork(self.name)
-
-
-class DeleteFork(Act[None], frozen=True, eq=False):
-    name: str
-
-    @property
-    def words(self) -> str:
-        return f"delete the fork {self.name}"
-
-    def on(self, store: Store) -> Awaitable[None]:
-        return branches(store).delete_fork(self.name)
-
-
-class Lock(Act[Leased], frozen=True, eq=False):
-    ttl: float
-
-    @property
-    def words(self) -> str:
-        return f"lock it for {self.ttl:g} seconds"
-
-    def on(self, store: Store) -> Awaitable[Leased]:
-        return leases(store).lock(self.entry, self.ttl)
-
-
-class Renew(Act[Leased], frozen=True, eq=False):
-    lease: Leased
-    ttl: float
-
-    @property
-    def words(self) -> str:
-        return f"keep it locked for {self.ttl:g} seconds"
-
-    def on(self, store: Store) -> Awaitable[Leased]:
-        return leases(store).renew(self.lease, self.ttl)
-
-
-class Release(Act[bool], frozen=True, eq=False):
-    """Nobody is asked about giving something back."""
-
-    lease: Leased
-    asks: ClassVar[bool] = False
-
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
-
-    def on(self, store: Store) -> Awaitable[bool]:
-        return leases(store).release(self.lease)
-
-
-def hash_of_effects(plan: Plan) -> str:
-    """The hash of all that would be touched, each with what becomes of it."""
-    return hashlib.sha256(repr([each.effect for each in plan.touches]).encode()).hexdigest()
-
-
-class _Planned(Act[Done], frozen=True, eq=False):
-    """``cleared`` is what a plan said it would touch: where it is something else by now, it is
-    `Stale`."""
-
-    cleared: Plan
-
-    @property
-    def whole(self) -> object:
-        return self.cleared
-
-    async def fingerprint(self) -> str:
-        return hash_of_effects(self.cleared)
-
-
-class Restore(_Planned, frozen=True, eq=False):
-    version: str
-    expected: Expected
-
-    def on(self, store: Store) -> Awaitable[Done]:
-        return remembers(store).restore(
-            self.entry.path, self.version, cleared=self.cleared, **_on(self.expected)
-        )
-
-
-class Undo(_Planned, frozen=True, eq=False):
-    what: Undoing
-
-    def on(self, store: Store) -> Awaitable[Done]:
-        return remembers(store).undo(self.what, cleared=self.cleared)
-
-
-class Merge(_Planned, frozen=True, eq=False):
-    name: str
-
-    def on(self, store: Store) -> Awaitable[Done]:
-        return branches(store).merge(self.name, cleared=self.cleared)
-
-
-class Commit(_Planned, frozen=True, eq=False):
-    draft: Draft
-    mark: Mark
-
-    def on(self, store: Store) -> Awaitable[Done]:
-        return self.draft.commit(self.mark, cleared=self.cleared)
-
-
-# --- all of them ----------------------------------------------------------------------------------
-
-
-DONE_BY: Final[dict[type[Act[Any]], tuple[Operation, ...]]] = {
-    Write: (WRITE, EDIT), WriteStream: (WRITE, ARCHIVE_CREATE),
-    Append: (WRITE_ONTO,), Truncate: (WRITE_ONTO,),
-    MakeDir: (WRITE,), Symlink: (WRITE,), SetMode: (WRITE,), SetTimes: (WRITE,),
-    Remove: (DELETE,), Move: (MOVE,), Copy: (COPY,), CopyOver: (COPY,),
-    CopyIn: (COPY_DESTINATION, COPY_IN_DESTINATION), Unpack: (ARCHIVE_EXTRACT,),
-    Lock: (LEASE,), Renew: (LEASE,), Release: (LEASE,),
-    Restore: (EDIT,), Undo: (VERSION,), Merge: (VERSION,), Commit: (VERSION,),
-    KeepSnapshot: (VERSION,), DeleteSnapshot: (VERSION,),
-    MakeFork: (VERSION,), DeleteFork: (VERSION,), OpenFork: (READ,),
-}  # fmt: skip
-"""The closed list of acts, each with the operations that it is part of. Grant, rules and people
-judge an operation: what is done must be part of that one, and nothing else is ever done."""

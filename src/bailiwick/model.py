@@ -78,6 +78,27 @@ class Limits(Value, frozen=True, kw_only=True):
     max_file_bytes: Amount = 1 * GiB
     """How large a file may become through this scope."""
 
+    exec_seconds_max: Seconds = 120.0
+    """How long a command may run: most builds end by then, and what hangs holds up no longer."""
+
+    exec_memory_bytes_max: Amount = 2 * GiB
+    """Memory of one process of a command: enough for compilers and tests, several at a time."""
+
+    exec_processes_max: Amount = 256
+    """Processes and threads of a command at a time: parallel builds have tens, a fork bomb more."""
+
+    exec_descriptors_max: Amount = 1_024
+    """Files that one process of a command has open: what most systems give a program."""
+
+    exec_output_bytes_kept: Amount = 1 * MiB
+    """What is held in memory of a command's output; the rest lies in a file meanwhile."""
+
+    exec_output_bytes_max: Amount = 64 * MiB
+    """What is kept of a command's output in all: a long log. The rest is cut, and that is said."""
+
+    exec_entries_max: Amount = 1_000_000
+    """Names in a tree that commands are run in: all are looked at when one starts, and held."""
+
     list_page_max: Amount = 2_000
     """Entries a page of `list`: a page a person or model can still take in."""
 

@@ -75,7 +75,8 @@ def _operation(
 READ = _operation(
     "read",
     ("read",),
-    "read_bytes read_text read_json stream diff history compare snapshots forks open_fork",
+    "read_bytes read_text read_json stream diff history compare snapshots forks open_fork"
+    " work changes difference",
 )
 METADATA = _operation("metadata", ("metadata",), "stat lstat exists readlink")
 LIST = _operation("list", ("list",), "list find files glob")
@@ -104,7 +105,7 @@ WATCH = _operation("watch", ("watch",), "watch on_change")
 VERSION = _operation(
     "version",
     ("write",),
-    "snapshot delete_snapshot fork delete_fork merge undo transaction",
+    "snapshot delete_snapshot fork delete_fork merge undo transaction publish discard",
     changes=True,
 )
 

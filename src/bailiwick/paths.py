@@ -15,7 +15,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
-from bailiwick.errors import ParseError, PathOutsideWorkspace
+from bailiwick.errors import ParseError, PathOutsideWorkspace, SymlinkEscape
 
 PATH_BYTES_MAX = 4096
 """PATH_MAX of Linux, the smallest of the platforms that matter."""
@@ -249,6 +249,23 @@ def link_steps(text: str) -> list[str]:
     """The steps of a link's text. A trailing slash stays as ``.``: it demands a directory."""
     steps = [part for part in text.split("/") if part]
     return [*steps, "."] if text.endswith("/") else steps
+
+
+def check_stays_inside(target: str, path: ScopedPath) -> None:
+    """Refuse a link text that leads out of the root, read from where the link stands.
+
+    By its text alone: links on its way may turn it elsewhere, which following it will show.
+    """
+    if target.startswith("/"):
+        raise SymlinkEscape("the link is absolute", path=path, hint="make it relative")
+    depth = len(path.parts) - 1
+    for part in target.split("/"):
+        if part == "..":
+            depth -= 1
+            if depth < 0:
+                raise SymlinkEscape("the link leads outside this root", path=path)
+        elif part not in ("", "."):
+            depth += 1
 
 
 def check_portable(name: str) -> None:

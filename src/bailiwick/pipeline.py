@@ -17,11 +17,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from bailiwick.acts import DONE_BY, Act, WriteStream
+from bailiwick.act_table import DONE_BY
+from bailiwick.acts import Act, WriteStream
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
 from bailiwick.asking import ask, refuse
 from bailiwick.audit import EnclosesNotes, Intent, Ledger
 from bailiwick.call import NOTHING_TO_SHOW, Call, Machine, Missing
+from bailiwick.commands import LendsCommands
 from bailiwick.errors import (
     Busy,
     Closed,
@@ -73,6 +75,7 @@ class Pipeline(Recording):
         meter: Meter | None = None,
         feed_for: Callable[[Store], Feed] | None = None,
         approved: set[ScopedPath] | None = None,
+        commands: LendsCommands | None = None,
     ) -> None:
         """``approved`` is for a draft: it gathers the places that people let be changed."""
         self.store = store
@@ -86,6 +89,7 @@ class Pipeline(Recording):
         self.machine = machine
         self.meter = meter or Unmetered()
         self.feed_for = feed_for
+        self.commands = commands
         self._approved = approved
         self.dependents: dict[int, Callable[[], Awaitable[None]]] = {}
         self.intends = ledger.takes_intents

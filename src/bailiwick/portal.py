@@ -13,7 +13,13 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+)
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from bailiwick.approvals import Asker
@@ -26,6 +32,8 @@ from bailiwick.model import Change, ChangeResult, Limits
 from bailiwick.operations import Access
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.scope import Lease, Scope
+from bailiwick.scope.execution import Execution
+from bailiwick.sync_execution import SyncExecution
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -483,6 +491,13 @@ class SyncScope:
         lease = self._portal.run(_take(self._scope, path, ttl), let_go=Lease.release)
         return SyncLease(lease, self._portal)
 
+    def exec(self, *arguments: Any, **more: Any) -> SyncExecution:
+        """Run a program in a sandbox, on a working copy of this tree: see `Scope.exec`."""
+        execution = self._portal.run(
+            _begin(self._scope.exec(*arguments, **more)), let_go=Execution.aclose
+        )
+        return SyncExecution(execution, self._portal.run)
+
 
 def behind(scope: SyncScope) -> tuple[Scope, Portal]:
     """The scope that a blocking one stands for, and the way to its loop: for fronts, which are
@@ -523,6 +538,10 @@ class SyncLease:
     def __exit__(self, *error: object) -> None:
         with contextlib.suppress(BailiwickError):  # it ends by itself
             self.release()
+
+
+async def _begin(execution: Execution) -> Execution:
+    return await execution
 
 
 async def _let_go(scope: Scope) -> None:

@@ -454,6 +454,20 @@ class Watches(Protocol):
         ...
 
 
+@runtime_checkable
+class HostDirectory(Protocol):
+    """Being a directory of this machine, in which programs can work. It changes no answer, so
+    `Store.powers` does not name it."""
+
+    def open_directory(self) -> int:
+        """A descriptor of the directory, to be closed by whoever asked."""
+        ...
+
+    def version_of(self, status: Any) -> str:
+        """The version of what the kernel tells of it so (`os.stat_result`), as `Stat` has it."""
+        ...
+
+
 class Staged(NamedTuple):
     """One object to be made in a staged tree, by its path in that tree.
 

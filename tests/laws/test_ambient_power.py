@@ -26,6 +26,7 @@ POWERFUL = {
     "sqlite": "the database behind the state and volumes",
     "state": "the authority's own database, beside its key",
     "stores": "a store is what touches the disk",
+    "working_copies": "keeps what commands changed in folders of the state directory",
     "tools": "a module that can be called, which it makes itself by its entry in sys.modules",
     "testing": "plants hostile trees and injects faults",
 }

@@ -18,6 +18,7 @@ from bailiwick.authority import (
     RootPlan,
     Services,
 )
+from bailiwick.build.commands import commands_for, finish_publishing
 from bailiwick.build.configured import (
     Places,
     Source,
@@ -48,6 +49,7 @@ from bailiwick.build.stores import (
 from bailiwick.build.views import RootFeed, Views
 from bailiwick.call import Caller, Machine
 from bailiwick.change_log import Logs
+from bailiwick.commands import LendsCommands
 from bailiwick.config.values import RootConfig, ServerConfig, Surface
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.finishing import in_thread
@@ -473,6 +475,7 @@ class _Joiner:
         name = str(root)
         beside = [] if keeping is None else [keeping]
         try:
+            await finish_publishing(store, root.names, options.limits, self._state)
             sources = await open_sources(options)
             feed = await self._feed_of(name, store, options.limits)
             if isinstance(store, Logs) and self._database.directory is not None:
@@ -486,7 +489,8 @@ class _Joiner:
         if isinstance(feed, DurableFeed):
             self._tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        views = Views(self.pipeline, store, feed, beside)
+        commands = commands_for(store, root, options.limits, self._state)
+        views = Views(partial(self.pipeline, commands=commands), store, feed, beside)
         self._stores[name] = store
 
         async def close() -> None:
@@ -526,7 +530,9 @@ class _Joiner:
                     ]
                 )  # fmt: skip
 
-    def pipeline(self, store: Store, feed: RootFeed) -> Pipeline:
+    def pipeline(
+        self, store: Store, feed: RootFeed, *, commands: LendsCommands | None = None
+    ) -> Pipeline:
         if isinstance(feed, DurableFeed):
             ledger = self._books.ledger.for_root(feed.keep_changes, feed.changes_kept)
         else:
@@ -536,6 +542,7 @@ class _Joiner:
             store=store, standing=self._standing, policy=self._policy, hooks=self.hooks,
             ledger=ledger, changes=feed, machine=self._machine, approvals=self._books.approvals,
             meter=self._meter, feed_for=_feed_of_branch if isinstance(store, Logs) else None,
+            commands=commands,
         )  # fmt: skip
 
     async def _measure(self, root: Root) -> tuple[int, int]:

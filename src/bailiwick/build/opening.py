@@ -9,6 +9,7 @@ import os
 from types import TracebackType
 from typing import Unpack
 
+from bailiwick.build.commands import finish_publishing
 from bailiwick.build.options import (
     OpenOptions,
     Options,
@@ -130,6 +131,8 @@ async def open_scope(place: Place, options: Options) -> Scope:
         raise
     store, kept = await remembered(disk, directory, options)
     try:
+        if options.trusted:
+            await finish_publishing(store, options.names, options.limits, options.state_dir)
         sources = await open_sources(options)
     except BaseException:
         if kept is not None:

@@ -23,6 +23,7 @@ from bailiwick.approvals import (
     Verdict,
 )
 from bailiwick.audit import AuditRing
+from bailiwick.build.commands import commands_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
 from bailiwick.build.places import Background
@@ -83,6 +84,7 @@ def join(
         changes=feed,
         machine=machine,
         feed_for=lambda branch: own_feed(branch, options.limits, machine),
+        commands=commands_for(store, root, options.limits, options.state_dir),
     )
     ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
 
@@ -189,7 +191,7 @@ class OwnDelegates:
                 store=own.store, standing=own.standing,
                 policy=RulePolicy(remembered=approvals.rules), hooks=own.hooks,
                 ledger=own.ledger, changes=own.changes, machine=own.machine, approvals=approvals,
-                feed_for=own.feed_for,
+                feed_for=own.feed_for, commands=own.commands,
             )  # fmt: skip
         return self._ruled
 

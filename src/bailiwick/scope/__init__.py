@@ -9,6 +9,7 @@ errors are those of `bailiwick.errors`, and a failed verb has changed nothing.
 from __future__ import annotations
 
 from bailiwick.scope.archiving import ArchiveVerbs
+from bailiwick.scope.commands import CommandVerbs
 from bailiwick.scope.content import ContentVerbs
 from bailiwick.scope.core import Delegates, Delegation, Lent
 from bailiwick.scope.governing import GoverningVerbs
@@ -19,5 +20,8 @@ from bailiwick.scope.versioning import Lease, VersionVerbs
 __all__ = ["Delegates", "Delegation", "Lease", "Lent", "Scope"]
 
 
-class Scope(ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, VersionVerbs, GoverningVerbs):
+class Scope(
+    ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, VersionVerbs, CommandVerbs,
+    GoverningVerbs,
+):  # fmt: skip
     """The tree one grant sees, and everything that can be done in it."""

@@ -10,15 +10,6 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from bailiwick.acts import (
-    Commit,
-    DeleteFork,
-    DeleteSnapshot,
-    KeepSnapshot,
-    MakeFork,
-    Merge,
-    OpenFork,
-)
 from bailiwick.call import Call
 from bailiwick.errors import HashMismatch, MissingAccess
 from bailiwick.operations import DELETE, METADATA
@@ -28,6 +19,15 @@ from bailiwick.proposal import Proposal, as_it_is
 from bailiwick.store import Store
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.touching import Work, look, propose, sorted_conflicts, touched_paths
+from bailiwick.version_acts import (
+    Commit,
+    DeleteFork,
+    DeleteSnapshot,
+    KeepSnapshot,
+    MakeFork,
+    Merge,
+    OpenFork,
+)
 from bailiwick.versions import (
     Comparison,
     Difference,

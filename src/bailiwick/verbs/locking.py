@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bailiwick.acts import Lock, Release, Renew
 from bailiwick.call import Call
 from bailiwick.errors import ParseError
 from bailiwick.proposal import Proposal, as_it_is
+from bailiwick.version_acts import Lock, Release, Renew
 from bailiwick.versions import Leased, check_leases
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from bailiwick.acts import Act, hash_of_effects
+from bailiwick.acts import Act
 from bailiwick.approvals import Preview
 from bailiwick.call import Asked, Call
 from bailiwick.errors import (
@@ -32,6 +32,7 @@ from bailiwick.policy import Ask, Decision, Hide
 from bailiwick.proposal import Proposal
 from bailiwick.resolving import twin_exists
 from bailiwick.verbs.ignoring import Ignores
+from bailiwick.version_acts import hash_of_effects
 from bailiwick.versions import Conflict, Done, Plan, Touch
 
 _WORDS_LINES_MAX: Final = 200
@@ -48,7 +49,7 @@ class Work(NamedTuple):
     a draft, by calls that were decided on one by one: the places that people let them change, about
     which nobody is asked again. ``counts`` is whether it makes the branch grow by what is not
     counted elsewhere. ``conditional`` is for what depends on more than what it touches, and is held
-    against that also where it touches nothing.
+    against that also where it touches nothing. ``difference`` shows a person what files become.
     """
 
     plan: Callable[[], Awaitable[Plan]]
@@ -57,9 +58,11 @@ class Work(NamedTuple):
     decided: AbstractSet[ScopedPath] | None = None
     counts: bool = True
     conditional: bool = False
+    difference: Callable[[Plan, int], Awaitable[tuple[str, bool]]] | None = None
+    """What files become, in so many lines, and whether that is all of it."""
 
 
-class _Use(NamedTuple):
+class Use(NamedTuple):
     """One place that would be touched: what a grant must hold for that, and what rules see."""
 
     path: ScopedPath
@@ -121,27 +124,26 @@ async def propose(
 def _judge_all(call: Call, work: Work, plan: Plan) -> None:
     """Hold everything to grant and policy; what is to be asked becomes questions of the call."""
     call.judged = plan
-    judged = {
-        operation.name: msgspec.structs.replace(call, operation=operation)
-        for operation in (WRITE, EDIT, DELETE, MOVE)
-    }
-    for use in _uses(work, plan):
+    for use in _all_uses(work, plan):
         if work.decided is None:
             call.pipeline.check_access(call.grant, use.needed)
-        decision = _decide(judged[use.operation.name], use)
+        decision = decide_use(call, use)
         if isinstance(decision, Hide):
             raise _kept(decision)
         if isinstance(decision, Ask) and work.decided is not None and use.path in work.decided:
             continue
         call.pipeline.obey(call, decision, call.target, use.path)
     for conflict in plan.conflicts:
-        use = _Use(conflict.path, WRITE, WRITE.access, WRITE.ruled, False)
-        decision = _decide(judged[WRITE.name], use)
+        use = Use(conflict.path, WRITE, WRITE.access, WRITE.ruled, False)
+        decision = decide_use(call, use)
         if isinstance(decision, Hide):
             raise _kept(decision)
 
 
-def _decide(call: Call, use: _Use) -> Decision:
+def decide_use(call: Call, use: Use) -> Decision:
+    """What grant and policy say of one place, by the operation that it stands for. Raises
+    `MissingAccess` beyond the grant's reach."""
+    call = msgspec.structs.replace(call, operation=use.operation)
     grant = call.grant
     if not grant.whole and not grant.reaches(use.path, use.is_directory):
         raise MissingAccess(
@@ -156,20 +158,25 @@ def _kept(decision: Decision) -> PolicyDenied:
     return PolicyDenied("this touches what a rule keeps", decided_by=decision.source)
 
 
-def _uses(work: Work, plan: Plan) -> Iterator[_Use]:
-    writing = EDIT if work.reads else WRITE
+def _all_uses(work: Work, plan: Plan) -> Iterator[Use]:
     for touch in plan.touches:
-        is_directory = touch.type == "directory"
-        if touch.kind == "deleted":
-            yield _Use(touch.path, DELETE, DELETE.access, DELETE.ruled, is_directory)
-        elif touch.kind == "moved" and touch.origin is not None:
-            there = MOVE.destination_access
-            yield _Use(touch.origin, MOVE, MOVE.access, MOVE.ruled, is_directory, touch.path)
-            yield _Use(touch.path, MOVE, there, there, is_directory, touch.path)
-        else:
-            over = touch.kind == "updated" and not is_directory
-            ruled = writing.ruled_over if over else writing.ruled
-            yield _Use(touch.path, writing, writing.access, ruled, is_directory)
+        yield from uses_of(touch, reads=work.reads)
+
+
+def uses_of(touch: Touch, *, reads: bool = False) -> Iterator[Use]:
+    """What one change comes to; ``reads`` is whether what it brings counts as read."""
+    writing = EDIT if reads else WRITE
+    is_directory = touch.type == "directory"
+    if touch.kind == "deleted":
+        yield Use(touch.path, DELETE, DELETE.access, DELETE.ruled, is_directory)
+    elif touch.kind == "moved" and touch.origin is not None:
+        there = MOVE.destination_access
+        yield Use(touch.origin, MOVE, MOVE.access, MOVE.ruled, is_directory, touch.path)
+        yield Use(touch.path, MOVE, there, there, is_directory, touch.path)
+    else:
+        over = touch.kind == "updated" and not is_directory
+        ruled = writing.ruled_over if over else writing.ruled
+        yield Use(touch.path, writing, writing.access, ruled, is_directory)
 
 
 class Touching:
@@ -182,11 +189,12 @@ class Touching:
 
     async def show(self) -> Preview:
         lines = "\n".join(_words(self._plan)).split("\n", _WORDS_LINES_MAX)
-        return Preview(
-            sha256=hash_of_effects(self._plan),
-            diff="\n".join(lines[:_WORDS_LINES_MAX]) + "\n",
-            diff_truncated=len(lines) > _WORDS_LINES_MAX,
-        )
+        shown, cut = "\n".join(lines[:_WORDS_LINES_MAX]) + "\n", len(lines) > _WORDS_LINES_MAX
+        if self._work.difference is not None:
+            most = self._call.limits.ask_diff_lines_max
+            difference, cut_too = await self._work.difference(self._plan, most)
+            shown, cut = shown + difference, cut or cut_too
+        return Preview(sha256=hash_of_effects(self._plan), diff=shown, diff_truncated=cut)
 
     async def agreed(self, act: Act[Any]) -> Act[Any]:
         """What they were asked about may be refused by now, and what they allowed is not asked

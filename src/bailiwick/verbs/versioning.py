@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from bailiwick.acts import Restore, Undo
 from bailiwick.call import Call
 from bailiwick.errors import MissingAccess, ParseError, PathNotFound
 from bailiwick.grant import Core, User, parse_subject
@@ -19,6 +18,7 @@ from bailiwick.verbs.arguments import a_text
 from bailiwick.verbs.ignoring import Ignores
 from bailiwick.verbs.listing import page_size
 from bailiwick.verbs.touching import Work, look, propose, sorted_conflicts, touched_paths
+from bailiwick.version_acts import Restore, Undo
 from bailiwick.versions import (
     Done,
     History,

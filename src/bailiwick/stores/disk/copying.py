@@ -17,7 +17,13 @@ from bailiwick.errors import (
     PathNotFound,
 )
 from bailiwick.model import MiB
-from bailiwick.paths import DEPTH_MAX, RESERVED_PREFIX, ScopedPath, tree_too_deep
+from bailiwick.paths import (
+    DEPTH_MAX,
+    RESERVED_PREFIX,
+    ScopedPath,
+    check_stays_inside,
+    tree_too_deep,
+)
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.directories import Flushing
 from bailiwick.stores.disk.handles import (
@@ -27,7 +33,7 @@ from bailiwick.stores.disk.handles import (
     check_readable,
     is_directory,
 )
-from bailiwick.stores.disk.links import check_links_made, check_stays_inside
+from bailiwick.stores.disk.links import check_links_made
 from bailiwick.stores.disk.lookup import check_filesystem
 from bailiwick.stores.disk.publishing import Publisher, rename_new
 from bailiwick.stores.disk.reading import check_not_rewritten

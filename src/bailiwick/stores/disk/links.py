@@ -6,7 +6,7 @@ import errno
 import os
 
 from bailiwick.errors import ParseError, PathNotFound, SymlinkEscape
-from bailiwick.paths import ScopedPath
+from bailiwick.paths import ScopedPath, check_stays_inside
 from bailiwick.stores.disk.directories import Flushing
 from bailiwick.stores.disk.handles import Held, check_free
 from bailiwick.stores.disk.publishing import Publisher
@@ -40,23 +40,6 @@ def check_links_made(path: ScopedPath, symlinks: str) -> None:
     """Refuse to make a link where none are followed."""
     if symlinks == "reject":
         raise SymlinkEscape("links are not made in this root", path=path)
-
-
-def check_stays_inside(target: str, path: ScopedPath) -> None:
-    """Refuse a link text that leads out of the root, read from where the link stands.
-
-    By its text alone: links on its way may turn it elsewhere, which following it will show.
-    """
-    if target.startswith("/"):
-        raise SymlinkEscape("the link is absolute", path=path, hint="make it relative")
-    depth = len(path.parts) - 1
-    for part in target.split("/"):
-        if part == "..":
-            depth -= 1
-            if depth < 0:
-                raise SymlinkEscape("the link leads outside this root", path=path)
-        elif part not in ("", "."):
-            depth += 1
 
 
 def readlink(held: Held) -> str:

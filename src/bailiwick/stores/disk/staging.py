@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import FileTooLarge, InternalError, from_os_error
-from bailiwick.paths import ScopedPath
+from bailiwick.paths import ScopedPath, check_stays_inside
 from bailiwick.store import Staged
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.copying import copy_piece
 from bailiwick.stores.disk.directories import Flushing
 from bailiwick.stores.disk.handles import Held, check_free
-from bailiwick.stores.disk.links import check_link_text, check_links_made, check_stays_inside
+from bailiwick.stores.disk.links import check_link_text, check_links_made
 from bailiwick.stores.disk.lookup import moved_meanwhile
 from bailiwick.stores.disk.merging import Merge
 from bailiwick.stores.disk.publishing import Publisher, rename_new

@@ -58,7 +58,14 @@ from bailiwick.stores.disk import (
     removal,
     syscalls,
 )
-from bailiwick.stores.disk.handles import Held, Replaced, held_entry, held_object, same_object
+from bailiwick.stores.disk.handles import (
+    Held,
+    Replaced,
+    held_entry,
+    held_object,
+    same_object,
+    version_of,
+)
 from bailiwick.stores.disk.journal import Journal, JournalPlace, ambient_check_outside
 from bailiwick.stores.disk.kernel import KernelLookup
 from bailiwick.stores.disk.lookup import Lookup, check_filesystem
@@ -415,6 +422,12 @@ class DiskStore:
             await stage.discard()
             raise
         return stage
+
+    def open_directory(self) -> int:
+        return os.open(".", syscalls.LIST_FLAGS, dir_fd=self._lookup.root.fd)
+
+    def version_of(self, status: os.stat_result) -> str:
+        return version_of(status)
 
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None

@@ -25,6 +25,7 @@ from bailiwick.store import (
     Children,
     Content,
     Handle,
+    HostDirectory,
     Narrows,
     Stage,
     Stages,
@@ -50,6 +51,8 @@ _POWERS: Final = {
     "Watches": ("sight", "watch_tree"),
 }
 """What is handed on as it is: a power whose methods change nothing."""
+
+_DIRECTORY: Final = ("open_directory", "version_of")
 
 
 class HistoryStore:
@@ -409,7 +412,8 @@ class HistoryStore:
 
 def _handed_on(inner: Store) -> list[str]:
     powers = (name for power, names in _POWERS.items() if power in inner.powers for name in names)
-    return [*_LOOKS, *powers]
+    directory = _DIRECTORY if isinstance(inner, HostDirectory) else ()
+    return [*_LOOKS, *powers, *directory]
 
 
 def _is_refused(plan: WritePlan, before: State | None) -> bool:

@@ -1,0 +1,76 @@
+"""Joining what it takes to run commands in a directory of this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+from bailiwick.build.stores import default_state_dir
+from bailiwick.commands import Commands, LendsCommands
+from bailiwick.grant import Root
+from bailiwick.model import Limits
+from bailiwick.paths import NameRule
+from bailiwick.store import HostDirectory, Store
+
+if TYPE_CHECKING:
+    from bailiwick.working_copies.workplace import Workplace
+
+
+def commands_for(
+    store: Store, root: Root, limits: Limits, state_dir: str | None
+) -> LendsCommands | None:
+    """How commands are run in a root, put together when the first one is; None where it is no
+    directory of this machine."""
+    if not isinstance(store, HostDirectory):
+        return None
+    directory: HostDirectory = store
+
+    @cache
+    def commands() -> Commands:
+        from bailiwick.sandboxes.bubblewrap import Bubblewrap
+
+        return Commands(
+            Bubblewrap(), _workplace(directory, str(root), root.names, limits, state_dir)
+        )
+
+    return commands
+
+
+async def finish_publishing(
+    store: Store, names: NameRule, limits: Limits, state_dir: str | None
+) -> None:
+    """Finish what a killed process had begun to bring back into a directory."""
+    if isinstance(store, HostDirectory) and _has_work(store, state_dir):
+        from bailiwick.working_copies.recovery import finish_all
+
+        await finish_all(_workplace(store, "", names, limits, state_dir), store)
+
+
+def _workplace(
+    directory: HostDirectory, root: str, names: NameRule, limits: Limits, state_dir: str | None
+) -> Workplace:
+    from bailiwick.sandboxes.uppers import touched
+    from bailiwick.working_copies.folder import Folders
+    from bailiwick.working_copies.workplace import Workplace
+
+    folders = Folders(state_dir or default_state_dir(), _key(directory))
+    return Workplace(
+        folders, root, directory, touched, names=names, entries_max=limits.exec_entries_max
+    )  # fmt: skip
+
+
+def _has_work(directory: HostDirectory, state_dir: str | None) -> bool:
+    """Whether there are working copies at all: most places never had one."""
+    return os.path.exists(os.path.join(state_dir or default_state_dir(), "work", _key(directory)))
+
+
+def _key(store: HostDirectory) -> str:
+    """A directory has the same working copies whoever opens it, by its place."""
+    directory = store.open_directory()
+    try:
+        place = os.readlink(f"/proc/self/fd/{directory}")
+    finally:
+        os.close(directory)
+    return hashlib.sha256(os.fsencode(place)).hexdigest()[:32]

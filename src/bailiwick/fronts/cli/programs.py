@@ -1,0 +1,298 @@
+"""`bailiwick exec` and `bailiwick work`: programs in a sandbox, and what they changed."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import json
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from bailiwick.errors import BailiwickError, escape_for_display
+from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
+from bailiwick.fronts.cli.arguments import Parser, takes_place
+from bailiwick.fronts.cli.output import line, moment, paint, print_error, print_json, print_table
+from bailiwick.fronts.cli.place import scope_for, with_scope
+from bailiwick.fronts.cli.running import Options
+
+if TYPE_CHECKING:
+    from bailiwick.commands import ExecResult
+    from bailiwick.scope import Scope
+    from bailiwick.scope.execution import Execution
+    from bailiwick.scope.working_copies import Work
+    from bailiwick.working_copy import Published, Withheld, WorkChange, WorkConflict
+
+EXIT_TIMED_OUT: Final = 124
+EXIT_REFUSED: Final = 125
+"""As `timeout` and `docker run` have them: Bailiwick itself refused or failed, not the program."""
+
+_INPUT_BYTES: Final = 64 * 1024
+
+
+# --- exec --------------------------------------------------------------------------------------
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser(
+        "bailiwick exec",
+        "Run a program in a sandbox, on a working copy of the directory. When it has ended, what it"
+        " changed is brought back: judged, recorded, and undone by one request.",
+        examples=(
+            "bailiwick exec -- make test",
+            "bailiwick -p ./project exec --network host -- pip download requests",
+            "bailiwick exec --publish manual -- sh -c 'sed -i s/a/b/ *.py'",
+        ),
+        epilog="The exit code is the program's; 124 out of time, 125 refused or failed by"
+        " Bailiwick, 126 and 127 as in a shell.",
+    )
+    parser.add_argument("words", nargs="+", metavar="CMD", help="the program, and its words")
+    parser.add_argument("--cwd", default=".", metavar="DIR", help="where it is run")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME[=VALUE]",
+        help="a variable for it; without a value, the one that is set here",
+    )  # fmt: skip
+    parser.add_argument("--network", choices=("none", "loopback", "host"), default="none")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="120 unless told")
+    parser.add_argument(
+        "--publish", choices=("atomic", "partial", "manual"), default="atomic",
+        help="all of its changes or none; those that nothing stands against; none: see"
+        " `bailiwick work`",
+    )  # fmt: skip
+    takes_place(parser)
+    options = parser.parse_args(arguments)
+    try:
+        return asyncio.run(_run(options))
+    except BailiwickError as error:
+        print_error(error, as_json=options.json)
+        return EXIT_REFUSED
+
+
+async def _run(options: Options) -> int:
+    async with scope_for(options, "versions") as scope:
+        execution = scope.exec(
+            options.words, cwd=options.cwd, env=_environment(options.env), network=options.network,
+            timeout=options.timeout, publish=options.publish,
+            stdin=None if sys.stdin is None or sys.stdin.isatty() else "pipe",
+        )  # fmt: skip
+        async with execution:
+            if sys.stdin is not None and not sys.stdin.isatty():
+                _hand_on_input(execution)
+            await (_print_pieces if options.json else _pass_through)(execution)
+            result = await execution.result()
+    if options.json:
+        _print_line({"result": documents.fields(result)})
+    else:
+        _say_what_was_left(result)
+    return _exit_code(result)
+
+
+def _environment(given: list[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if equals or name in os.environ:
+            found[name] = value if equals else os.environ[name]
+    return found
+
+
+def _hand_on_input(execution: Execution) -> None:
+    """From a thread that nobody waits for: who types may never end."""
+    loop = asyncio.get_running_loop()
+
+    def hand_on(data: bytes) -> None:
+        job = execution.write(data) if data else execution.close_input()
+        task = asyncio.run_coroutine_threadsafe(_taken(job), loop)
+        task.result()
+
+    def read() -> None:
+        data = b"x"
+        while data:
+            data = os.read(0, _INPUT_BYTES)
+            try:
+                hand_on(data)
+            except Exception:
+                return  # the program has ended, or the loop has
+
+    threading.Thread(target=read, name="bailiwick-input", daemon=True).start()
+
+
+async def _taken(job: Any) -> None:
+    await job
+
+
+async def _pass_through(execution: Execution) -> None:
+    async for piece in execution:
+        stream = sys.stderr if piece.stream == "stderr" else sys.stdout
+        stream.buffer.write(piece.data)
+        stream.buffer.flush()
+
+
+async def _print_pieces(execution: Execution) -> None:
+    make = codecs.getincrementaldecoder("utf-8")
+    decoders = {stream: make("backslashreplace") for stream in ("stdout", "stderr")}
+    seq = 0
+    async for piece in execution:
+        seq = piece.seq
+        text = decoders[piece.stream].decode(piece.data)
+        _print_line({"seq": seq, "stream": piece.stream, "data": text})
+    for stream, decoder in decoders.items():
+        if text := decoder.decode(b"", final=True):
+            _print_line({"seq": seq + 1, "stream": stream, "data": text})
+
+
+def _print_line(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def _exit_code(result: ExecResult) -> int:
+    if result.timed_out:
+        return EXIT_TIMED_OUT
+    if result.exit_code is None:
+        return 128 + (result.signal or 0)
+    return result.exit_code
+
+
+def _say_what_was_left(result: ExecResult) -> None:
+    """On stderr: what goes through is the program's."""
+    for text in (*map(_withheld, result.withheld), *map(_conflict, result.conflicts)):
+        sys.stderr.write(text + "\n")
+    if result.truncated:
+        sys.stderr.write("note: it printed more than is kept\n")
+    if result.work_id is not None:
+        sys.stderr.write(
+            f"note: not brought back: bailiwick work show {result.work_id}, then apply or discard\n"
+        )
+
+
+def _withheld(each: Withheld) -> str:
+    by = f" (decided by {each.decided_by})" if each.decided_by else ""
+    return escape_for_display(f"withheld {each.path}: {each.error_kind}: {each.reason}{by}")
+
+
+def _conflict(each: WorkConflict) -> str:
+    return escape_for_display(f"conflict {each.path}: {each.reason}")
+
+
+# --- work --------------------------------------------------------------------------------------
+
+
+def work(arguments: list[str]) -> int:
+    parser = Parser(
+        "bailiwick work",
+        "What programs changed in working copies and is not in the directory: look at it, bring it"
+        " back, or give it up.",
+    )
+    actions = parser.actions()
+    for name, what, example in (
+        ("list", "the working copies there are", "bailiwick work list"),
+        ("show", "what one would change", "bailiwick work show w1f0c2d3e4b"),
+        ("diff", "its difference, of all files or one", "bailiwick work diff w1f0c2d3e4b a.py"),
+        ("apply", "bring it back, all or some paths", "bailiwick work apply w1f0c2d3e4b src"),
+        ("discard", "give it up, all or some paths", "bailiwick work discard w1f0c2d3e4b"),
+    ):
+        action = actions.add(name, what, example)
+        if name != "list":
+            action.add_argument("id", metavar="ID")
+        if name in ("diff", "apply", "discard"):
+            action.add_argument("paths", nargs="*", metavar="PATH")
+        if name == "apply":
+            action.add_argument(
+                "--partial", action="store_true", help="leave out what is refused or in conflict"
+            )
+        takes_place(action)
+    options = parser.parse_args(arguments)
+    options.no_pager = True
+    return with_scope(options, _ACTIONS[options.action], needs="versions")
+
+
+async def _list(scope: Scope, options: Options) -> int:
+    found = await scope.work()
+    if options.json:
+        print_json({"kind": "work", "work": [documents.fields(each) for each in found]})
+        return EXIT_OK
+    print_table(
+        ("ID", "BEGAN", "WHO", "COMMAND", "REQUEST"),
+        [
+            (
+                each.id, moment(each.began_ns / 1e9), each.subject, " ".join(each.command),
+                each.request_id,
+            )
+            for each in found
+        ],
+    )  # fmt: skip
+    return EXIT_OK
+
+
+async def _show(scope: Scope, options: Options) -> int:
+    async with await scope.open_work(options.id) as copy:
+        found = await copy.changes()
+    if options.json:
+        print_json(documents.document("work", found, id=options.id))
+        return EXIT_OK
+    for change in found.changes:
+        line(_changed(change))
+    for text in (*map(_withheld, found.withheld), *map(_conflict, found.conflicts)):
+        line(paint(text, "red"))
+    return EXIT_OK
+
+
+def _changed(each: WorkChange) -> str:
+    came = "" if each.origin is None else f" (from {escape_for_display(each.origin)})"
+    slash = "/" if each.type == "directory" else ""
+    return f"{each.kind} {escape_for_display(each.path)}{slash}{came}"
+
+
+async def _diff(scope: Scope, options: Options) -> int:
+    async with await scope.open_work(options.id) as copy:
+        paths = options.paths or await _files_of(copy)
+        differences = {path: await copy.diff(path) for path in paths}
+    if options.json:
+        told = {path: documents.fields(each) for path, each in differences.items()}
+        print_json({"kind": "work", "id": options.id, "differences": told})
+        return EXIT_OK
+    for each in differences.values():
+        sys.stdout.write(each.text)
+    return EXIT_OK
+
+
+async def _files_of(copy: Work) -> list[str]:
+    return [str(each.path) for each in (await copy.changes()).changes if each.type == "file"]
+
+
+async def _apply(scope: Scope, options: Options) -> int:
+    async with await scope.open_work(options.id) as copy:
+        published = await copy.apply(
+            options.paths or None, publish="partial" if options.partial else "atomic"
+        )
+    return _say_published(published, options)
+
+
+def _say_published(published: Published, options: Options) -> int:
+    if options.json:
+        print_json(documents.document("work", published, id=options.id))
+    else:
+        for change in published.changes:
+            line(_changed(change))
+        for text in (*map(_withheld, published.withheld), *map(_conflict, published.conflicts)):
+            sys.stderr.write(text + "\n")
+    return EXIT_FAILED if published.withheld or published.conflicts else EXIT_OK
+
+
+async def _discard(scope: Scope, options: Options) -> int:
+    async with await scope.open_work(options.id) as copy:
+        given_up = await copy.discard(options.paths or None)
+    if options.json:
+        print_json(
+            {"kind": "work", "id": options.id, "discarded": [str(each) for each in given_up]}
+        )
+    else:
+        line(f"gave up {len(given_up)} changes")
+    return EXIT_OK
+
+
+_ACTIONS: Final = {
+    "list": _list, "show": _show, "diff": _diff, "apply": _apply, "discard": _discard,
+}  # fmt: skip

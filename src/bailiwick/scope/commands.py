@@ -1,0 +1,129 @@
+"""The verbs of a scope that run programs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from bailiwick import operations
+from bailiwick.call import Call, Target
+from bailiwick.errors import ParseError
+from bailiwick.model import Limits
+from bailiwick.operations import Command, Network
+from bailiwick.paths import PathText, ScopedPath, parse
+from bailiwick.proposal import Proposal
+from bailiwick.sandbox import CommandLimits
+from bailiwick.scope.execution import Execution, PublishWhen
+from bailiwick.scope.working_copies import WorkVerbs
+from bailiwick.verbs import commands
+from bailiwick.verbs.commands import How, Started
+
+
+class CommandVerbs(WorkVerbs):
+    """Programs that see the tree as the scope does, and whose changes pass the same checks."""
+
+    def exec(
+        self,
+        argv: Sequence[str] | None = None,
+        *,
+        shell: str | None = None,
+        cwd: PathText = ".",
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | Literal["pipe"] | None = None,
+        timeout: float | None = None,
+        limits: CommandLimits | None = None,
+        network: Network = "none",
+        publish: PublishWhen = "atomic",
+    ) -> Execution:
+        """Run a program in a sandbox, on a working copy of this tree.
+
+        ``argv`` are its words; ``shell`` is a text for ``/bin/sh`` instead. It sees what this scope
+        may read, and nothing else of the machine but the programs of the system. When it has ended,
+        what it changed goes through grant, policy, a person who is asked, quotas, history and
+        ledger as one change of this request. With ``publish`` "atomic" nothing is brought back when
+        anything is refused, or was changed by others meanwhile; "partial" leaves that out;
+        "manual" keeps all of it in the working copy.
+
+        ``stdin`` is what it can read; "pipe" lets more come by `Execution.write`. ``timeout`` is in
+        seconds. Raises, once it is awaited or read from, `MissingAccess` without ``execute``, and
+        `Unsupported` where no sandbox is to be had.
+        """
+        scope = self if self._request_id else self.with_request(
+            self._pipeline.machine.new_request_id()
+        )  # fmt: skip
+        assert scope._request_id is not None
+
+        def start() -> Awaitable[Started]:
+            if publish not in ("atomic", "partial", "manual"):
+                raise ParseError("publish is atomic, partial or manual")
+            command = Command(
+                argv=tuple(_words(argv, shell)), cwd=str(scope._canonical(cwd)), network=network,
+                environment=tuple(f"{name}={value}" for name, value in (env or {}).items()),
+            )  # fmt: skip
+            how = How(stdin, _bounds(scope.limits, timeout, limits))
+            return scope._start_command(command, cwd, how)
+
+        return Execution(start, scope._bring_back, publish, scope._request_id, scope._follow)
+
+    def _canonical(self, cwd: PathText) -> ScopedPath:
+        root = self.root
+        return parse(cwd, root.mount_point, root.names).path.beneath(self.grant.base)
+
+    async def _start_command(self, command: Command, cwd: PathText, how: How) -> Started:
+        async def prepare(call: Call) -> Proposal[Started]:
+            found = msgspec.structs.replace(command, cwd=str(call.handle.path))
+            return await commands.run_command(call, self._pipeline.commands, found, how, None)
+
+        return await self._run(
+            operations.EXEC, "exec", Target(cwd, "object", directory=True), prepare,
+            command=command,
+        )  # fmt: skip
+
+    def _follow(self, execution: Execution) -> None:
+        """Closing the root ends what is still running in it."""
+        key = id(execution)
+        dependents = self._pipeline.dependents
+        dependents[key] = execution.aclose
+        execution.on_end(lambda: dependents.pop(key, None))
+
+
+def _words(argv: Sequence[str] | None, shell: str | None) -> Sequence[str]:
+    if (argv is None) == (shell is None):
+        raise ParseError("a command is a list of words, or a text for a shell", hint="give one")
+    if shell is not None:
+        if not isinstance(shell, str):
+            raise ParseError("the text for a shell is text")
+        return ("/bin/sh", "-c", shell)
+    if isinstance(argv, (str, bytes)) or not isinstance(argv, Sequence):
+        raise ParseError("a command is a list of words", hint='["make", "test"], or shell=')
+    return argv
+
+
+def _bounds(most: Limits, timeout: float | None, given: CommandLimits | None) -> CommandLimits:
+    """What a command may use: no more than the scope's limits, and less where that was asked."""
+    seconds = most.exec_seconds_max if timeout is None else timeout
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:
+        raise ParseError("timeout is a number of seconds, more than none")
+    if seconds > most.exec_seconds_max:
+        raise ParseError(
+            "timeout is longer than a command may run here",
+            details={"limit": most.exec_seconds_max},
+        )
+    bounds = CommandLimits(
+        seconds_max=float(seconds), memory_bytes_max=most.exec_memory_bytes_max,
+        processes_max=most.exec_processes_max, descriptors_max=most.exec_descriptors_max,
+        file_bytes_max=most.max_file_bytes, output_memory_bytes_max=most.exec_output_bytes_kept,
+        output_bytes_max=most.exec_output_bytes_max,
+    )  # fmt: skip
+    if given is None:
+        return bounds
+    if not isinstance(given, CommandLimits):
+        raise ParseError("limits takes a bailiwick.CommandLimits")
+    return CommandLimits(
+        **{
+            name: min(getattr(bounds, name), getattr(given, name))
+            for name in CommandLimits.__struct_fields__
+        }
+    )

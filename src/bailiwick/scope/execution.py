@@ -1,0 +1,174 @@
+"""A command under way: its output as it comes, and what became of it.
+
+It is started when it is first awaited or read from. From then on it goes on by itself: when it has
+ended, what it changed is brought back whether anybody listens or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from bailiwick.commands import ExecResult
+from bailiwick.errors import BailiwickError
+from bailiwick.finishing import to_the_end
+from bailiwick.sandbox import Ending, Piece
+from bailiwick.verbs.commands import Started
+from bailiwick.verbs.working_copies import Publish, withheld_for
+from bailiwick.working_copy import Published, WorkingCopy
+
+PublishWhen = Literal["atomic", "partial", "manual"]
+
+BringBack = Callable[[WorkingCopy, Publish], Coroutine[Any, Any, Published]]
+
+
+class Execution:
+    """A command, its output, and its result.
+
+    An asynchronous iterator of `bailiwick.Piece`, of one reader or several; `output` begins at any
+    sequence number, also when the command has ended long ago. Leaving it as a context manager ends
+    the command, if it goes on, with everything that it started.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], Awaitable[Started]],
+        bring_back: BringBack,
+        publish: PublishWhen,
+        request_id: str,
+        followed: Callable[[Execution], None],
+    ) -> None:
+        self._start = start
+        self._bring_back = bring_back
+        self._publish = publish
+        self._followed = followed
+        self.request_id = request_id
+        self._starting: asyncio.Task[Started] | None = None
+        self._ending: asyncio.Task[ExecResult] | None = None
+        self._started: Started | None = None
+        self._ended: list[Callable[[], object]] = []
+
+    def __await__(self) -> Generator[Any, Any, Self]:
+        return self._begun().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self._begun()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        await self.aclose()
+
+    def __aiter__(self) -> AsyncIterator[Piece]:
+        return self.output()
+
+    async def output(self, since: int = 0) -> AsyncGenerator[Piece, None]:
+        """What it prints, from a sequence number on, to its end."""
+        started = await self._process()
+        async for piece in started.process.pieces(since):
+            yield piece
+
+    async def result(self) -> ExecResult:
+        """Wait until it has ended and what it changed was brought back."""
+        await self._begun()
+        assert self._ending is not None
+        return await asyncio.shield(self._ending)
+
+    async def write(self, data: bytes) -> None:
+        """Hand ``data`` to its input. Raises `Closed` where it has none."""
+        await (await self._process()).process.write(data)
+
+    async def close_input(self) -> None:
+        await (await self._process()).process.close_input()
+
+    async def send_signal(self, signal: int) -> None:
+        """To the command, and to what it started in its own group."""
+        (await self._process()).process.send_signal(signal)
+
+    async def aclose(self) -> None:
+        """End it, with everything it started; what it changed until then is not brought back."""
+        if self._starting is None:
+            return
+        try:
+            started = await self._starting
+        except BaseException:
+            return
+        if self._ending is not None and not self._ending.done():
+            self._publish = "manual"
+            await to_the_end(started.process.kill())
+            await asyncio.wait([self._ending])
+        await to_the_end(started.process.close())
+
+    def on_end(self, tell: Callable[[], object]) -> None:
+        """Have ``tell`` called when all of it is over."""
+        self._ended.append(tell)
+
+    async def _process(self) -> Started:
+        await self._begun()
+        assert self._started is not None
+        return self._started
+
+    async def _begun(self) -> Self:
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._take_off())
+            self._followed(self)
+        await asyncio.shield(self._starting)
+        return self
+
+    async def _take_off(self) -> Started:
+        """Start it, and have it followed to its end whoever waits for that."""
+        self._started = started = await self._start()
+        self._ending = asyncio.ensure_future(self._to_its_end(started))
+        self._ending.add_done_callback(_look_at)
+        return started
+
+    async def _to_its_end(self, started: Started) -> ExecResult:
+        copy = started.copy
+        try:
+            ending = await started.process.wait()
+            if not started.writable:
+                published = Published(changes=[], withheld=[], conflicts=[])
+                await copy.discard()
+                return self._result(ending, published, None)
+            if self._publish == "manual":
+                found = await copy.alterations()
+                if not found.altered:
+                    await copy.discard()
+                published = Published(changes=[], withheld=[], conflicts=[])
+                return self._result(ending, published, copy.id if found.altered else None)
+            published = await self._brought_back(copy, self._publish)
+            left = await copy.alterations()
+            if left.altered:
+                return self._result(ending, published, copy.id)
+            await copy.discard()
+            return self._result(ending, published, None)
+        finally:
+            copy.close()
+            for tell in self._ended:
+                tell()
+
+    async def _brought_back(self, copy: WorkingCopy, publish: Publish) -> Published:
+        """What refuses all of it withholds each path: the program has run, and that is told."""
+        try:
+            return await self._bring_back(copy, publish)
+        except BailiwickError as error:
+            found = await copy.alterations()
+            withheld = [withheld_for(error, each.path) for each in found.altered]
+            return Published(changes=[], withheld=withheld, conflicts=[])
+
+    def _result(self, ending: Ending, published: Published, work_id: str | None) -> ExecResult:
+        return ExecResult(
+            exit_code=ending.exit_code, signal=ending.signal, timed_out=ending.timed_out,
+            duration_ms=round(ending.duration_seconds * 1000, 3), request_id=self.request_id,
+            sandbox=ending.sandbox, changes=published.changes, withheld=published.withheld,
+            conflicts=published.conflicts, truncated=ending.truncated, work_id=work_id,
+        )  # fmt: skip
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Nobody may ask for the result of a command: then its error is nobody's either."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,165 @@
+"""The verbs of a scope about working copies: what commands changed and is not in the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from bailiwick import operations
+from bailiwick.call import Call
+from bailiwick.commands import PlacedCopy, WorkInfo, Workplace
+from bailiwick.errors import (
+    FileAlreadyExists,
+    FileTooLarge,
+    HardlinkRefused,
+    NotARegularFile,
+    ParseError,
+    PathNotFound,
+    PermissionDenied,
+    PolicyDenied,
+    SymlinkEscape,
+    Unsupported,
+)
+from bailiwick.grant import Core, User
+from bailiwick.paths import PathText, ScopedPath, parse
+from bailiwick.scope.core import ScopeCore
+from bailiwick.text.diff import Diff
+from bailiwick.verbs import working_copies
+from bailiwick.verbs.working_copies import Publish, Wanted, withheld_for
+from bailiwick.working_copy import Published, Withheld, WorkChanges, WorkingCopy
+
+_OF_ONE_PATH = (
+    FileAlreadyExists, FileTooLarge, HardlinkRefused, NotARegularFile, ParseError, PermissionDenied,
+    PolicyDenied, SymlinkEscape, Unsupported,
+)  # fmt: skip
+"""What is wrong with one path, found when it was tried, and says nothing about the others."""
+
+_REFUSALS_MAX = 64
+"""Times that what the store itself refuses is left out and the rest tried again."""
+
+
+class WorkVerbs(ScopeCore):
+    """What was changed apart, and is looked at, brought back or given up."""
+
+    async def work(self) -> list[WorkInfo]:
+        """The working copies of this root that hold changes, oldest first: those of this subject,
+        and to a person or the host all of them."""
+
+        async def found(call: Call) -> list[WorkInfo]:
+            return [each for each in await self._workplace().all() if self._may_have(each)]
+
+        return await self._run(operations.READ, "work", self._top, found)
+
+    async def open_work(self, id: str) -> Work:
+        """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in
+        it."""
+        known = {each.id for each in await self.work()}
+        if id not in known:
+            raise PathNotFound("there is no such working copy", hint="`bailiwick work list`")
+        return Work(self, await self._workplace().open(id))
+
+    def _workplace(self) -> Workplace:
+        lends = self._pipeline.commands
+        if lends is None:
+            raise Unsupported("this root has no working copies")
+        return lends().workplace
+
+    def _may_have(self, each: WorkInfo) -> bool:
+        return isinstance(self.subject, (Core, User)) or each.subject == str(self.subject)
+
+    async def _bring_back(
+        self, copy: WorkingCopy, publish: Publish, only: tuple[ScopedPath, ...] | None = None
+    ) -> Published:
+        """Publish what was changed in a working copy. What the store itself refuses is withheld as
+        what rules refuse is."""
+        refused: dict[ScopedPath, Withheld] = {}
+        while True:
+            try:
+                return await self._publish_work(copy, Wanted(publish, only, dict(refused)))
+            except _OF_ONE_PATH as error:
+                path = None if error.path is None else ScopedPath(error.path)
+                if path is None or path in refused or len(refused) >= _REFUSALS_MAX:
+                    raise
+                refused[path] = withheld_for(error, path)
+
+    async def _publish_work(self, copy: WorkingCopy, wanted: Wanted) -> Published:
+        return await self._run(
+            operations.VERSION, "publish", self._top,
+            lambda call: working_copies.bring_back(call, self._ignores, copy, wanted),
+        )  # fmt: skip
+
+    async def _changes_of(self, copy: WorkingCopy) -> WorkChanges:
+        return await self._run(
+            operations.READ, "changes", self._top,
+            lambda call: working_copies.changes(call, copy),
+        )  # fmt: skip
+
+    async def _difference_in(self, copy: WorkingCopy, path: ScopedPath) -> Diff:
+        return await self._run(
+            operations.READ, "difference", self._top,
+            lambda call: working_copies.difference(call, copy, path),
+        )  # fmt: skip
+
+    async def _give_up(self, copy: WorkingCopy, wanted: Wanted) -> list[ScopedPath]:
+        return await self._run(
+            operations.VERSION, "discard", self._top,
+            lambda call: working_copies.discard(call, copy, wanted),
+        )  # fmt: skip
+
+    def _places(self, paths: Iterable[PathText] | None) -> tuple[ScopedPath, ...] | None:
+        if paths is None:
+            return None
+        root = self.root
+        return tuple(
+            parse(each, root.mount_point, root.names).path.beneath(self.grant.base)
+            for each in paths
+        )
+
+
+class Work:
+    """A working copy, opened. To be closed, or left as a context manager."""
+
+    def __init__(self, scope: WorkVerbs, copy: PlacedCopy) -> None:
+        self._scope = scope
+        self._copy = copy
+
+    @property
+    def id(self) -> str:
+        return self._copy.id
+
+    async def changes(self) -> WorkChanges:
+        """What it would do to the tree as it stands now."""
+        return await self._scope._changes_of(self._copy)
+
+    async def diff(self, path: PathText) -> Diff:
+        """From what stands in the tree to what stands in the copy."""
+        places = self._scope._places((path,))
+        assert places is not None
+        return await self._scope._difference_in(self._copy, places[0])
+
+    async def apply(
+        self, paths: Iterable[PathText] | None = None, *, publish: Publish = "atomic"
+    ) -> Published:
+        """Bring it back into the tree: all of it, or these paths with what lies beneath them."""
+        published = await self._scope._bring_back(self._copy, publish, self._scope._places(paths))
+        if not (await self._copy.alterations()).altered:
+            await self._copy.discard()
+        return published
+
+    async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
+        """Give up what was changed: all of it, or these paths with what lies beneath them."""
+        wanted = Wanted("partial", self._scope._places(paths))
+        return await self._scope._give_up(self._copy, wanted)
+
+    def close(self) -> None:
+        self._copy.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()

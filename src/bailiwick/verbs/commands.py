@@ -1,0 +1,152 @@
+"""Running a command: what the program sees follows from grant and policy, as reading would.
+
+The question and the record are about the command, the rules about its words. What it changes is
+judged when it is brought back (`bailiwick.verbs.working_copies`), path by path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final, Literal, NamedTuple
+
+from bailiwick import sandbox
+from bailiwick.call import Call
+from bailiwick.commands import Commands, LendsCommands, PlacedCopy, Seen
+from bailiwick.errors import BailiwickError, Unsupported
+from bailiwick.finishing import to_the_end
+from bailiwick.operations import Access, Command
+from bailiwick.paths import ROOT, parse
+from bailiwick.policy import permits
+from bailiwick.proposal import Proposal, as_it_is
+from bailiwick.sandbox import CommandLimits, Process, View, WindowSize
+from bailiwick.version_acts import RunCommand
+
+_READ: Final[frozenset[Access]] = frozenset(("read",))
+_SEE: Final[frozenset[Access]] = frozenset(("metadata",))
+
+_PATHS_BETWEEN_PAUSES: Final = 512
+"""After so many paths judged, others get their turn."""
+
+_SYSTEM_PLACES: Final = (
+    "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run",
+    "sbin", "srv", "sys", "tmp", "usr", "var",
+)  # fmt: skip
+"""Where a root cannot stand inside: a program looks there for the system."""
+
+
+class How(NamedTuple):
+    """How a command is run, beyond its words."""
+
+    stdin: bytes | Literal["pipe"] | None
+    limits: CommandLimits
+    terminal: WindowSize | None = None
+
+
+class Started(NamedTuple):
+    """A command under way, and what it changes."""
+
+    process: Process
+    copy: PlacedCopy
+    writable: bool
+
+
+async def run_command(
+    call: Call, lends: LendsCommands | None, command: Command, how: How, copy: PlacedCopy | None
+) -> Proposal[Started]:
+    """Start ``command``, in ``copy`` or in a new one."""
+    if lends is None:
+        raise Unsupported(
+            "no commands are run in this root",
+            hint="commands are run in directories, where bubblewrap is installed",
+        )
+    commands = lends()
+    if command.network not in commands.networks:
+        raise Unsupported(
+            f"the network {command.network!r} is not let through here",
+            details={"networks": sorted(commands.networks)},
+        )
+    _check_machine(commands)
+    call.command = command
+
+    async def start() -> Started:
+        placed = copy or await commands.workplace.make(
+            subject=str(call.grant.subject), request_id=call.request_id, command=command.argv
+        )
+        try:
+            return await _started(call, commands, command, how, placed)
+        except BaseException:
+            if copy is None:
+                await to_the_end(_given_up(placed))
+            raise
+
+    return Proposal(RunCommand(call.handle, command.text, start), as_it_is)
+
+
+def _check_machine(commands: Commands) -> None:
+    for each in commands.sandbox.missing():
+        if each.fatal:
+            raise Unsupported(each.what, hint=each.remedy)
+
+
+async def _given_up(copy: PlacedCopy) -> None:
+    await copy.discard()
+    copy.close()
+
+
+async def _started(
+    call: Call, commands: Commands, command: Command, how: How, copy: PlacedCopy
+) -> Started:
+    await copy.survey()
+    masked = tuple([each async for each in _masked(call, copy)])
+    writable = "write" in call.grant.access and call.grant.root.trusted
+    tree = copy.tree(place_of(call), masked, writable=writable)
+    process = await commands.sandbox.start(
+        sandbox.Command(
+            argv=command.argv, cwd=command.cwd,
+            env=dict(each.split("=", 1) for each in command.environment),
+            stdin=how.stdin, terminal=how.terminal, network=command.network, limits=how.limits,
+        ),
+        View(trees=(tree,)),
+    )  # fmt: skip
+    return Started(process, copy, writable)
+
+
+def place_of(call: Call) -> str:
+    """Where a root stands inside: at its mount point, unless the system is there."""
+    root = call.grant.root
+    first = root.mount_point.strip("/").partition("/")[0]
+    if not first or first in _SYSTEM_PLACES:
+        name = "".join(each if each.isalnum() or each in "-_." else "-" for each in root.id)
+        return f"/work/{name.strip('.') or 'root'}"
+    return root.mount_point.rstrip("/")
+
+
+# --- what is kept from it ---------------------------------------------------------------------
+
+
+async def _masked(call: Call, copy: PlacedCopy) -> AsyncGenerator[str, None]:
+    """What the subject may not read, or would have to ask for: it is not there for a program."""
+    if not call.must_decide_below(ROOT, _READ):
+        return
+    masked: set[str] = set()
+    for count, seen in enumerate(copy.seen(), 1):
+        if count % _PATHS_BETWEEN_PAUSES == 0:
+            await asyncio.sleep(0)
+        above = seen.path.rpartition("/")[0]
+        if above in masked:
+            masked.add(seen.path)
+        elif not _may_see(call, seen):
+            masked.add(seen.path)
+            yield seen.path
+
+
+def _may_see(call: Call, seen: Seen) -> bool:
+    try:
+        path = parse(seen.path, "/", "posix").path
+    except BailiwickError:
+        return False  # nobody can say what may be done with a name that no path has
+    is_directory = seen.type == "directory"
+    if is_directory and call.grant.path.lies_in(path) and path != call.grant.path:
+        return True  # it leads to what the grant reaches
+    return permits(call.decide(path, _SEE if is_directory else _READ, is_directory))

@@ -1,0 +1,427 @@
+"""Bringing back what was changed in a working copy: by a command, or anything else that wrote to a
+copy instead of the tree.
+
+Every path is compared with what stands in the tree by now, and held to grant and policy as the
+operation that it stands for. What others have changed meanwhile is a conflict, and theirs stays;
+what is refused is withheld. Both are told and kept in the copy. All the rest is one change: one
+question, one charge, one request to undo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing, closing
+from functools import partial
+from typing import Final, Literal, NamedTuple
+
+from bailiwick.call import Call
+from bailiwick.errors import (
+    BailiwickError,
+    FileTooLarge,
+    NotADirectory,
+    PathNotFound,
+    PolicyDenied,
+    SymlinkEscape,
+)
+from bailiwick.model import EntryType
+from bailiwick.paths import ScopedPath, check_stays_inside
+from bailiwick.policy import Deny, Hide
+from bailiwick.proposal import Proposal
+from bailiwick.store import Handle
+from bailiwick.text.codec import decode
+from bailiwick.text.diff import Diff, unified_diff
+from bailiwick.verbs.hashing import content_hash
+from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.modes import mode_in
+from bailiwick.verbs.moves import Moves
+from bailiwick.verbs.touching import Use, Work, decide_use, propose, uses_of
+from bailiwick.version_acts import BringBack, DiscardWork
+from bailiwick.versions import Done, Mark, Plan, Touch
+from bailiwick.working_copy import (
+    Alterations,
+    Altered,
+    Dropped,
+    Published,
+    Publishing,
+    Withheld,
+    WorkChange,
+    WorkChanges,
+    WorkConflict,
+    WorkingCopy,
+)
+
+Publish = Literal["atomic", "partial"]
+"""Whether anything that is refused or in conflict keeps all the rest back."""
+
+_PERMISSIONS: Final = 0o777
+_NO_WAY: Final = (NotADirectory, PathNotFound, SymlinkEscape)
+
+_PATHS_BETWEEN_PAUSES: Final = 256
+"""After so many paths looked at, others get their turn."""
+
+
+class Wanted(NamedTuple):
+    """What is to be published: ``only`` these paths and what lies beneath them, None for all.
+    ``refused`` is what was refused when it was tried, by path."""
+
+    publish: Publish
+    only: tuple[ScopedPath, ...] | None = None
+    refused: Mapping[ScopedPath, Withheld] = {}
+
+    def covers(self, path: ScopedPath) -> bool:
+        return self.only is None or any(path.lies_in(each) for each in self.only)
+
+
+class Drawn(NamedTuple):
+    """What a working copy would do to the tree as it stands: ``over`` are the versions that it does
+    it to. What is ``settled`` is in the tree already, whoever brought it there."""
+
+    touches: list[Touch]
+    over: dict[ScopedPath, str]
+    conflicts: list[WorkConflict]
+    settled: set[ScopedPath]
+
+
+async def bring_back(
+    call: Call, ignores: Ignores, copy: WorkingCopy, wanted: Wanted
+) -> Proposal[Published]:
+    """Publish what was changed in ``copy``."""
+    found = await copy.alterations()
+    drawn = await draw(call, found, wanted)
+    sifted = _sift(call, drawn, found, wanted)
+    held_back = wanted.publish == "atomic" and bool(sifted.withheld or drawn.conflicts)
+    plan = Plan([] if held_back else sifted.touches)
+
+    async def planned() -> Plan:
+        return plan
+
+    def published(done: Done) -> Published:
+        return Published(
+            changes=list(_changes(done.plan)), conflicts=drawn.conflicts,
+            withheld=[*sifted.withheld, *sifted.dropped], version=done.version,
+            request_id=call.request_id,
+        )  # fmt: skip
+
+    def act(plan: Plan) -> BringBack:
+        mark = call.mark or Mark(str(call.grant.subject), call.request_id)
+        what = Publishing(plan, drawn.over, mark, call.limits.max_file_bytes)
+        return BringBack(call.handle, plan, copy, what, frozenset(drawn.settled))
+
+    work = Work(
+        planned, act, conditional=bool(drawn.settled), difference=partial(_differences, call, copy)
+    )
+    return await propose(call, ignores, work, published)
+
+
+async def _differences(
+    call: Call, copy: WorkingCopy, plan: Plan, lines_max: int
+) -> tuple[str, bool]:
+    """What becomes of the files that hold text, for the person who is asked."""
+    shown: list[str] = []
+    for touch in plan.touches:
+        if touch.type != "file" or touch.kind not in ("created", "updated"):
+            continue
+        if lines_max <= 0:
+            return "".join(shown), True
+        try:
+            each = await difference(call, copy, touch.path)
+        except BailiwickError:
+            continue  # no text, or too large: its name and hash are shown
+        shown.append(each.text)
+        lines_max -= each.text.count("\n")
+        if each.truncated:
+            return "".join(shown), True
+    return "".join(shown), False
+
+
+async def changes(call: Call, copy: WorkingCopy) -> WorkChanges:
+    """What bringing it back would do, of which nothing is done."""
+    found = await copy.alterations()
+    wanted = Wanted("partial")
+    drawn = await draw(call, found, wanted)
+    sifted = _sift(call, drawn, found, wanted)
+    return WorkChanges(
+        changes=list(_changes(Plan(_with_their_directories(drawn.touches)))),
+        withheld=[*sifted.withheld, *sifted.dropped], conflicts=drawn.conflicts,
+    )  # fmt: skip
+
+
+async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> Diff:
+    """From what stands in the tree to what stands in the copy, of one file that holds text."""
+    found = {each.path: each for each in (await copy.alterations()).altered}
+    altered = found.get(path)
+    if altered is None:
+        raise PathNotFound("was not changed in this working copy", path=path)
+    limit = call.limits.diff_bytes_max
+    old, new = await _text_at(call, path, limit) or "", ""
+    if altered.type == "file":
+        if altered.size > limit:
+            raise FileTooLarge("too large to be compared", path=path, details={"limit": limit})
+        async with aclosing(copy.content(path)) as chunks:
+            new = decode(b"".join([chunk async for chunk in chunks])).text
+    return unified_diff(old, new, f"a/{path}", f"b/{path}", lines_max=call.limits.diff_lines_max)
+
+
+async def _text_at(call: Call, path: ScopedPath, limit: int) -> str | None:
+    try:
+        entry = await call.store.resolve(path, "entry")
+    except _NO_WAY:
+        return None
+    with closing(entry):
+        if entry.type != "file":
+            return None
+        return decode((await call.store.read(entry, 0, limit)).data).text
+
+
+async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[list[ScopedPath]]:
+    """Give up what was changed, all of it or some."""
+    found = await copy.alterations()
+    given_up = [each.path for each in found.altered if wanted.covers(each.path)]
+    everything = wanted.only is None or len(given_up) == len(found.altered)
+    act = DiscardWork(call.handle, copy, None if everything else tuple(given_up))
+    return Proposal(act, lambda _: given_up)
+
+
+def _changes(plan: Plan) -> Iterator[WorkChange]:
+    for each in plan.touches:
+        if not each.beneath:
+            yield WorkChange(path=each.path, kind=each.kind, type=each.type, origin=each.origin)
+
+
+# --- what it would do -------------------------------------------------------------------------
+
+
+class _Now(NamedTuple):
+    """What stands in the tree at a place of the working copy."""
+
+    type: EntryType
+    version: str
+    mode: int
+    size: int
+    target: str | None
+
+
+async def draw(call: Call, found: Alterations, wanted: Wanted) -> Drawn:
+    """Compare what was altered with what stands in the tree by now."""
+    altered = [each for each in found.altered if wanted.covers(each.path)]
+    drawing = _Drawing(call, altered)
+    for count, each in enumerate(altered, 1):
+        if count % _PATHS_BETWEEN_PAUSES == 0:
+            await asyncio.sleep(0)
+        await drawing.add(each)
+    return await drawing.finished()
+
+
+class _Drawing:
+    """A plan in the making."""
+
+    def __init__(self, call: Call, altered: list[Altered]) -> None:
+        self._call = call
+        self._store = call.store
+        self._gone = {each.path for each in altered if each.type is None}
+        self._made = {
+            each.path
+            for each in altered
+            if each.type == "directory" and (each.base is None or each.base.type != "directory")
+        }
+        self._goes: list[Touch] = []
+        self._comes: list[Touch] = []
+        self._over: dict[ScopedPath, str] = {}
+        self._conflicts: list[WorkConflict] = []
+        self._settled: set[ScopedPath] = set()
+
+    async def finished(self) -> Drawn:
+        goes = sorted(self._goes, key=lambda each: each.path.order, reverse=True)
+        touches = await Moves(self._call, goes, self._comes).found()
+        return Drawn(touches, self._over, self._conflicts, self._settled)
+
+    async def add(self, each: Altered) -> None:
+        path, base = each.path, each.base
+        try:
+            entry = await self._store.resolve(path, "entry", parents=True)
+        except _NO_WAY:
+            if each.type is None:
+                self._settled.add(path)  # gone with what it lay in
+            elif base is None and path.parent in self._made:
+                self._comes.append(self._created(each))
+            else:
+                self._conflicts.append(WorkConflict(path=path))
+            return
+        with closing(entry):
+            now = await self._now(entry)
+            if (
+                now is not None and each.type == now.type and await self._is_ours(each, entry, now)
+            ) or (each.type is None and now is None):
+                self._settled.add(path)
+            elif not await self._is_as_it_was(each, entry, now):
+                self._conflicts.append(WorkConflict(path=path))
+            elif base is None or now is None:
+                self._comes.append(self._created(each))
+            elif each.type is None:
+                self._goes.append(self._deleted(path, now))
+            elif each.type == now.type != "symlink":
+                self._over[path] = now.version
+                self._comes.append(await self._updated(each, entry, now))
+            else:
+                self._goes.append(self._deleted(path, now))
+                self._comes.append(self._created(each))
+
+    async def _now(self, entry: Handle) -> _Now | None:
+        if entry.type is None:
+            return None
+        stat = await self._store.stat(entry)
+        return _Now(stat.type, stat.version, stat.mode & _PERMISSIONS, stat.size, stat.target)
+
+    async def _is_ours(self, each: Altered, entry: Handle, now: _Now) -> bool:
+        """Whether what stands there is what would be brought."""
+        if each.type == "symlink":
+            return each.target == now.target
+        if self._mode(each) != now.mode:
+            return False
+        return each.type == "directory" or (
+            each.size == now.size and await content_hash(self._store, entry) == each.sha256
+        )
+
+    async def _is_as_it_was(self, each: Altered, entry: Handle, now: _Now | None) -> bool:
+        """Whether nobody else has changed what stands there, or what it stands in."""
+        base = each.base
+        if now is None:
+            return base is None and await self._has_parent(each.path)
+        if base is None or now.type != base.type:
+            return False
+        if now.type != "directory":
+            return now.version == base.version
+        if each.type == "directory":
+            return True
+        children = await self._store.children(entry)
+        return all(each.path.child(child.name) in self._gone for child in children.entries)
+
+    async def _has_parent(self, path: ScopedPath) -> bool:
+        if path.parent in self._made:
+            return True
+        try:
+            found = await self._store.resolve(path.parent, "object", directory=True)
+        except _NO_WAY:
+            return False
+        with closing(found):
+            return found.path == path.parent
+
+    def _mode(self, each: Altered) -> int:
+        assert each.type is not None
+        return mode_in(self._call.grant.root, each.mode & _PERMISSIONS, each.type)
+
+    def _created(self, each: Altered) -> Touch:
+        assert each.type is not None
+        mode = None if each.type == "symlink" else self._mode(each)
+        return Touch(
+            each.path, "created", each.type, size=each.size, sha256=each.sha256,
+            mode=mode, target=each.target,
+        )  # fmt: skip
+
+    async def _updated(self, each: Altered, entry: Handle, now: _Now) -> Touch:
+        before = await content_hash(self._store, entry)
+        return Touch(
+            each.path, "updated", now.type, size=each.size, size_before=now.size,
+            sha256=each.sha256, sha256_before=before, mode=self._mode(each), mode_before=now.mode,
+        )  # fmt: skip
+
+    def _deleted(self, path: ScopedPath, now: _Now) -> Touch:
+        self._over[path] = now.version
+        return Touch(
+            path, "deleted", now.type, size_before=now.size, mode_before=now.mode,
+            target=now.target,
+        )  # fmt: skip
+
+
+# --- what may be ------------------------------------------------------------------------------
+
+
+def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sifted:
+    """Leave out what is refused, and what cannot come or go without it."""
+    refused: dict[ScopedPath, Withheld] = {}
+    for touch in drawn.touches:
+        refusal = wanted.refused.get(touch.path) or _refusal(call, touch)
+        if refusal is not None:
+            refused[touch.path] = refusal
+    stays = {*refused, *(each.path for each in drawn.conflicts)}
+    left = [each for each in drawn.touches if each.path not in stays]
+    while True:
+        dependent = [each for each in left if _depends(each, stays)]
+        if not dependent:
+            break
+        for each in dependent:
+            stays.add(each.path)
+            refused[each.path] = Withheld(
+                path=each.path, error_kind="unsupported",
+                reason="it cannot come or go without what was left out",
+            )  # fmt: skip
+        left = [each for each in left if each.path not in stays]
+    unfit = [_unsupported(each) for each in found.unfit]
+    return _Sifted(
+        _with_their_directories(left),
+        [*refused.values(), *unfit],
+        [_unsupported(each) for each in found.dropped],
+    )
+
+
+def _with_their_directories(touches: list[Touch]) -> list[Touch]:
+    """Mark what only comes, goes or moves because the directory does that it lies in."""
+    kinds = {each.path: each.kind for each in touches if each.type == "directory"}
+    return [
+        each._replace(beneath=kinds.get(each.path.parent) == each.kind != "updated")
+        for each in touches
+    ]
+
+
+def _unsupported(each: Dropped) -> Withheld:
+    return Withheld(path=each.path, error_kind="unsupported", reason=each.reason)
+
+
+class _Sifted(NamedTuple):
+    """What is left of a plan; ``dropped`` keeps nothing else back."""
+
+    touches: list[Touch]
+    withheld: list[Withheld]
+    dropped: list[Withheld]
+
+
+def _depends(touch: Touch, stays: set[ScopedPath]) -> bool:
+    """Whether it comes into a directory that does not come, or is a directory of which something
+    does not go."""
+    if touch.kind == "deleted":
+        return touch.type == "directory" and any(each.lies_in(touch.path) for each in stays)
+    return any(touch.path.lies_in(each) for each in stays)
+
+
+def _refusal(call: Call, touch: Touch) -> Withheld | None:
+    try:
+        if touch.kind == "created" and touch.type == "symlink":
+            _check_link(call, touch)
+        for use in uses_of(touch):
+            _check_use(call, use)
+    except BailiwickError as error:
+        return withheld_for(error, touch.path)
+    return None
+
+
+def withheld_for(error: BailiwickError, path: ScopedPath) -> Withheld:
+    """What was refused at a path, and by what."""
+    return Withheld(
+        path=path, error_kind=error.kind, reason=error.message, decided_by=error.decided_by
+    )
+
+
+def _check_use(call: Call, use: Use) -> None:
+    call.pipeline.check_access(call.grant, use.needed)
+    decision = decide_use(call, use)
+    if isinstance(decision, Hide):
+        raise PolicyDenied("a rule keeps this", decided_by=decision.source)
+    if isinstance(decision, Deny):
+        raise PolicyDenied(decision.reason, decided_by=decision.source)
+
+
+def _check_link(call: Call, touch: Touch) -> None:
+    if call.store.description.get("symlinks") == "reject":
+        raise SymlinkEscape("links are not made in this root")
+    check_stays_inside(touch.target or "", touch.path)

@@ -1,0 +1,222 @@
+"""Acts on what was and on what lies apart: versions, branches, leases, working copies, programs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+from bailiwick.acts import Act, on_condition
+from bailiwick.errors import escape_for_display
+from bailiwick.finishing import to_the_end
+from bailiwick.model import Expected
+from bailiwick.paths import ScopedPath
+from bailiwick.publication import paths_of, publish
+from bailiwick.store import Store
+from bailiwick.versions import (
+    Done,
+    Draft,
+    Leased,
+    Mark,
+    Plan,
+    Snapshot,
+    Undoing,
+    branches,
+    leases,
+    remembers,
+)
+from bailiwick.working_copy import Publishing, WorkingCopy
+
+
+class KeepSnapshot(Act[Snapshot], frozen=True, eq=False):
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"keep this version as the snapshot {self.name}"
+
+    def on(self, store: Store) -> Awaitable[Snapshot]:
+        return branches(store).snapshot(self.name)
+
+
+class DeleteSnapshot(Act[None], frozen=True, eq=False):
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"delete the snapshot {self.name}"
+
+    def on(self, store: Store) -> Awaitable[None]:
+        return branches(store).delete_snapshot(self.name)
+
+
+class MakeFork(Act[Store], frozen=True, eq=False):
+    name: str
+    version: str | None
+
+    @property
+    def words(self) -> str:
+        since = "" if self.version is None else f" from the version {self.version}"
+        return f"make the fork {self.name}{since}"
+
+    def on(self, store: Store) -> Awaitable[Store]:
+        return branches(store).fork(self.name, version=self.version)
+
+
+class OpenFork(Act[Store], frozen=True, eq=False):
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"open the fork {self.name}"
+
+    def on(self, store: Store) -> Awaitable[Store]:
+        return branches(store).open_fork(self.name)
+
+
+class DeleteFork(Act[None], frozen=True, eq=False):
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"delete the fork {self.name}"
+
+    def on(self, store: Store) -> Awaitable[None]:
+        return branches(store).delete_fork(self.name)
+
+
+class Lock(Act[Leased], frozen=True, eq=False):
+    ttl: float
+
+    @property
+    def words(self) -> str:
+        return f"lock it for {self.ttl:g} seconds"
+
+    def on(self, store: Store) -> Awaitable[Leased]:
+        return leases(store).lock(self.entry, self.ttl)
+
+
+class Renew(Act[Leased], frozen=True, eq=False):
+    lease: Leased
+    ttl: float
+
+    @property
+    def words(self) -> str:
+        return f"keep it locked for {self.ttl:g} seconds"
+
+    def on(self, store: Store) -> Awaitable[Leased]:
+        return leases(store).renew(self.lease, self.ttl)
+
+
+class Release(Act[bool], frozen=True, eq=False):
+    """Nobody is asked about giving something back."""
+
+    lease: Leased
+    asks: ClassVar[bool] = False
+
+    async def fingerprint(self) -> None:
+        """Bound by what stands at its places."""
+
+    def on(self, store: Store) -> Awaitable[bool]:
+        return leases(store).release(self.lease)
+
+
+class RunCommand(Act[Any], frozen=True, eq=False):
+    """Start a program, in a working copy: nothing of the tree is changed by it."""
+
+    command: str
+    start: Callable[[], Awaitable[Any]]
+
+    @property
+    def words(self) -> str:
+        return f"run {escape_for_display(self.command)}"
+
+    def on(self, store: Store) -> Awaitable[Any]:
+        return self.start()
+
+
+def hash_of_effects(plan: Plan) -> str:
+    """The hash of all that would be touched, each with what becomes of it."""
+    return hashlib.sha256(repr([each.effect for each in plan.touches]).encode()).hexdigest()
+
+
+class _Planned(Act[Done], frozen=True, eq=False):
+    """``cleared`` is what a plan said it would touch: where it is something else by now, it is
+    `Stale`."""
+
+    cleared: Plan
+
+    @property
+    def whole(self) -> object:
+        return self.cleared
+
+    async def fingerprint(self) -> str:
+        return hash_of_effects(self.cleared)
+
+
+class Restore(_Planned, frozen=True, eq=False):
+    version: str
+    expected: Expected
+
+    def on(self, store: Store) -> Awaitable[Done]:
+        return remembers(store).restore(
+            self.entry.path, self.version, cleared=self.cleared, **on_condition(self.expected)
+        )
+
+
+class Undo(_Planned, frozen=True, eq=False):
+    what: Undoing
+
+    def on(self, store: Store) -> Awaitable[Done]:
+        return remembers(store).undo(self.what, cleared=self.cleared)
+
+
+class Merge(_Planned, frozen=True, eq=False):
+    name: str
+
+    def on(self, store: Store) -> Awaitable[Done]:
+        return branches(store).merge(self.name, cleared=self.cleared)
+
+
+class BringBack(_Planned, frozen=True, eq=False):
+    """What was changed in a working copy; what is ``settled`` stands in the tree already. That it
+    is under way is kept with the copy: what a killed process left half done is finished from
+    there."""
+
+    copy: WorkingCopy
+    what: Publishing
+    settled: frozenset[ScopedPath]
+
+    async def on(self, store: Store) -> Done:
+        await self.copy.publishing(self.what)
+        try:
+            done = await publish(store, self.what, self.copy)
+            await to_the_end(self.copy.settle(self.settled | paths_of(self.cleared)))
+        finally:
+            await to_the_end(self.copy.publishing(None))
+        return done
+
+
+class DiscardWork(Act[None], frozen=True, eq=False):
+    """Give up what was changed in a working copy: all of it where ``paths`` is None."""
+
+    copy: WorkingCopy
+    paths: tuple[ScopedPath, ...] | None
+
+    @property
+    def words(self) -> str:
+        return f"give up what was changed in the working copy {self.copy.id}"
+
+    async def on(self, store: Store) -> None:
+        if self.paths is None:
+            await self.copy.discard()
+        else:
+            await self.copy.settle(self.paths)
+
+
+class Commit(_Planned, frozen=True, eq=False):
+    draft: Draft
+    mark: Mark
+
+    def on(self, store: Store) -> Awaitable[Done]:
+        return self.draft.commit(self.mark, cleared=self.cleared)

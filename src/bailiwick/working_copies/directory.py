@@ -1,0 +1,326 @@
+"""A working copy of a directory of the host: what an overlay mount left, and what it lay over.
+
+What a program left there is hostile: it is reached by descriptors, one component at a time, no link
+is followed, and nothing but regular files is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat as stat_bits
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple
+
+from bailiwick.commands import Seen
+from bailiwick.errors import BailiwickError, IoError, PathNotFound, escape_for_display
+from bailiwick.finishing import in_thread
+from bailiwick.model import KiB
+from bailiwick.paths import RESERVED_PREFIX, NameRule, ScopedPath, parse
+from bailiwick.sandbox import Touched, Tree
+from bailiwick.working_copies.folder import Folder
+from bailiwick.working_copies.survey import Survey, VersionOf, look, survey
+from bailiwick.working_copy import Alterations, Altered, Base, Dropped, Publishing
+
+ReadUpper = Callable[[int, int], Iterable[Touched]]
+"""What an overlay's upper directory tells of what was changed on top of a lower one."""
+
+_CHUNK_BYTES: Final = 256 * KiB
+_SPECIAL_BITS: Final = 0o7000
+_DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Source(NamedTuple):
+    """Where the content of a path is: in the upper directory, or where it lay below before the
+    directory around it was moved."""
+
+    top: int
+    path: str
+
+
+class DirectoryCopy:
+    """What was changed on top of one directory, kept in a folder of its own."""
+
+    def __init__(
+        self, folder: Folder, lower: int, version_of: VersionOf, read_upper: ReadUpper,
+        names: NameRule, entries_max: int,
+    ) -> None:  # fmt: skip
+        """``lower`` is a descriptor of the directory, owned from here on."""
+        self._folder = folder
+        self._lower = lower
+        self._version_of = version_of
+        self._read_upper = read_upper
+        self._names = names
+        self._entries_max = entries_max
+        self._sources: dict[ScopedPath, Source] = {}
+        self._base = Survey({})
+
+    @property
+    def id(self) -> str:
+        return self._folder.id
+
+    @property
+    def folder(self) -> Folder:
+        return self._folder
+
+    def load(self) -> None:
+        """Take up what was found when it began."""
+        self._base = self._folder.load_survey()
+
+    def close(self) -> None:
+        """Let go of it; what was changed stays."""
+        lower, self._lower = self._lower, -1
+        if lower >= 0:
+            os.close(lower)
+            self._folder.close()
+
+    # --- for a command ------------------------------------------------------------------------
+
+    async def survey(self) -> None:
+        await in_thread(self._survey)
+
+    def _survey(self) -> None:
+        """What was touched already keeps the base that it had then."""
+        now = survey(
+            self._lower, self._version_of, since_ns=time.time_ns(), entries_max=self._entries_max
+        )
+        for touched in self._read_upper(self._folder.upper, self._lower):
+            now.put(touched.path, self._base.get(touched.path))
+            for beneath in self._base.beneath(touched.path):
+                now.put(beneath, self._base.get(beneath))
+        self._base = now
+        self._folder.save_survey(now)
+
+    def seen(self) -> Iterator[Seen]:
+        """Directories come before what lies in them."""
+        for path, base in sorted(self._base.entries.items()):
+            yield Seen(path, base.type)
+
+    def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
+        folder = self._folder
+        return Tree(
+            place=place, lower=self._lower, masked=masked,
+            upper=folder.upper_path if writable else None,
+            work=folder.overlay_path if writable else None,
+        )  # fmt: skip
+
+    # --- what was changed ---------------------------------------------------------------------
+
+    async def alterations(self) -> Alterations:
+        return await in_thread(self._alterations)
+
+    def _alterations(self) -> Alterations:
+        upper = self._folder.upper
+        reading = _Reading(self._base, upper, self._lower, self._names)
+        reading.all(self._read_upper(upper, self._lower))
+        self._sources = reading.sources
+        altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
+        return Alterations(altered, reading.unfit, reading.dropped)
+
+    # --- content ------------------------------------------------------------------------------
+
+    async def content(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
+        source = self._sources.get(path)
+        if source is None:
+            raise PathNotFound("is not among what was changed", path=path)
+        file = await in_thread(open_file, source)
+        try:
+            while chunk := await in_thread(os.read, file, _CHUNK_BYTES):
+                yield chunk
+        finally:
+            os.close(file)
+
+    async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
+        await self._folder.keep(path, chunks)
+
+    async def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
+        file = await in_thread(self._folder.open_kept, path)
+        try:
+            while chunk := await in_thread(os.read, file, _CHUNK_BYTES):
+                yield chunk
+        finally:
+            os.close(file)
+
+    # --- what became of it --------------------------------------------------------------------
+
+    async def publishing(self, what: Publishing | None) -> None:
+        await in_thread(self._folder.note_publishing, what)
+
+    async def settle(self, published: Collection[ScopedPath]) -> None:
+        await in_thread(self._settle, published)
+
+    def _settle(self, published: Collection[ScopedPath]) -> None:
+        for path in sorted(published, key=lambda each: each.order, reverse=True):
+            _take_away(self._folder.upper, path)
+            self._base.put(str(path), look(self._lower, path, self._version_of))
+        self._folder.save_survey(self._base)
+
+    async def discard(self) -> None:
+        await in_thread(self._folder.remove)
+
+
+class _Reading:
+    """What an upper directory tells, turned into what became of each path."""
+
+    def __init__(self, survey: Survey, upper: int, lower: int, names: NameRule) -> None:
+        self._survey = survey
+        self._upper = upper
+        self._lower = lower
+        self._names = names
+        self.altered: dict[ScopedPath, Altered] = {}
+        self.sources: dict[ScopedPath, Source] = {}
+        self.unfit: list[Dropped] = []
+        self.dropped: list[Dropped] = []
+
+    def all(self, found: Iterable[Touched]) -> None:
+        told = list(found)
+        for touched in told:
+            self._add(touched)
+        came = {each.path for each in told}
+        for touched in told:
+            if touched.kind == "directory_replaced":
+                self._gone_beneath(touched.path, came)
+            elif touched.moved_from is not None:
+                self._came_along(touched.path, touched.moved_from, came)
+
+    def _add(self, touched: Touched) -> None:
+        path = self._path(touched.path)
+        if path is None:
+            return
+        base = self._survey.get(touched.path)
+        match touched.kind:
+            case "removed":
+                if base is not None:
+                    self.altered[path] = Altered(path, None, base)
+                    self._gone_beneath(touched.path, set())
+            case "special_dropped":
+                self._drop(touched.path, "only files, directories and links are brought back")
+            case "too_deep":
+                self.unfit.append(Dropped(escape_for_display(touched.path), "it lies too deep"))
+            case "symlink_created" | "symlink_changed":
+                self._add_link(path, touched, base)
+            case "file_created" | "file_changed":
+                self._add_file(path, touched, base, Source(self._upper, touched.path))
+            case _ if base is None or base.type != "directory" or base.mode != touched.mode:
+                mode = self._mode(touched)
+                self.altered[path] = Altered(path, "directory", base, mode)
+            case _:
+                pass  # as it was; what is in it is told by itself
+
+    def _path(self, text: str) -> ScopedPath | None:
+        try:
+            path = parse(text, "/", self._names).path
+        except BailiwickError as error:
+            self.unfit.append(Dropped(escape_for_display(text), error.message))
+            return None
+        if any(part.startswith(RESERVED_PREFIX) for part in path.parts):
+            self.unfit.append(Dropped(path, "this name is reserved"))
+            return None
+        return path
+
+    def _drop(self, text: str, reason: str) -> None:
+        self.dropped.append(Dropped(escape_for_display(text), reason))
+
+    def _mode(self, touched: Touched) -> int:
+        if touched.mode & _SPECIAL_BITS:
+            self._drop(touched.path, "setuid, setgid and sticky are not kept")
+        return touched.mode & ~_SPECIAL_BITS
+
+    def _add_link(self, path: ScopedPath, touched: Touched, base: Base | None) -> None:
+        text = touched.target or ""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.unfit.append(Dropped(path, "the text of the link is not valid text"))
+            return
+        self.altered[path] = Altered(path, "symlink", base, size=len(text), target=text)
+
+    def _add_file(
+        self, path: ScopedPath, touched: Touched, base: Base | None, source: Source
+    ) -> None:
+        size, sha256 = _hashed(source)
+        mode = self._mode(touched)
+        self.altered[path] = Altered(path, "file", base, mode, size, sha256)
+        self.sources[path] = source
+
+    def _gone_beneath(self, directory: str, came: set[str]) -> None:
+        """What lay in a directory that was taken away or replaced, and did not come again."""
+        for text in self._survey.beneath(directory):
+            if text not in came and (path := self._path(text)) is not None:
+                self.altered[path] = Altered(path, None, self._survey.get(text))
+
+    def _came_along(self, directory: str, origin: str, came: set[str]) -> None:
+        """What lies in a directory that was moved, and was not touched there."""
+        gone = {each.path for each in self.altered.values() if each.type is None}
+        for text in self._survey.beneath(origin):
+            there = directory + text.removeprefix(origin)
+            path = self._path(there)
+            base = self._survey.get(text)
+            if path is None or base is None or there in came or path in gone:
+                continue
+            if base.type == "file":
+                touched = Touched(path=there, kind="file_created", mode=base.mode)
+                self._add_file(path, touched, None, Source(self._lower, text))
+            elif base.type == "symlink":
+                target = _link_text(self._lower, text)
+                self.altered[path] = Altered(path, "symlink", None, size=len(target), target=target)
+            elif base.type == "directory":
+                self.altered[path] = Altered(path, "directory", None, base.mode)
+
+
+# --- by descriptors ---------------------------------------------------------------------------
+
+
+@contextmanager
+def _parent(top: int, path: str) -> Iterator[tuple[int, str]]:
+    """The directory that a path stands in, opened one component at a time, and its name there."""
+    *above, name = path.split("/")
+    directory = os.open(".", _DIRECTORY_FLAGS, dir_fd=top)
+    try:
+        for part in above:
+            below = os.open(part, _DIRECTORY_FLAGS, dir_fd=directory)
+            os.close(directory)
+            directory = below
+        yield directory, name
+    finally:
+        os.close(directory)
+
+
+def open_file(source: Source) -> int:
+    """A regular file, to be read."""
+    with _parent(*source) as (directory, name):
+        file = os.open(name, _FILE_FLAGS, dir_fd=directory)
+    if not stat_bits.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise IoError("what was changed is no file any more")
+    return file
+
+
+def _hashed(source: Source) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    file = open_file(source)
+    try:
+        while chunk := os.read(file, _CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+    finally:
+        os.close(file)
+    return size, digest.hexdigest()
+
+
+def _link_text(top: int, path: str) -> str:
+    with _parent(top, path) as (directory, name):
+        return os.readlink(name, dir_fd=directory)
+
+
+def _take_away(top: int, path: ScopedPath) -> None:
+    """One name of the upper directory; a directory only if nothing is left in it."""
+    with suppress(FileNotFoundError, NotADirectoryError), _parent(top, path) as (directory, name):
+        try:
+            os.unlink(name, dir_fd=directory)
+        except IsADirectoryError:
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=directory)

@@ -1,0 +1,264 @@
+"""The folder in which one working copy lies, in the state directory: it outlives the process.
+
+    upper/        what was changed, as an overlay mount leaves it
+    overlay/      the mount's own
+    kept/         what is being replaced, until all is
+    about.json    whose it is, and what for
+    survey        what the tree held when it began
+    publishing    there while it is brought back
+
+It is locked by the process that uses it: the kernel lets go however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from bailiwick.errors import Busy, PathNotFound, from_os_error
+from bailiwick.finishing import in_thread
+from bailiwick.model import Value
+from bailiwick.paths import ScopedPath
+from bailiwick.versions import Mark, Plan, Touch
+from bailiwick.working_copies.removal import remove_tree
+from bailiwick.working_copies.survey import Survey
+from bailiwick.working_copy import Base, Publishing
+
+_DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class About(Value, frozen=True, kw_only=True):
+    """Whose a working copy is, and what it is for."""
+
+    id: str
+    root: str
+    subject: str
+    began_ns: int
+    request_id: str = ""
+    command: tuple[str, ...] = ()
+
+
+class Folder:
+    """One open folder, locked. Its methods block."""
+
+    def __init__(self, parent: str, about: About, directory: int, lock: int) -> None:
+        self.path: Final = os.path.join(parent, about.id)
+        self.about: Final = about
+        self.id: Final = about.id
+        self._directory = directory
+        self._lock = lock
+        self.upper: Final = os.open("upper", _DIRECTORY_FLAGS, dir_fd=directory)
+
+    @property
+    def upper_path(self) -> str:
+        return os.path.join(self.path, "upper")
+
+    @property
+    def overlay_path(self) -> str:
+        return os.path.join(self.path, "overlay")
+
+    def close(self) -> None:
+        for descriptor in (self.upper, self._lock, self._directory):
+            with suppress(OSError):
+                os.close(descriptor)
+
+    # --- records ------------------------------------------------------------------------------
+
+    def save_about(self) -> None:
+        self._save("about.json", msgspec.json.encode(self.about))
+
+    def save_survey(self, survey: Survey) -> None:
+        self._save("survey", msgspec.msgpack.encode(survey.entries))
+
+    def load_survey(self) -> Survey:
+        data = self._load("survey")
+        return Survey({} if data is None else msgspec.msgpack.decode(data, type=dict[str, Base]))
+
+    def note_publishing(self, what: Publishing | None) -> None:
+        """Durable before anything is changed: whoever finds it goes on from there."""
+        if what is None:
+            with suppress(FileNotFoundError):
+                os.unlink("publishing", dir_fd=self._directory)
+            for name in os.listdir(os.path.join(self.path, "kept")):
+                os.unlink(os.path.join(self.path, "kept", name))
+        else:
+            self._save("publishing", _encode(what))
+
+    def load_publishing(self) -> Publishing | None:
+        data = self._load("publishing")
+        return None if data is None else _decode(data)
+
+    def _save(self, name: str, data: bytes) -> None:
+        """Whole or not at all."""
+        staged = name + ".new"
+        file = os.open(staged, _NEW_FLAGS, 0o600, dir_fd=self._directory)
+        try:
+            _write_all(file, data)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.rename(staged, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        os.fsync(self._directory)
+
+    def _load(self, name: str) -> bytes | None:
+        try:
+            file = os.open(name, _READ_FLAGS, dir_fd=self._directory)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(file, "rb") as opened:
+            return opened.read()
+
+    # --- what is being replaced -----------------------------------------------------------------
+
+    async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
+        file = await in_thread(os.open, self._kept(path), _NEW_FLAGS, 0o600)
+        try:
+            async for chunk in chunks:
+                await in_thread(_write_all, file, chunk)
+        finally:
+            os.close(file)
+
+    def open_kept(self, path: ScopedPath) -> int:
+        return os.open(self._kept(path), _READ_FLAGS)
+
+    def _kept(self, path: ScopedPath) -> str:
+        return os.path.join(self.path, "kept", hashlib.sha256(path.encode()).hexdigest())
+
+    def remove(self) -> None:
+        """Take all of it away."""
+        parent = os.open(os.path.dirname(self.path), _DIRECTORY_FLAGS)
+        try:
+            remove_tree(parent, self.id)
+        finally:
+            os.close(parent)
+
+
+class Folders:
+    """The working copies of one root, each in a folder of its own."""
+
+    def __init__(self, state_dir: str, key: str) -> None:
+        """``key`` names the root among all that have working copies there."""
+        self._path: Final = os.path.join(state_dir, "work", key)
+
+    def make(self, about: About) -> Folder:
+        """A new one, locked. Raises `PermissionDenied`, `IoError`."""
+        try:
+            os.makedirs(self._path, mode=0o700, exist_ok=True)
+            place = os.path.join(self._path, about.id)
+            os.mkdir(place, 0o700)
+            for name in ("upper", "overlay", "kept"):
+                os.mkdir(os.path.join(place, name), 0o700)
+            return self._opened(about)
+        except OSError as error:
+            raise from_os_error(error) from None
+
+    def all(self) -> list[About]:
+        """Those there are, oldest first."""
+        found = []
+        with suppress(FileNotFoundError):
+            for name in os.listdir(self._path):
+                with suppress(OSError, msgspec.MsgspecError):
+                    found.append(self._about(name))
+        return sorted(found, key=lambda each: each.began_ns)
+
+    def unfinished(self) -> list[str]:
+        """Those that are being brought back, or were when their process was killed."""
+        try:
+            names = os.listdir(self._path)
+        except FileNotFoundError:
+            return []
+        return [
+            name
+            for name in names
+            if is_id(name) and os.path.exists(os.path.join(self._path, name, "publishing"))
+        ]
+
+    def open(self, id: str) -> Folder:
+        """One that is there. Raises `PathNotFound`, and `Busy` where another process has it."""
+        if not is_id(id):
+            raise PathNotFound("there is no such working copy")
+        try:
+            return self._opened(self._about(id))
+        except (FileNotFoundError, msgspec.MsgspecError):
+            raise PathNotFound("there is no such working copy") from None
+        except OSError as error:
+            raise from_os_error(error) from None
+
+    def _about(self, id: str) -> About:
+        with open(os.path.join(self._path, id, "about.json"), "rb") as file:
+            return msgspec.json.decode(file.read(), type=About)
+
+    def _opened(self, about: About) -> Folder:
+        place = os.path.join(self._path, about.id)
+        directory = os.open(place, _DIRECTORY_FLAGS)
+        try:
+            lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                folder = Folder(self._path, about, directory, lock)
+                folder.save_about()
+            except BlockingIOError:
+                os.close(lock)
+                raise Busy("this working copy is in use") from None
+            except BaseException:
+                os.close(lock)
+                raise
+        except BaseException:
+            os.close(directory)
+            raise
+        return folder
+
+
+def new_id() -> str:
+    return "w" + secrets.token_hex(5)
+
+
+def is_id(text: str) -> bool:
+    return len(text) == 11 and text.isascii() and text.isalnum()
+
+
+def _write_all(file: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+# --- what is written down while it is brought back --------------------------------------------
+
+
+def _encode(what: Publishing) -> bytes:
+    mark = what.mark
+    return msgspec.msgpack.encode(
+        {
+            "touches": [tuple(each) for each in what.plan.touches],
+            "over": dict(what.over),
+            "mark": [mark.subject, mark.request_id, mark.lock_token],
+            "size_max": what.size_max,
+        },
+        enc_hook=str,
+    )
+
+
+def _decode(data: bytes) -> Publishing:
+    found: dict[str, Any] = msgspec.msgpack.decode(data)
+    touches = [
+        Touch(*fields)._replace(
+            path=ScopedPath(fields[0]),
+            origin=None if fields[3] is None else ScopedPath(fields[3]),
+        )
+        for fields in found["touches"]
+    ]
+    subject, request_id, lock_token = found["mark"]
+    return Publishing(
+        Plan(touches), {ScopedPath(path): version for path, version in found["over"].items()},
+        Mark(subject, request_id, None, lock_token), found["size_max"],
+    )  # fmt: skip

@@ -1,0 +1,79 @@
+"""Finishing what a killed process had begun to bring back.
+
+All of it was decided, asked, on record and charged for before the first change was made, and what
+it brings still lies in the working copy. So what is missing is done now, each change on its old
+condition; what others have changed since is left, and stays in the copy.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing, suppress
+
+from bailiwick.errors import BailiwickError, Busy, NotADirectory, PathNotFound
+from bailiwick.finishing import in_thread
+from bailiwick.publication import paths_of, publish
+from bailiwick.store import Store
+from bailiwick.verbs.hashing import content_hash
+from bailiwick.versions import Marks, Plan, Stale, Touch
+from bailiwick.working_copies.directory import DirectoryCopy
+from bailiwick.working_copies.workplace import Workplace
+from bailiwick.working_copy import Publishing
+
+_log = logging.getLogger("bailiwick.working_copies")
+
+
+async def finish_all(workplace: Workplace, store: Store) -> None:
+    """Look for what was left half done, and finish it."""
+    for id in await in_thread(workplace.unfinished):
+        with suppress(Busy, PathNotFound):  # its process lives, or another was quicker
+            copy = await workplace.open(id)
+            try:
+                await _finish(copy, store)
+            except (BailiwickError, OSError):
+                _log.warning("what was being brought back could not be finished", exc_info=True)
+            finally:
+                copy.close()
+
+
+async def _finish(copy: DirectoryCopy, store: Store) -> None:
+    what = copy.folder.load_publishing()
+    if what is None:
+        return
+    await copy.alterations()
+    if "Marks" in store.powers and isinstance(store, Marks):
+        store = store.marked(what.mark)
+    done = [each for each in what.plan.touches if await _is_done(store, each, what, copy)]
+    await copy.settle(paths_of(Plan(done)))
+    await copy.publishing(None)
+    if not (await copy.alterations()).altered:
+        await copy.discard()
+
+
+async def _is_done(store: Store, touch: Touch, what: Publishing, copy: DirectoryCopy) -> bool:
+    """Do one change, unless it was done already."""
+    if await _stands(store, touch):
+        return True
+    try:
+        await publish(store, what._replace(plan=Plan([touch._replace(beneath=False)])), copy)
+    except (BailiwickError, Stale):
+        return False
+    return True
+
+
+async def _stands(store: Store, touch: Touch) -> bool:
+    try:
+        entry = await store.resolve(touch.path, "entry")
+    except (NotADirectory, PathNotFound):
+        return touch.kind == "deleted"
+    with closing(entry):
+        if touch.kind == "deleted" or entry.type is None:
+            return touch.kind == "deleted" and entry.type is None
+        if entry.type != touch.type:
+            return False
+        stat = await store.stat(entry)
+        if touch.type == "symlink":
+            return stat.target == touch.target
+        if touch.mode is not None and stat.mode & 0o777 != touch.mode:
+            return False
+        return touch.type == "directory" or await content_hash(store, entry) == touch.sha256

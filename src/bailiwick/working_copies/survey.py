@@ -1,0 +1,150 @@
+"""What stands in a directory of the host, path by path: what a working copy is compared with.
+
+By descriptors, one component at a time, and no link is followed: others may change the tree while
+it is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as stat_bits
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from bailiwick.errors import Unsupported
+from bailiwick.model import EntryType
+from bailiwick.paths import DEPTH_MAX, RESERVED_PREFIX, ScopedPath
+from bailiwick.working_copy import Base
+
+VersionOf = Callable[[os.stat_result], str]
+
+CHANGED_SINCE: Final = ""
+"""Stands for the version of what was changed while the program may have seen it already: it is
+nobody's, so that it is never taken for what stands there."""
+
+_LIST_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_TYPES: Final[dict[int, EntryType]] = {
+    stat_bits.S_IFREG: "file", stat_bits.S_IFDIR: "directory", stat_bits.S_IFLNK: "symlink",
+}  # fmt: skip
+
+
+class Survey:
+    """All that stood in a tree, by its path as the host has it (`os.fsdecode`)."""
+
+    def __init__(self, entries: dict[str, Base]) -> None:
+        self.entries = entries
+        self._sorted: list[str] | None = None
+
+    def get(self, path: str) -> Base | None:
+        return self.entries.get(path)
+
+    def beneath(self, path: str) -> Iterator[str]:
+        """All that lay in a directory, whatever its depth."""
+        if self._sorted is None:
+            self._sorted = sorted(self.entries)
+        prefix = path + "/"
+        index = bisect_left(self._sorted, prefix)
+        while index < len(self._sorted) and self._sorted[index].startswith(prefix):
+            yield self._sorted[index]
+            index += 1
+
+    def put(self, path: str, base: Base | None) -> None:
+        """What stands at one path by now."""
+        if base is None:
+            self.entries.pop(path, None)
+        else:
+            self.entries[path] = base
+        self._sorted = None
+
+
+def survey(top: int, version_of: VersionOf, *, since_ns: int, entries_max: int) -> Survey:
+    """Look at everything beneath the open directory ``top``. What was changed after ``since_ns``
+    has no version: the program may have seen it as it was before. What lies deeper than any path
+    can name is left out."""
+    found: dict[str, Base] = {}
+    above: list[_Level] = []
+    level = _Level("", os.open(".", _LIST_FLAGS, dir_fd=top))
+    try:
+        while True:
+            for name, base in _listed(level.directory, version_of, since_ns):
+                found[level.prefix + name] = base
+                if base.type == "directory" and len(above) < DEPTH_MAX:
+                    level.below.append(name)
+            if len(found) > entries_max:
+                raise Unsupported(
+                    "there is more in this root than a command can be given",
+                    details={"limit": entries_max},
+                )
+            below = None
+            while below is None:
+                if level.below:
+                    name = level.below.pop()
+                    below = _opened(level.directory, name)
+                elif above:
+                    os.close(level.directory)
+                    level = above.pop()
+                else:
+                    return Survey(found)
+            above.append(level)
+            level = _Level(f"{level.prefix}{name}/", below)
+    finally:
+        for each in (*above, level):
+            os.close(each.directory)
+
+
+class _Level:
+    """A directory on the way down, held open, and those in it that are still to be looked into."""
+
+    def __init__(self, prefix: str, directory: int) -> None:
+        self.prefix = prefix
+        self.directory = directory
+        self.below: list[str] = []
+
+
+def look(top: int, path: ScopedPath, version_of: VersionOf) -> Base | None:
+    """What stands at one path by now."""
+    directory = os.open(".", _LIST_FLAGS, dir_fd=top)
+    try:
+        for part in path.parts[:-1]:
+            below = _opened(directory, part)
+            os.close(directory)
+            if below is None:
+                directory = -1
+                return None
+            directory = below
+        try:
+            status = os.lstat(path.name, dir_fd=directory)
+        except OSError:
+            return None
+        return _base(status, version_of, since_ns=None)
+    finally:
+        if directory >= 0:
+            os.close(directory)
+
+
+def _listed(directory: int, version_of: VersionOf, since_ns: int) -> Iterator[tuple[str, Base]]:
+    with os.scandir(directory) as names:
+        for each in names:
+            if each.name.startswith(RESERVED_PREFIX):
+                continue
+            try:
+                status = each.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            yield each.name, _base(status, version_of, since_ns)
+
+
+def _base(status: os.stat_result, version_of: VersionOf, since_ns: int | None) -> Base:
+    kind = _TYPES.get(stat_bits.S_IFMT(status.st_mode), "other")
+    changed = since_ns is not None and status.st_ctime_ns >= since_ns and kind != "directory"
+    version = CHANGED_SINCE if changed else version_of(status)
+    return Base(kind, version, status.st_size, stat_bits.S_IMODE(status.st_mode))
+
+
+def _opened(directory: int, name: str) -> int | None:
+    try:
+        return os.open(name, _LIST_FLAGS, dir_fd=directory)
+    except OSError:
+        return None  # gone, no directory any more, or not ours to look into

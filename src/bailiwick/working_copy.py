@@ -1,0 +1,156 @@
+"""What was changed on top of a tree and is not in it yet: by a command, by an agent that is run
+whole, or through a root that lies over another.
+
+A working copy knows of every path that was touched what stood below it when it was touched first.
+So what others change meanwhile is found, and never overwritten. Bringing it back is a verb like any
+other: `bailiwick.verbs.publication` works out a plan, and the pipeline carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from bailiwick.model import EntryType, Value
+from bailiwick.paths import ScopedPath
+from bailiwick.versions import ChangeKind, Mark, Plan
+
+
+class Base(NamedTuple):
+    """What stood at a place of the lower tree when the working copy began."""
+
+    type: EntryType
+    version: str
+    size: int
+    mode: int
+
+
+class Altered(NamedTuple):
+    """One path that is not what it was. ``type`` is None for what was taken away, ``base`` for what
+    was not there before. Of a file the hash is told, of a link its text."""
+
+    path: ScopedPath
+    type: EntryType | None
+    base: Base | None
+    mode: int = 0
+    size: int = 0
+    sha256: str | None = None
+    target: str | None = None
+
+
+class Dropped(NamedTuple):
+    """What was left in a working copy and is nothing that a root can hold, as far as it can be
+    named, and why."""
+
+    path: str
+    reason: str
+
+
+class Alterations(NamedTuple):
+    """All that was changed, directories before what lies in them. What is ``unfit`` has a name or a
+    text that no root can hold, and is withheld. What is ``dropped`` never comes back: sockets and
+    the like, and bits such as setuid."""
+
+    altered: list[Altered]
+    unfit: list[Dropped]
+    dropped: list[Dropped]
+
+
+class Publishing(NamedTuple):
+    """What is being brought back, kept with the working copy until all of it was: for whoever finds
+    it when the process was killed in between. ``over`` is the version of what is replaced, removed
+    or moved, by path."""
+
+    plan: Plan
+    over: Mapping[ScopedPath, str]
+    mark: Mark
+    size_max: int
+
+
+class Contents(Protocol):
+    """The bytes that a plan brings, and room for those that it replaces until all of it is done."""
+
+    def content(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
+        """What stands at ``path`` in the working copy."""
+        ...
+
+    async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
+        """Put aside what stands there now."""
+        ...
+
+    def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
+        """What was put aside."""
+        ...
+
+
+class WorkingCopy(Contents, Protocol):
+    """One working copy of one root."""
+
+    @property
+    def id(self) -> str: ...
+
+    async def alterations(self) -> Alterations:
+        """What was changed until now."""
+        ...
+
+    async def publishing(self, what: Publishing | None) -> None:
+        """Have it on record that this is being brought back, or that nothing is any more."""
+        ...
+
+    async def settle(self, published: Collection[ScopedPath]) -> None:
+        """Those are in the tree by now, and are no changes any more."""
+        ...
+
+    async def discard(self) -> None:
+        """Take it away, with all that was changed in it."""
+        ...
+
+
+# --- what callers are told ------------------------------------------------------------------------
+
+
+class WorkChange(Value, frozen=True, kw_only=True):
+    """One path that was changed. A directory that went or moved is one, whatever lies in it."""
+
+    path: ScopedPath
+    kind: ChangeKind
+    type: EntryType
+    origin: ScopedPath | None = None
+
+
+class Withheld(Value, frozen=True, kw_only=True):
+    """What was not brought back because something refuses it: by the error that says so, and what
+    decided. ``path`` is escaped where it is no valid one."""
+
+    path: str
+    error_kind: str
+    reason: str = ""
+    decided_by: str | None = None
+
+
+class WorkConflict(Value, frozen=True, kw_only=True):
+    """A path that was changed in the working copy, and by others in the tree: theirs stays."""
+
+    path: ScopedPath
+    error_kind: str = "hash_mismatch"
+    reason: str = "others have changed it meanwhile"
+
+
+class WorkChanges(Value, frozen=True, kw_only=True):
+    """What a working copy would do to the tree as it stands now: its changes, what something would
+    refuse of it, and what others have changed meanwhile."""
+
+    changes: list[WorkChange]
+    withheld: list[Withheld]
+    conflicts: list[WorkConflict]
+
+
+class Published(Value, frozen=True, kw_only=True):
+    """What became of the changes of a working copy: what is in the tree now, what was refused, and
+    what others have changed meanwhile, whose state stays. What was not published is kept."""
+
+    changes: list[WorkChange]
+    withheld: list[Withheld]
+    conflicts: list[WorkConflict]
+    version: str | None = None
+    request_id: str = ""

@@ -1,0 +1,332 @@
+"""Running programs: what they see, what they print, and how what they changed comes back."""
+
+import asyncio
+import os
+
+import pytest
+
+import bailiwick
+from bailiwick.errors import (
+    MissingAccess,
+    ParseError,
+    PathNotFound,
+    Unsupported,
+)
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _bubblewrap():
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    (root / "d").mkdir()
+    (root / "d" / "b.txt").write_text("b\n")
+    return root
+
+
+def opened(project, **options):
+    return bailiwick.open(project, state_dir=str(project.parent / "state"), **options)
+
+
+def left_in(project):
+    """What lies in the state directory of working copies."""
+    work = project.parent / "state" / "work"
+    return (
+        [each.name for root in work.iterdir() for each in root.iterdir()] if work.exists() else []
+    )
+
+
+def told(result):
+    return {(str(each.path), each.kind) for each in result.changes}
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-7")
+async def test_what_a_program_changed_comes_back_as_one_change(project):
+    async with opened(project, history="on") as fs:
+        execution = fs.exec(
+            shell="sed -i s/one/two/ a.txt; rm -r d; mkdir n; echo x > n/f; chmod 750 n/f;"
+            " ln -s n/f l"
+        )
+        result = await execution.result()
+        assert (result.exit_code, result.signal, result.timed_out) == (0, None, False)
+        assert told(result) == {
+            ("a.txt", "updated"), ("d", "deleted"), ("n", "created"), ("l", "created")
+        }  # fmt: skip
+        assert (project / "a.txt").read_text() == "two\n"
+        assert not (project / "d").exists()
+        assert (project / "n" / "f").stat().st_mode & 0o777 == 0o750
+        assert os.readlink(project / "l") == "n/f"
+        assert result.work_id is None
+        assert left_in(project) == []
+        (version, *_) = (await fs.history("a.txt")).versions
+        assert version.request_id == result.request_id
+        await fs.undo(result.request_id)
+        assert (project / "a.txt").read_text() == "one\n"
+        assert (project / "d" / "b.txt").read_text() == "b\n"
+        assert not (project / "n").exists()
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-6")
+async def test_output_is_ordered_and_can_be_read_again(project):
+    async with opened(project) as fs:
+        execution = await fs.exec(shell="echo out; echo err >&2; echo out again")
+        pieces = [piece async for piece in execution]
+        assert [each.seq for each in pieces] == list(range(len(pieces)))
+        by_stream = {"stdout": b"", "stderr": b""}
+        for each in pieces:
+            by_stream[each.stream] += each.data
+        assert by_stream == {"stdout": b"out\nout again\n", "stderr": b"err\n"}
+        assert [piece async for piece in execution.output(1)] == pieces[1:]
+        await execution.result()
+        assert [piece async for piece in execution.output()] == pieces
+
+
+@pytest.mark.spec("EXEC-3")
+async def test_words_are_no_text_of_a_shell(project):
+    async with opened(project) as fs:
+        execution = fs.exec(["echo", "$HOME; rm a.txt", "*"])
+        assert b"".join([piece.data async for piece in execution]) == b"$HOME; rm a.txt *\n"
+        assert (await execution.result()).changes == []
+
+
+@pytest.mark.spec("EXEC-3")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"argv": "echo hi"}, {"argv": []}, {"argv": ["echo"], "shell": "echo"}, {},
+        {"argv": ["echo"], "publish": "sometimes"}, {"argv": ["echo"], "timeout": 0},
+        {"argv": ["echo"], "timeout": 1e9}, {"argv": ["a\0b"]}, {"argv": ["echo"], "limits": 3},
+        {"argv": ["echo"], "env": {"A B": "c"}}, {"argv": [b"echo"]},
+    ],
+)  # fmt: skip
+async def test_what_makes_no_command_is_refused(project, wrong):
+    async with opened(project) as fs:
+        with pytest.raises(ParseError):
+            await fs.exec(**wrong)
+        with pytest.raises(PathNotFound):
+            await fs.exec(["true"], cwd="nowhere")
+    assert left_in(project) == []
+
+
+@pytest.mark.spec("EXEC-3")
+async def test_where_and_with_what_it_runs(project):
+    async with opened(project) as fs:
+        execution = fs.exec(
+            ["sh", "-c", "cat b.txt; cat; echo $NAME; env | wc -l"],
+            cwd="d", env={"NAME": "value"}, stdin=b"typed\n",
+        )  # fmt: skip
+        said = b"".join([piece.data async for piece in execution]).decode()
+        assert said.startswith("b\ntyped\nvalue\n")
+        assert "BAILIWICK" not in said
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_out_of_time_it_is_gone_and_what_it_changed_comes_back(project):
+    async with opened(project) as fs:
+        result = await fs.exec(shell="echo two > a.txt; sleep 60", timeout=1).result()
+        assert result.timed_out
+        assert result.signal == 9
+        assert (project / "a.txt").read_text() == "two\n"
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_closing_the_scope_ends_what_runs(project):
+    async with opened(project) as fs:
+        execution = await fs.exec(["sleep", "1000"])
+    result = await execution.result()
+    assert result.signal == 9
+    assert left_in(project) == []
+
+
+@pytest.mark.spec("EXEC-3")
+async def test_manual_keeps_all_of_it_in_a_working_copy(project):
+    async with opened(project) as fs:
+        result = await fs.exec(shell="echo two > a.txt; echo n > n", publish="manual").result()
+        assert result.changes == []
+        assert (project / "a.txt").read_text() == "one\n"
+        (info,) = await fs.work()
+        assert info.id == result.work_id
+        assert info.command[-1].startswith("echo two")
+    async with opened(project) as fs:  # it is found again by whoever opens the directory next
+        async with await fs.open_work(result.work_id) as work:
+            changes = await work.changes()
+            assert told(changes) == {("a.txt", "updated"), ("n", "created")}
+            assert "+two" in (await work.diff("a.txt")).text
+            published = await work.apply(["n"])
+            assert told(published) == {("n", "created")}
+            assert (project / "n").read_text() == "n\n"
+            assert (project / "a.txt").read_text() == "one\n"
+            assert told(await work.changes()) == {("a.txt", "updated")}
+            await work.discard()
+        assert await fs.work() == []
+        with pytest.raises(PathNotFound):
+            await fs.open_work(result.work_id)
+
+
+@pytest.mark.spec("EXEC-8")
+@pytest.mark.parametrize("publish", ["atomic", "partial"])
+async def test_what_a_person_changed_meanwhile_stays(project, publish):
+    async with opened(project) as fs:
+        execution = await fs.exec(
+            shell="read go; echo program > a.txt; echo program > d/b.txt; echo program > new",
+            stdin="pipe", publish=publish,
+        )  # fmt: skip
+        (project / "a.txt").write_text("person\n")
+        (project / "new").write_text("person\n")
+        await execution.write(b"go\n")
+        result = await execution.result()
+        assert {str(each.path) for each in result.conflicts} == {"a.txt", "new"}
+        assert {each.error_kind for each in result.conflicts} == {"hash_mismatch"}
+        assert (project / "a.txt").read_text() == "person\n"
+        assert (project / "new").read_text() == "person\n"
+        expected = "b\n" if publish == "atomic" else "program\n"
+        assert (project / "d" / "b.txt").read_text() == expected
+        async with await fs.open_work(result.work_id) as work:
+            assert "+program" in (await work.diff("a.txt")).text
+            await work.discard()
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_a_file_that_others_removed_meanwhile_stays_removed(project):
+    async with opened(project) as fs:
+        execution = await fs.exec(shell="read go; sed -i s/one/two/ a.txt", stdin="pipe")
+        (project / "a.txt").unlink()
+        await execution.write(b"go\n")
+        result = await execution.result()
+        assert not (project / "a.txt").exists()
+        assert result.exit_code != 0 or [str(each.path) for each in result.conflicts] == ["a.txt"]
+
+
+@pytest.mark.spec("EXEC-9")
+async def test_a_directory_that_was_renamed_is_a_move(project):
+    async with opened(project) as fs:
+        result = await fs.exec(["mv", "d", "e"]).result()
+        (change,) = result.changes
+        assert (change.kind, str(change.origin), str(change.path)) == ("moved", "d", "e")
+        assert (project / "e" / "b.txt").read_text() == "b\n"
+        assert not (project / "d").exists()
+
+
+@pytest.mark.spec("EXEC-7")
+async def test_what_no_root_can_hold_is_said(project):
+    async with opened(project) as fs:
+        result = await fs.exec(
+            shell="mkfifo p; echo two > a.txt; chmod 4755 a.txt; ln -s /etc/passwd out",
+            publish="partial",
+        ).result()  # fmt: skip
+        withheld = {each.path: each.error_kind for each in result.withheld}
+        assert withheld == {
+            "p": "unsupported", "a.txt": "unsupported", "out": "symlink_escape"
+        }  # fmt: skip
+        assert (project / "a.txt").stat().st_mode & 0o7777 == 0o755
+        assert sorted(os.listdir(project)) == ["a.txt", "d"]
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_who_may_only_read_has_nothing_to_write_to(project):
+    async with opened(project, access=("read", "list", "metadata", "execute")) as fs:
+        execution = fs.exec(shell="cat a.txt; echo two > a.txt; echo status $?")
+        said = b"".join([piece.data async for piece in execution]).decode()
+        assert said.startswith("one\n")
+        assert "Read-only" in said
+        assert "status 2" in said
+        assert (await execution.result()).changes == []
+
+
+@pytest.mark.spec("EXEC-1")
+async def test_who_may_not_execute_runs_nothing(project):
+    async with opened(project, access=("read", "list", "write")) as fs:
+        with pytest.raises(MissingAccess):
+            await fs.exec(["true"]).result()
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_an_agent_sees_nothing_that_it_would_have_to_ask_for(project):
+    (project / ".env").write_text("SECRET=1\n")
+    (project / "d" / "id_rsa").write_text("SECRET\n")
+    async with opened(project) as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("c", "1"), access=fs.access)
+        asked = []
+
+        async def allow(approval):
+            asked.append(approval.question)
+            return "once"
+
+        agent = agent.with_caller("test", asker=allow)
+        execution = agent.exec(shell="ls -A . d; cat .env d/id_rsa; echo new > c.txt")
+        said = b"".join([piece.data async for piece in execution]).decode()
+        result = await execution.result()
+        assert "SECRET" not in said
+        assert "id_rsa\n" not in said.replace("d/id_rsa", "")
+        assert ".env\n" not in said.split("cat:")[0]
+        assert told(result) == {("c.txt", "created")}
+        assert "cat .env" in asked[0].command
+        assert (project / ".env").read_text() == "SECRET=1\n"
+
+
+@pytest.mark.spec("EXEC-7")
+async def test_what_rules_ask_about_is_asked_once_with_all_of_it(project):
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text("[core]\n")
+    async with opened(project) as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("c", "1"), access=fs.access)
+        questions = []
+
+        async def answer(approval):
+            questions.append(approval.question)
+            return "once" if approval.question.operation == "exec" else "no"
+
+        agent = agent.with_caller("test", asker=answer)
+        execution = agent.exec(shell="echo x >> .git/config; echo two > a.txt")
+        result = await execution.result()
+        assert result.exit_code == 0
+        assert result.changes == []
+        assert {each.error_kind for each in result.withheld} == {"approval_denied"}
+        assert len(questions) == 2
+        assert "a.txt" in questions[1].preview.diff
+        assert ".git/config" in questions[1].preview.diff
+        assert "-one\n+two\n" in questions[1].preview.diff
+        assert (project / "a.txt").read_text() == "one\n"
+        (info,) = await fs.work()
+        async with await fs.open_work(info.id) as work:
+            await work.discard()
+
+
+@pytest.mark.spec("EXEC-3")
+async def test_a_root_that_is_no_directory_runs_nothing(tmp_path):
+    async with bailiwick.open("memory:") as fs:
+        with pytest.raises(Unsupported):
+            await fs.exec(["true"])
+        with pytest.raises(Unsupported):
+            await fs.work()
+
+
+@pytest.mark.spec("EXEC-3")
+def test_blocking_code_has_the_same(project):
+    with bailiwick.open_sync(project, state_dir=str(project.parent / "state")) as fs:
+        execution = fs.exec(["sh", "-c", "cat; echo two > a.txt"], stdin="pipe")
+        execution.write(b"typed\n")
+        execution.close_input()
+        assert b"".join(piece.data for piece in execution) == b"typed\n"
+        assert told(execution.result()) == {("a.txt", "updated")}
+        with fs.exec(["sleep", "1000"]) as execution:
+            pass
+        assert execution.result().signal == 9
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_a_cancelled_start_leaves_nothing(project):
+    async with opened(project) as fs:
+        task = asyncio.ensure_future(fs.exec(["sleep", "1000"]).result())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert left_in(project) == []
