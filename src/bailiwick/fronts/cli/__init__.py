@@ -42,6 +42,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "fork": ("versions:fork", "a branch of its own: create, list, diff, delete"),
         "merge": ("versions:merge", "take over what a fork changed"),
     },
+    "programs": {
+        "exec": ("programs:run", "run a program in a sandbox, and bring back what it changed"),
+        "work": ("programs:work", "what programs changed apart: list, show, diff, apply, discard"),
+    },
     "trees and volumes": {
         "import": ("transfers:bring_in", "bring a directory into a volume or another place"),
         "export": ("transfers:take_out", "take a tree out into a directory"),
@@ -73,7 +77,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 NOT_BUILT: dict[str, str] = {
     "mount": "bailiwick export PLACE DIR takes a tree out into a directory",
-    "exec": "bailiwick grant show ID --format bwrap gives a grant to another sandbox",
 }
 """Commands that are known and not built, and what does the most of it."""
 
