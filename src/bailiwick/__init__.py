@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         TextRead,
         WriteResult,
     )
+    from bailiwick.operations import Command
     from bailiwick.paths import ScopedPath
     from bailiwick.policy import Allow, Ask, Context, Decision, Deny, Hide
     from bailiwick.portal import SyncLease, SyncScope
@@ -146,6 +147,7 @@ _HOMES = {
         "ExtractResult Found GrepMatch GrepResult JsonRead Limits Page Stat TextRead WriteResult"
     ),
     "bailiwick.paths": "ScopedPath",
+    "bailiwick.operations": "Command",
     "bailiwick.policy": "Allow Ask Context Decision Deny Hide",
     "bailiwick.portal": "SyncLease SyncScope",
     "bailiwick.scope": "Lease Scope",
@@ -180,6 +182,7 @@ __all__ = [
     "Change",
     "ChangeResult",
     "Closed",
+    "Command",
     "Comparison",
     "Conflict",
     "Context",

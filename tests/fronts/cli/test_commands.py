@@ -186,6 +186,26 @@ def test_the_rules_are_shown_and_explained(place):
     assert (absolute["path"], absolute["decision"]) == (".env", "ask")
 
 
+@pytest.mark.spec("EXEC-1", "CLI-1")
+def test_commands_are_explained_and_execute_is_granted_by_name(place):
+    command = ("policy", "explain", "agent_run:c/r", "exec", ".", "--root", "workspace:demo")
+    explained = place.json(*command, "--command", "git commit -m 'a b'")
+    assert (explained["decision"], explained["command"]) == ("ask", "git commit -m 'a b'")
+    assert explained["accesses"][0]["rule"]["id"] == "kind.workspace.agent-commands"
+    assert "git commit -m 'a b': ask" in place(*command, "--command", "git commit -m 'a b'").stdout
+    assert "command" not in place.json(*command)
+    for wrong in ("", "git 'x"):
+        assert place.refused(*command, "--command", wrong) == "parse_error"
+    elsewhere = ("policy", "explain", "user:a", "read", ".", "--root", "workspace:demo")
+    assert place.refused(*elsewhere, "--command", "git") == "parse_error"
+    given = ("--subject", "agent_run:x/*", "--root", "workspace:demo", "--access")
+    place("grant", "add", *given, "read,execute")
+    place("grant", "add", *given, "read,list")
+    held = [each["access"] for each in place.json("grant", "list")]
+    assert ["execute", "read"] in [sorted(each) for each in held]
+    assert ["list", "read"] in [sorted(each) for each in held]
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [

@@ -53,6 +53,13 @@ def top(request, tmp_path, monkeypatch):
     return url
 
 
+@pytest.mark.spec("EXEC-1")
+def test_a_url_opens_files_and_lets_nothing_be_run(tmp_path):
+    assert "execute" not in DirectoryFileSystem(str(tmp_path))._options["access"]
+    fs = DirectoryFileSystem(str(tmp_path), access=["read", "execute"])
+    assert fs._options["access"] == ["read", "execute"]
+
+
 def test_a_url_names_a_place_and_what_lies_in_it(top):
     with fsspec.open(f"{top}/d/a.txt", "wt") as file:
         file.write("hello")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bailiwick.fronts.http import callers, settings
+from bailiwick.fronts.http import callers, openapi, settings
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.grant import User
 from tests.fronts.http.serving import AGENT, PERSON, check_error, serving
@@ -303,3 +303,28 @@ async def test_who_is_refused_is_on_record_and_cannot_fill_it(tmp_path, monkeypa
             counted[record["errorKind"]] += int(record["details"]["refused"])
         assert counted == {"unauthenticated": 50, "forbidden_origin": 1}
         assert len(records) < 40
+
+
+@pytest.mark.spec("EXEC-1", "HTTP-2")
+async def test_execute_is_granted_and_passed_on_by_name_only(tmp_path):
+    async with serving(tmp_path) as house:
+        person = house.client()
+        held = (await person.get("/capabilities")).json()
+        assert "execute" in held["access"]
+        anybody = {"subject": "agent_run:c9/r9"}
+        passed = await person.post(f"/grants/{held['grantId']}/delegate", json=anybody)
+        assert "execute" not in passed.json()["grant"]["access"]
+        named = {**anybody, "access": ["read", "execute"]}
+        passed = await person.post(f"/grants/{held['grantId']}/delegate", json=named)
+        assert sorted(passed.json()["grant"]["access"]) == ["execute", "read"]
+        given = {"subject": AGENT, "root": "workspace:demo", "access": ["execute", "metadata"]}
+        assert (await person.post("/grants", json=given)).status_code == 201
+    described = openapi.document()["components"]["schemas"]["GrantBody"]["properties"]["access"]
+    assert "execute" in described["items"]["enum"]
+
+
+@pytest.mark.spec("EXEC-1", "HTTP-2")
+async def test_a_server_that_only_reads_lets_nobody_run_anything(tmp_path):
+    async with serving(tmp_path, read_only=True) as house:
+        held = (await house.client().get("/capabilities")).json()
+        assert "execute" not in held["access"]

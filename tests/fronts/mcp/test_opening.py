@@ -2,6 +2,10 @@
 
 import pytest
 
+from bailiwick import AgentRun, Authority, User
+from bailiwick.fronts.mcp import opening
+from bailiwick.fronts.mcp.opening import Wanted
+from bailiwick.operations import ALL_ACCESS, FILE_ACCESS
 from tests.fronts.mcp.clients import RawClient, over_stdio, told
 
 CONFIG = """\
@@ -60,6 +64,25 @@ async def test_naming_a_root_gives_no_more_than_what_was_granted(config):
     async with over_stdio(*given, state=config.parent / "state") as client:
         refused = told(await client.call_tool("write_file", {"path": "a.txt", "content": "x"}))
         assert refused["errorKind"] == "missing_access"
+
+
+@pytest.mark.spec("EXEC-1", "MCP-1")
+async def test_a_model_may_run_programs_only_where_the_configuration_grants_it(config):
+    config.write_text(CONFIG.replace('"metadata"]', '"metadata", "execute"]'))
+    async with Authority.from_config(config, str(config.parent / "state")) as authority:
+
+        async def held(subject, root, **how):
+            wanted = Wanted(subject, "s", **how)
+            return (await opening._scope(authority, wanted, f"workspace:{root}")).access
+
+        agent, person = AgentRun("mcp", "s"), User("local")
+        assert "execute" in await held(agent, "granted")
+        assert await held(agent, "granted", most=opening.LOOKING) == {"read", "list", "metadata"}
+        assert await held(person, "kept") == FILE_ACCESS
+        await authority.add_grant(
+            subject="user:local", root="workspace:kept", access=ALL_ACCESS, by=person
+        )
+        assert await held(person, "kept") == ALL_ACCESS
 
 
 @pytest.mark.spec("MCP-1")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bailiwick.errors import MissingAccess, RootNotFound
 from bailiwick.fronts.mcp.service import Service, box_name, names_of
-from bailiwick.grant import AgentRun, Core, Subject, User
-from bailiwick.operations import ALL_ACCESS, Access
+from bailiwick.grant import AgentRun, Core, StandingGrant, Subject, User
+from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, Access
 from bailiwick.scope import Scope
 from bailiwick.toolbox import BASE_OPERATIONS, HISTORY_OPERATIONS, Toolbox, ToolConfig
 from bailiwick.toolbox.tool import OPERATIONS
@@ -114,13 +114,13 @@ def _roots(authority: Authority, named: Collection[str] | None) -> Iterable[str]
 async def _scope(authority: Authority, wanted: Wanted, root: str) -> Scope | None:
     """A scope under the widest grant that the subject holds; None where it holds none."""
     held = authority.holdings(wanted.subject, root)
-    fitting = [grant for grant in held if grant.access & wanted.most]
+    fitting = [grant for grant in held if _given(grant, wanted)]
     if not fitting:
         return None
-    widest = max(fitting, key=lambda grant: len(grant.access & wanted.most))
+    widest = max(fitting, key=lambda grant: len(_given(grant, wanted)))
     try:
         return await authority.request_root(
-            wanted.subject, root, widest.access & wanted.most, _REASON, path=str(widest.path),
+            wanted.subject, root, _given(widest, wanted), _REASON, path=str(widest.path),
             front=FRONT, wait_s=ASK_WAIT_SECONDS,
         )  # fmt: skip
     except MissingAccess:
@@ -128,6 +128,13 @@ async def _scope(authority: Authority, wanted: Wanted, root: str) -> Scope | Non
         if isinstance(wanted.subject, (User, Core)):
             return None
         raise
+
+
+def _given(grant: StandingGrant, wanted: Wanted) -> frozenset[Access]:
+    """What a model gets of a grant. What people may do without anybody's grant is theirs, and
+    programs are run for a model only where somebody granted that."""
+    most = wanted.most if grant.id else wanted.most & FILE_ACCESS
+    return grant.access & most
 
 
 def agent_of(session: str) -> AgentRun:

@@ -19,7 +19,7 @@ from bailiwick.fronts.mcp.pipes import Inlet, LongLine, Outlet
 from bailiwick.fronts.mcp.service import Service, server_info
 from bailiwick.grant import User
 from bailiwick.model import MiB
-from bailiwick.operations import ALL_ACCESS, FILE_ACCESS
+from bailiwick.operations import ALL_ACCESS
 from bailiwick.toolbox import BASE_OPERATIONS, HISTORY_OPERATIONS
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def _is_listed(text: str) -> bool:
 
 def _wanted(options: argparse.Namespace, authority: Authority, named: tuple[str, ...]) -> Wanted:
     """As whom, and what. A configuration says what agents may do: what it grants to them is what
-    they get. What the person names on the command line they pass on themselves, but for running
-    programs, unless the configuration has grants for agents there."""
+    they get. What the person names on the command line they pass on themselves, unless the
+    configuration has grants for agents there."""
     session = options.session or new_session()
     agent = agent_of(session)
     most = LOOKING if options.read_only else ALL_ACCESS
@@ -139,7 +139,7 @@ def _wanted(options: argparse.Namespace, authority: Authority, named: tuple[str,
                 hint="serve them by two commands, or grant the others too",
             )
         return Wanted(agent, session, most, options.tools, tuple(granted))
-    return Wanted(PERSON, session, most & FILE_ACCESS, options.tools, named)
+    return Wanted(PERSON, session, most, options.tools, named)
 
 
 # --- serving -------------------------------------------------------------------------------------
