@@ -71,7 +71,7 @@ class Question(Value, frozen=True, kw_only=True):
     branch: str = ""
     """The fork that it ends up in; empty for the root's own branch."""
     command: str | None = None
-    """The command as it will be run; it stands in ``arguments`` too."""
+    """The command as it will be run. It stands in ``arguments`` too, as eyes can take it in."""
 
 
 class Approval(Value, frozen=True, kw_only=True):

@@ -293,10 +293,10 @@ class Authority:
         operation: str,
         path: str,
         *,
-        command: Collection[str] | None = None,
+        command: Command | None = None,
     ) -> Explanation:
-        """Which rule decides, and which others would have matched. ``command`` are the words of
-        what the operation ``exec`` would run."""
+        """Which rule decides, and which others would have matched. ``command`` is what the
+        operation ``exec`` would run at ``path``."""
         who = parse_subject(subject) if isinstance(subject, str) else subject
         known = self.root(root)
         if operation not in OPERATIONS:
@@ -307,7 +307,7 @@ class Authority:
             who, known, OPERATIONS[operation], place,
             held=candidates[0].access if candidates else frozenset(),
             explicit=bool(candidates) and candidates[0].explicit,
-            command=None if command is None else Command(argv=tuple(command), cwd=place),
+            command=None if command is None else msgspec.structs.replace(command, cwd=place),
         )  # fmt: skip
 
     # --- what scopes are lent ---------------------------------------------------------------

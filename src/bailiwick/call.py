@@ -250,7 +250,7 @@ class Call(msgspec.Struct, gc=False):
     given: Mapping[str, object] | None = None
     """The arguments of the verb by name, as far as it keeps them: for the person who is asked."""
     command: Command | None = None
-    """What the operation ``exec`` would run."""
+    """What the operation ``exec`` would run, and for what it changed, what that was changed by."""
     elsewhere: str | None = None
     """Where the call's path is copied to, if that is in another root: see `place_in`."""
     mark: Mark | None = None

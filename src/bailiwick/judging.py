@@ -8,7 +8,7 @@ from bailiwick.approvals import Approvals
 from bailiwick.call import Asked, Call, Target
 from bailiwick.errors import HashMismatch, MissingAccess, PathNotFound, PolicyDenied
 from bailiwick.grant import Grant, parse_subject
-from bailiwick.operations import READ, Access
+from bailiwick.operations import EXEC, READ, Access
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.policy import (
     Allow,
@@ -54,7 +54,7 @@ class Judging:
             return self._always
         try:
             # What a command may do is said by all that is known of it, and never at a glance.
-            if self._glance is not None and call.command is None:
+            if self._glance is not None and call.operation is not EXEC:
                 there = destination or call.elsewhere
                 decision = self._glance(call.grant, call.operation, access, path, there)
                 if not call.grant.via and call.past is None and call.past_there is None:
@@ -117,9 +117,7 @@ class Judging:
             return False
         if self._always is not None:
             return type(self._always) is Allow
-        reading = structs.replace(
-            call, operation=READ, destination=None, elsewhere=None, command=None
-        )
+        reading = structs.replace(call, operation=READ, destination=None, elsewhere=None)
         return isinstance(self.judge(reading, path, READ.ruled), Allow)
 
     def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None:

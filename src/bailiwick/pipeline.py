@@ -34,6 +34,7 @@ from bailiwick.finishing import cause_of, closes_anywhere, to_the_end
 from bailiwick.grant import Grant
 from bailiwick.hook import Hooks
 from bailiwick.metering import NOTHING, Amount, Meter, Unmetered
+from bailiwick.operations import EXEC
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import (
     Allow,
@@ -259,7 +260,7 @@ class Pipeline(Recording):
                 if grant.via
                 or call.elsewhere is not None
                 or call.past is not None
-                or call.command is not None
+                or operation is EXEC
                 else self._glance(grant, operation, ruled, handle.path)
             )
             if type(decision) is Allow:

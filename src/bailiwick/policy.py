@@ -21,8 +21,8 @@ class Context(Value, frozen=True, kw_only=True):
     ``access`` is what the operation uses at ``path``, where reading what is moved or copied away
     counts as reading, and ``replace`` stands beside ``write`` where a file stands there already;
     ``held`` is all the grant holds, and ``explicit`` whether someone named this
-    subject and this root in it. ``command`` is what the operation ``exec`` would run, and None for
-    every other.
+    subject and this root in it. ``command`` is what the operation ``exec`` would run; what such a
+    command has changed has it too, and for everything else it is None.
     """
 
     subject: Subject

@@ -11,7 +11,7 @@ import pytest
 import bailiwick
 from bailiwick.call import Target
 from bailiwick.errors import ApprovalDenied, BailiwickError, MissingAccess, PolicyDenied
-from bailiwick.operations import ALL_ACCESS, EXEC, FILE_ACCESS, Command
+from bailiwick.operations import ALL_ACCESS, EXEC, FILE_ACCESS, WRITE, Command
 from bailiwick.policy import Deny
 from bailiwick.proposal import Proposal
 from tests.authority.support import AGENT, EVERYTHING, ME, Person, governed, refusal
@@ -123,6 +123,38 @@ async def test_a_command_of_an_agent_is_asked_about_as_it_will_be_run(tmp_path):
         assert record.approval_id == ann.asked[0].id
 
 
+@pytest.mark.spec("EXEC-1", "PATH-5")
+async def test_a_question_about_a_command_cannot_repaint_a_terminal_or_look_like_another(tmp_path):
+    async with governed(tmp_path, GRANT) as house:
+        ann = Person("no")
+        fs = await house.scope(RUNNING, asker=ann)
+        for word in ("\x1b[2Jmake", "x\nonce", "\u202etset"):
+            assert isinstance(await refusal(run(fs, "make", word)), ApprovalDenied)
+        assert all(question.arguments.isprintable() for question in ann.questions)
+        assert len({question.arguments for question in ann.questions}) == 3
+
+
+@pytest.mark.spec("EXEC-1", "AUDIT-1")
+async def test_what_a_command_changed_is_judged_as_what_it_is_and_names_the_command(tmp_path):
+    """As it is when it is brought back: a rule that lets a command run lets nothing be written."""
+
+    async def write(call):
+        return Proposal(None, lambda _: "written")
+
+    rules = RULE + '[[rule]]\nid = "kept"\npath = "kept"\naccess = "write"\neffect = "deny"\n'
+    async with governed(tmp_path, GRANT + rules) as house:
+        fs = await house.scope(RUNNING)
+        command = Command(argv=("make",))
+
+        def bring_back(path):
+            place = Target(path, "entry", creates=True)
+            return fs._run(WRITE, "write_text", place, write, command=command)
+
+        assert await bring_back("free") == "written"
+        assert isinstance(await refusal(bring_back("kept")), PolicyDenied)
+        assert [each.details for each in await house.operations()] == [{"command": "make"}] * 2
+
+
 @pytest.mark.spec("EXEC-1", "ASK-1")
 @pytest.mark.parametrize("answer", ["always", "grant", "never"])
 async def test_an_answer_for_longer_is_for_this_command(tmp_path, answer):
@@ -174,11 +206,13 @@ async def test_a_rule_lets_some_commands_run_unasked(tmp_path):
             for kept in (("git",), ("./git", "x"), ("sh", "-c", "git x"), ("rm", "make")):
                 assert isinstance(await refusal(run(fs, *kept)), ApprovalDenied)
         explained = house.authority.explain(
-            AGENT, "workspace:demo", "exec", ".", command=["git", "push"]
+            AGENT, "workspace:demo", "exec", ".", command=Command(argv=("git", "push"))
         )
         assert explained.decision.source == "ci"
         with pytest.raises(bailiwick.ParseError):
-            house.authority.explain(AGENT, "workspace:demo", "read", ".", command=["git"])
+            house.authority.explain(
+                AGENT, "workspace:demo", "read", ".", command=Command(argv=("git",))
+            )
 
 
 @pytest.mark.spec("EXEC-1", "AUTH-5")

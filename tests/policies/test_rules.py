@@ -428,6 +428,8 @@ def reference_covers(rule, path):
 def reference_means(rule, operation, access):
     if rule.access and access not in rule.access:
         return False
+    if access == "execute" and rule.effect == "allow" and not rule.operation and not rule.access:
+        return False  # to run programs is allowed by name
     if not rule.operation:
         return True
     if rule.effect == "allow":

@@ -170,11 +170,12 @@ class RulePolicy:
         command: what is said of that one is never kept for another."""
         kept = self._current()
         bound = kept.bound_to(context.destination)
+        command = context.command if context.operation == EXEC.name else None
         holder = Holder(
             str(context.subject), context.root, context.held, context.explicit, context.grant_id,
-            bound, context.command,
+            bound, command,
         )  # fmt: skip
-        if context.command is not None:
+        if command is not None:
             rules = concerning(kept.rules, holder)
             return Shortlist(rules, context.operation, context.access, holder).decide(context.path)
         key = ((context.grant_id, bound), context.operation, context.access)

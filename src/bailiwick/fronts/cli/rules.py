@@ -11,7 +11,7 @@ from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK
 from bailiwick.fronts.cli.arguments import Parser, takes_authority, takes_json
 from bailiwick.fronts.cli.output import line, print_error, print_json
 from bailiwick.fronts.cli.running import Options, note_unsynchronised, with_authority
-from bailiwick.operations import OPERATIONS
+from bailiwick.operations import OPERATIONS, Command
 from bailiwick.policies.explaining import word_for
 from bailiwick.policies.toml_text import format_toml
 
@@ -75,7 +75,7 @@ async def _explain(authority: Authority, options: Options) -> int:
     root = options.root or str(roots[0])
     explanation = authority.explain(
         options.subject, root, _operation(options.operation), options.path,
-        command=None if options.command is None else _words(options.command),
+        command=None if options.command is None else _command(options.command),
     )  # fmt: skip
     if options.json:
         print_json({
@@ -98,10 +98,10 @@ async def _explain(authority: Authority, options: Options) -> int:
     return EXIT_OK
 
 
-def _words(text: str) -> list[str]:
+def _command(text: str) -> Command:
     """The words of a command, as a shell would read them. Nothing else of a shell is meant."""
     try:
-        return shlex.split(text)
+        return Command(argv=tuple(shlex.split(text)))
     except ValueError as error:
         raise ParseError(f"these are no words of a command: {error}") from None
 
