@@ -31,8 +31,8 @@ def _start(identity):
 
 @pytest.fixture(scope="session", autouse=True)
 def walls():
-    """Both walls, or the reason why there is none: started before anything counts descriptors."""
-    started = {identity: _start(identity) for identity in ("root", "user", "bare")}
+    """The walls, or the reason why there is none: started before anything counts descriptors."""
+    started = {identity: _start(identity) for identity in ("root", "user", "bare", "operator")}
     yield started
     for wall in started.values():
         if isinstance(wall, Wall):
@@ -55,4 +55,10 @@ def walled_as(walls):
 @pytest.fixture(params=["root", "user"])
 def walled(request, walled_as):
     """Call a function behind the wall, once as root and once as a plain user."""
+    return walled_as(request.param)
+
+
+@pytest.fixture(params=["operator", "user"])
+def with_sandboxes(request, walled_as):
+    """Call a function behind the wall as who can start a sandbox there: root, and a plain user."""
     return walled_as(request.param)

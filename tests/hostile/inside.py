@@ -4,8 +4,9 @@ The wall is a private mount namespace in which everything is read-only but the *
 tmpfs, and a private process namespace, so that nothing outside can be signalled and nothing that
 is started here outlives it. `/dev` is replaced by a few harmless nodes, since a read-only mount
 does not stop a write to a disk's device node. The capabilities to mount are given up at the end,
-so that the wall cannot be taken down from inside. If any probe can still write outside the arena,
-the child says so and stops before it has done anything else.
+so that the wall cannot be taken down from inside; only the *operator* keeps them, who starts
+sandboxes, and gives them up for whatever is run without one (`without_mounting`). If any probe can
+still write outside the arena, the child says so and stops before it has done anything else.
 
 Started by `wall.py`; `apart` starts another interpreter within the same wall.
 """
@@ -26,6 +27,7 @@ from typing import Any
 
 from tests.fronts.mcp import npm
 from tests.hostile import kernel, messages
+from tests.hostile.messages import Skip
 
 ARENA_VARIABLE = "BAILIWICK_ARENA"
 IDENTITY_VARIABLE = "BAILIWICK_IDENTITY"
@@ -33,7 +35,8 @@ CANARY_VARIABLE = "BAILIWICK_CANARY"
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PLAIN_USER = 65534
 ARENA_OPTIONS = "size=512m,nr_inodes=400k,mode=0755"
-HARMLESS_DEVICES = ("null", "zero", "full", "random", "urandom")
+HARMLESS_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+"""The last is the terminal of whoever opens it, and behind the wall nobody has one."""
 PROBED = ("/", "/tmp", "/var/tmp", "/etc", "/root", "/home", "/usr", "/opt", "/run", "/sys", "/dev",
           "/dev/shm", "/proc")  # fmt: skip
 
@@ -47,10 +50,6 @@ class CannotBuild(Exception):
 
 class WallHasAHole(Exception):
     """Something outside the arena can be written."""
-
-
-class Skip(Exception):
-    """A case does not apply here, for the reason given."""
 
 
 def arena() -> str:
@@ -161,11 +160,14 @@ def _open_the_way(place: str) -> None:
         kernel.mount_read_only(ancestor)
 
 
-def _build(place: str) -> None:
+def _build(place: str, who: str) -> None:
     try:
         kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
         kernel.mount_read_only("/")
-        shut = kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        shut = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        # A plain user cannot write the settings in it, and could not get one for a sandbox where
+        # there is none but read-only.
+        shut |= kernel.MS_RDONLY if who != "user" else 0
         kernel.mount("proc", "/proc", "proc", shut)
         _cover_devices()
         if os.getuid() == 0:
@@ -202,8 +204,11 @@ def _give_up_power(place: str, who: str) -> None:
     """Become who the tests run as, with nothing that could take the wall down."""
     if who == "bare":
         _hide_proc()
-    if who in ("root", "bare"):
-        kernel.keep_capabilities(set(kernel.CAPABILITIES_KEPT.values()))
+    if who == "operator":
+        kept = kernel.CAPABILITIES_KEPT | kernel.CAPABILITIES_OF_OPERATOR
+        kernel.keep_capabilities(set(kept.values()))
+    elif who in ("root", "bare"):
+        without_mounting()
     else:
         if os.getuid() == 0:
             _give_to_user(place)
@@ -221,6 +226,11 @@ def _give_up_power(place: str, who: str) -> None:
     kernel.gain_no_privileges()
     kernel.die_with_parent(signal.SIGKILL)
     os.umask(0o077)
+
+
+def without_mounting() -> None:
+    """Keep what rows need as root, and nothing that could take the wall down."""
+    kernel.keep_capabilities(set(kernel.CAPABILITIES_KEPT.values()))
 
 
 def _hide_proc() -> None:
@@ -248,6 +258,8 @@ def _writable_mounts(place: str) -> list[str]:
         fields = line.split(" ")
         point = fields[4].encode().decode("unicode_escape")
         inside = point == place or point.startswith(f"{place}/")
+        if point == "/proc" and identity() == "user":
+            continue  # of what is in it the user's own files can be written, as everywhere
         if not inside and "ro" not in fields[5].split(","):
             found.append(point)
     return found
@@ -291,9 +303,9 @@ def prove_the_wall(place: str, *, final: bool) -> None:
     holes = [f"{point} is mounted writable" for point in _writable_mounts(place)]
     places = {*PROBED, CHECKOUT, sys.prefix, os.path.dirname(place), os.path.expanduser("~root")}
     holes += [f"a file could be made in {where}" for where in places if _can_create_in(where)]
-    if _can_write_settings():
+    if (final or identity() != "user") and _can_write_settings():
         holes.append("the kernel's settings could be written")
-    if final and _can_mount(place):
+    if final and identity() != "operator" and _can_mount(place):
         holes.append("the capability to mount is still there")
     with contextlib.suppress(FileNotFoundError):
         blocks = [entry for entry in os.scandir("/dev") if not entry.is_symlink()]
@@ -408,7 +420,7 @@ def main(place: str, who: str) -> None:
         kernel.die_with_parent(signal.SIGKILL)
         # The leader of a session without a terminal: opening one the wrong way would acquire it.
         os.setsid()
-        _build(place)
+        _build(place, who)
         prove_the_wall(place, final=False)
         for name in ("home", "tmp"):
             os.mkdir(f"{place}/{name}")

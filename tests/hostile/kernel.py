@@ -57,6 +57,9 @@ CAPABILITIES_KEPT = {
 }
 """What the rows need as root: owners, modes and device nodes. Not mounting, rebooting, raw I/O."""
 
+CAPABILITIES_OF_OPERATOR = {"setpcap": 8, "net_admin": 12, "sys_chroot": 18, "sys_admin": 21}
+"""What starting a sandbox as root takes besides."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

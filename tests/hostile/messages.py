@@ -21,6 +21,11 @@ class Gone(Exception):
     """The other end has closed the pipe."""
 
 
+class Skip(Exception):
+    """A case does not apply here, for the reason given. Here, since the module that answers for it
+    is the program that runs, and not the one that a case imports."""
+
+
 def send(fd: int, message: Any) -> None:
     body = pickle.dumps(message)
     view = memoryview(_LENGTH.pack(len(body)) + body)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.hostile import inside
+from tests.hostile import inside, messages
 
 pytestmark = pytest.mark.hostile
 
@@ -41,8 +41,18 @@ def fail_on_purpose():
     raise AssertionError("as it should")
 
 
-def test_nothing_leaves(walled):
-    assert walled(try_to_leave) == []
+def skip_on_purpose():
+    raise messages.Skip("as it should")
+
+
+@pytest.mark.parametrize("who", ["root", "user", "operator"])
+def test_nothing_leaves(walled_as, who):
+    assert walled_as(who)(try_to_leave) == []
+
+
+def test_skip_behind_the_wall_is_a_skip_here(walled):
+    with pytest.raises(pytest.skip.Exception, match="as it should"):
+        walled(skip_on_purpose)
 
 
 def test_hole_is_found(walled):
@@ -56,4 +66,5 @@ def test_failure_behind_the_wall_is_a_failure_here(walled):
 
 def test_identities_are_what_they_say(walled_as):
     assert walled_as("root")(os.getuid) == 0
+    assert walled_as("operator")(os.getuid) == 0
     assert walled_as("user")(os.getuid) != 0

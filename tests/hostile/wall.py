@@ -21,8 +21,9 @@ from typing import Any, Literal, Self
 from tests.fronts.mcp import npm
 from tests.hostile import inside, messages
 
-Identity = Literal["root", "user", "bare"]
-"""Who runs behind the wall: root, a plain user, or root where there is no /proc."""
+Identity = Literal["root", "user", "bare", "operator"]
+"""Who runs behind the wall: root, a plain user, root where there is no /proc, or root who may mount
+and starts sandboxes."""
 
 CHECKOUT = Path(__file__).parents[2]
 START_SECONDS_MAX = 30

@@ -30,7 +30,6 @@ from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
-MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 # The same on every architecture, as all that came after 423.
 SYS_MOUNT_SETATTR, SYS_LANDLOCK_CREATE, SYS_LANDLOCK_RESTRICT = 442, 444, 446
@@ -123,18 +122,22 @@ def enter_namespaces() -> bool:
     return True
 
 
+def _mount_proc() -> None:
+    """Of this namespace: bubblewrap looks for its own processes there, by their numbers here."""
+    try:
+        _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    except OSError as error:
+        raise Failure("proc", error) from None
+
+
 def _limit_process_numbers(processes_max: int) -> None:
     """RLIMIT_NPROC does not hold for root. Numbers of processes are given out by namespace in newer
     kernels; in older ones the setting is the whole machine's, and is left alone."""
     release = tuple(int(part) for part in os.uname().release.split(".")[:2])
     if release < PID_MAX_PER_NAMESPACE_SINCE or os.getpid() != 1:
         return
-    proc = f"{STAGE}/proc"
-    os.mkdir(proc)
-    _mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    with open(f"{proc}/sys/kernel/pid_max", "w", encoding="ascii") as file:
+    with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
         file.write(str(PIDS_RESERVED + processes_max + 3))
-    _checked(_libc.umount2(proc.encode(), MNT_DETACH))
 
 
 def _scope_with_landlock() -> bool:
@@ -300,10 +303,11 @@ def open_all(plan: Plan) -> None:
 def build(plan: Plan, apart: bool) -> None:
     """Mount all that the command will see beneath the stage, from where bubblewrap takes it."""
     _mount("none", "/", None, MS_REC | MS_SLAVE)
-    scratch = f"mode=0755,size={plan['scratch_bytes_max']},nr_inodes={plan['scratch_files_max']}"
-    _mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, scratch)
+    _mount_proc()
     if not apart:
         _limit_process_numbers(plan["processes_max"])
+    scratch = f"mode=0755,size={plan['scratch_bytes_max']},nr_inodes={plan['scratch_files_max']}"
+    _mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, scratch)
     for name, mode in (("tmp", 0o1777), ("shm", 0o1777), ("home", 0o700)):
         os.makedirs(f"{STAGE}/scratch/{name}")
         os.chmod(f"{STAGE}/scratch/{name}", mode)

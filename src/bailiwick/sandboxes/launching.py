@@ -286,6 +286,8 @@ def _failed_step(step: str, code: int) -> BailiwickError:
     reason = os.strerror(code)
     if step == "namespaces":
         return Unsupported(f"no namespaces for a sandbox: {reason}", hint=ALLOW_NAMESPACES)
+    if step == "proc":
+        return Unsupported(f"no /proc for a sandbox: {reason}", hint=ALLOW_NAMESPACES)
     if step == "overlay":
         return Unsupported(f"a tree cannot be overlaid: {reason}", hint=ANOTHER_DISK)
     if step == "open" and code in (errno.ENOENT, errno.ESTALE):
