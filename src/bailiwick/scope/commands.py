@@ -77,7 +77,7 @@ class CommandVerbs(WorkVerbs):
             return await commands.run_command(call, self._pipeline.commands, found, how, None)
 
         return await self._run(
-            operations.EXEC, "exec", Target(cwd, "object", directory=True), prepare,
+            operations.EXEC, "exec", Target(cwd, "object"), prepare,
             command=command,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from bailiwick import sandbox
 from bailiwick.call import Call
 from bailiwick.commands import Commands, LendsCommands, PlacedCopy, Seen
-from bailiwick.errors import BailiwickError, Unsupported
+from bailiwick.errors import BailiwickError, NotADirectory, Unsupported
 from bailiwick.finishing import to_the_end
 from bailiwick.operations import Access, Command
 from bailiwick.paths import ROOT, parse
@@ -60,6 +60,8 @@ async def run_command(
             "no commands are run in this root",
             hint="commands are run in directories, where bubblewrap is installed",
         )
+    if call.handle.type != "directory":
+        raise NotADirectory("a command is run in a directory", path=call.handle.path)
     commands = lends()
     if command.network not in commands.networks:
         raise Unsupported(

@@ -423,7 +423,6 @@ def test_a_home_that_holds_the_state_can_be_looked_at_and_not_changed(tmp_path, 
     ("command", "instead"),
     [
         (("mount", "x", "y"), "bailiwick export"), (("mount", "--help"), "bailiwick export"),
-        (("exec", "--", "true"), "--format bwrap"), (("exec", "--json", "true"), "--format bwrap"),
     ],
 )  # fmt: skip
 def test_what_is_not_built_says_what_to_do_instead(command, instead):

@@ -59,7 +59,10 @@ async def scope_for(options: Options, needs: Purpose) -> AsyncIterator[Scope]:
             return
         scope = own
         if options.subject is not None:
-            scope = await own.delegate(parse_subject(options.subject), reason="typed at a terminal")
+            # All that the person has, to run programs too: rules are what stands between.
+            scope = await own.delegate(
+                parse_subject(options.subject), access=own.access, reason="typed at a terminal"
+            )
         yield scope.with_caller("cli", asker=terminal_asker())
 
 

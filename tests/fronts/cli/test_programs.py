@@ -1,0 +1,119 @@
+"""`bailiwick exec` and `bailiwick work`, as they are typed."""
+
+import json
+
+import pytest
+
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from tests.fronts.cli.command import bailiwick
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _bubblewrap():
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    place = tmp_path / "project"
+    place.mkdir()
+    (place / "a.txt").write_text("one\n")
+    return place
+
+
+def typed(project, *arguments, **more):
+    return bailiwick("-p", project, *arguments, **more)
+
+
+@pytest.mark.spec("EXEC-3")
+def test_output_goes_through_and_the_exit_code_is_the_programs(project):
+    done = typed(
+        project, "exec", "--", "sh", "-c", "cat; echo two > a.txt; echo err >&2; exit 7",
+        given="typed\n",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (7, "typed\n", "err\n")
+    assert (project / "a.txt").read_text() == "two\n"
+
+
+@pytest.mark.spec("EXEC-3")
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--timeout", "1", "--", "sleep", "60"), 124, ""),
+        (("--", "no-such-program"), 127, "not found"),
+        (("--", "sh", "-c", "kill -9 $$"), 137, ""),
+        (("--network", "host", "--", "true"), 125, "unsupported: "),
+        (("--cwd", "../elsewhere", "--", "true"), 125, "path_outside_workspace: "),
+        (("--cwd", "a.txt", "--", "true"), 125, "not_a_directory: "),
+        (("--publish", "never", "--", "true"), 2, "invalid choice"),
+        ((), 2, "CMD"),
+    ],
+)
+def test_how_it_can_end(project, arguments, code, says):
+    done = typed(project, "exec", *arguments)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.spec("EXEC-3")
+def test_json_is_a_line_a_piece_and_the_result_last(project):
+    done = typed(project, "exec", "--json", "--", "sh", "-c", "printf 'h\\303\\251'; rm a.txt")
+    *pieces, last = map(json.loads, done.stdout.splitlines())
+    assert pieces == [{"seq": 0, "stream": "stdout", "data": "hé"}]
+    result = last["result"]
+    assert result["changes"][0]["path"] == "a.txt"
+    assert result["changes"][0]["kind"] == "deleted"
+    assert {name: result[name] for name in ("exitCode", "signal", "sandbox", "truncated")} == {
+        "exitCode": 0, "signal": None, "sandbox": "bubblewrap", "truncated": False,
+    }  # fmt: skip
+    assert (result["withheld"], result["conflicts"]) == ([], [])
+    undone = typed(project, "undo", result["requestId"])
+    assert undone.returncode == 0, undone.stderr
+    assert (project / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.spec("EXEC-3")
+def test_variables_are_passed_by_name_only(project):
+    done = typed(
+        project, "exec", "--env", "GIVEN", "--env", "SET=two", "--env", "UNSET", "--", "env",
+        env={"GIVEN": "one", "HIDDEN": "three"},
+    )  # fmt: skip
+    assert {"GIVEN=one", "SET=two"} <= set(done.stdout.splitlines())
+    assert "HIDDEN" not in done.stdout
+    assert "UNSET" not in done.stdout
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-8")
+def test_what_was_kept_apart_is_looked_at_and_brought_back(project):
+    done = typed(
+        project, "exec", "--publish", "manual", "--", "sh", "-c", "echo two > a.txt; echo n > n"
+    )
+    assert "bailiwick work show" in done.stderr
+    (work,) = json.loads(typed(project, "work", "list", "--json").stdout)["work"]
+    assert work["id"] in typed(project, "work", "list").stdout
+    shown = typed(project, "work", "show", work["id"]).stdout
+    assert shown.splitlines() == ["updated a.txt", "created n"]
+    assert "-one\n+two\n" in typed(project, "work", "diff", work["id"], "a.txt").stdout
+    assert typed(project, "work", "apply", work["id"], "n").stdout == "created n\n"
+    assert (project / "n").read_text() == "n\n"
+    assert (project / "a.txt").read_text() == "one\n"
+    (project / "a.txt").write_text("person\n")
+    refused = typed(project, "work", "apply", work["id"])
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "conflict a.txt" in refused.stderr
+    assert typed(project, "work", "discard", work["id"]).returncode == 0
+    assert (project / "a.txt").read_text() == "person\n"
+    gone = typed(project, "work", "show", work["id"], "--json")
+    assert gone.returncode == 1
+    assert json.loads(gone.stderr)["errorKind"] == "path_not_found"
+
+
+@pytest.mark.spec("EXEC-1")
+def test_an_agent_is_refused_where_nobody_can_be_asked(project):
+    done = typed(project, "exec", "--as", "agent_run:c/1", "--", "true")
+    assert done.returncode == 125
+    assert "policy_denied" in done.stderr or "approval" in done.stderr

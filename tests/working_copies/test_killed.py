@@ -1,0 +1,57 @@
+"""A process that is killed while it runs a command or brings its changes back."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+
+import bailiwick
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from tests.killing import killed_at_work
+
+ROUNDS = 6
+
+
+@pytest.fixture(autouse=True)
+def _bubblewrap():
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+
+
+def start(place, state):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.working_copies.program", str(place), str(state)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+async def settled(place, state):
+    """What stands there once the directory was opened again."""
+    async with bailiwick.open(place, state_dir=str(state)) as fs:
+        left = await fs.work()
+        for each in left:
+            async with await fs.open_work(each.id) as work:
+                await work.discard()
+        assert await fs.work() == []
+    return {str(each.relative_to(place)): each.read_text() for each in place.rglob("*[0-9x]")
+            if each.is_file()}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.spec("EXEC-5", "EXEC-8")
+@pytest.mark.parametrize("seed", range(ROUNDS))
+async def test_what_a_killed_process_was_bringing_back_is_there_whole_or_not_at_all(tmp_path, seed):
+    place, state = tmp_path / "place", tmp_path / "state"
+    place.mkdir()
+    chance = random.Random(seed)
+    with start(place, state) as process:
+        said = killed_at_work(process, 1, chance.uniform(0, 0.5))
+    acknowledged = int(said[-1])
+    found = await settled(place, state)
+    assert len(found) == 16
+    (count,) = {int(each) for each in found.values()}
+    assert count in (acknowledged, acknowledged + 1)
+    assert not list(place.rglob(".bailiwick~*"))
