@@ -71,7 +71,7 @@ class Question(Value, frozen=True, kw_only=True):
     branch: str = ""
     """The fork that it ends up in; empty for the root's own branch."""
     command: str | None = None
-    """The command as it will be run. It stands in ``arguments`` too, as eyes can take it in."""
+    """The command as it will be run; it stands in ``arguments`` too."""
 
 
 class Approval(Value, frozen=True, kw_only=True):
@@ -181,11 +181,15 @@ class RememberedRule(Value, frozen=True, kw_only=True):
             and matches_name(self.subject, subject)
         )
 
-    def covers(self, operation: str, path: str, destination: str | None) -> bool:
+    def covers(
+        self, operation: str, path: str, destination: str | None, command: str | None = None
+    ) -> bool:
         """Whether this very thing was asked about. A move or copy was asked about with its
-        destination: from there the same source may not go elsewhere."""
+        destination: from there the same source may not go elsewhere. So is a command with all its
+        words."""
         return (
             self.operation == operation
             and self.destination == destination
+            and self.command == command
             and (path in self.paths or (destination is not None and path == destination))
         )

@@ -13,7 +13,7 @@ from typing import Literal
 
 from bailiwick.approvals import Approvals, Preview, Question, Verdict
 from bailiwick.call import Asked, Call
-from bailiwick.errors import ApprovalDenied, ApprovalTimeout, Closed, escape_for_display
+from bailiwick.errors import ApprovalDenied, ApprovalTimeout, Closed
 from bailiwick.operations import ARCHIVE_CREATE, MOVE, Access
 
 
@@ -85,7 +85,7 @@ def _arguments_of(call: Call) -> Iterator[str]:
     """What was given, as a person reads it. Nothing here is taken for checked: reads ask first."""
     given = call.given or {}
     if call.command is not None:
-        yield escape_for_display(call.command.text)
+        yield call.command.text
     for name in _ARGUMENTS:
         value = given.get(name)
         if value is True:

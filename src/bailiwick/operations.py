@@ -196,8 +196,9 @@ class Command(Value, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The words as they would be typed into a shell: no two commands have the same."""
-        return shlex.join(self.argv)
+        """The words as they would be typed into a shell, printable: no two commands have the
+        same, and none looks like another."""
+        return " ".join(map(_typed, self.argv))
 
     @property
     def text(self) -> str:
@@ -205,9 +206,28 @@ class Command(Value, frozen=True, kw_only=True):
         words, and in brackets where it is run, and with which network. In words a bracket is
         quoted, so that nothing can be taken for it."""
         variables = (
-            f"{name}={shlex.quote(value)}"
+            f"{name}={_typed(value)}"
             for name, _, value in (each.partition("=") for each in self.environment)
         )
-        where = [] if self.cwd == "." else [f"in {shlex.quote(self.cwd)}"]
+        where = [] if self.cwd == "." else [f"in {_typed(self.cwd)}"]
         how = where if self.network == "none" else [*where, f"network {self.network}"]
         return " ".join((*variables, self.words, *([f"({', '.join(how)})"] if how else [])))
+
+
+def _typed(word: str) -> str:
+    """A word as it is typed into a shell. What would not be seen is written by its number, in the
+    quotes that a shell has for that; no other word begins with those."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return f"$'{''.join(map(_typed_character, word))}'"
+
+
+def _typed_character(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

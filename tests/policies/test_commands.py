@@ -1,6 +1,8 @@
 """Rules about commands: what they match, what they must not, and that no decision is another's."""
 
 import shlex
+import shutil
+import subprocess
 from fnmatch import fnmatchcase
 
 import pytest
@@ -299,7 +301,24 @@ WORDS = st.text(st.sampled_from("agit ;|&()'\"\n\\*é/="), max_size=5)
 def test_two_commands_that_differ_are_never_told_by_the_same_text(commands):
     one, other = commands
     assert (one.text == other.text) == (one == other)
-    assert tuple(shlex.split(one.words)) == one.argv
+    assert one.text.isprintable()
+    if "\n" not in "".join(one.argv):
+        assert tuple(shlex.split(one.words)) == one.argv
+
+
+@pytest.mark.spec("EXEC-1", "PATH-5")
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
+@settings(max_examples=30, deadline=None)
+def test_a_shell_reads_the_words_as_they_are(words):
+    command = ran("printf", "%s\\0", *words)
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("there is no bash to read them")
+    done = subprocess.run(
+        [shell, "-c", command.words], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}
+    )
+    expected = [*words] or [""]  # printf uses its format once all the same
+    assert done.stdout == b"".join(word.encode() + b"\0" for word in expected)
 
 
 # --- caches: against a plain reference -----------------------------------------------------------
@@ -388,6 +407,9 @@ def test_an_answer_that_is_remembered_is_about_that_command_and_no_other():
         assert word(said(policy, other)) == "ask"
     assert word(said(policy, ran("git", "push"), path=ScopedPath("src"))) == "ask"
     assert word(policy.glance(grant_for(AGENT), EXEC, EXEC.ruled, ROOT)) == "ask"
+    assert kept[0].covers("exec", ".", None, "git push")
+    assert not kept[0].covers("exec", ".", None, "git push -f")
+    assert not kept[0].covers("exec", ".", None)
 
 
 @pytest.mark.spec("EXEC-1", "ASK-1")

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 import bailiwick
-from bailiwick.operations import ALL_ACCESS
-from bailiwick.toolbox import Pending
+from bailiwick.call import Target
+from bailiwick.operations import ALL_ACCESS, EXEC
+from bailiwick.proposal import Proposal
+from bailiwick.toolbox import Pending, approving
 from tests.toolbox.support import inner, toolbox, workspace
 
 
@@ -239,3 +241,26 @@ async def test_a_bare_yes_is_for_what_was_shown_first():
         assert (await fs.read_text(".git/config")).text == "somebody else's work\n"
         assert isinstance(await box.attempt("write_file", given), Pending)
         assert (await box.resume("write_file", given, allowed=True))["ok"] is True
+
+
+@pytest.mark.spec("EXEC-1", "ASK-2")
+async def test_what_is_agreed_to_is_one_command_and_none_that_looks_like_it():
+    bindings = []
+    async with bailiwick.open("memory:") as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("c", "r"), access={"read", "execute"})
+
+        async def asker(approval):
+            bindings.append(approving.binding_of(approval.question))
+            return "no"
+
+        async def prepare(call):
+            return Proposal(None, lambda _: None)
+
+        for word in ("\x1b", "\\x1b", "\x1b"):
+            command = bailiwick.Command(argv=("make", word))
+            with pytest.raises(bailiwick.ApprovalDenied):
+                await agent.with_caller("python", asker=asker)._run(
+                    EXEC, "exec", Target(".", "entry"), prepare, command=command
+                )
+    first, other, again = bindings
+    assert first == again != other

@@ -92,6 +92,7 @@ def binding_of(question: Question) -> str:
         str(question.subject), question.root, question.operation, question.verb,
         question.target, question.paths_sha256, question.destination, question.arguments,
         question.preview.sha256, question.preview.sha256_before,
+        *(() if question.command is None else (question.command,)),
     )  # fmt: skip
     return hashlib.sha256(msgspec.json.encode(bound, enc_hook=str)).hexdigest()[:32]
 
