@@ -3,6 +3,7 @@
 import hashlib
 import os
 import socket
+import subprocess
 
 import pytest
 
@@ -214,6 +215,41 @@ async def test_sockets_and_fifos_of_the_host_are_not_there(workshop):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(workshop.lower / "socket"))
         assert (await workshop.shell("find . | sort")).out == ".\n./deep\n./deep/er\n"
+
+
+CONNECT = """
+import socket, sys
+for path in sys.argv[1:]:
+    with socket.socket(socket.AF_UNIX) as s:
+        try: s.connect(path)
+        except OSError: continue
+        print("connected", path)
+"""
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_sockets_in_what_may_be_read_and_in_a_given_home_lead_nowhere(workshop, tmp_path):
+    """The same socket is connected to through a plain bind."""
+    home, tools = tmp_path / "h", tmp_path / "t"
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as two:
+        for server, directory in ((one, home), (two, tools)):
+            directory.mkdir()
+            server.bind(str(directory / "s"))
+            server.listen()
+        view = workshop.view(home=str(home), readable=(HostPath(str(tools)),))
+        inside = ("/home/sandbox/s", f"{tools}/s")
+        said = await workshop.run("/usr/bin/python3", "-c", CONNECT, *inside, view=view)
+        assert (said.out, said.err) == ("", "")
+        with pytest.raises(ParseError):
+            await workshop.run("true", view=workshop.view(readable=(HostPath(f"{tools}/s"),)))
+        bound = ["--bind", home, "/h", "--ro-bind", tools, "/t", "--unshare-all"]
+        system = ["--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib"]
+        plain = subprocess.run(
+            ["bwrap", *system, "--symlink", "usr/lib64", "/lib64", *bound,
+             "/usr/bin/python3", "-c", CONNECT, "/h/s", "/t/s"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert plain.stdout == "connected /h/s\nconnected /t/s\n", plain
 
 
 @pytest.mark.spec("EXEC-4")

@@ -239,8 +239,8 @@ class Mask:
                 os.close(fd)
 
 
-def _mount_tree(number: int, tree: Plan, apart: bool) -> None:
-    layer, target = f"{STAGE}/mask{number}", f"{STAGE}/tree{number}"
+def _mount_tree(name: str, tree: Plan, apart: bool) -> None:
+    layer, target = f"{STAGE}/{name}.mask", f"{STAGE}/{name}"
     os.mkdir(target)
     mask = Mask(layer, tree["lower"])
     for path in tree["masked"]:
@@ -257,6 +257,33 @@ def _mount_tree(number: int, tree: Plan, apart: bool) -> None:
         _mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, ",".join(options))
     except OSError as error:
         raise Failure("overlay", error) from None
+
+
+def _mount_readable(name: str, fd: int, apart: bool) -> None:
+    """A directory as a tree without changes: a socket that is seen through overlayfs leads nowhere,
+    as one that is bound would not."""
+    if _is_directory(fd):
+        tree = {"lower": fd, "upper": None, "work": None, "masked": ()}
+        _mount_tree(name, tree, apart)
+    elif stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(os.open(f"{STAGE}/{name}", os.O_CREAT | os.O_WRONLY, 0o644))
+        _bind_read_only(fd, f"{STAGE}/{name}")
+    else:
+        raise Failure("readable", OSError(errno.EINVAL, ""))
+
+
+def _mount_home(fd: int, masked: list[bytes]) -> None:
+    """Bound, since it is written to itself: over each of the doors in it lies an empty file."""
+    home, empty = f"{STAGE}/scratch/home", f"{STAGE}/empty"
+    os.close(os.open(empty, os.O_CREAT | os.O_WRONLY, 0o444))
+    _mount(f"/proc/self/fd/{fd}", home, None, MS_BIND)
+    top = _opened(home)
+    for path in masked:
+        found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+        if not _is_directory(found):
+            _mount(empty, f"/proc/self/fd/{found}", None, MS_BIND)
+        os.close(found)
+    os.close(top)
 
 
 # --- the root --------------------------------------------------------------------------------
@@ -324,16 +351,11 @@ def build(plan: Plan, apart: bool) -> None:
     for target, fd in system:
         _bind_read_only(fd, target)
     for number, (fd, _) in enumerate(plan["readable"]):
-        target = f"{STAGE}/readable{number}"
-        if _is_directory(fd):
-            os.mkdir(target)
-        else:
-            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-        _bind_read_only(fd, target)
+        _mount_readable(f"readable{number}", fd, apart)
     for number, tree in enumerate(plan["trees"]):
-        _mount_tree(number, tree, apart)
+        _mount_tree(f"tree{number}", tree, apart)
     if plan["home"] is not None:
-        _mount(f"/proc/self/fd/{plan['home']}", f"{STAGE}/scratch/home", None, MS_BIND)
+        _mount_home(plan["home"], plan["home_masked"])
 
 
 def _to_bubblewrap(plan: Plan) -> None:

@@ -171,6 +171,19 @@ def _open_tree(tree: Tree, opened: contextlib.ExitStack) -> int:
     return fd
 
 
+def _specials_of_home(view: View) -> list[bytes]:
+    if view.home is None:
+        return []
+    try:
+        fd = os.open(view.home, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise PathNotFound("the home directory of a command cannot be opened") from error
+    try:
+        return list(specials(fd))
+    finally:
+        os.close(fd)
+
+
 def launch(program: str, cgroup: Path | None, command: Command, view: View) -> Launched:
     """Start the launcher and tell it what to do. Blocking. Raises OSError and `BailiwickError`."""
     hidden = [[plans.masked_name(path) for path in tree.masked] for tree in view.trees]
@@ -203,6 +216,7 @@ def launch(program: str, cgroup: Path | None, command: Command, view: View) -> L
                 paths += specials(fd)
             told = plans.plan(
                 command, view, bwrap=program, lowers=lowers, masked=hidden,
+                home_masked=_specials_of_home(view),
                 lifeline=ends_of_child[0], report=ends_of_child[1],
                 cgroup=group.procs if group is not None else None,
             )  # fmt: skip
@@ -292,6 +306,8 @@ def _failed_step(step: str, code: int) -> BailiwickError:
         return Unsupported(f"a tree cannot be overlaid: {reason}", hint=ANOTHER_DISK)
     if step == "open" and code in (errno.ENOENT, errno.ESTALE):
         return PathNotFound("something that a command was to see is not there")
+    if step == "readable":
+        return ParseError("only files and directories of the host can be given to be read")
     if code == errno.E2BIG:
         return ParseError("the words and the environment of a command are too long")
     return IoError(f"a sandbox could not be made ({step}): {reason}")

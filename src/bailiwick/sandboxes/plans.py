@@ -199,6 +199,7 @@ def plan(
     bwrap: str,
     lowers: list[int],
     masked: list[list[bytes]],
+    home_masked: list[bytes],
     lifeline: int,
     report: int,
     cgroup: int | None,
@@ -234,6 +235,7 @@ def plan(
             for tree, fd, hidden in zip(view.trees, lowers, masked, strict=True)
         ],
         "home": view.home,
+        "home_masked": home_masked,
         "lifeline": lifeline,
         "report": report,
         "cgroup": cgroup,
