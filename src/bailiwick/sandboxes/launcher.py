@@ -16,17 +16,20 @@ The overlay and all other mounts are made in the namespace and are gone with it.
 hidden by a layer of whiteouts between what was changed and the tree: the name is not there.
 """
 
-import contextlib
+from __future__ import annotations
+
 import ctypes
 import errno
 import marshal
 import os
 import resource
 import select
-import signal
 import stat
 import struct
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
@@ -48,8 +51,13 @@ PIDS_RESERVED = 300
 REPORT = 3
 """The descriptor through which the shell that becomes the command says that it has come so far."""
 
-Plan = dict[str, Any]
-"""What it holds is said by `plans.py`, which makes it."""
+SIGINT, SIGKILL, SIGPIPE, SIGXFSZ, SIG_DFL, SIG_SETMASK = 2, 9, 13, 25, 0, 2
+"""The module that has them by name takes as long to import as all the rest, and so do `typing` and
+`contextlib`: half of the time in which a command is started is spent on imports."""
+
+if TYPE_CHECKING:
+    Plan = dict[str, Any]
+    """What it holds is said by `plans.py`, which makes it."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -230,8 +238,10 @@ class Mask:
     def finish(self) -> None:
         """The layer is on top: its directories are what the program sees of theirs."""
         for made, status in reversed(self._made):
-            with contextlib.suppress(OSError):  # not ours to give: shown as ours, it opens nothing
+            try:  # noqa: SIM105 (see SIGKILL)
                 os.chown(made, status.st_uid, status.st_gid)
+            except OSError:
+                pass  # not ours to give: shown as ours, it opens nothing
             os.chmod(made, stat.S_IMODE(status.st_mode))
             os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
         for fd in list(self._opened.values())[1:]:
@@ -381,9 +391,10 @@ def _to_bubblewrap(plan: Plan) -> None:
         file.write(b"\0".join(options) + b"\0")
     os.lseek(words, 0, os.SEEK_SET)
     os.umask(0o022)
-    for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # What an interpreter ignores, and what those who started it may have blocked.
+    for number in (SIGPIPE, SIGINT, SIGXFSZ):
+        _libc.signal(number, ctypes.c_void_p(SIG_DFL))
+    _checked(_libc.sigprocmask(SIG_SETMASK, bytes(128), None))
     os.execve(plan["bwrap"], [b"bwrap", b"--args", str(words).encode(), *plan["command"]], {})
 
 
@@ -393,7 +404,7 @@ def _to_bubblewrap(plan: Plan) -> None:
 def _first_process(plan: Plan, apart: bool) -> None:
     step = "parent"
     try:
-        _checked(_libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0))
+        _checked(_libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(SIGKILL), 0, 0, 0))
         if plan["cgroup"] is not None:
             step = "cgroup"
             os.write(plan["cgroup"], b"0")
@@ -418,7 +429,7 @@ def _watch(child: int, lifeline: int) -> int:
     poll.register(lifeline, select.POLLIN)
     poll.register(handle, select.POLLIN)
     if any(fd == lifeline for fd, _ in poll.poll()):
-        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        os.kill(child, SIGKILL)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
