@@ -248,6 +248,19 @@ class Process(Protocol):
         ...
 
 
+class Room(Protocol):
+    """A view that is kept for several commands, one after the other or at a time: what one changes
+    the others see, and the private directories stay."""
+
+    async def start(self, command: Command) -> Process:
+        """As `Sandbox.start`, on the view of the room. Raises `Closed` too."""
+        ...
+
+    async def close(self) -> None:
+        """End every command that was started here, and give up the view. May be called twice."""
+        ...
+
+
 class Sandbox(Protocol):
     """A way to run commands confined."""
 
@@ -264,6 +277,14 @@ class Sandbox(Protocol):
         """Run ``command``. Raises `Unsupported`, with the words of `missing`, on a machine that
         cannot, `ParseError` for a command or view that makes no sense, `IoError` where it failed.
 
-        A cancelled start leaves nothing behind.
+        A cancelled start leaves nothing behind. An upper directory serves one command at a time:
+        `Busy` while another one, or a room, has it.
         """
+        ...
+
+    async def open(
+        self, view: View, *, limits: CommandLimits | None = None, network: Network = "none"
+    ) -> Room:
+        """A room for several commands. ``limits`` are for what they share, the private directories;
+        ``network`` is the most that one of them will ask for. Raises as `start` does."""
         ...

@@ -65,6 +65,7 @@ async def test_when_the_command_ends_what_it_left_running_is_gone(workshop):
 
 
 @pytest.mark.spec("EXEC-5")
+@pytest.mark.slow
 async def test_cancelled_while_it_starts_nothing_is_left(workshop):
     for turns in range(12):
         task = asyncio.create_task(workshop.start("sleep", "70004"))
@@ -171,7 +172,8 @@ async def test_a_signal_reaches_the_command_and_its_group(workshop):
     pieces = process.pieces()
     assert (await anext(pieces)).data == b"up\n"
     process.send_signal(signal.SIGTERM)
-    assert (await anext(pieces)).data == b"caught\n"
+    # What ran in its foreground is told of, too, if it was there at that instant.
+    assert b"caught" in b"".join([piece.data async for piece in pieces])
     assert (await process.wait()).exit_code == 3
     process.send_signal(signal.SIGTERM)
     await process.close()

@@ -12,15 +12,18 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import ParamSpec
 
-from bailiwick.errors import BailiwickError, IoError, Unsupported
-from bailiwick.sandbox import Command, Shortfall, Tree, View
+from bailiwick.errors import BailiwickError, Closed, IoError, Unsupported
+from bailiwick.sandbox import Command, CommandLimits, Network, Shortfall, Tree, View
 from bailiwick.sandboxes import launching, plans, seccomp
-from bailiwick.sandboxes.processes import RunningProcess
+from bailiwick.sandboxes.processes import RunningProcess, Started
 from bailiwick.sandboxes.uppers import make_removable
+
+P = ParamSpec("P")
 
 _PROCESSES_OF_ROOT_SINCE = (6, 14)
 """Linux that gives out numbers of processes by namespace: RLIMIT_NPROC does not hold for root."""
@@ -112,10 +115,38 @@ class Bubblewrap:
     # --- starting ----------------------------------------------------------------------------
 
     async def start(self, command: Command, view: View) -> RunningProcess:
-        plans.check(command, view)
+        plans.check_view(view)
+        return await self._start(command, view, None)
+
+    async def open(
+        self, view: View, *, limits: CommandLimits | None = None, network: Network = "none"
+    ) -> BubblewrapRoom:
+        plans.check_view(view)
+        self._refuse_what_cannot_be()
+        launched = await _in_a_thread(
+            launching.launch_room, view, limits or CommandLimits(), network
+        )
+        try:
+            said = await launched.report()
+            if said != launching.READY:
+                raise launching.failure(said, b"")
+        except BaseException:
+            launched.started.end()
+            await asyncio.shield(asyncio.to_thread(launched.abandon))
+            raise
+        launched.close()
+        return BubblewrapRoom(self, view, launched.started)
+
+    def _refuse_what_cannot_be(self) -> None:
         if self._without_trying is not None:
             raise Unsupported(self._without_trying.what, hint=self._without_trying.remedy)
-        launched = await self._launch(command, view)
+
+    async def _start(self, command: Command, view: View, room: int | None) -> RunningProcess:
+        plans.check_command(command, view)
+        self._refuse_what_cannot_be()
+        launched = await _in_a_thread(
+            launching.launch, self._program or "", self._cgroup, command, view, room
+        )
         process = RunningProcess(launched.started, command, self.name)
         try:
             said = await launched.report()
@@ -130,17 +161,55 @@ class Bubblewrap:
             launched.close()
         return process
 
-    async def _launch(self, command: Command, view: View) -> launching.Launched:
-        thread = asyncio.ensure_future(
-            asyncio.to_thread(launching.launch, self._program or "", self._cgroup, command, view)
-        )
+
+class BubblewrapRoom:
+    """What is mounted for several commands, as long as its process stands."""
+
+    def __init__(self, sandbox: Bubblewrap, view: View, started: Started) -> None:
+        self._sandbox = sandbox
+        self._view = view
+        self._started = started
+        self._handle: int | None = os.pidfd_open(started.popen.pid)
+        self._running: set[RunningProcess] = set()
+
+    async def start(self, command: Command) -> RunningProcess:
+        if self._handle is None:
+            raise Closed("the room was closed")
+        process = await self._sandbox._start(command, self._view, self._handle)
+        self._running = {each for each in self._running if not each.ended} | {process}
+        if self._is_closed():
+            await process.close()
+            raise Closed("the room was closed")
+        return process
+
+    def _is_closed(self) -> bool:
+        return self._handle is None
+
+    async def close(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        os.close(handle)
         try:
-            return await asyncio.shield(thread)
-        except asyncio.CancelledError:
-            with contextlib.suppress(BailiwickError, OSError):
-                (await thread).abandon()
+            for process in self._running:
+                await process.kill()
+        finally:
+            self._started.end()
+            await asyncio.shield(asyncio.to_thread(self._started.abandon))
+
+
+async def _in_a_thread(
+    launch: Callable[P, launching.Launched], *arguments: P.args, **named: P.kwargs
+) -> launching.Launched:
+    """Whoever is cancelled meanwhile leaves nothing behind."""
+    thread = asyncio.ensure_future(asyncio.to_thread(launch, *arguments, **named))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        with contextlib.suppress(BailiwickError, OSError):
+            (await thread).abandon()
+        raise
+    except OSError as error:
+        if isinstance(error, BailiwickError):
             raise
-        except OSError as error:
-            if isinstance(error, BailiwickError):
-                raise
-            raise IoError(f"a sandbox could not be started: {error.strerror}") from error
+        raise IoError(f"a sandbox could not be started: {error.strerror}") from error

@@ -12,6 +12,10 @@ only our process holds. However that process goes, by SIGKILL too, the kernel cl
 monitor kills the first process of the namespace, and with it the kernel kills all others. When the
 monitor has ended, nothing of the command is left.
 
+A *room* is the same without a command: what is mounted for several of them, one after the other or
+at a time, by a process that waits for its lifeline. Each command is then started by a launcher of
+its own that goes into the room first.
+
 The overlay and all other mounts are made in the namespace and are gone with it. What is hidden is
 hidden by a layer of whiteouts between what was changed and the tree: the name is not there.
 """
@@ -20,6 +24,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import marshal
 import os
 import resource
@@ -29,6 +34,7 @@ import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
@@ -48,6 +54,7 @@ PID_MAX_PER_NAMESPACE_SINCE = (6, 14)
 PIDS_RESERVED = 300
 """Once numbers have gone round, those below are not given out again (kernel/pid.c)."""
 
+READY = b"+"
 REPORT = 3
 """The descriptor through which the shell that becomes the command says that it has come so far."""
 
@@ -110,16 +117,17 @@ def _bind_read_only(fd: int, target: str) -> None:
 # --- namespaces ------------------------------------------------------------------------------
 
 
-def enter_namespaces() -> bool:
-    """Get mounts and processes of our own. Says whether we needed to become a user apart for it."""
+def enter_namespaces(kinds: int) -> bool:
+    """Get mounts of our own, and what else is asked for. Says whether we needed to become a user
+    apart for it."""
     try:
-        _checked(_libc.unshare(CLONE_NEWNS | CLONE_NEWPID))
+        _checked(_libc.unshare(kinds))
     except PermissionError:
         pass
     else:
         return False
     uid, gid = os.getuid(), os.getgid()
-    _checked(_libc.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID))
+    _checked(_libc.unshare(CLONE_NEWUSER | kinds))
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{uid} {uid} 1"),
@@ -130,12 +138,24 @@ def enter_namespaces() -> bool:
     return True
 
 
+def enter_room(room: int) -> bool:
+    """Go where the process of that handle is, and have processes of our own there. The mounts are
+    copied, so that ours do not show in the room; what is mounted is the same."""
+    apart = True
+    try:
+        _checked(_libc.setns(room, CLONE_NEWUSER | CLONE_NEWNS))
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # it is in ours already
+            raise
+        apart = False
+        _checked(_libc.setns(room, CLONE_NEWNS))
+    _checked(_libc.unshare(CLONE_NEWNS | CLONE_NEWPID))
+    return apart
+
+
 def _mount_proc() -> None:
     """Of this namespace: bubblewrap looks for its own processes there, by their numbers here."""
-    try:
-        _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    except OSError as error:
-        raise Failure("proc", error) from None
+    _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
 def _limit_process_numbers(processes_max: int) -> None:
@@ -340,9 +360,6 @@ def open_all(plan: Plan) -> None:
 def build(plan: Plan, apart: bool) -> None:
     """Mount all that the command will see beneath the stage, from where bubblewrap takes it."""
     _mount("none", "/", None, MS_REC | MS_SLAVE)
-    _mount_proc()
-    if not apart:
-        _limit_process_numbers(plan["processes_max"])
     scratch = f"mode=0755,size={plan['scratch_bytes_max']},nr_inodes={plan['scratch_files_max']}"
     _mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, scratch)
     for name, mode in (("tmp", 0o1777), ("shm", 0o1777), ("home", 0o700)):
@@ -401,25 +418,39 @@ def _to_bubblewrap(plan: Plan) -> None:
 # --- the two processes -----------------------------------------------------------------------
 
 
+def _in_steps(plan: Plan, steps: dict[str, Callable[[], object]]) -> None:
+    """Do one after the other; whatever fails is reported by name, and ends us."""
+    for name, step in steps.items():
+        try:
+            step()
+        except OSError as error:
+            os.write(plan["report"], f"!{name} {error.errno}".encode())
+            os._exit(125)
+        except Failure as failure:
+            os.write(plan["report"], f"!{failure.step} {failure.number}".encode())
+            os._exit(125)
+
+
 def _first_process(plan: Plan, apart: bool) -> None:
-    step = "parent"
-    try:
-        _checked(_libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(SIGKILL), 0, 0, 0))
-        if plan["cgroup"] is not None:
-            step = "cgroup"
-            os.write(plan["cgroup"], b"0")
-        step = "open"
-        open_all(plan)
-        step = "mount"
-        build(plan, apart)
-        step = "start"
-        _to_bubblewrap(plan)
-    except Failure as failure:
-        os.write(plan["report"], f"!{failure.step} {failure.number}".encode())
-    except OSError as error:
-        os.write(plan["report"], f"!{step} {error.errno}".encode())
-    finally:
-        os._exit(125)
+    steps: dict[str, Callable[[], object]] = {
+        "parent": lambda: _checked(_libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(SIGKILL), 0, 0, 0))
+    }
+    if plan["cgroup"] is not None:
+        steps["cgroup"] = lambda: os.write(plan["cgroup"], b"0")
+    if plan["room"] is None:
+        steps["open"] = lambda: open_all(plan)
+        steps["mount"] = lambda: build(plan, apart)
+    steps["proc"] = _mount_proc
+    if not apart:
+        steps["numbers"] = lambda: _limit_process_numbers(plan["processes_max"])
+    steps["start"] = lambda: _to_bubblewrap(plan)
+    _in_steps(plan, steps)
+
+
+def _close_all_but(kept: list[int]) -> None:
+    edges = [-1, *sorted(kept), resource.getrlimit(resource.RLIMIT_NOFILE)[0]]
+    for low, high in itertools.pairwise(edges):
+        os.closerange(low + 1, high)
 
 
 def _watch(child: int, lifeline: int) -> int:
@@ -435,18 +466,35 @@ def _watch(child: int, lifeline: int) -> int:
     return code if code >= 0 else 128 - code
 
 
+def _be_a_room(plan: Plan) -> None:
+    apart = []
+    steps: dict[str, Callable[[], object]] = {
+        "namespaces": lambda: apart.append(enter_namespaces(CLONE_NEWNS)),
+        "open": lambda: open_all(plan),
+        "mount": lambda: build(plan, apart[0]),
+    }
+    _in_steps(plan, steps)
+    os.write(plan["report"], READY)
+    _close_all_but([plan["lifeline"], *plan["locks"]])
+    os.read(plan["lifeline"], 1)
+    os._exit(0)
+
+
 def main(plan_fd: int) -> None:
     with open(plan_fd, "rb") as file:
         plan = marshal.loads(file.read())
+    if plan["command"] is None:
+        _be_a_room(plan)
     try:
-        apart = enter_namespaces()
+        if plan["room"] is None:
+            apart = enter_namespaces(CLONE_NEWNS | CLONE_NEWPID)
+        else:
+            apart = enter_room(plan["room"])
         child = os.fork()
     except OSError as error:
         os.write(plan["report"], f"!namespaces {error.errno}".encode())
         os._exit(125)
     if child == 0:
         _first_process(plan, apart)
-    keep = plan["lifeline"]
-    os.closerange(0, keep)
-    os.closerange(keep + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    os._exit(_watch(child, keep))
+    _close_all_but([plan["lifeline"], *plan["locks"]])
+    os._exit(_watch(child, plan["lifeline"]))

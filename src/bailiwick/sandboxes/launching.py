@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import marshal
 import os
 import pty
 import secrets
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from bailiwick.errors import BailiwickError, IoError, ParseError, PathNotFound, Unsupported
-from bailiwick.sandbox import Command, CommandLimits, Stream, Tree, View
+from bailiwick.errors import BailiwickError, Busy, IoError, ParseError, PathNotFound, Unsupported
+from bailiwick.sandbox import Command, CommandLimits, Network, Stream, Tree, View
 from bailiwick.sandboxes import plans
 from bailiwick.sandboxes.processes import Started, set_window
 from bailiwick.sandboxes.specials import specials
@@ -40,7 +43,7 @@ ANOTHER_DISK = (
 class Ends:
     """Both ends of all pipes to one command. Those of the child are closed when it has them."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command | None) -> None:
         self._theirs: list[int] = []
         self._ours: list[int] = []
         self.outputs: dict[int, Stream] = {}
@@ -60,7 +63,10 @@ class Ends:
         self._theirs.append(ends[1 - ours])
         return ends
 
-    def _open_streams(self, command: Command) -> None:
+    def _open_streams(self, command: Command | None) -> None:
+        if command is None:
+            self.stdin = self.stdout = self.stderr = subprocess.DEVNULL
+            return
         if command.terminal is not None:
             master, slave = pty.openpty()
             self._ours.append(master)
@@ -86,7 +92,7 @@ class Ends:
         while self._ours:
             os.close(self._ours.pop())
 
-    def send_plan(self, plan: dict[str, object]) -> None:
+    def send_plan(self, plan: dict[str, Any]) -> None:
         self._ours.remove(self.plan_write)
         # One that has died already says so by what it reported.
         with contextlib.suppress(BrokenPipeError), open(self.plan_write, "wb") as pipe:
@@ -157,6 +163,9 @@ class Launched:
         self.started.abandon()
 
 
+# --- a view ----------------------------------------------------------------------------------
+
+
 def _open_tree(tree: Tree, opened: contextlib.ExitStack) -> int:
     flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
     try:
@@ -169,6 +178,22 @@ def _open_tree(tree: Tree, opened: contextlib.ExitStack) -> int:
         raise PathNotFound("a tree of the view cannot be opened") from error
     opened.callback(os.close, fd)
     return fd
+
+
+def _lock(tree: Tree, opened: contextlib.ExitStack) -> list[int]:
+    """Two overlays over one upper directory would each not know what the other does."""
+    if tree.upper is None:
+        return []
+    try:
+        fd = os.open(tree.upper, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise PathNotFound("an upper directory cannot be opened") from error
+    opened.callback(os.close, fd)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Busy("another command is at work on what was changed here") from None
+    return [fd]
 
 
 def _specials_of_home(view: View) -> list[bytes]:
@@ -184,51 +209,99 @@ def _specials_of_home(view: View) -> list[bytes]:
         os.close(fd)
 
 
-def launch(program: str, cgroup: Path | None, command: Command, view: View) -> Launched:
-    """Start the launcher and tell it what to do. Blocking. Raises OSError and `BailiwickError`."""
-    hidden = [[plans.masked_name(path) for path in tree.masked] for tree in view.trees]
+def _prepare(view: View, opened: contextlib.ExitStack) -> plans.Prepared:
+    return plans.Prepared(
+        lowers=[_open_tree(tree, opened) for tree in view.trees],
+        masked=[[plans.masked_name(path) for path in tree.masked] for tree in view.trees],
+        home_masked=[],
+        locks=[fd for tree in view.trees for fd in _lock(tree, opened)],
+    )
+
+
+def _look_through(view: View, prepared: plans.Prepared) -> None:
+    for paths, fd in zip(prepared.masked, prepared.lowers, strict=True):
+        paths += specials(fd)
+    prepared.home_masked.extend(_specials_of_home(view))
+
+
+# --- starting ----------------------------------------------------------------------------------
+
+
+def launch_room(view: View, limits: CommandLimits, network: Network) -> Launched:
+    """Start a process that has everything of a view mounted. Blocking, as `launch`."""
     with contextlib.ExitStack() as opened:
-        lowers = [_open_tree(tree, opened) for tree in view.trees]
+        prepared = _prepare(view, opened)
+
+        def told() -> dict[str, Any]:
+            _look_through(view, prepared)
+            return {**plans.of_view(view, limits, network, prepared), "room": None, "cgroup": None}
+
+        return _run(None, None, [*prepared.lowers, *prepared.locks], told)
+
+
+def launch(
+    program: str, cgroup: Path | None, command: Command, view: View, room: int | None = None
+) -> Launched:
+    """Start a command, in a room where one is given by the handle of its process, else in a view of
+    its own. Blocking. Raises OSError and `BailiwickError`."""
+    with contextlib.ExitStack() as opened:
         group = Group(cgroup, command.limits) if cgroup is not None else None
+        passed = []
         if group is not None:
             opened.callback(os.close, group.procs)
-        ends = Ends(command)
+            passed.append(group.procs)
+        prepared = _prepare(view, opened) if room is None else None
+        passed += [room] if room is not None else []
+        passed += [*prepared.lowers, *prepared.locks] if prepared is not None else []
+
+        def told() -> dict[str, Any]:
+            plan: dict[str, Any] = plans.of_command(command, view, program)
+            if prepared is not None:
+                _look_through(view, prepared)
+                seen = plans.of_view(view, command.limits, command.network, prepared)
+                plan = {**plan, **seen, "command": plan["command"]}
+            procs = group.procs if group is not None else None
+            return {**plan, "room": room, "cgroup": procs}
+
         try:
-            passed = [ends.plan_read, ends.lifeline_read, ends.report_write, *lowers]
-            passed += [group.procs] if group is not None else []
-            popen = subprocess.Popen(
-                # Neither an environment nor a directory of ours, and no package but its own.
-                [sys.executable, "-I", "-S", "-c", _RUN, os.path.dirname(__file__),
-                 str(ends.plan_read)],
-                stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr,
-                pass_fds=passed, env={}, cwd="/", start_new_session=True,
-            )  # fmt: skip
+            return _run(command, group, passed, told)
         except BaseException:
-            ends.close_all()
             if group is not None:
                 group.remove()
             raise
-        ends_of_child = (ends.lifeline_read, ends.report_write)
-        ends.close_theirs()
-        try:
-            # The interpreter starts while the trees are looked through.
-            for paths, fd in zip(hidden, lowers, strict=True):
-                paths += specials(fd)
-            told = plans.plan(
-                command, view, bwrap=program, lowers=lowers, masked=hidden,
-                home_masked=_specials_of_home(view),
-                lifeline=ends_of_child[0], report=ends_of_child[1],
-                cgroup=group.procs if group is not None else None,
-            )  # fmt: skip
-            ends.send_plan(told)
-        except BaseException:
-            popen.kill()
-            popen.wait()
-            ends.close_all()
-            raise
-    return Launched(
-        _started(popen, ends, group, terminal=command.terminal is not None), ends.report
-    )
+
+
+def _run(
+    command: Command | None,
+    group: Group | None,
+    passed: list[int],
+    told: Callable[[], dict[str, Any]],
+) -> Launched:
+    ends = Ends(command)
+    theirs = {"lifeline": ends.lifeline_read, "report": ends.report_write}
+    try:
+        popen = subprocess.Popen(
+            # Neither an environment nor a directory of ours, and no package but its own.
+            [sys.executable, "-I", "-S", "-c", _RUN, os.path.dirname(__file__),
+             str(ends.plan_read)],
+            stdin=ends.stdin, stdout=ends.stdout, stderr=ends.stderr,
+            pass_fds=[ends.plan_read, *theirs.values(), *passed],
+            env={}, cwd="/", start_new_session=True,
+        )  # fmt: skip
+    except BaseException:
+        ends.close_all()
+        raise
+    ends.close_theirs()
+    try:
+        # The interpreter starts while the trees are looked through.
+        ends.send_plan({**told(), **theirs})
+    except BaseException:
+        popen.kill()
+        popen.wait()
+        ends.close_all()
+        raise
+    terminal = command is not None and command.terminal is not None
+    return Launched(_started(popen, ends, group, terminal=terminal), ends.report)
 
 
 def _started(

@@ -11,10 +11,10 @@ import os
 import resource
 import stat
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from bailiwick.errors import ParseError
-from bailiwick.sandbox import Command, View
+from bailiwick.sandbox import Command, CommandLimits, Network, View
 from bailiwick.sandboxes import seccomp
 
 HOME = "/home/sandbox"
@@ -67,7 +67,7 @@ def masked_name(relative: str) -> bytes:
     return os.fsencode("/".join(parts))
 
 
-def check(command: Command, view: View) -> None:
+def check_command(command: Command, view: View) -> None:
     """Refuse what makes no sense before anything is opened. Raises `ParseError`."""
     if not command.argv or not command.argv[0]:
         raise ParseError("a command has at least the name of a program")
@@ -76,6 +76,11 @@ def check(command: Command, view: View) -> None:
     for name, value in command.env.items():
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise ParseError("a name in the environment is not empty and holds neither = nor NUL")
+    _beneath(view.trees[0].place, command.cwd)
+
+
+def check_view(view: View) -> None:
+    """The same for what is seen."""
     if not view.trees:
         raise ParseError("a view has at least one tree")
     places = [_checked_place(tree.place) for tree in view.trees]
@@ -84,10 +89,11 @@ def check(command: Command, view: View) -> None:
     for tree in view.trees:
         if (tree.upper is None) != (tree.work is None):
             raise ParseError("a tree has an upper and a work directory, or neither")
+        for path in tree.masked:
+            masked_name(path)
     for each in view.readable:
         if not os.path.isabs(each.path) or os.path.normpath(each.path) != each.path:
             raise ParseError("what may be read of the host is an absolute path without . and ..")
-    _beneath(places[0], command.cwd)
 
 
 # --- the machine -----------------------------------------------------------------------------
@@ -106,7 +112,7 @@ def _system() -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     return tuple(bound), tuple(linked)
 
 
-def _settings(command: Command) -> list[tuple[str, bytes]]:
+def _settings(network: Network) -> list[tuple[str, bytes]]:
     uid, gid = os.getuid(), os.getgid()
     name = "root" if uid == 0 else "agent"
     people = [f"{name}:x:{uid}:{gid}:{name}:{HOME}:/bin/sh"]
@@ -122,7 +128,7 @@ def _settings(command: Command) -> list[tuple[str, bytes]]:
         "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns",
     }
     found = [(f"/etc/{each}", f"{text}\n".encode()) for each, text in files.items()]
-    if command.network == "host":
+    if network == "host":
         with contextlib.suppress(OSError), open("/etc/resolv.conf", "rb") as file:
             found.append(("/etc/resolv.conf", file.read()))
     return found
@@ -192,20 +198,45 @@ def _command(command: Command) -> list[str]:
     ]  # fmt: skip
 
 
-def plan(
-    command: Command,
-    view: View,
-    *,
-    bwrap: str,
-    lowers: list[int],
-    masked: list[list[bytes]],
-    home_masked: list[bytes],
-    lifeline: int,
-    report: int,
-    cgroup: int | None,
+class Prepared(NamedTuple):
+    """What was opened for a view, to be handed to the launcher."""
+
+    lowers: list[int]
+    masked: list[list[bytes]]
+    """Of each tree, what was told and what was found."""
+    home_masked: list[bytes]
+    locks: list[int]
+    """Held as long as something is mounted."""
+
+
+def of_view(
+    view: View, limits: CommandLimits, network: Network, prepared: Prepared
 ) -> dict[str, Any]:
-    """Everything the launcher has to know. ``lowers`` and ``masked``: of each tree of the view."""
+    """What the launcher has to know to mount everything."""
     bound, linked = _system()
+    return {
+        "scratch_bytes_max": limits.scratch_bytes_max,
+        "scratch_files_max": _SCRATCH_FILES_MAX,
+        "directories": [
+            "/proc", "/dev", "/tmp", "/run", "/var", HOME, *(tree.place for tree in view.trees),
+        ],
+        "links": [*linked, ("/var/tmp", "/tmp"), ("/var/run", "/run")],
+        "files": _settings(network),
+        "system": list(bound),
+        "readable": [each.path for each in view.readable],
+        "trees": [
+            {"lower": fd, "upper": tree.upper, "work": tree.work, "masked": hidden}
+            for tree, fd, hidden in zip(view.trees, prepared.lowers, prepared.masked, strict=True)
+        ],
+        "home": view.home,
+        "home_masked": prepared.home_masked,
+        "locks": prepared.locks,
+        "command": None,
+    }  # fmt: skip
+
+
+def of_command(command: Command, view: View, bwrap: str) -> dict[str, Any]:
+    """What the launcher has to know to start bubblewrap on what was mounted."""
     options = [*_namespaces(command), *_mounts(view), *_environment(command)]
     options += ["--chdir", _beneath(view.trees[0].place, command.cwd)]
     machine = os.uname().machine
@@ -221,22 +252,5 @@ def plan(
         ),
         "limits": _limits(command),
         "processes_max": command.limits.processes_max,
-        "scratch_bytes_max": command.limits.scratch_bytes_max,
-        "scratch_files_max": _SCRATCH_FILES_MAX,
-        "directories": [
-            "/proc", "/dev", "/tmp", "/run", "/var", HOME, *(tree.place for tree in view.trees),
-        ],
-        "links": [*linked, ("/var/tmp", "/tmp"), ("/var/run", "/run")],
-        "files": _settings(command),
-        "system": list(bound),
-        "readable": [each.path for each in view.readable],
-        "trees": [
-            {"lower": fd, "upper": tree.upper, "work": tree.work, "masked": hidden}
-            for tree, fd, hidden in zip(view.trees, lowers, masked, strict=True)
-        ],
-        "home": view.home,
-        "home_masked": home_masked,
-        "lifeline": lifeline,
-        "report": report,
-        "cgroup": cgroup,
-    }  # fmt: skip
+        "locks": [],
+    }

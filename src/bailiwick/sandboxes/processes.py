@@ -239,6 +239,10 @@ class RunningProcess:
             )
         )
 
+    @property
+    def ended(self) -> bool:
+        return self._ending.done()
+
     async def wait(self) -> Ending:
         ending = await asyncio.shield(self._ending)
         if self._input_given is not None:
