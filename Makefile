@@ -60,8 +60,8 @@ run: venv ## Start the server and its console on a demo workspace.
 test: lint programs ## The whole gate: lint, then every test.
 	$(BIN)/python -m pytest -n 3 $(PYTEST_ARGS)
 
-# The console is tested in Chromium, and an export of grants in bubblewrap. Whoever may install them
-# gets them; elsewhere those tests say so.
+# The console is tested in Chromium, sandboxes and exports of grants in bubblewrap. Whoever may
+# install them gets them; elsewhere those tests say so.
 PROGRAMS := chromium chromium-driver bubblewrap
 programs:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null && command -v bwrap >/dev/null \

@@ -1,5 +1,8 @@
 """A command on a terminal: its size, its signals, its end."""
 
+import os
+import subprocess
+
 import pytest
 
 from bailiwick.sandbox import WindowSize
@@ -76,3 +79,31 @@ async def test_killed_on_a_terminal_it_is_gone(workshop):
     assert (await process.kill()).signal == 9
     process.resize(1, 1)
     await process.close()
+
+
+TYPING = """
+import fcntl, termios
+try:
+    for letter in b"typed": fcntl.ioctl(0, termios.TIOCSTI, bytes([letter]))
+    print("could")
+except OSError as error: print("could not", error.errno)
+"""
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_it_types_nothing_into_its_terminal(workshop):
+    """Into that of a person, where one is handed through, it would be a command of theirs."""
+    said = await workshop.run("/usr/bin/python3", "-c", TYPING, terminal=WindowSize())
+    assert said.out == "could not 1\r\n"
+    master, slave = os.openpty()
+    try:
+        subprocess.run(
+            ["setsid", "--ctty", "--wait", "/usr/bin/python3", "-c", TYPING],
+            stdin=slave, stdout=slave, stderr=slave, check=True,
+        )  # fmt: skip
+        plain = os.read(master, 1000)
+    finally:
+        os.close(master)
+        os.close(slave)
+    # A kernel may be set to refuse it to everybody (dev.tty.legacy_tiocsti).
+    assert b"could\r\n" in plain or b"could not 5" in plain

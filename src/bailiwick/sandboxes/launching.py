@@ -99,12 +99,17 @@ class Ends:
             pipe.write(marshal.dumps(plan))
 
 
+def make_cgroup(path: Path) -> None:
+    """The kernel puts into the directory what is written to next."""
+    path.mkdir()
+
+
 class Group:
     """A cgroup for one command."""
 
     def __init__(self, parent: Path, limits: CommandLimits) -> None:
         self._path = parent / f"command-{secrets.token_hex(8)}"
-        self._path.mkdir()
+        make_cgroup(self._path)
         try:
             (self._path / "memory.max").write_text(str(limits.memory_bytes_max))
             (self._path / "pids.max").write_text(str(limits.processes_max + 3))
