@@ -9,8 +9,8 @@ import bailiwick
 async def main(place, state):
     async with bailiwick.open(place, state_dir=state) as fs:
         for count in range(1, 1000):
-            script = f"for n in $(seq 8); do echo {count} > f$n; mkdir -p d$n; echo {count} > d$n/x; done"
-            result = await fs.exec(shell=script).result()
+            script = "for n in $(seq 8); do echo %d > f$n; mkdir -p d$n; echo %d > d$n/x; done"
+            result = await fs.exec(shell=script % (count, count)).result()
             assert not result.conflicts, result
             assert not result.withheld, result
             print(count, flush=True)
