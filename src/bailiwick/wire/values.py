@@ -28,6 +28,7 @@ from bailiwick.model import (
     TextRead,
     WriteResult,
 )
+from bailiwick.paths import ScopedPath
 from bailiwick.versions import (
     Comparison,
     Conflict,
@@ -42,7 +43,7 @@ from bailiwick.versions import (
     Version,
 )
 from bailiwick.wire import naming
-from bailiwick.wire.forms import Form, Key
+from bailiwick.wire.forms import Form, Key, Result
 
 ALIAS = "deprecated"
 """What marks a field, in its schema, that is only another name of one that is shown."""
@@ -59,6 +60,10 @@ def _line_count(line_feeds: int | None) -> int | None:
 
 def _is_known(value: object) -> bool:
     return value is not None
+
+
+def _texts(paths: list[ScopedPath]) -> list[str]:
+    return [*map(str, paths)]
 
 
 _MODIFIED = (
@@ -130,6 +135,14 @@ STAT = Form(
     ),
 )  # fmt: skip
 
+
+class LinkResult(Result, frozen=True, kw_only=True, tag="link"):
+    """The text of a link."""
+
+    path: str
+    target: str
+
+
 CHANGE = Form(ChangeResult, "Changed", "A change that has no content of its own.", kind="change")
 
 EVENT = Form(
@@ -156,6 +169,16 @@ FIND = Form(
     unsaid={"visited": 0},
 )  # fmt: skip
 FILES = FIND.called("FilesResult", "All files beneath a directory, flat.", kind="files")
+GLOB = Form(
+    Found, "GlobResult", "The paths that match, sorted.", kind="glob",
+    keys=(
+        Key("pattern", "", str), Key("cwd", "base"), Key("matches", "paths", list[str], _texts),
+        Key("count", "matches", int, len), "truncated", "omitted", "reason", "unreadable",
+        "next_cursor", Key("entries", "", list[ENTRY.struct] | None),  # type: ignore[name-defined]
+        Key("duration_ms", "", float), "request_id",
+    ),
+    unsaid={"visited": 0},
+)  # fmt: skip
 
 MATCH = Form(GrepMatch, "WireMatch", "One matching line.")
 GREP = Form(
@@ -201,6 +224,77 @@ LOCK = Form(
     "A lock that is held: give its ``token`` as ``lockToken`` with every change under it.",
     kind="lock", keys=(Key("id", "", str), "path", "token", Key("expires_at_ms", "expires_ns")),
 )  # fmt: skip
+
+
+class SnapshotMade(Result, frozen=True, kw_only=True, tag="snapshot"):
+    """A snapshot that was made."""
+
+    snapshot: SNAPSHOT.struct  # type: ignore[name-defined]
+
+
+class SnapshotList(Result, frozen=True, kw_only=True, tag="snapshots"):
+    """All snapshots."""
+
+    snapshots: list[SNAPSHOT.struct]  # type: ignore[name-defined]
+
+
+class ForkMade(Result, frozen=True, kw_only=True, tag="fork"):
+    """A fork that was made: act in it with ``fork=NAME`` in any query."""
+
+    name: str
+
+
+class ForkList(Result, frozen=True, kw_only=True, tag="forks"):
+    """All forks."""
+
+    forks: list[FORK.struct]  # type: ignore[name-defined]
+
+
+class Deleted(Result, frozen=True, kw_only=True, tag="deleted"):
+    """Something with a name that is gone."""
+
+    name: str
+
+
+# --- what is handed out ------------------------------------------------------------------------
+
+
+class TempRoot(Result, frozen=True, kw_only=True, tag="temp"):
+    """A private root, to be used as ``/roots/temp/{id}/…`` by whoever made it."""
+
+    root: str
+    id: str
+    expires_at_ms: int | None
+
+
+class WireGrant(Result, frozen=True, kw_only=True, tag="grant"):
+    """A grant, standing or handed out."""
+
+    id: str
+    holds: bool
+    standing: bool
+    configured: bool
+    subject: str
+    root: str
+    access: list[str]
+    path: str
+    allowed: list[str]
+    denied: list[str]
+    reason: str
+    source: str
+    parent: str | None
+    created_ms: int
+    expires_ms: int | None
+    ended_ms: int | None
+
+
+class Delegated(Result, frozen=True, kw_only=True, tag="delegated"):
+    """A narrower grant for another subject, and the token by which that subject uses it. The token
+    is shown this once."""
+
+    grant: WireGrant
+    token: str
+
 
 # --- what is on record -------------------------------------------------------------------------
 

@@ -5,9 +5,11 @@ import re
 import msgspec
 import pytest
 
-from bailiwick.fronts.http import conditions, openapi, wire
+from bailiwick.fronts.http import conditions, openapi
 from bailiwick.fronts.http.ranges import tag_of
 from bailiwick.fronts.http.routes import ROUTES
+from bailiwick.fronts.http.verbs import new_body
+from bailiwick.wire.arguments import DESTINATION, EXPECTED, EXPECTED_THERE, PATH
 from tests.fronts.http.serving import check_error, parsed, serving
 
 PLACES = [None, "sqlite:{}/v.db?volume=main"]
@@ -87,25 +89,15 @@ def test_a_route_that_can_expect_something_takes_if_match_by_itself():
 
 @pytest.mark.spec("HTTP-9")
 def test_terms_are_found_by_their_names():
-    class Source(wire.Change, frozen=True, kw_only=True):
-        path: str
-        expected_hash: str | None = None
-        expected_version: str | None = None
-        expected_destination_version: str | None = None
-
-    class Replaced(wire.Change, frozen=True, kw_only=True):
-        path: str
-        destination: wire.Destination = None
-        to: wire.DestinationAlias = None
-        expected_destination_hash: str | None = None
-        expected_destination_version: str | None = None
-
+    there = EXPECTED_THERE
+    source = new_body("Source", (PATH, *EXPECTED, there[1]))
+    replaced = new_body("Replaced", (PATH, *DESTINATION, *there))
     move = next(each for each in ROUTES if each.name == "move")
-    bound = conditions.terms_of(msgspec.structs.replace(move, body=Source))
+    bound = conditions.terms_of(msgspec.structs.replace(move, body=source))
     assert (bound.hash, bound.version, bound.of_destination) == (
         "expected_hash", "expected_version", False,
     )  # fmt: skip
-    bound = conditions.terms_of(msgspec.structs.replace(move, body=Replaced))
+    bound = conditions.terms_of(msgspec.structs.replace(move, body=replaced))
     assert (bound.hash, bound.version, bound.of_destination) == (
         "expected_destination_hash", "expected_destination_version", True,
     )  # fmt: skip

@@ -42,8 +42,9 @@ from bailiwick.fronts.http.replying import Send
 from bailiwick.fronts.http.requests import Reply, Request, sane_request_id
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.settings import FOR_PEOPLE, WHOLE, Settings
-from bailiwick.fronts.http.table import FORK, SESSION, Parameter, Route
+from bailiwick.fronts.http.table import Route
 from bailiwick.hooks.metrics import Metrics
+from bailiwick.wire.arguments import FORK, SESSION, Argument
 
 ASGI = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
@@ -70,11 +71,11 @@ class _Compiled:
 
     def __init__(self, route: Route) -> None:
         self.route = route
-        self.parameters: dict[str, Parameter] = {
-            name: each for each in route.parameters for name in (each.name, *each.aliases)
+        self.parameters: dict[str, Argument] = {
+            name: each for each in route.parameters for name in (each.shown, *each.aliases)
         }
         if route.rooted:
-            self.parameters[FORK.name] = FORK
+            self.parameters[FORK.shown] = FORK
         self.required = tuple(each for each in route.parameters if each.required)
         self.decoder = None if route.body is None else msgspec.json.Decoder(route.body)
         self.takes_body = route.body is not None or route.raw_body

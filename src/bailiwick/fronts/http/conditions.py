@@ -22,7 +22,7 @@ from bailiwick.errors import (
 from bailiwick.fronts.http import ranges
 from bailiwick.fronts.http.requests import Request
 from bailiwick.fronts.http.table import Route
-from bailiwick.fronts.http.wire import place_of
+from bailiwick.fronts.http.verbs import place_of
 from bailiwick.paths import parse
 
 _MODE = "mode"
@@ -46,7 +46,7 @@ class Terms(NamedTuple):
 def terms_of(route: Route) -> Terms:
     if not route.changes:
         return Terms()
-    known = {each.into for each in route.parameters}
+    known = {each.name for each in route.parameters}
     if route.body is not None:
         known.update(field.name for field in msgspec.structs.fields(route.body))
     hashes = ("expected_hash", "expected_destination_hash")

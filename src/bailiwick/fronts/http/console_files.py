@@ -17,8 +17,8 @@ from bailiwick.fronts.http.callers import cookie_name, session_of
 from bailiwick.fronts.http.gates import same_origin
 from bailiwick.fronts.http.parameters import parse_query, require
 from bailiwick.fronts.http.requests import Headers, Reply
-from bailiwick.fronts.http.table import Parameter
 from bailiwick.state.tokens import SESSION_SECONDS
+from bailiwick.wire.arguments import Argument
 
 if TYPE_CHECKING:
     from bailiwick.state.tokens import TokenBook
@@ -50,7 +50,7 @@ _FALLBACK = b"""<!doctype html><meta charset="utf-8"><title>Bailiwick</title>
 <p>This server has no console. <a href="/openapi.json">/openapi.json</a> lists what it answers.</p>
 """
 
-_LINK = Parameter(name="link", about="The link that the server printed.", required=True)
+_LINK = Argument(name="link", about="The link that the server printed.", required=True)
 
 
 class ConsoleFiles:

@@ -17,7 +17,7 @@ import msgspec
 from bailiwick.errors import BailiwickError, InternalError, IoError, ParseError, PolicyError
 from bailiwick.fronts.http.requests import Headers, Reply, Request
 from bailiwick.fronts.http.table import Route
-from bailiwick.fronts.http.wire import place_of
+from bailiwick.fronts.http.verbs import place_of
 from bailiwick.model import Limits
 from bailiwick.scope import Scope
 from bailiwick.scope.fronting import refuse_if_not_allowed

@@ -13,7 +13,8 @@ from bailiwick.fronts.http.idempotency import HEADER, KEY_CHARACTERS_MAX, takes_
 from bailiwick.fronts.http.replying import Pending
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.routes.system import version
-from bailiwick.fronts.http.table import FORK, OCTAL, Parameter, Route
+from bailiwick.fronts.http.table import Route
+from bailiwick.wire.arguments import FORK, OCTAL, Argument
 
 _ALWAYS = (400, 403, 404, 405, 408, 429, 431, 500, 503)
 """Statuses of errors that any route may answer."""
@@ -121,13 +122,13 @@ def _operation(route: Route, known: dict[Any, Any], prefix: str) -> dict[str, An
     return operation
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: Argument) -> dict[str, Any]:
     schema: dict[str, Any]
-    if parameter.type == "integer":
+    if parameter.kind == "integer":
         schema = {"type": "integer", "minimum": parameter.least, "maximum": parameter.most}
-    elif parameter.type == "mode":
+    elif parameter.kind == "mode":
         schema = {"type": "string", "pattern": f"{OCTAL}|^(0|[1-9][0-9]{{0,3}})$"}
-    elif parameter.type == "boolean":
+    elif parameter.kind == "boolean":
         schema = {"type": "boolean"}
     elif parameter.choices:
         schema = {"type": "string", "enum": list(parameter.choices)}
@@ -136,7 +137,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         if parameter.required:
             schema["minLength"] = 1
     return {
-        "name": parameter.name,
+        "name": parameter.shown,
         "in": "query",
         "required": parameter.required,
         "description": parameter.about,

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from bailiwick.errors import ParseError
-from bailiwick.fronts.http.table import OCTAL, Parameter
+from bailiwick.wire.arguments import OCTAL, Argument
 
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -37,7 +37,7 @@ def decoded(part: bytes) -> str:
         raise ParseError("the address is not UTF-8 once its escapes are decoded") from None
 
 
-def parse_query(query: bytes, known: Mapping[str, Parameter]) -> dict[str, Any]:
+def parse_query(query: bytes, known: Mapping[str, Argument]) -> dict[str, Any]:
     """The parameters in a query, by what handlers know them by. Raises `ParseError`."""
     given: dict[str, Any] = {}
     if query:
@@ -51,14 +51,14 @@ def parse_query(query: bytes, known: Mapping[str, Parameter]) -> dict[str, Any]:
                 raise _unknown(name, known)
             if not equals:
                 raise ParseError(f"the parameter {name!r} has no value")
-            key = parameter.into
+            key = parameter.name
             if key in given:
-                also = "" if name == parameter.name else f" (another name of {parameter.name!r})"
+                also = "" if name == parameter.shown else f" (another name of {parameter.shown!r})"
                 raise ParseError(f"the parameter {name!r}{also} is given twice")
             text = decoded(value_bytes.replace(b"+", b" "))
             given[key] = (
                 text
-                if parameter.type == "text"
+                if parameter.kind == "text"
                 and not parameter.choices
                 and len(text) <= parameter.characters_max
                 else _value(parameter, text)
@@ -66,16 +66,16 @@ def parse_query(query: bytes, known: Mapping[str, Parameter]) -> dict[str, Any]:
     return given
 
 
-def require(given: Mapping[str, Any], required: tuple[Parameter, ...]) -> None:
+def require(given: Mapping[str, Any], required: tuple[Argument, ...]) -> None:
     """Refuse a request without what it must have; an empty text counts as missing."""
     for parameter in required:
-        if given.get(parameter.into) in (None, ""):
-            raise ParseError(f"the parameter {parameter.name!r} is missing")
+        if given.get(parameter.name) in (None, ""):
+            raise ParseError(f"the parameter {parameter.shown!r} is missing")
 
 
-def _value(parameter: Parameter, text: str) -> Any:
-    name = parameter.name
-    if parameter.type == "integer":
+def _value(parameter: Argument, text: str) -> Any:
+    name = parameter.shown
+    if parameter.kind == "integer":
         if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX:
             raise ParseError(f"{name!r} is a whole number, written in digits")
         number = int(text)
@@ -85,9 +85,9 @@ def _value(parameter: Parameter, text: str) -> Any:
                 details={"limit": parameter.most},
             )
         return number
-    if parameter.type == "mode":
+    if parameter.kind == "mode":
         return _mode(name, text)
-    if parameter.type == "boolean":
+    if parameter.kind == "boolean":
         if text not in _FLAGS:
             raise ParseError(f"{name!r} is true, false, 1 or 0")
         return _FLAGS[text]
@@ -111,7 +111,7 @@ def _mode(name: str, text: str) -> int:
     return bits
 
 
-def _unknown(name: str, known: Mapping[str, Parameter]) -> ParseError:
+def _unknown(name: str, known: Mapping[str, Argument]) -> ParseError:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else None
     return ParseError(f"there is no parameter {name[:80]!r} here", hint=hint)

@@ -14,9 +14,9 @@ from bailiwick.fronts.http import settings
 from bailiwick.fronts.http.errors import OTHER_STATUSES, STATUS
 from bailiwick.fronts.http.openapi import error_statuses
 from bailiwick.fronts.http.routes import ROUTES, governing
-from bailiwick.fronts.http.table import Parameter, Route, Who
-from bailiwick.fronts.http.wire import NEEDED
+from bailiwick.fronts.http.table import Route, Who
 from bailiwick.model import Limits
+from bailiwick.wire.arguments import NEEDED, Argument
 from bailiwick.wire.values import ALIAS
 
 INTRODUCTION = f"""\
@@ -172,12 +172,12 @@ def _route(route: Route) -> str:
     return "\n".join(lines)
 
 
-def _parameter(parameter: Parameter) -> str:
-    kind = parameter.type
+def _parameter(parameter: Argument) -> str:
+    kind: str = parameter.kind
     if parameter.choices:
-        kind = " · ".join(parameter.choices)  # type: ignore[assignment]
+        kind = " · ".join(parameter.choices)
     needed = ", required" if parameter.required else ""
-    return f"| `{parameter.name}` | {kind}{needed} | {parameter.about} |"
+    return f"| `{parameter.shown}` | {kind}{needed} | {parameter.about} |"
 
 
 def _fields(shape: type[msgspec.Struct]) -> str:

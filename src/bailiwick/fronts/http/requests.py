@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bailiwick.errors import BailiwickError, ParseError
+from bailiwick.errors import BailiwickError
 from bailiwick.fronts.http.bodies import Receive
 from bailiwick.scope import Scope
 
@@ -110,16 +110,3 @@ def sane_request_id(given: bytes | None) -> str | None:
     gets one of ours."""
     text = None if given is None else given.decode("latin-1")
     return text if text is not None and _is_sane(text) else None
-
-
-def sha256_of(text: str | None) -> str | None:
-    """The hex digits of a hash as a client wrote it: with ``sha256:`` before them, or alone."""
-    if text is None:
-        return None
-    digits = text.removeprefix("sha256:")
-    if len(digits) != 64 or not set(digits) <= _HEX:
-        raise ParseError("a hash is written sha256: and 64 lowercase hex digits")
-    return digits
-
-
-_HEX = frozenset("0123456789abcdef")

@@ -101,11 +101,6 @@ BUDGETS_KEPT = 10_000
 """Subjects whose calls are counted at a time; beyond, those who called nothing in the last minute
 are forgotten."""
 
-LINES_MAX = 2_000
-TEXT_BYTES_MAX = 256 * KiB
-BYTES_DEFAULT = 64 * KiB
-"""Windows of `GET /file` and `GET /file/bytes`."""
-
 RAW_READ_BYTES = 256 * KiB
 """Up to this much is read at once and answered whole; more is streamed."""
 

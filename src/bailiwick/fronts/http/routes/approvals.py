@@ -7,10 +7,11 @@ from bailiwick.call import NOTHING_TO_SHOW
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.lineage import descends
 from bailiwick.fronts.http.requests import Request
-from bailiwick.fronts.http.table import CURSOR, Parameter, Route, limit
-from bailiwick.fronts.http.wire import Body
+from bailiwick.fronts.http.table import Route
+from bailiwick.fronts.http.verbs import Body
 from bailiwick.state.approvals import STATES
 from bailiwick.wire import Result
+from bailiwick.wire.arguments import CURSOR, Argument, limit
 from bailiwick.wire.naming import hash_of
 
 
@@ -122,7 +123,7 @@ ROUTES: tuple[Route, ...] = (
         handler=list_approvals, about="Questions that wait for a person, or others by state.",
         result=ApprovalList, rooted=False, who="caller",
         parameters=(
-            Parameter(
+            Argument(
                 name="state", about="Which (pending unless told).", choices=(*STATES, "all")
             ),
             limit(1_000), CURSOR,

@@ -9,9 +9,10 @@ from bailiwick.audit import LedgerRecord
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.lineage import descends
 from bailiwick.fronts.http.requests import Request
-from bailiwick.fronts.http.table import CHARACTERS_MAX, CURSOR, Parameter, Route, limit
+from bailiwick.fronts.http.table import Route
 from bailiwick.state.reading import LedgerFilter
 from bailiwick.wire import Document, Result, values
+from bailiwick.wire.arguments import CHARACTERS_MAX, CURSOR, Argument, limit
 
 
 class AuditPage(Result, frozen=True, kw_only=True, tag="audit"):
@@ -76,9 +77,9 @@ async def verify(request: Request) -> Verified:
     )  # fmt: skip
 
 
-def _text(name: str, about: str, characters_max: int = 512) -> Parameter:
+def _text(name: str, about: str, characters_max: int = 512) -> Argument:
     """A filter. What it is compared with is short, unless it is a path."""
-    return Parameter(name=name, about=about, characters_max=characters_max)
+    return Argument(name=name, about=about, characters_max=characters_max)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -91,20 +92,20 @@ ROUTES: tuple[Route, ...] = (
             _text("root", "Where: workspace:demo, workspace:*."),
             _text("operation", "What: write."),
             _text("verb", "The very verb: write_text."),
-            Parameter(
+            Argument(
                 name="outcome", about="How it ended.", choices=("success", "denied", "failed")
             ),
-            _text("errorKind", "The kind of error."),
+            _text("error_kind", "The kind of error."),
             _text("path", "A place and everything beneath it.", CHARACTERS_MAX),
             _text("glob", "A pattern for paths.", CHARACTERS_MAX),
-            _text("requestId", "A request."),
-            _text("grantId", "A grant."),
-            Parameter(
-                name="since", about="From this time on, in milliseconds.", type="integer",
+            _text("request_id", "A request."),
+            _text("grant_id", "A grant."),
+            Argument(
+                name="since", about="From this time on, in milliseconds.", kind="integer",
                 most=2**53,
             ),
-            Parameter(
-                name="until", about="Before this time, in milliseconds.", type="integer",
+            Argument(
+                name="until", about="Before this time, in milliseconds.", kind="integer",
                 most=2**53,
             ),
             limit(1_000), CURSOR,

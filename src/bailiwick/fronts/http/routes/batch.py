@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import msgspec
 
@@ -12,80 +12,37 @@ from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.routes import files, tree
 from bailiwick.fronts.http.settings import BATCH_OPERATIONS_MAX
 from bailiwick.fronts.http.table import Route, access
-from bailiwick.fronts.http.wire import Change, locked
+from bailiwick.fronts.http.verbs import Body, body_of, new_body
 from bailiwick.scope import Scope
 from bailiwick.wire import Result
+from bailiwick.wire.arguments import CHANGE, a_document, a_flag
+from bailiwick.wire.verbs import VERBS, Verb
 
 
-class WriteOp(files.WriteBody, frozen=True, kw_only=True, tag_field="op", tag="write"):
-    """As POST /file/write."""
+def _operation(verb: Verb[Any]) -> type[Body]:
+    return new_body(
+        f"{verb.short.title()}Op", (), body_of(verb), tag_field="op", tag=verb.short,
+        namespace={"__doc__": f"As {verb.method} {verb.path}."},
+    )  # fmt: skip
 
 
-class EditOp(files.EditBody, frozen=True, kw_only=True, tag_field="op", tag="edit"):
-    """As POST /file/edit."""
-
-
-class AppendOp(files.AppendBody, frozen=True, kw_only=True, tag_field="op", tag="append"):
-    """As POST /file/append."""
-
-
-class TruncateOp(files.TruncateBody, frozen=True, kw_only=True, tag_field="op", tag="truncate"):
-    """As POST /file/truncate."""
-
-
-class DirOp(tree.DirBody, frozen=True, kw_only=True, tag_field="op", tag="dir"):
-    """As POST /dir."""
-
-
-class RemoveOp(tree.RemoveBody, frozen=True, kw_only=True, tag_field="op", tag="remove"):
-    """As POST /remove."""
-
-
-class MoveOp(tree.MoveBody, frozen=True, kw_only=True, tag_field="op", tag="move"):
-    """As POST /move."""
-
-
-class CopyOp(tree.CopyBody, frozen=True, kw_only=True, tag_field="op", tag="copy"):
-    """As POST /copy."""
-
-
-class SymlinkOp(tree.SymlinkBody, frozen=True, kw_only=True, tag_field="op", tag="symlink"):
-    """As POST /symlink."""
-
-
-class ModeOp(tree.ModeBody, frozen=True, kw_only=True, tag_field="op", tag="mode"):
-    """As POST /mode."""
-
-
-class TimesOp(tree.TimesBody, frozen=True, kw_only=True, tag_field="op", tag="times"):
-    """As POST /times."""
-
-
-Operation = (
-    WriteOp | EditOp | AppendOp | TruncateOp | DirOp | RemoveOp | MoveOp | CopyOp | SymlinkOp
-    | ModeOp | TimesOp
-)  # fmt: skip
-
+_handlers = {route.verb: route.handler for route in (*files.ROUTES, *tree.ROUTES)}
 _HANDLERS: dict[type, Any] = {
-    WriteOp: files.write_file,
-    EditOp: files.edit_file,
-    AppendOp: files.append_file,
-    TruncateOp: files.truncate_file,
-    DirOp: tree.make_dir,
-    RemoveOp: tree.remove,
-    MoveOp: tree.move,
-    CopyOp: tree.copy,
-    SymlinkOp: tree.symlink,
-    ModeOp: tree.set_mode,
-    TimesOp: tree.set_times,
+    _operation(each): _handlers[each.name] for each in VERBS.values() if each.batched
 }
+"""What does each operation."""
 
-
-class BatchBody(Change, frozen=True, kw_only=True):
-    operations: Annotated[
-        list[Operation], msgspec.Meta(min_length=1, max_length=BATCH_OPERATIONS_MAX)
-    ]
-    atomic: bool = True
+_OPERATIONS: Any = Annotated[
+    list[Union[tuple(_HANDLERS)]],  # type: ignore[misc]  # noqa: UP007
+    msgspec.Meta(min_length=1, max_length=BATCH_OPERATIONS_MAX),
+]
+BatchBody: Any = new_body(
+    "BatchBody",
+    (
+        *CHANGE, a_document("operations", _OPERATIONS, required=True),
+        a_flag("atomic").but(default=True),
+    ),
+)  # fmt: skip
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -131,7 +88,7 @@ async def batch(request: Request) -> BatchResult:
             "this root has no transactions", hint='send "atomic": false to do one after the other'
         )
     results: list[Outcome] = []
-    async with scope.transaction(**locked(body.lock_token)) as inside:
+    async with scope.transaction(lock_token=body.lock_token) as inside:
         for number, operation in enumerate(body.operations):
             try:
                 results.append(await _done(request, operation, inside))

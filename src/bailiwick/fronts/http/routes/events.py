@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
 import msgspec
 
@@ -21,9 +20,10 @@ from bailiwick.fronts.http.settings import (
     EVENT_STREAMS_PER_CALLER_MAX,
     EVENTS_RENDERED,
 )
-from bailiwick.fronts.http.table import SESSION, Parameter, Route, access
+from bailiwick.fronts.http.table import Route
+from bailiwick.fronts.http.verbs import route
 from bailiwick.model import Change
-from bailiwick.wire import values
+from bailiwick.wire import values, verbs
 
 
 async def follow(request: Request) -> Reply:
@@ -209,20 +209,6 @@ def _event(change: Change) -> bytes:
     return name + b"event: change\ndata: " + _encoder.encode(document) + b"\n\n"
 
 
-_PARAMETERS: tuple[Any, ...] = (
-    Parameter(name="path", about="Where; the whole root unless told."),
-    Parameter(name="since", about="A cursor to go on from; Last-Event-ID says the same."),
-    Parameter(
-        name="expand", about="Name each path of a directory that changed whole.", type="boolean"
-    ),
-    SESSION,
-)
-
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET", path="/events", name="events", family="events", handler=follow,
-        about="Every change as a server-sent event, as it is made. Takes Last-Event-ID.",
-        result=values.EVENT.struct, answers="events", parameters=_PARAMETERS, needs=access("watch"),
-        verb="watch", who="caller", example="GET /events?path=src",
-    ),
+    route(verbs.WATCH, follow, answers="events", who="caller"),
 )  # fmt: skip

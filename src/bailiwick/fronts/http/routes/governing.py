@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from typing import Annotated
 
 import msgspec
 
 from bailiwick.errors import MissingAccess, ParseError, PathNotFound, QuotaExceeded
 from bailiwick.fronts.http.lineage import descends, is_own
 from bailiwick.fronts.http.requests import Reply, Request
-from bailiwick.fronts.http.table import Parameter, Route
-from bailiwick.fronts.http.wire import Body
+from bailiwick.fronts.http.table import Route
+from bailiwick.fronts.http.verbs import Body, route
 from bailiwick.grant import Root
-from bailiwick.operations import Access
 from bailiwick.state.grant_rows import GrantEntry
 from bailiwick.state.tokens import parse_plain_subject
-from bailiwick.wire import Result
+from bailiwick.wire import Result, verbs
+from bailiwick.wire.arguments import Accesses, Argument, Globs, Seconds
+from bailiwick.wire.values import Delegated, WireGrant
 
 
 class WireRoot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -40,27 +40,6 @@ class RootList(Result, frozen=True, kw_only=True, tag="roots"):
     roots: list[WireRoot]
 
 
-class WireGrant(Result, frozen=True, kw_only=True, tag="grant"):
-    """A grant, standing or handed out."""
-
-    id: str
-    holds: bool
-    standing: bool
-    configured: bool
-    subject: str
-    root: str
-    access: list[str]
-    path: str
-    allowed: list[str]
-    denied: list[str]
-    reason: str
-    source: str
-    parent: str | None
-    created_ms: int
-    expires_ms: int | None
-    ended_ms: int | None
-
-
 class GrantList(Result, frozen=True, kw_only=True, tag="grants"):
     """Grants that hold now, oldest first."""
 
@@ -75,35 +54,11 @@ class Revoked(Result, frozen=True, kw_only=True, tag="revoked"):
     ended: int
 
 
-class Delegated(Result, frozen=True, kw_only=True, tag="delegated"):
-    """A narrower grant for another subject, and the token by which that subject uses it. The token
-    is shown this once."""
-
-    grant: WireGrant
-    token: str
-
-
-Accesses = Annotated[list[Access], msgspec.Meta(min_length=1, max_length=16)]
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=100 * 365 * 24 * 3600)]
-Globs = Annotated[list[str], msgspec.Meta(max_length=1_000)]
-
-
 class GrantBody(Body, frozen=True, kw_only=True):
     subject: str
     root: str
     access: Accesses
     path: str = "."
-    allowed: Globs = []
-    denied: Globs = []
-    expires_in: Seconds | None = None
-    reason: str = ""
-
-
-class DelegateBody(Body, frozen=True, kw_only=True):
-    subject: str
-    access: Accesses | None = None
-    path: str = "."
-    rebase: bool = False
     allowed: Globs = []
     denied: Globs = []
     expires_in: Seconds | None = None
@@ -197,7 +152,7 @@ async def revoke(request: Request) -> Revoked:
 
 
 async def delegate(request: Request) -> Reply:
-    body: DelegateBody = request.body
+    body = request.body
     scope = await request.holding.held(request.names["id"])
     if scope is None:
         raise PathNotFound("the caller holds no such grant", hint="GET /capabilities names yours")
@@ -285,7 +240,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="GET", path="/grants", name="grants", family="governing", handler=list_grants,
         about="The grants that hold now; an agent sees its own.", result=GrantList, rooted=False,
-        who="caller", parameters=(Parameter(name="root", about="Only on this root: kind:id."),),
+        who="caller", parameters=(Argument(name="root", about="Only on this root: kind:id."),),
         example="GET /grants",
     ),
     Route(
@@ -302,11 +257,5 @@ ROUTES: tuple[Route, ...] = (
         result=Revoked, rooted=False, who="caller", changes=True,
         example='POST /grants/4f1c/revoke {"reason": "done"}',
     ),
-    Route(
-        method="POST", path="/grants/{id}/delegate", name="delegateGrant", family="governing",
-        handler=delegate, about="Pass on a part of a grant that the caller holds, with a token.",
-        body=DelegateBody, result=Delegated, statuses=(201,), rooted=False, who="caller",
-        changes=True, secret=True,
-        example='POST /grants/4f1c/delegate {"subject": "agent_run:c1/r8", "access": ["read"]}',
-    ),
+    route(verbs.DELEGATE, delegate, rooted=False, who="caller", secret=True),
 )  # fmt: skip

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import Annotated
-
-import msgspec
 
 from bailiwick.fronts.http.leases import Held
 from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.table import Route, access
-from bailiwick.fronts.http.wire import Body, PathField
+from bailiwick.fronts.http.verbs import Body, route
 from bailiwick.grant import parse_subject
 from bailiwick.paths import parse
 from bailiwick.scope import Scope
 from bailiwick.scope.versioning import Lease
 from bailiwick.versions import Leased
-from bailiwick.wire import Document, Result, values
-
-Ttl = Annotated[float, msgspec.Meta(gt=0, le=600, description="Seconds, up to ten minutes.")]
+from bailiwick.wire import Document, Result, values, verbs
+from bailiwick.wire.arguments import Ttl
 
 
 class Released(Result, frozen=True, kw_only=True, tag="lock_released"):
@@ -28,18 +24,12 @@ class Released(Result, frozen=True, kw_only=True, tag="lock_released"):
     held: bool
 
 
-class LockBody(Body, frozen=True, kw_only=True):
-    path: PathField
-    ttl: Ttl = 60.0
-    approval: str | None = None
-
-
 class RenewBody(Body, frozen=True, kw_only=True):
     ttl: Ttl = 60.0
 
 
 async def lock(request: Request) -> Reply:
-    body: LockBody = request.body
+    body = request.body
     scope = await request.scoped(body.path)
     lease = await scope.lock(body.path, ttl=body.ttl)
     caller = request.caller
@@ -109,12 +99,7 @@ _WRITE = access("write")
 _HANDING_SECONDS = 60.0
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="POST", path="/lock", name="lock", family="versions", handler=lock,
-        about="Keep others from changing a place, for a while.", body=LockBody,
-        result=values.LOCK.struct, statuses=(201,), needs=_WRITE, verb="lock", changes=True,
-        asks=True, who="caller", example='POST /lock {"path": "a.txt", "ttl": 60}',
-    ),
+    route(verbs.LOCK, lock, who="caller"),
     Route(
         method="POST", path="/lock/{id}/renew", name="renewLock", family="versions",
         handler=renew, about="Hold a lock longer.", body=RenewBody, result=values.LOCK.struct,

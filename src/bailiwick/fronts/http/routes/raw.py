@@ -13,25 +13,15 @@ from bailiwick.errors import (
     RangeNotSatisfiable,
 )
 from bailiwick.fronts.http import bodies, ranges
-from bailiwick.fronts.http.requests import Headers, Reply, Request, sha256_of
-from bailiwick.fronts.http.routes.files import written
+from bailiwick.fronts.http.requests import Headers, Reply, Request
 from bailiwick.fronts.http.settings import RAW_READ_BYTES, UPLOAD_BYTES_MAX
-from bailiwick.fronts.http.table import (
-    APPROVAL,
-    AS_OF,
-    LOCK_TOKEN,
-    NAME_CHARACTERS_MAX,
-    PATH,
-    SESSION,
-    Parameter,
-    Route,
-    access,
-)
-from bailiwick.fronts.http.wire import as_of, locked
+from bailiwick.fronts.http.table import Route, access
+from bailiwick.fronts.http.verbs import answering, from_query, route
 from bailiwick.model import BytesRead
 from bailiwick.paths import parse
 from bailiwick.scope import Scope
-from bailiwick.wire import values
+from bailiwick.wire import values, verbs
+from bailiwick.wire.arguments import APPROVAL, PARENTS, PATH
 
 _NAMES_MAX = 1_000
 """How many numbered names an upload tries."""
@@ -51,14 +41,18 @@ _SHOWN = {
 """Pictures that hold no script. All else that is shown is shown as plain text."""
 
 
+_asked = from_query("write_stream", verbs.WRITE_STREAM)
+_written = answering(verbs.WRITE_STREAM)
+
+
 async def download(request: Request) -> Reply:
     query = request.query
     path = query["path"]
     scope = await request.scoped(path)
-    at = as_of(query.get("as_of"))
+    at = query.get("as_of")
     asked = ranges.parse_range(request.header(b"range"))
     if asked is not None and asked[0] is None:
-        size = (await scope.read_bytes(path, 0, 0, **at)).size
+        size = (await scope.read_bytes(path, 0, 0, as_of=at)).size
         asked = (max(0, size - (asked[1] or 0)), None) if asked[1] else (size, None)
     first = asked[0] or 0 if asked is not None else 0
     read = await _begin(scope, path, first, asked, at)
@@ -81,13 +75,13 @@ async def _begin(
     path: str,
     first: int,
     asked: tuple[int | None, int | None] | None,
-    at: dict[str, Any],
+    at: str | None,
 ) -> BytesRead:
     """The first bytes that are asked for, and what they are of. A small file ends with it."""
     length = RAW_READ_BYTES
     if asked is not None and asked[1] is not None:
         length = min(length, asked[1] - first + 1)
-    return await scope.read_bytes(path, first, length, **at)
+    return await scope.read_bytes(path, first, length, as_of=at)
 
 
 async def _answer(
@@ -96,7 +90,7 @@ async def _answer(
     read: BytesRead,
     asked: tuple[int | None, int | None] | None,
     headers: Headers,
-    at: dict[str, Any],
+    at: str | None,
 ) -> Reply:
     size, path, named = read.size, request.query["path"], read.request_id
     status = 200
@@ -121,17 +115,17 @@ async def _answer(
 
 
 async def _opened(
-    scope: Scope, path: str, part: ranges.Range, version: str, at: dict[str, Any]
+    scope: Scope, path: str, part: ranges.Range, version: str, at: str | None
 ) -> tuple[AsyncGenerator[bytes, None], bytes]:
     """A stream of the very version that the headers name, and its first chunk.
 
     The stream holds what it opened. If the name leads to the same version before and after, then
     that is what was opened.
     """
-    chunks = scope.stream(path, part.first, part.length, **at)
+    chunks = scope.stream(path, part.first, part.length, as_of=at)
     try:
         first = await anext(chunks, b"")
-        if (await scope.read_bytes(path, 0, 0, **at)).version != version:
+        if (await scope.read_bytes(path, 0, 0, as_of=at)).version != version:
             raise HashMismatch(
                 "the file was replaced while it was being opened", path=path, hint="ask again"
             )
@@ -167,23 +161,17 @@ def _headers(request: Request, path: str, version: str) -> Headers:
     ]
 
 
-async def put(request: Request) -> Reply:
+async def put(request: Request) -> Any:
     bodies.refuse_coded(request.headers)
     query = request.query
-    path = query["path"]
-    scope = await request.scoped(path)
-    sha256, version = sha256_of(query.get("expected_hash")), query.get("expected_version")
-    mode = query.get("mode", "overwrite")
+    scope = await request.scoped(query["path"])
+    given = _asked(query)
     source = bodies.chunks_of(request.receive, request.headers, scope.limits.max_file_bytes)
     try:
-        result = await scope.write_stream(
-            path, source, mode=mode, expected_sha256=sha256, expected_version=version,
-            parents=query.get("parents", False), file_mode=query.get("file_mode"),
-            **locked(query.get("lock_token")),
-        )  # fmt: skip
+        result = await scope.write_stream(source=source, **given)
     finally:
         await source.aclose()
-    return written(result)
+    return _written(result)
 
 
 async def upload(request: Request) -> Reply:
@@ -216,7 +204,7 @@ async def upload(request: Request) -> Reply:
             continue
         finally:
             await chunks.aclose()
-        return written(result, values.FILE_UPLOAD)
+        return Reply(values.FILE_UPLOAD.write(result), 201)
     raise FileAlreadyExists("there is no free name like this one", path=path)
 
 
@@ -232,65 +220,19 @@ def _names(path: str) -> list[str]:
     return [path, *(f"{folder}{slash}{each}" for each in numbered)]
 
 
-_READ = access("read")
-_WRITE = access("write")
-_PARENTS = Parameter(name="parents", about="Also make the directories above it.", type="boolean")
-_DOWNLOAD: dict[str, Any] = {
-    "path": "/file/raw", "family": "files", "handler": download, "answers": "bytes",
-    "statuses": (200, 206, 304),
-    "parameters": (
-        PATH,
-        Parameter(
-            name="inline", type="boolean",
-            about="Show it: a picture as what it is, all else as plain text.",
-        ),
-        AS_OF, APPROVAL, SESSION,
-    ),
-    "needs": _READ, "verb": "stream", "asks": True, "raises": (409, 412, 413, 416),
-}  # fmt: skip
-
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="GET", name="download", example="GET /file/raw?path=video.mp4",
-        about="The bytes of a file, streamed. Takes Range, If-Range, If-Match, If-None-Match.",
-        **_DOWNLOAD,
+    route(verbs.STREAM, download, answers="bytes", result=None),
+    route(
+        verbs.STREAM, download, answers="bytes", result=None, method="HEAD", name="downloadHead",
+        about="What GET /file/raw would answer, without the bytes.",
+        example="HEAD /file/raw?path=video.mp4",
     ),
-    Route(
-        method="HEAD", name="downloadHead", example="HEAD /file/raw?path=video.mp4",
-        about="What GET /file/raw would answer, without the bytes.", **_DOWNLOAD,
-    ),
-    Route(
-        method="PUT", path="/file/raw", name="putFile", family="files", handler=put,
-        about="Write a file of any size from the body, atomically. Takes If-Match, If-None-Match.",
-        raw_body=True, result=values.FILE_WRITE.struct, statuses=(200, 201),
-        parameters=(
-            PATH,
-            Parameter(
-                name="mode", about="What may stand there.",
-                choices=("create", "overwrite", "replace"),
-            ),
-            Parameter(
-                name="expectedHash", about="The hash of what is replaced.",
-                characters_max=NAME_CHARACTERS_MAX,
-            ),
-            Parameter(
-                name="expectedVersion", about="The version of what is replaced.",
-                characters_max=NAME_CHARACTERS_MAX,
-            ),
-            _PARENTS,
-            Parameter(
-                name="fileMode", about="Permission bits: octal (0644), or a number.", type="mode"
-            ),
-            LOCK_TOKEN, APPROVAL,
-        ),
-        needs=_WRITE, verb="write_stream", changes=True, asks=True, raises=(412, 422),
-        example="PUT /file/raw?path=video.mp4",
-    ),
+    route(verbs.WRITE_STREAM, put, raw_body=True),
     Route(
         method="POST", path="/file/upload", name="uploadFile", family="files", handler=upload,
         about="Write an upload, never over anything: a taken name is numbered.", raw_body=True,
-        result=values.FILE_UPLOAD.struct, statuses=(201,), parameters=(PATH, _PARENTS, APPROVAL),
-        needs=_WRITE, verb="write_stream", changes=True, asks=True,
+        result=values.FILE_UPLOAD.struct, statuses=(201,), parameters=(PATH, PARENTS, APPROVAL),
+        needs=access("write"), verb="write_stream", changes=True, asks=True,
         example="POST /file/upload?path=photo.jpg",
     ),
 )  # fmt: skip

@@ -13,12 +13,12 @@ from bailiwick.fronts.http.requests import Reply, Request
 from bailiwick.fronts.http.settings import (
     DESCRIPTORS_SPARE_MIN,
     JSON_BYTES_MAX,
-    LINES_MAX,
     UPLOAD_BYTES_MAX,
 )
 from bailiwick.fronts.http.table import Route
 from bailiwick.hooks.metrics import CONTENT_TYPE
 from bailiwick.wire import Result
+from bailiwick.wire.arguments import LINES_MAX
 
 FEATURES = (
     "workspace_file_read", "workspace_file_bytes", "workspace_file_write", "workspace_file_edit",

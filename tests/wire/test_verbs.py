@@ -1,0 +1,120 @@
+"""One table of verbs: every verb of a scope has its row, and the row is as the verb is."""
+
+import inspect
+
+import pytest
+
+from bailiwick.client import RemoteScope
+from bailiwick.fronts.http.routes import ROUTES
+from bailiwick.scope import Scope
+from bailiwick.wire.arguments import APPROVAL, SESSION, argument_name
+from bailiwick.wire.verbs import COPY, MOVE, VERBS
+
+pytestmark = pytest.mark.spec("LINE-6")
+
+WITHOUT_A_ROW = {
+    "aclose": "ends the scope itself",
+    "change_cursor": "how every stream of events begins",
+    "copy_from": "copy, with the root that it is from",
+    "copy_in": "nobody copies from the host of a server",
+    "exists": "stat, which says that there is nothing",
+    "lstat": "stat, which does not follow",
+    "on_change": "watch, with a callback",
+    "open_fork": "the parameter fork of every route",
+    "read_json": "read_bytes, and what they mean",
+    "transaction": "the rows that a batch can hold, many at a time",
+    "with_approval": "the parameter approval",
+    "with_caller": "says how a scope is called, and asks for nothing",
+    "with_request": "the header X-Request-Id",
+    "with_text_max": "the parameter maxBytes",
+    "write_bytes": "write_stream, of one chunk",
+    "write_json": "write_text, of what was encoded",
+}
+
+ELSEWHERE = {
+    ("read_bytes", "length"): "maxBytes: how much is asked for at a time",
+    ("append", "data"): "content, or contentBase64",
+    ("write_stream", "source"): "the body itself",
+    ("diff", "text"): "a server compares what it has",
+    ("extract_archive", "limits"): "those of the server",
+    ("stream", "offset"): "the header Range",
+    ("stream", "length"): "the header Range",
+    ("delete_snapshot", "name"): "the path",
+    ("delete_fork", "name"): "the path",
+}
+"""Arguments of verbs that go another way, or nowhere."""
+
+BESIDE = {
+    ("read_text", "max_bytes"): "with_text_max",
+    ("read_bytes", "max_bytes"): "length",
+    ("append", "content"): "data",
+    ("append", "content_base64"): "data",
+    ("stream", "inline"): "for browsers",
+    ("stat", "follow"): "stat, or lstat",
+    ("copy", "from_root"): "copy_from",
+    ("copy", "parents"): "copy_from",
+    ("glob", "entries"): "what is told of each match",
+}
+"""What a route takes that its verb does not."""
+
+OTHER_NAMES = {"to", "expected_sha256"}
+"""Other names of arguments, in bodies."""
+
+ROWS = [pytest.param(row, id=name) for name, row in VERBS.items()]
+
+
+def taken(name):
+    """What a verb takes, by the names of the wire."""
+    parameters = list(inspect.signature(getattr(Scope, name)).parameters.values())[1:]
+    return {
+        argument_name(each.name): each for each in parameters if (name, each.name) not in ELSEWHERE
+    }
+
+
+def told(row):
+    """What a row takes for its verb, by its names."""
+    return {
+        each.name: each
+        for each in row.takes
+        if each not in (APPROVAL, SESSION)
+        and each.name not in OTHER_NAMES
+        and (row.name, each.name) not in BESIDE
+    }
+
+
+def test_every_verb_has_a_row_or_a_reason():
+    verbs = {
+        name for name in dir(Scope)
+        if not name.startswith("_") and callable(getattr(Scope, name))
+    }  # fmt: skip
+    assert verbs == VERBS.keys() | WITHOUT_A_ROW.keys()
+    assert VERBS.keys().isdisjoint(WITHOUT_A_ROW)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_takes_what_its_verb_takes(row):
+    assert told(row).keys() == taken(row.name).keys()
+
+
+def test_an_argument_that_a_row_has_not_is_found():
+    assert "replace" in taken("move").keys() - told(COPY).keys()
+    assert not taken("move").keys() - told(MOVE).keys()
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_an_argument_is_needed_where_the_verb_needs_it(row):
+    known = taken(row.name)
+    for name, argument in told(row).items():
+        needed = known[name].default is inspect.Parameter.empty
+        # Either name of a destination will do, so that neither is required.
+        assert argument.required == (needed and name != "destination"), name
+        if row.method == "POST" and not needed:
+            default = known[name].default
+            assert argument.default == (list(default) if default == () else default), name
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_is_a_route_and_a_method_of_the_client(row):
+    (route,) = (each for each in ROUTES if each.name == row.id)
+    assert (route.method, route.path, route.verb) == (row.method, row.path, row.name)
+    assert callable(getattr(RemoteScope, row.name))
