@@ -10,28 +10,14 @@ import base64
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, NoReturn, Self, cast
 
-from bailiwick.client.core import Life, RemoteCore, Session
+from bailiwick.client.core import NOTHING, Life, RemoteCore, Session
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import Asked, encoded
-from bailiwick.client.values import rebuilt
+from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import Closed, FileTooLarge, Unsupported
 from bailiwick.model import WriteResult
-from bailiwick.wire.forms import Form, Value
-
-_OPERATIONS = {
-    "/file/write": "write",
-    "/file/edit": "edit",
-    "/file/append": "append",
-    "/file/truncate": "truncate",
-    "/dir": "dir",
-    "/remove": "remove",
-    "/move": "move",
-    "/copy": "copy",
-    "/symlink": "symlink",
-    "/mode": "mode",
-    "/times": "times",
-}
-"""What a batch can hold: by the route of its own, what it is called there."""
+from bailiwick.wire.forms import Value
+from bailiwick.wire.verbs import Verb
 
 
 class Later:
@@ -93,12 +79,13 @@ class Buffering(RemoteCore):
     async def aclose(self) -> None:
         """Nothing: a transaction ends with its block."""
 
-    async def _done(self, form: Form[Value], route: str, body: Mapping[str, object]) -> Value:
-        operation = _OPERATIONS.get(route)
-        if operation is None:
+    async def _done(
+        self, verb: Verb[Value], given: Mapping[str, Any], beside: Mapping[str, object] = NOTHING
+    ) -> Value:
+        if not verb.batched:
             _refuse()
-        self._keep(operation, body)
-        return self._promised(form.of, 1)
+        self._keep(verb.short, {**asked(verb, given), **beside})
+        return self._promised(verb.form.of, 1)
 
     async def _put(
         self, content: bytes | AsyncGenerator[bytes, None], query: dict[str, Any]

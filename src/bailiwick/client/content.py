@@ -15,14 +15,13 @@ import msgspec
 from bailiwick.client.core import RemoteCore
 from bailiwick.client.failures import cut_off, no_answer
 from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, Answer
-from bailiwick.client.values import asked, path_text, rebuilt
+from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import FileTooLarge, IoError, ParseError, RangeNotSatisfiable
 from bailiwick.model import (
     BytesRead,
     Edit,
     EditResult,
     JsonRead,
-    KiB,
     LineEnding,
     TextRead,
     WriteMode,
@@ -32,13 +31,8 @@ from bailiwick.paths import PathText
 from bailiwick.text.json_document import parse_json
 from bailiwick.verbs.arguments import check_all, check_known
 from bailiwick.verbs.writing import AS_JSON, ByteSource, chunks_of, json_text
-from bailiwick.wire import values
-
-FIRST_BYTES = 256 * KiB
-"""What a read asks for first: the most that comes with all that is to be known of a file."""
-
-LINES_MAX = 2_000
-"""Lines that a server gives at once. Who asks for more gets a page, and the cursor to go on."""
+from bailiwick.wire import verbs
+from bailiwick.wire.arguments import LINES_MAX, TEXT_BYTES_MAX
 
 _content_range = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})").fullmatch
 
@@ -67,9 +61,9 @@ class RemoteContent(RemoteCore):
         limit = self.limits.bytes_call_max
         if length is not None and length > limit:
             raise ParseError(f"length must be at most {limit}", details={"limit": limit})
-        wanted = FIRST_BYTES if length is None else min(length, FIRST_BYTES)
-        query = {**asked(given, "length"), "maxBytes": wanted}
-        read = _bytes_read(await self._get("file_bytes", "/file/bytes", query), offset, wanted)
+        wanted = TEXT_BYTES_MAX if length is None else min(length, TEXT_BYTES_MAX)
+        document = await self._told(verbs.READ_BYTES, given, {"maxBytes": wanted})
+        read = _bytes_read(document, offset, wanted)
         end = read.size if length is None else min(read.size, offset + length)
         if end <= offset + len(read.data):
             return read
@@ -102,8 +96,8 @@ class RemoteContent(RemoteCore):
         check_known(given)
         if limit is not None:
             given["limit"] = min(limit, LINES_MAX)
-        query = {**asked(given), "maxBytes": most if most < FIRST_BYTES else None}
-        read = rebuilt(TextRead, await self._get("file", "/file", query))
+        cut = {"maxBytes": most if most < TEXT_BYTES_MAX else None}
+        read = await self._done(verbs.READ_TEXT, given, cut)
         if read.truncated and all(each is None for each in (line, limit, tail, cursor)):
             raise FileTooLarge(
                 f"the file is larger than one text read returns ({most} bytes)", path=read.path,
@@ -152,7 +146,7 @@ class RemoteContent(RemoteCore):
     ) -> AsyncGenerator[bytes, None]:
         """A part of a file, of one version. Where that is known (``tag``), the part is known to
         lie within it."""
-        given = {"path": path_text(path), "asOf": as_of}
+        given = asked(verbs.STREAM, locals())
         end = None if length is None else offset + length
         first, tries, pause = offset, 1, PAUSE_SECONDS
         while True:
@@ -196,8 +190,11 @@ class RemoteContent(RemoteCore):
         async with AsyncExitStack() as stack:
 
             async def once(approval: str | None) -> Answer:
-                asked = self._asked("GET", "/file/raw", given, approval=approval, headers=headers)
-                return await stack.enter_async_context(self._session.transport.opened(asked))
+                request = self._asked(
+                    verbs.STREAM.method, verbs.STREAM.path, given, approval=approval,
+                    headers=headers,
+                )  # fmt: skip
+                return await stack.enter_async_context(self._session.transport.opened(request))
 
             self._refuse_closed()
             answer = await self._patiently(once)
@@ -216,7 +213,7 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Write a whole file, atomically."""
-        query = asked(locals(), "data")
+        query = asked(verbs.WRITE_STREAM, locals())
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise ParseError(f"data must be bytes, not {type(data).__name__}")
         content, limit = bytes(data), self.limits.bytes_call_max
@@ -243,9 +240,8 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Write a whole text file; at most 5 MiB."""
-        given = dict(locals())
         check_text(text, self.limits.text_write_bytes_max)
-        return await self._done(values.FILE_WRITE, "/file/write", asked(given))
+        return await self._done(verbs.WRITE_TEXT, locals())
 
     async def write_json(
         self,
@@ -284,7 +280,7 @@ class RemoteContent(RemoteCore):
         One chunk is in memory at a time; nothing is visible until all of it is there. Where a
         person must be asked it is `ApprovalTimeout`: the source cannot be sent a second time.
         """
-        query = asked(locals(), "source")
+        query = asked(verbs.WRITE_STREAM, locals())
         async with aclosing(self._until_closed(source)) as chunks:
             return await self._put(chunks, query)
 
@@ -299,7 +295,8 @@ class RemoteContent(RemoteCore):
     async def _put(
         self, content: bytes | AsyncGenerator[bytes, None], query: dict[str, Any]
     ) -> WriteResult:
-        document = await self._ask("file_write", "PUT", "/file/raw", query=query, content=content)
+        put = verbs.WRITE_STREAM
+        document = await self._ask(put.kind, put.method, put.path, query=query, content=content)
         return rebuilt(WriteResult, document)
 
     async def append(
@@ -314,9 +311,8 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Add to the end of a file, all or nothing, making it where it is missing."""
-        given = asked(locals(), "data")
-        body = {**addition(data, self._session.body_bytes_max), **given}
-        return await self._done(values.FILE_APPEND, "/file/append", body)
+        added = addition(data, self._session.body_bytes_max)
+        return await self._done(verbs.APPEND, locals(), added)
 
     async def truncate(
         self,
@@ -328,7 +324,7 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
-        return await self._done(values.FILE_TRUNCATE, "/file/truncate", asked(locals()))
+        return await self._done(verbs.TRUNCATE, locals())
 
     async def edit(
         self,
@@ -344,9 +340,8 @@ class RemoteContent(RemoteCore):
         lock_token: int | None = None,
     ) -> EditResult:
         """Replace text in a file: give ``edits``, or one as ``old`` and ``new``."""
-        given = dict(locals())
         check_all({"edits": edits})
-        return await self._done(values.FILE_EDIT, "/file/edit", asked(given))
+        return await self._done(verbs.EDIT, locals())
 
 
 def _part(answer: Answer, first: int, end: int | None, ranged: bool) -> _Part:

@@ -27,9 +27,12 @@ from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_known, check_request_id
-from bailiwick.wire.forms import Form, Value
+from bailiwick.wire.forms import Value
+from bailiwick.wire.verbs import Verb, names_in
 
 Result = TypeVar("Result")
+
+NOTHING: Mapping[str, object] = {}
 
 ASK_PAUSE_SECONDS = 0.1
 ASK_PAUSE_SECONDS_MAX = 2.0
@@ -217,24 +220,31 @@ class RemoteCore:
 
     # --- asking --------------------------------------------------------------------------------
 
-    async def _get(self, kind: str | None, route: str, query: Query, *, asks: bool = True) -> Any:
-        """Look something up. ``kind`` is what the answer must be."""
-        return await self._ask(kind, "GET", route, query=query, asks=asks)
+    async def _done(
+        self, verb: Verb[Value], given: Mapping[str, Any], beside: Mapping[str, object] = NOTHING
+    ) -> Value:
+        """What came of a verb that is asked for with its arguments, and with what is said
+        ``beside`` them by the names of the wire."""
+        return rebuilt(verb.form.of, await self._told(verb, given, beside))
 
-    async def _post(
-        self, kind: str | None, route: str, body: Mapping[str, object], *, asks: bool = True
-    ) -> Any:
-        """Have something done."""
-        return await self._ask(kind, "POST", route, body=body, asks=asks)
-
-    async def _looked(self, form: Form[Value], route: str, given: Mapping[str, object]) -> Value:
-        """Look up what is answered in a form, by the arguments of a verb."""
-        check_known(given)
-        return rebuilt(form.of, await self._get(form.kind, route, asked(given)))
-
-    async def _done(self, form: Form[Value], route: str, body: Mapping[str, object]) -> Value:
-        """Have something done, and what came of it."""
-        return rebuilt(form.of, await self._post(form.kind, route, body))
+    async def _told(
+        self,
+        verb: Verb[Any],
+        given: Mapping[str, Any],
+        beside: Mapping[str, object] = NOTHING,
+        *,
+        rooted: bool = True,
+    ) -> dict[str, Any]:
+        """The document that a verb is answered with."""
+        if not verb.changes:
+            check_known(given)
+        said = {**asked(verb, given), **beside}
+        route = verb.path.format(**{name: segment(given[name]) for name in names_in(verb.path)})
+        has_body = verb.method == "POST"
+        return await self._ask(
+            verb.kind, verb.method, route, query=None if has_body else said,
+            body=said if has_body else None, asks=verb.asks, rooted=rooted,
+        )  # fmt: skip
 
     async def _ask(
         self,

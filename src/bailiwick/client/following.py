@@ -17,10 +17,11 @@ import msgspec
 from bailiwick.client.core import RemoteCore
 from bailiwick.client.failures import cut_off, failure_of, no_answer
 from bailiwick.client.transport import Answer
-from bailiwick.client.values import path_text, rebuilt
+from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import BailiwickError, Busy, Closed, IoError
 from bailiwick.model import Change, MiB
 from bailiwick.paths import PathText
+from bailiwick.wire import verbs
 
 _log = logging.getLogger("bailiwick.client")
 
@@ -121,13 +122,9 @@ class RemoteFollowing(RemoteCore):
         self, path: PathText, since: str | None, expand: bool
     ) -> AsyncGenerator[_Event, None]:
         """The events of one connection. One that tells an error is raised as it."""
-        asked = msgspec.structs.replace(
-            self._asked(
-                "GET", "/events", {"path": path_text(path), "since": since, "expand": expand}
-            ),
-            silence_s=SILENCE_SECONDS_MAX,
-        )
-        async with self._session.transport.opened(asked) as answer:
+        request = self._asked(verbs.WATCH.method, verbs.WATCH.path, asked(verbs.WATCH, locals()))
+        request = msgspec.structs.replace(request, silence_s=SILENCE_SECONDS_MAX)
+        async with self._session.transport.opened(request) as answer:
             if (answer.header("content-type") or "").partition(";")[0] != "text/event-stream":
                 raise no_answer("it is no stream of events")
             async with aclosing(_parsed(answer)) as events:

@@ -12,6 +12,7 @@ from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import Asked, segment
 from bailiwick.grant import Subject, check_access, check_globs
 from bailiwick.operations import Access
+from bailiwick.wire import verbs
 
 
 class RemoteGoverning(RemoteCore):
@@ -31,17 +32,13 @@ class RemoteGoverning(RemoteCore):
     ) -> Self:
         """A scope for another subject, which holds at most what this one does, by a token of its
         own. Closing it ends the connection, not the grant; that ends when this grant does."""
-        body = {
-            "subject": str(subject), "path": path, "rebase": rebase,
+        given = {
+            **locals(), "id": self.grant.id, "subject": str(subject),
             "access": None if access is None else sorted(check_access(access)),
             "allowed": list(check_globs(allowed, "allowed")),
-            "denied": list(check_globs(denied, "denied")), "expiresIn": expires_in,
-            "reason": reason,
+            "denied": list(check_globs(denied, "denied")),
         }  # fmt: skip
-        document = await self._ask(
-            "delegated", "POST", f"/grants/{segment(self.grant.id)}/delegate", body=body,
-            asks=False, rooted=False,
-        )  # fmt: skip
+        document = await self._told(verbs.DELEGATE, given, rooted=False)
         token = document.get("token")
         if not isinstance(token, str):
             raise no_answer("a delegation has no token")
@@ -61,7 +58,7 @@ class RemoteGoverning(RemoteCore):
     async def create_temp(self, *, seconds: float | None = None) -> Self:
         """A private root of its own, removed when it is closed, when the server ends, or after
         ``seconds`` (a day, unless told)."""
-        made = await self._post("temp", "/temp", {"seconds": seconds}, asks=False)
+        made = await self._told(verbs.CREATE_TEMP, locals())
         name = made.get("id")
         if not isinstance(name, str):
             raise no_answer("a temporary root has no name")

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from bailiwick.client.core import RemoteCore
 from bailiwick.client.failures import no_answer
-from bailiwick.client.values import asked, rebuilt
+from bailiwick.client.values import rebuilt
 from bailiwick.errors import NotADirectory, PathNotFound, Unsupported
 from bailiwick.model import DiffResult, EntryType, Found, GrepResult, Page, Stat
 from bailiwick.paths import PathText
-from bailiwick.verbs.arguments import check_known
-from bailiwick.wire import values
+from bailiwick.wire import verbs
 
 
 class RemoteLooking(RemoteCore):
@@ -27,7 +26,7 @@ class RemoteLooking(RemoteCore):
         as_of: str | None = None,
     ) -> Page:
         """One page of a directory, sorted by name; at most 2,000 entries."""
-        return await self._looked(values.LIST, "/list", locals())
+        return await self._done(verbs.LIST, locals())
 
     async def find(
         self,
@@ -49,7 +48,7 @@ class RemoteLooking(RemoteCore):
         given = dict(locals())
         if pattern is None:
             del given["pattern"]
-        return await self._looked(values.FIND, "/find", given)
+        return await self._done(verbs.FIND, given)
 
     async def files(
         self,
@@ -61,7 +60,7 @@ class RemoteLooking(RemoteCore):
         as_of: str | None = None,
     ) -> Found:
         """All files beneath a directory, flat; nothing where the directory is missing."""
-        return await self._looked(values.FILES, "/files", locals())
+        return await self._done(verbs.FILES, locals())
 
     async def glob(
         self,
@@ -74,9 +73,7 @@ class RemoteLooking(RemoteCore):
         as_of: str | None = None,
     ) -> Found:
         """Files and directories whose path from ``base`` matches."""
-        given = dict(locals())
-        check_known(given)
-        document = await self._get("glob", "/glob", {**asked(given), "entries": True})
+        document = await self._told(verbs.GLOB, locals(), {"entries": True})
         return rebuilt(Found, {**document, "path": document.get("cwd")})
 
     async def grep(
@@ -96,18 +93,15 @@ class RemoteLooking(RemoteCore):
         report_skipped: bool = True,
     ) -> GrepResult:
         """Lines that match an RE2 pattern in a file or beneath a directory."""
-        return await self._looked(values.GREP, "/grep", locals())
+        return await self._done(verbs.GREP, locals())
 
     async def stat(self, path: PathText, *, as_of: str | None = None) -> Stat:
         """What is known of the object; a link is followed."""
-        return await self._stat(asked(locals()), follow=True)
+        return await self._done(verbs.STAT, locals(), {"follow": True})
 
     async def lstat(self, path: PathText, *, as_of: str | None = None) -> Stat:
         """What is known of the entry itself; a link is not followed."""
-        return await self._stat(asked(locals()), follow=False)
-
-    async def _stat(self, given: dict[str, object], *, follow: bool) -> Stat:
-        return rebuilt(Stat, await self._get("stat", "/stat", {**given, "follow": follow}))
+        return await self._done(verbs.STAT, locals(), {"follow": False})
 
     async def exists(self, path: PathText, *, as_of: str | None = None) -> bool:
         """Whether the path leads to something. A path that may not be named still raises."""
@@ -119,7 +113,7 @@ class RemoteLooking(RemoteCore):
 
     async def readlink(self, path: PathText, *, as_of: str | None = None) -> str:
         """The text of a link."""
-        document = await self._get("link", "/readlink", asked(locals()))
+        document = await self._told(verbs.READLINK, locals())
         target = document.get("target")
         if not isinstance(target, str):
             raise no_answer("a link has no text")
@@ -135,10 +129,9 @@ class RemoteLooking(RemoteCore):
         other_as_of: str | None = None,
     ) -> DiffResult:
         """The difference from ``path`` to ``other``, or between versions, as unified diff."""
-        given = dict(locals())
-        if given.pop("text") is not None:
+        if text is not None:
             raise Unsupported(
                 "a server compares what it has, not a text that is given",
                 hint="read the file and compare here",
             )
-        return await self._looked(values.DIFF, "/diff", given)
+        return await self._done(verbs.DIFF, locals())

@@ -45,7 +45,7 @@ class RemoteScope(
             inside.end()
         if inside.operations:
             body = {"operations": inside.operations, "lockToken": lock_token}
-            inside.settle(await self._post("batch", "/batch", body))
+            inside.settle(await self._ask("batch", "POST", "/batch", body=body))
 
 
 class RemoteTransaction(Buffering, RemoteScope):

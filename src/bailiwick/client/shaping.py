@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bailiwick.client.core import RemoteCore
-from bailiwick.client.values import asked
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.model import ArchiveResult, ChangeResult, ExtractResult, Limits, WriteMode
 from bailiwick.paths import PathText
-from bailiwick.wire import values
+from bailiwick.wire import verbs
 
 
 class RemoteShaping(RemoteCore):
@@ -24,7 +23,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Make a directory; with ``parents`` also those above it, and an existing one is fine."""
-        return await self._done(values.CHANGE, "/dir", asked(locals()))
+        return await self._done(verbs.MAKE_DIR, locals())
 
     async def remove(
         self,
@@ -37,7 +36,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Remove a file, a link itself, or a directory (a full one only with ``recursive``)."""
-        return await self._done(values.CHANGE, "/remove", asked(locals()))
+        return await self._done(verbs.REMOVE, locals())
 
     async def move(
         self,
@@ -52,7 +51,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Give a file, link or directory another name, atomically."""
-        return await self._done(values.CHANGE, "/move", asked(locals()))
+        return await self._done(verbs.MOVE, locals())
 
     async def copy(
         self,
@@ -65,7 +64,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Copy a file or link, or with ``recursive`` a directory, to a new name."""
-        return await self._done(values.CHANGE, "/copy", asked(locals()))
+        return await self._done(verbs.COPY, locals())
 
     async def copy_from(
         self,
@@ -81,7 +80,6 @@ class RemoteShaping(RemoteCore):
 
         What lies elsewhere is read and written: ``write_stream(to, other.stream(path))``.
         """
-        given = dict(locals())
         if not isinstance(other, RemoteCore) or (
             other._session.transport is not self._session.transport
         ):
@@ -92,8 +90,7 @@ class RemoteShaping(RemoteCore):
         if other._session.fork is not None:
             raise Unsupported("a server copies from a root, not from a fork of it")
         other._refuse_closed()
-        body = {**asked(given, "other"), "fromRoot": str(other.root)}
-        return await self._done(values.CHANGE, "/copy", body)
+        return await self._done(verbs.COPY, locals(), {"fromRoot": str(other.root)})
 
     async def copy_in(
         self,
@@ -114,7 +111,7 @@ class RemoteShaping(RemoteCore):
         self, path: PathText, target: str, *, lock_token: int | None = None
     ) -> ChangeResult:
         """Make a link at ``path`` whose text is ``target``, relative to the link's directory."""
-        return await self._done(values.CHANGE, "/symlink", asked(locals()))
+        return await self._done(verbs.SYMLINK, locals())
 
     async def set_mode(
         self,
@@ -126,7 +123,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Set the permission bits of a file or directory."""
-        return await self._done(values.CHANGE, "/mode", asked(locals()))
+        return await self._done(verbs.SET_MODE, locals())
 
     async def set_times(
         self,
@@ -139,7 +136,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ChangeResult:
         """Set the times of a file or directory."""
-        return await self._done(values.CHANGE, "/times", asked(locals()))
+        return await self._done(verbs.SET_TIMES, locals())
 
     async def extract_archive(
         self,
@@ -151,10 +148,9 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ExtractResult:
         """Unpack a tar or zip archive into a directory, within the limits of the server."""
-        given = dict(locals())
-        if given.pop("limits") is not None:
+        if limits is not None:
             raise Unsupported("limits of its own are not served over HTTP")
-        return await self._done(values.EXTRACTED, "/archive/extract", asked(given))
+        return await self._done(verbs.EXTRACT_ARCHIVE, locals())
 
     async def create_archive(
         self,
@@ -168,8 +164,7 @@ class RemoteShaping(RemoteCore):
         lock_token: int | None = None,
     ) -> ArchiveResult:
         """Pack files and directories into an archive, whose format its name or ``format`` says."""
-        given = dict(locals())
-        given["paths"] = paths if isinstance(paths, (list, tuple)) else [paths]
-        if not given["paths"]:
+        several = paths if isinstance(paths, (list, tuple)) else [paths]
+        if not several:
             raise ParseError("an archive is made of at least one path")
-        return await self._done(values.ARCHIVED, "/archive/create", asked(given))
+        return await self._done(verbs.CREATE_ARCHIVE, {**locals(), "paths": several})

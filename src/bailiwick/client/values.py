@@ -6,6 +6,7 @@ What is missing in a result, of another type, or no path of a root, is no answer
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from bailiwick import wire
@@ -15,6 +16,7 @@ from bailiwick.model import Edit
 from bailiwick.paths import PathText
 from bailiwick.wire.arguments import argument_name
 from bailiwick.wire.forms import Value
+from bailiwick.wire.verbs import Verb
 
 
 def rebuilt(cls: type[Value], document: object) -> Value:
@@ -42,14 +44,20 @@ def path_text(path: PathText) -> str:
     return str(text)
 
 
-def asked(given: Mapping[str, Any], *without: str) -> dict[str, Any]:
-    """The arguments of a verb by the names of the wire: what is local to it when it begins, but for
-    what goes another way."""
+def asked(verb: Verb[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a verb by the names of the wire: what is local to its method, as far as its
+    row takes it."""
+    names = _names(verb)
     return {
-        wire.camel(argument_name(name)): _WRITTEN[name](value) if name in _WRITTEN else value
+        names[key]: _WRITTEN[name](value) if name in _WRITTEN else value
         for name, value in given.items()
-        if name != "self" and name not in without
+        if (key := argument_name(name)) in names
     }
+
+
+@cache
+def _names(verb: Verb[Any]) -> dict[str, str]:
+    return {each.name: each.shown for each in verb.takes}
 
 
 def _edits(edits: Sequence[Edit] | None) -> list[dict[str, object]] | None:

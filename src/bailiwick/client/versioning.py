@@ -9,11 +9,11 @@ import msgspec
 from bailiwick.client.core import RemoteCore, branch_of
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import segment
-from bailiwick.client.values import asked, rebuilt, rebuilt_all
+from bailiwick.client.values import rebuilt, rebuilt_all
 from bailiwick.errors import PathNotFound
 from bailiwick.paths import PathText
 from bailiwick.scope.versioning import Locking
-from bailiwick.verbs.arguments import check_all, check_known
+from bailiwick.verbs.arguments import check_all
 from bailiwick.versions import (
     Comparison,
     Fork,
@@ -24,7 +24,7 @@ from bailiwick.versions import (
     Snapshot,
     UndoResult,
 )
-from bailiwick.wire import values
+from bailiwick.wire import verbs
 
 if TYPE_CHECKING:
     from bailiwick.scope.versioning import VersionVerbs
@@ -43,7 +43,7 @@ class RemoteVersions(RemoteCore):
         self, path: PathText = ".", *, limit: int | None = None, cursor: str | None = None
     ) -> History:
         """The versions of what stands at ``path``, or stood there, newest first."""
-        return await self._looked(values.HISTORY, "/history", locals())
+        return await self._done(verbs.HISTORY, locals())
 
     async def restore(
         self,
@@ -55,7 +55,7 @@ class RemoteVersions(RemoteCore):
         lock_token: int | None = None,
     ) -> RestoreResult:
         """Make a file, a link or a whole directory what it was at a version or snapshot."""
-        return await self._done(values.RESTORE, "/restore", asked(locals()))
+        return await self._done(verbs.RESTORE, locals())
 
     async def undo(
         self,
@@ -69,56 +69,56 @@ class RemoteVersions(RemoteCore):
     ) -> UndoResult:
         """Take back what a request changed, or the versions from ``version`` to ``through``, or all
         that a ``subject`` did."""
-        return await self._done(values.UNDO, "/undo", asked(locals()))
+        return await self._done(verbs.UNDO, locals())
 
     # --- branches ------------------------------------------------------------------------------
 
     async def snapshot(self, name: str) -> Snapshot:
         """Keep this version under a name, for ``as_of``, `restore` and `fork`."""
-        document = await self._post("snapshot", "/snapshot", asked(locals()))
+        document = await self._told(verbs.SNAPSHOT, locals())
         return rebuilt(Snapshot, document.get("snapshot"))
 
     async def snapshots(self) -> list[Snapshot]:
         """All snapshots of the root, by name."""
-        document = await self._get("snapshots", "/snapshots", {}, asks=False)
+        document = await self._told(verbs.SNAPSHOTS, {})
         return rebuilt_all(Snapshot, document.get("snapshots"))
 
     async def delete_snapshot(self, name: str) -> None:
         """Let go of a snapshot. What it kept may be collected."""
         check_all({"name": name})
-        await self._ask("deleted", "DELETE", f"/snapshots/{segment(name)}")
+        await self._told(verbs.DELETE_SNAPSHOT, locals())
 
     async def fork(self, name: str, *, version: str | None = None) -> Self:
         """A branch of its own, as the tree is now or was at a version or snapshot."""
-        await self._post("fork", "/fork", asked(locals()))
+        await self._told(verbs.FORK, locals())
         return self._on(name)
 
     async def forks(self) -> list[Fork]:
         """All branches of the root, the first one among them."""
-        document = await self._get("forks", "/forks", {}, asks=False)
+        document = await self._told(verbs.FORKS, {})
         return rebuilt_all(Fork, document.get("forks"))
 
     async def open_fork(self, name: str) -> Self:
         """Another branch of the root."""
         check_all({"name": name})
         scope = self._on(name)
-        await scope._get("capabilities", "/capabilities", {}, asks=False)
+        await scope._ask("capabilities", "GET", "/capabilities", asks=False)
         return scope
 
     async def delete_fork(self, name: str) -> None:
         """Let go of a branch and all that only it has."""
         check_all({"name": name})
-        await self._ask("deleted", "DELETE", f"/forks/{segment(name)}")
+        await self._told(verbs.DELETE_FORK, locals())
 
     async def compare(self, name: str) -> Comparison:
         """How the branch ``name`` differs from this one; costs what differs."""
-        return await self._looked(values.COMPARE, "/compare", locals())
+        return await self._done(verbs.COMPARE, locals())
 
     async def merge(
         self, name: str, *, preview: bool = False, lock_token: int | None = None
     ) -> MergeResult:
         """Take over what the branch ``name`` changed, file by file against what both began with."""
-        return await self._done(values.MERGE, "/merge", asked(locals()))
+        return await self._done(verbs.MERGE, locals())
 
     def _on(self, name: str) -> Self:
         """The same on another branch: the connection is that of this scope."""
@@ -134,9 +134,8 @@ class RemoteVersions(RemoteCore):
         return Locking(cast("VersionVerbs", self), path, ttl)
 
     async def _leased(self, path: PathText, ttl: float) -> Leased:
-        given = dict(locals())
-        check_known(given)
-        return rebuilt(_Lent, await self._post("lock", "/lock", asked(given)))
+        check_all({"ttl": ttl})
+        return rebuilt(_Lent, await self._told(verbs.LOCK, locals()))
 
     async def _renewed(self, path: PathText, lease: Leased, ttl: float) -> Leased:
         check_all({"ttl": ttl})
