@@ -6,7 +6,6 @@ is known when all of it is done.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, NoReturn, Self, cast
 
@@ -17,6 +16,7 @@ from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import Closed, FileTooLarge, Unsupported
 from bailiwick.model import WriteResult
 from bailiwick.wire.forms import Value
+from bailiwick.wire.naming import base64_of
 from bailiwick.wire.verbs import Verb
 
 
@@ -99,7 +99,7 @@ class Buffering(RemoteCore):
         self._keep("write", {**query, "content": "", "encoding": "utf-8", "bom": False})
         if not content:
             return self._promised(WriteResult, 1)
-        added = base64.b64encode(content).decode("ascii")
+        added = base64_of(content)
         kept = {name: query[name] for name in ("path", "lockToken")}
         self._keep("append", {**kept, "contentBase64": added})
         return self._promised(WriteResult, 2)

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, NamedTuple
 
 import msgspec
 
-from bailiwick.client.core import RemoteCore
+from bailiwick.client.core import RemoteCore, remote
 from bailiwick.client.failures import cut_off, no_answer
 from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, Answer
 from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import FileTooLarge, IoError, ParseError, RangeNotSatisfiable
 from bailiwick.model import (
     BytesRead,
-    Edit,
-    EditResult,
     JsonRead,
-    LineEnding,
     TextRead,
     WriteMode,
     WriteResult,
 )
 from bailiwick.paths import PathText
+from bailiwick.scope import Scope
 from bailiwick.text.json_document import parse_json
 from bailiwick.verbs.arguments import check_all, check_known
 from bailiwick.verbs.writing import AS_JSON, ByteSource, chunks_of, json_text
 from bailiwick.wire import verbs
 from bailiwick.wire.arguments import LINES_MAX, TEXT_BYTES_MAX
+from bailiwick.wire.naming import base64_of
 
 _content_range = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})").fullmatch
 
@@ -42,6 +40,39 @@ class _Part(NamedTuple):
 
     length: int
     tag: str
+
+
+def _check_text(scope: RemoteCore, said: dict[str, Any]) -> None:
+    """Refuse what is no text, and what is too long in any encoding, before it is sent."""
+    text, limit = said["text"], scope.limits.text_write_bytes_max
+    if not isinstance(text, str):
+        raise ParseError(f"text must be str, not {type(text).__name__}")
+    if len(text) > limit:
+        raise FileTooLarge(
+            f"one text write takes at most {limit} bytes",
+            hint="use write_stream for larger content", details={"limit": limit},
+        )  # fmt: skip
+
+
+def _check_edits(scope: object, said: dict[str, Any]) -> None:
+    check_all({"edits": said.get("edits")})
+
+
+def _addition(scope: RemoteCore, said: dict[str, Any]) -> None:
+    """What an append adds, by the names of the wire. It must fit into a request."""
+    data, limit = said["data"], scope._session.body_bytes_max
+    if isinstance(data, str):
+        name, text = "content", data
+    elif isinstance(data, (bytes, bytearray, memoryview)):
+        name, text = "content_base64", base64_of(data)
+    else:
+        raise ParseError(f"data must be bytes or str, not {type(data).__name__}")
+    if len(text) > limit:
+        raise FileTooLarge(
+            f"one request takes at most {limit} bytes", hint="append in several calls",
+            details={"limit": limit},
+        )  # fmt: skip
+    said[name] = text
 
 
 class RemoteContent(RemoteCore):
@@ -224,24 +255,7 @@ class RemoteContent(RemoteCore):
             )  # fmt: skip
         return await self._put(content, query)
 
-    async def write_text(
-        self,
-        path: PathText,
-        text: str,
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        encoding: str | None = None,
-        bom: bool | None = None,
-        line_ending: LineEnding | None = None,
-        parents: bool = False,
-        file_mode: int | None = None,
-        lock_token: int | None = None,
-    ) -> WriteResult:
-        """Write a whole text file; at most 5 MiB."""
-        check_text(text, self.limits.text_write_bytes_max)
-        return await self._done(verbs.WRITE_TEXT, locals())
+    write_text = remote(Scope.write_text, verbs.WRITE_TEXT, first=_check_text)
 
     async def write_json(
         self,
@@ -299,49 +313,9 @@ class RemoteContent(RemoteCore):
         document = await self._ask(put.kind, put.method, put.path, query=query, content=content)
         return rebuilt(WriteResult, document)
 
-    async def append(
-        self,
-        path: PathText,
-        data: bytes | str,
-        *,
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        parents: bool = False,
-        file_mode: int | None = None,
-        lock_token: int | None = None,
-    ) -> WriteResult:
-        """Add to the end of a file, all or nothing, making it where it is missing."""
-        added = addition(data, self._session.body_bytes_max)
-        return await self._done(verbs.APPEND, locals(), added)
-
-    async def truncate(
-        self,
-        path: PathText,
-        size: int = 0,
-        *,
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        lock_token: int | None = None,
-    ) -> WriteResult:
-        """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
-        return await self._done(verbs.TRUNCATE, locals())
-
-    async def edit(
-        self,
-        path: PathText,
-        edits: Sequence[Edit] | None = None,
-        *,
-        old: str | None = None,
-        new: str | None = None,
-        replace_all: bool = False,
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        dry_run: bool = False,
-        lock_token: int | None = None,
-    ) -> EditResult:
-        """Replace text in a file: give ``edits``, or one as ``old`` and ``new``."""
-        check_all({"edits": edits})
-        return await self._done(verbs.EDIT, locals())
+    append = remote(Scope.append, verbs.APPEND, first=_addition)
+    truncate = remote(Scope.truncate, verbs.TRUNCATE)
+    edit = remote(Scope.edit, verbs.EDIT, first=_check_edits)
 
 
 def _part(answer: Answer, first: int, end: int | None, ranged: bool) -> _Part:
@@ -369,31 +343,3 @@ def _bytes_read(document: dict[str, Any], offset: int, wanted: int) -> BytesRead
     if read.offset != offset or end > offset + wanted:
         raise no_answer("its bytes are not those that were asked for")
     return msgspec.structs.replace(read, truncated=end < read.size)
-
-
-def check_text(text: object, limit: int) -> None:
-    """Refuse what is no text, and what is too long in any encoding, before it is sent."""
-    if not isinstance(text, str):
-        raise ParseError(f"text must be str, not {type(text).__name__}")
-    if len(text) > limit:
-        raise FileTooLarge(
-            f"one text write takes at most {limit} bytes",
-            hint="use write_stream for larger content", details={"limit": limit},
-        )  # fmt: skip
-
-
-def addition(data: object, body_bytes_max: int) -> dict[str, str]:
-    """What an append adds, by the names of the wire. It must fit into a request."""
-    if isinstance(data, str):
-        size, given = len(data), {"content": data}
-    elif isinstance(data, (bytes, bytearray, memoryview)):
-        encoded = base64.b64encode(data).decode("ascii")
-        size, given = len(encoded), {"contentBase64": encoded}
-    else:
-        raise ParseError(f"data must be bytes or str, not {type(data).__name__}")
-    if size > body_bytes_max:
-        raise FileTooLarge(
-            f"one request takes at most {body_bytes_max} bytes", hint="append in several calls",
-            details={"limit": body_bytes_max},
-        )  # fmt: skip
-    return given

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import msgspec
 
@@ -30,6 +32,7 @@ from bailiwick.verbs.arguments import check_known, check_request_id
 from bailiwick.wire.forms import Value
 from bailiwick.wire.verbs import Verb, names_in
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 NOTHING: Mapping[str, object] = {}
@@ -334,6 +337,48 @@ class RemoteCore:
             method=method, route=session.prefix + route if rooted else route, query=given,
             headers=shown, content=content,
         )  # fmt: skip
+
+
+def remote(
+    method: Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]],
+    verb: Verb[Any],
+    *,
+    first: Callable[[Any, dict[str, Any]], object] | None = None,
+    read: Callable[[dict[str, Any]], Result] | None = None,
+    **beside: object,
+) -> Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]]:
+    """A verb that a server does: it takes what the method of a scope takes, and says of it what is
+    not as usual.
+
+    ``first`` is called with the scope and with what is to be said, which it may refuse or change;
+    ``read`` makes a result of an answer that is none by itself. What is ``beside`` goes along, by
+    the names of the wire.
+    """
+    signature = inspect.signature(method)
+    usual = {name: each.default for name, each in signature.parameters.items()}
+
+    @wraps(method)
+    async def done(self: RemoteCore, *args: Arguments.args, **more: Arguments.kwargs) -> Result:
+        given = signature.bind(self, *args, **more).arguments
+        said = {name: value for name, value in given.items() if value is not usual[name]}
+        if first is not None:
+            first(self, said)
+        if read is not None:
+            return read(await self._told(verb, said, beside))
+        result: Result = await self._done(verb, said, beside)
+        return result
+
+    return cast(Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]], done)
+
+
+def unserved(argument: str, why: str, hint: str | None = None) -> Callable[[Any, Any], None]:
+    """What refuses an argument of a verb that HTTP has not."""
+
+    def refuse(scope: object, said: Mapping[str, object]) -> None:
+        if argument in said:
+            raise Unsupported(why, hint=hint)
+
+    return refuse
 
 
 class _Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -6,23 +6,19 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 
-from bailiwick.client.core import RemoteCore, branch_of
+from bailiwick.client.core import RemoteCore, branch_of, remote
 from bailiwick.client.failures import no_answer
 from bailiwick.client.transport import segment
 from bailiwick.client.values import rebuilt, rebuilt_all
 from bailiwick.errors import PathNotFound
 from bailiwick.paths import PathText
+from bailiwick.scope import Scope
 from bailiwick.scope.versioning import Locking
 from bailiwick.verbs.arguments import check_all
 from bailiwick.versions import (
-    Comparison,
     Fork,
-    History,
     Leased,
-    MergeResult,
-    RestoreResult,
     Snapshot,
-    UndoResult,
 )
 from bailiwick.wire import verbs
 
@@ -36,67 +32,40 @@ class _Lent(Leased, frozen=True, kw_only=True):
     id: str
 
 
+def _check_name(scope: object, said: dict[str, Any]) -> None:
+    check_all({"name": said["name"]})
+
+
+def _nothing(document: object) -> None:
+    """What is gone is answered with its name."""
+
+
 class RemoteVersions(RemoteCore):
     """Looking back, going back, and lines of versions beside each other."""
 
-    async def history(
-        self, path: PathText = ".", *, limit: int | None = None, cursor: str | None = None
-    ) -> History:
-        """The versions of what stands at ``path``, or stood there, newest first."""
-        return await self._done(verbs.HISTORY, locals())
-
-    async def restore(
-        self,
-        path: PathText,
-        version: str,
-        *,
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        lock_token: int | None = None,
-    ) -> RestoreResult:
-        """Make a file, a link or a whole directory what it was at a version or snapshot."""
-        return await self._done(verbs.RESTORE, locals())
-
-    async def undo(
-        self,
-        request_id: str | None = None,
-        *,
-        subject: str | None = None,
-        version: str | None = None,
-        through: str | None = None,
-        preview: bool = False,
-        lock_token: int | None = None,
-    ) -> UndoResult:
-        """Take back what a request changed, or the versions from ``version`` to ``through``, or all
-        that a ``subject`` did."""
-        return await self._done(verbs.UNDO, locals())
+    history = remote(Scope.history, verbs.HISTORY)
+    restore = remote(Scope.restore, verbs.RESTORE)
+    undo = remote(Scope.undo, verbs.UNDO)
 
     # --- branches ------------------------------------------------------------------------------
 
-    async def snapshot(self, name: str) -> Snapshot:
-        """Keep this version under a name, for ``as_of``, `restore` and `fork`."""
-        document = await self._told(verbs.SNAPSHOT, locals())
-        return rebuilt(Snapshot, document.get("snapshot"))
-
-    async def snapshots(self) -> list[Snapshot]:
-        """All snapshots of the root, by name."""
-        document = await self._told(verbs.SNAPSHOTS, {})
-        return rebuilt_all(Snapshot, document.get("snapshots"))
-
-    async def delete_snapshot(self, name: str) -> None:
-        """Let go of a snapshot. What it kept may be collected."""
-        check_all({"name": name})
-        await self._told(verbs.DELETE_SNAPSHOT, locals())
+    snapshot = remote(
+        Scope.snapshot, verbs.SNAPSHOT, read=lambda told: rebuilt(Snapshot, told.get("snapshot"))
+    )
+    snapshots = remote(
+        Scope.snapshots, verbs.SNAPSHOTS,
+        read=lambda told: rebuilt_all(Snapshot, told.get("snapshots")),
+    )  # fmt: skip
+    delete_snapshot = remote(
+        Scope.delete_snapshot, verbs.DELETE_SNAPSHOT, first=_check_name, read=_nothing
+    )
 
     async def fork(self, name: str, *, version: str | None = None) -> Self:
         """A branch of its own, as the tree is now or was at a version or snapshot."""
         await self._told(verbs.FORK, locals())
         return self._on(name)
 
-    async def forks(self) -> list[Fork]:
-        """All branches of the root, the first one among them."""
-        document = await self._told(verbs.FORKS, {})
-        return rebuilt_all(Fork, document.get("forks"))
+    forks = remote(Scope.forks, verbs.FORKS, read=lambda told: rebuilt_all(Fork, told.get("forks")))
 
     async def open_fork(self, name: str) -> Self:
         """Another branch of the root."""
@@ -105,20 +74,9 @@ class RemoteVersions(RemoteCore):
         await scope._ask("capabilities", "GET", "/capabilities", asks=False)
         return scope
 
-    async def delete_fork(self, name: str) -> None:
-        """Let go of a branch and all that only it has."""
-        check_all({"name": name})
-        await self._told(verbs.DELETE_FORK, locals())
-
-    async def compare(self, name: str) -> Comparison:
-        """How the branch ``name`` differs from this one; costs what differs."""
-        return await self._done(verbs.COMPARE, locals())
-
-    async def merge(
-        self, name: str, *, preview: bool = False, lock_token: int | None = None
-    ) -> MergeResult:
-        """Take over what the branch ``name`` changed, file by file against what both began with."""
-        return await self._done(verbs.MERGE, locals())
+    delete_fork = remote(Scope.delete_fork, verbs.DELETE_FORK, first=_check_name, read=_nothing)
+    compare = remote(Scope.compare, verbs.COMPARE)
+    merge = remote(Scope.merge, verbs.MERGE)
 
     def _on(self, name: str) -> Self:
         """The same on another branch: the connection is that of this scope."""

@@ -64,7 +64,7 @@ def nanoseconds(value: object) -> int:
     return value * 1_000_000
 
 
-def base64_of(data: bytes) -> str:
+def base64_of(data: bytes | bytearray | memoryview) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
