@@ -7,6 +7,8 @@ import pytest
 from bailiwick.client import RemoteScope
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.scope import Scope
+from bailiwick.toolbox.schemas import input_schema
+from bailiwick.toolbox.tool import OPERATIONS
 from bailiwick.wire.arguments import APPROVAL, SESSION, argument_name
 from bailiwick.wire.verbs import COPY, MOVE, VERBS
 
@@ -59,6 +61,22 @@ BESIDE = {
 
 OTHER_NAMES = {"to", "expected_sha256"}
 """Other names of arguments, in bodies."""
+
+TOOLS = {
+    "read_file": "read_text", "write_file": "write_text", "edit_file": "edit", "ls": "list",
+    "mkdir": "make_dir", "rm": "remove",
+}  # fmt: skip
+"""Which verb a tool is, where it is called otherwise."""
+
+FOR_MODELS = {
+    ("grep", "includeGlob"): "include, which takes one",
+    ("grep", "maxGrepFileSizeMb"): "maxFileBytes, in words that models know",
+    ("mkdir", "recursive"): "parents",
+    ("move", "from"): "path",
+    ("undo", "request"): "requestId",
+    ("diff", "version"): "asOf",
+}
+"""Arguments of tools that models know by other names."""
 
 ROWS = [pytest.param(row, id=name) for name, row in VERBS.items()]
 
@@ -118,3 +136,13 @@ def test_a_row_is_a_route_and_a_method_of_the_client(row):
     (route,) = (each for each in ROUTES if each.name == row.id)
     assert (route.method, route.path, route.verb) == (row.method, row.path, row.name)
     assert callable(getattr(RemoteScope, row.name))
+
+
+@pytest.mark.parametrize("tool", OPERATIONS.values(), ids=OPERATIONS)
+def test_a_tool_calls_an_argument_what_the_wire_calls_it(tool):
+    row = VERBS[TOOLS.get(tool.name, tool.name)]
+    known = {name: each for each in row.takes for name in (each.shown, *each.aliases)}
+    kinds = {"string": "text", "array": "text", "integer": "integer", "boolean": "boolean"}
+    for name, schema in input_schema(tool.takes)["properties"].items():
+        if (tool.name, name) not in FOR_MODELS:
+            assert kinds[schema["type"]] == known[name].kind, name

@@ -14,7 +14,7 @@ from bailiwick.client.failures import no_answer
 from bailiwick.errors import ParseError
 from bailiwick.model import Edit
 from bailiwick.paths import PathText
-from bailiwick.wire.arguments import argument_name
+from bailiwick.wire.arguments import WireEdit, argument_name
 from bailiwick.wire.forms import Value
 from bailiwick.wire.verbs import Verb
 
@@ -60,11 +60,10 @@ def _names(verb: Verb[Any]) -> dict[str, str]:
     return {each.name: each.shown for each in verb.takes}
 
 
-def _edits(edits: Sequence[Edit] | None) -> list[dict[str, object]] | None:
+def _edits(edits: Sequence[Edit] | None) -> list[WireEdit] | None:
     if edits is None:
         return None
-    names = {name: wire.camel(argument_name(name)) for name in Edit.__struct_fields__}
-    return [{key: getattr(each, name) for name, key in names.items()} for each in edits]
+    return [WireEdit(each.old, each.new, each.replace_all) for each in edits]
 
 
 def _file_bytes(most: int | None) -> int | None:

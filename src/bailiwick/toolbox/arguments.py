@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from bailiwick.errors import ParseError
+from bailiwick.wire.arguments import WireEdit
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 
@@ -25,11 +26,14 @@ def described(text: str) -> msgspec.Meta:
     return msgspec.Meta(description=text)
 
 
+Cursor = Annotated[str | None, described("nextCursor of the answer before")]
+
+
 class ReadFile(Arguments, frozen=True, kw_only=True):
     path: str
     line: Annotated[Count | None, described("first line, from 1")] = None
     limit: Annotated[Count | None, described("lines")] = None
-    cursor: Annotated[str | None, described("nextCursor of the answer before")] = None
+    cursor: Cursor = None
 
 
 class WriteFile(Arguments, frozen=True, kw_only=True):
@@ -40,19 +44,13 @@ class WriteFile(Arguments, frozen=True, kw_only=True):
     )
 
 
-class Replacement(Arguments, frozen=True, kw_only=True):
-    old_text: str
-    new_text: str
-    replace_all: bool = False
-
-
 class EditFile(Arguments, frozen=True, kw_only=True):
     path: str
     old_text: str | None = None
     new_text: str | None = None
     replace_all: bool = False
     edits: Annotated[
-        list[Replacement] | None, described("several at once, instead of oldText and newText")
+        list[WireEdit] | None, described("several at once, instead of oldText and newText")
     ] = None
 
 
@@ -98,7 +96,7 @@ class Move(Arguments, frozen=True, kw_only=True):
 class History(Arguments, frozen=True, kw_only=True):
     path: str = "."
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
-    cursor: Annotated[str | None, described("nextCursor of the answer before")] = None
+    cursor: Cursor = None
 
 
 class Undo(Arguments, frozen=True, kw_only=True):

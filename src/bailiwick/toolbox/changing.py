@@ -31,7 +31,7 @@ def _edits(asked: arguments.EditFile) -> list[Edit]:
     if asked.edits is not None:
         if asked.old_text is not None or asked.new_text is not None:
             raise ParseError("give oldText and newText, or edits, not both")
-        return [Edit(each.old_text, each.new_text, each.replace_all) for each in asked.edits]
+        return [each.meant for each in asked.edits]
     if asked.old_text is None or asked.new_text is None:
         raise ParseError("give oldText and newText, or edits")
     return [Edit(asked.old_text, asked.new_text, asked.replace_all)]

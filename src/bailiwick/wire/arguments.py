@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from bailiwick.model import EntryType, KiB, WriteMode
+from bailiwick.model import Edit, EntryType, KiB, WriteMode
 from bailiwick.operations import Access
 from bailiwick.wire.naming import camel
 from bailiwick.wire.values import alias_of
@@ -116,6 +116,10 @@ class WireEdit(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     old_text: str
     new_text: str
     replace_all: bool = False
+
+    @property
+    def meant(self) -> Edit:
+        return Edit(self.old_text, self.new_text, self.replace_all)
 
 
 def a_text(name: str, about: str = "", **more: Any) -> Argument:

@@ -175,9 +175,7 @@ def _mode_bits(body: Any) -> int | None:
 
 
 def _edits(body: Any) -> list[Edit] | None:
-    if body.edits is None:
-        return None
-    return [Edit(each.old_text, each.new_text, each.replace_all) for each in body.edits]
+    return None if body.edits is None else [each.meant for each in body.edits]
 
 
 def _addition(body: Any) -> bytes | str:
