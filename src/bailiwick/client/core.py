@@ -30,6 +30,7 @@ from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_known, check_request_id
 from bailiwick.wire.forms import Value
+from bailiwick.wire.values import Capabilities
 from bailiwick.wire.verbs import Verb, names_in
 
 Arguments = ParamSpec("Arguments")
@@ -381,31 +382,10 @@ def unserved(argument: str, why: str, hint: str | None = None) -> Callable[[Any,
     return refuse
 
 
-class _Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    text_read_bytes: int
-    text_write_bytes: int
-    max_file_bytes: int
-    json_body_bytes: int
-    list_page: int
-    glob_matches: int
-    grep_matches: int
-
-
-class _Capabilities(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    version: str
-    limits: _Limits
-    subject: str
-    root: str
-    grant_id: str
-    access: list[str]
-    powers: list[str]
-    trusted: bool
-
-
 def session_of(transport: Transport, document: Mapping[str, Any], fork: str | None) -> Session:
     """What a server says that its caller can do, as a session."""
     try:
-        told = msgspec.convert(document, _Capabilities)
+        told = msgspec.convert(document, Capabilities)
         kind, name = parse_root_name(told.root)
         subject = parse_subject(told.subject)
     except (msgspec.ValidationError, BailiwickError):

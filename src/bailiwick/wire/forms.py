@@ -236,6 +236,12 @@ def _path(kind: type, value: object) -> ScopedPath:
     return naming.path_of(value)
 
 
+def within(attribute: str, cls: type[msgspec.Struct], *names: str) -> list[Key]:
+    """The keys of some fields of what a value holds in an attribute, by the rule."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(cls)}
+    return [_usual(name, fields[name])._replace(of=f"{attribute}.{name}") for name in names]
+
+
 # --- the rule ---------------------------------------------------------------------------------
 
 

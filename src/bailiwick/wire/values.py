@@ -43,7 +43,7 @@ from bailiwick.versions import (
     Version,
 )
 from bailiwick.wire import naming
-from bailiwick.wire.forms import Form, Key, Result
+from bailiwick.wire.forms import Document, Form, Key, Result
 
 ALIAS = "deprecated"
 """What marks a field, in its schema, that is only another name of one that is shown."""
@@ -257,6 +257,35 @@ class Deleted(Result, frozen=True, kw_only=True, tag="deleted"):
 
 
 # --- what is handed out ------------------------------------------------------------------------
+
+
+class Limits(Document, frozen=True, kw_only=True):
+    """How much of anything."""
+
+    text_read_bytes: int
+    text_write_bytes: int
+    max_file_bytes: int
+    json_body_bytes: int
+    upload_bytes: int
+    lines: int
+    list_page: int
+    glob_matches: int
+    grep_matches: int
+
+
+class Capabilities(Result, frozen=True, kw_only=True, tag="capabilities"):
+    """What this server, and this caller on this root, can do."""
+
+    version: str
+    features: tuple[str, ...]
+    limits: Limits
+    subject: str
+    root: str
+    grant_id: str
+    access: list[str]
+    powers: list[str]
+    trusted: bool
+    read_only: bool
 
 
 class TempRoot(Result, frozen=True, kw_only=True, tag="temp"):

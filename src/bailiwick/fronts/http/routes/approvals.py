@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bailiwick.approvals import Answer, Approval, always_for
+from msgspec.structs import replace
+
+from bailiwick.approvals import Answer, Approval, Preview, Question, always_for
 from bailiwick.call import NOTHING_TO_SHOW
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.lineage import descends
@@ -10,51 +12,34 @@ from bailiwick.fronts.http.requests import Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import Body
 from bailiwick.state.approvals import STATES
-from bailiwick.wire import Result
+from bailiwick.wire import Document, Form, Result
 from bailiwick.wire.arguments import CURSOR, Argument, limit
-from bailiwick.wire.naming import hash_of
+from bailiwick.wire.forms import Key, within
 
-
-class WireApproval(Result, frozen=True, kw_only=True, tag="approval"):
-    """A question, and what became of it."""
-
-    id: str
-    state: str
-    subject: str
-    root: str
-    operation: str
-    verb: str
-    target: str
-    destination: str | None
-    arguments: str
-    paths: tuple[str, ...]
-    paths_total: int
-    prompt: str
-    decided_by: tuple[str, ...]
-    default: str
-    reason: str
-    grant_id: str
-    request_id: str
-    front: str
-    always_for: str
-    diff: str | None
-    """What would change, like the three after it for people alone: it may hold what whoever asks
-    must not read."""
-    diff_truncated: bool
-    hash: str | None
-    hash_before: str | None
-    size_bytes: int | None
-    asked_ms: int
-    expires_ms: int
-    answer: str | None
-    answered_by: str | None
-    answered_ms: int | None
+APPROVAL = Form(
+    Approval, "WireApproval", "A question, and what became of it.", kind="approval",
+    keys=(
+        "id", "state", Key("subject", "question.subject", str, str),
+        *within(
+            "question", Question, "root", "operation", "verb", "target", "destination",
+            "arguments", "paths", "paths_total", "prompt",
+        ),
+        Key("decided_by", "question.sources", tuple[str, ...]),
+        *within("question", Question, "default", "reason", "grant_id", "request_id", "front"),
+        Key("always_for", "question.subject", str, always_for),
+        *within(
+            "question.preview", Preview, "diff", "diff_truncated", "sha256", "sha256_before",
+            "size",
+        ),
+        "asked_ns", "expires_ns", "answer", "answered_by", "answered_ns",
+    ),
+)  # fmt: skip
 
 
 class ApprovalList(Result, frozen=True, kw_only=True, tag="approvals"):
     """Questions: those that wait oldest first, others newest first."""
 
-    approvals: list[WireApproval]
+    approvals: list[APPROVAL.struct]  # type: ignore[name-defined]
     next_cursor: str | None
 
 
@@ -76,14 +61,14 @@ async def list_approvals(request: Request) -> ApprovalList:
     return ApprovalList(approvals=seen, next_cursor=cursor)
 
 
-async def show(request: Request) -> WireApproval:
+async def show(request: Request) -> Document:
     approval = request.authority.approvals.get(request.names["id"])
     if approval is None or not _may_see(request, approval):
         raise PathNotFound("there is no such approval")
     return _document(request, approval)
 
 
-async def answer(request: Request) -> WireApproval:
+async def answer(request: Request) -> Document:
     body: AnswerBody = request.body
     answered = await request.authority.approvals.answer(
         request.names["id"], body.answer, by=str(request.caller.subject), front="http"
@@ -98,23 +83,12 @@ def _may_see(request: Request, approval: Approval) -> bool:
     return caller.is_person or question.subject == caller.subject
 
 
-def _document(request: Request, approval: Approval) -> WireApproval:
-    question, answered = approval.question, approval.answered_ns
-    preview = question.preview if request.caller.is_person else NOTHING_TO_SHOW
-    return WireApproval(
-        id=approval.id, state=approval.state, subject=str(question.subject), root=question.root,
-        operation=question.operation, verb=question.verb, target=question.target,
-        destination=question.destination, arguments=question.arguments, paths=question.paths,
-        paths_total=question.paths_total, prompt=question.prompt, decided_by=question.sources,
-        default=question.default, reason=question.reason, grant_id=question.grant_id,
-        request_id=question.request_id, front=question.front,
-        always_for=always_for(question.subject), diff=preview.diff,
-        diff_truncated=preview.diff_truncated, hash=hash_of(preview.sha256),
-        hash_before=hash_of(preview.sha256_before), size_bytes=preview.size,
-        asked_ms=approval.asked_ns // 1_000_000, expires_ms=approval.expires_ns // 1_000_000,
-        answer=approval.answer, answered_by=approval.answered_by,
-        answered_ms=None if answered is None else answered // 1_000_000,
-    )  # fmt: skip
+def _document(request: Request, approval: Approval) -> Document:
+    """What would change is for people alone: it may hold what whoever asks must not read."""
+    if not request.caller.is_person:
+        question = replace(approval.question, preview=NOTHING_TO_SHOW)
+        approval = replace(approval, question=question)
+    return APPROVAL.write(approval)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -132,13 +106,13 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET", path="/approvals/{id}", name="approval", family="approvals", handler=show,
-        about="One question with its paths and its diff.", result=WireApproval, rooted=False,
+        about="One question with its paths and its diff.", result=APPROVAL.struct, rooted=False,
         who="caller", example="GET /approvals/4f1c",
     ),
     Route(
         method="POST", path="/approvals/{id}", name="answerApproval", family="approvals",
         handler=answer, about="Answer a question, for good.", body=AnswerBody,
-        result=WireApproval, rooted=False, who="person", changes=True,
+        result=APPROVAL.struct, rooted=False, who="person", changes=True,
         example='POST /approvals/4f1c {"answer": "once"}',
     ),
 )  # fmt: skip

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import msgspec
-
 from bailiwick.errors import Busy, Closed
 from bailiwick.fronts.http import descriptors
 from bailiwick.fronts.http.requests import Reply, Request
@@ -17,7 +15,7 @@ from bailiwick.fronts.http.settings import (
 )
 from bailiwick.fronts.http.table import Route
 from bailiwick.hooks.metrics import CONTENT_TYPE
-from bailiwick.wire import Result
+from bailiwick.wire import Result, values
 from bailiwick.wire.arguments import LINES_MAX
 
 FEATURES = (
@@ -26,35 +24,6 @@ FEATURES = (
     "workspace_archives", "workspace_events", "approvals", "audit", "grants", "temporary_roots",
 )  # fmt: skip
 """What every root here can do; what a root can do beyond that is in ``powers``."""
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How much of anything."""
-
-    text_read_bytes: int
-    text_write_bytes: int
-    max_file_bytes: int
-    json_body_bytes: int
-    upload_bytes: int
-    lines: int
-    list_page: int
-    glob_matches: int
-    grep_matches: int
-
-
-class Capabilities(Result, frozen=True, kw_only=True, tag="capabilities"):
-    """What this server, and this caller on this root, can do."""
-
-    version: str
-    features: tuple[str, ...]
-    limits: Limits
-    subject: str
-    root: str
-    grant_id: str
-    access: list[str]
-    powers: list[str]
-    trusted: bool
-    read_only: bool
 
 
 class Health(Result, frozen=True, kw_only=True, tag="health"):
@@ -69,12 +38,12 @@ class Ready(Result, frozen=True, kw_only=True, tag="ready"):
     ok: bool
 
 
-async def capabilities(request: Request) -> Capabilities:
+async def capabilities(request: Request) -> values.Capabilities:
     scope = await request.scoped()
     limits, root = scope.limits, scope.root
-    return Capabilities(
+    return values.Capabilities(
         version=version(), features=FEATURES,
-        limits=Limits(
+        limits=values.Limits(
             text_read_bytes=limits.text_read_bytes_max,
             text_write_bytes=limits.text_write_bytes_max, max_file_bytes=limits.max_file_bytes,
             json_body_bytes=JSON_BYTES_MAX, upload_bytes=UPLOAD_BYTES_MAX, lines=LINES_MAX,
@@ -125,7 +94,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="GET", path="/capabilities", name="capabilities", family="system",
         handler=capabilities, about="What this server, and the caller on this root, can do.",
-        result=Capabilities,  example="GET /capabilities",
+        result=values.Capabilities,  example="GET /capabilities",
     ),
     Route(
         method="GET", path="/health", name="health", handler=health,
