@@ -100,7 +100,7 @@ class Buffering(RemoteCore):
         if not content:
             return self._promised(WriteResult, 1)
         added = base64_of(content)
-        kept = {name: query[name] for name in ("path", "lockToken")}
+        kept = {name: query.get(name) for name in ("path", "lockToken")}
         self._keep("append", {**kept, "contentBase64": added})
         return self._promised(WriteResult, 2)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bailiwick.client.core import RemoteCore, remote
+from bailiwick.client.core import RemoteCore, bound, remote
 from bailiwick.client.failures import cut_off, no_answer
 from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, Answer
 from bailiwick.client.values import asked, rebuilt
@@ -20,7 +20,6 @@ from bailiwick.model import (
     BytesRead,
     JsonRead,
     TextRead,
-    WriteMode,
     WriteResult,
 )
 from bailiwick.paths import PathText
@@ -73,6 +72,32 @@ def _addition(scope: RemoteCore, said: dict[str, Any]) -> None:
             details={"limit": limit},
         )  # fmt: skip
     said[name] = text
+
+
+async def _write_bytes(scope: RemoteContent, said: dict[str, Any]) -> WriteResult:
+    query, data, limit = asked(verbs.WRITE_STREAM, said), said["data"], scope.limits.bytes_call_max
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ParseError(f"data must be bytes, not {type(data).__name__}")
+    content = bytes(data)
+    if len(content) > limit:
+        raise FileTooLarge(
+            f"one call writes at most {limit} bytes", hint="use write_stream",
+            details={"limit": limit},
+        )  # fmt: skip
+    return await scope._put(content, query)
+
+
+async def _write_json(scope: RemoteContent, said: dict[str, Any]) -> WriteResult:
+    text = await json_text(said["value"], scope.limits.text_write_bytes_max)
+    return await scope._done(verbs.WRITE_TEXT, {**said, "text": text, **AS_JSON._asdict()})
+
+
+async def _write_stream(scope: RemoteContent, said: dict[str, Any]) -> WriteResult:
+    """Where a person must be asked it is `ApprovalTimeout`: the source cannot be sent a second
+    time."""
+    query = asked(verbs.WRITE_STREAM, said)
+    async with aclosing(scope._until_closed(said["source"])) as chunks:
+        return await scope._put(chunks, query)
 
 
 class RemoteContent(RemoteCore):
@@ -231,72 +256,10 @@ class RemoteContent(RemoteCore):
             answer = await self._patiently(once)
             yield answer, _part(answer, first, end, "range" in headers)
 
-    async def write_bytes(
-        self,
-        path: PathText,
-        data: bytes,
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        parents: bool = False,
-        file_mode: int | None = None,
-        lock_token: int | None = None,
-    ) -> WriteResult:
-        """Write a whole file, atomically."""
-        query = asked(verbs.WRITE_STREAM, locals())
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ParseError(f"data must be bytes, not {type(data).__name__}")
-        content, limit = bytes(data), self.limits.bytes_call_max
-        if len(content) > limit:
-            raise FileTooLarge(
-                f"one call writes at most {limit} bytes", hint="use write_stream",
-                details={"limit": limit},
-            )  # fmt: skip
-        return await self._put(content, query)
-
+    write_bytes = bound(Scope.write_bytes, _write_bytes)
     write_text = remote(Scope.write_text, verbs.WRITE_TEXT, first=_check_text)
-
-    async def write_json(
-        self,
-        path: PathText,
-        value: Any,
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        parents: bool = False,
-        file_mode: int | None = None,
-        lock_token: int | None = None,
-    ) -> WriteResult:
-        """Write a JSON document: two spaces, keys in the order given, a newline at the end."""
-        text = await json_text(value, self.limits.text_write_bytes_max)
-        return await self.write_text(
-            path, text, mode=mode, expected_sha256=expected_sha256,
-            expected_version=expected_version, parents=parents, file_mode=file_mode,
-            lock_token=lock_token, **AS_JSON._asdict(),
-        )  # fmt: skip
-
-    async def write_stream(
-        self,
-        path: PathText,
-        source: ByteSource,
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        parents: bool = False,
-        file_mode: int | None = None,
-        lock_token: int | None = None,
-    ) -> WriteResult:
-        """Write a file of any size from chunks: an iterable, an async iterable, or a binary file.
-
-        One chunk is in memory at a time; nothing is visible until all of it is there. Where a
-        person must be asked it is `ApprovalTimeout`: the source cannot be sent a second time.
-        """
-        query = asked(verbs.WRITE_STREAM, locals())
-        async with aclosing(self._until_closed(source)) as chunks:
-            return await self._put(chunks, query)
+    write_json = bound(Scope.write_json, _write_json)
+    write_stream = bound(Scope.write_stream, _write_stream)
 
     async def _until_closed(self, source: ByteSource) -> AsyncGenerator[bytes, None]:
         """A scope that is closing does not wait for the rest of an upload: it may never come."""

@@ -340,6 +340,25 @@ class RemoteCore:
         )  # fmt: skip
 
 
+def bound(
+    method: Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]],
+    act: Callable[[Any, dict[str, Any]], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]]:
+    """A verb that takes what the method of a scope takes. ``act`` is given the scope, and of the
+    arguments those that are not as usual."""
+    signature = inspect.signature(method)
+    usual = {name: each.default for name, each in signature.parameters.items()}
+
+    @wraps(method)
+    async def done(self: RemoteCore, *args: Arguments.args, **more: Arguments.kwargs) -> Result:
+        given = signature.bind(self, *args, **more).arguments
+        return await act(
+            self, {name: value for name, value in given.items() if value is not usual[name]}
+        )
+
+    return cast(Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]], done)
+
+
 def remote(
     method: Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]],
     verb: Verb[Any],
@@ -348,20 +367,14 @@ def remote(
     read: Callable[[dict[str, Any]], Result] | None = None,
     **beside: object,
 ) -> Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]]:
-    """A verb that a server does: it takes what the method of a scope takes, and says of it what is
-    not as usual.
+    """A verb that a server does, as it is asked to.
 
     ``first`` is called with the scope and with what is to be said, which it may refuse or change;
     ``read`` makes a result of an answer that is none by itself. What is ``beside`` goes along, by
     the names of the wire.
     """
-    signature = inspect.signature(method)
-    usual = {name: each.default for name, each in signature.parameters.items()}
 
-    @wraps(method)
-    async def done(self: RemoteCore, *args: Arguments.args, **more: Arguments.kwargs) -> Result:
-        given = signature.bind(self, *args, **more).arguments
-        said = {name: value for name, value in given.items() if value is not usual[name]}
+    async def act(self: RemoteCore, said: dict[str, Any]) -> Result:
         if first is not None:
             first(self, said)
         if read is not None:
@@ -369,7 +382,7 @@ def remote(
         result: Result = await self._done(verb, said, beside)
         return result
 
-    return cast(Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]], done)
+    return bound(method, act)
 
 
 def unserved(argument: str, why: str, hint: str | None = None) -> Callable[[Any, Any], None]:

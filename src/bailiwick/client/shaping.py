@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bailiwick.client.core import RemoteCore, remote, unserved
+from bailiwick.client.core import RemoteCore, bound, remote, unserved
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.model import ChangeResult
 from bailiwick.paths import PathText
@@ -18,6 +18,14 @@ def _several(scope: object, said: dict[str, Any]) -> None:
     said["paths"] = paths if isinstance(paths, (list, tuple)) else [paths]
     if not said["paths"]:
         raise ParseError("an archive is made of at least one path")
+
+
+async def _not_served(scope: object, said: object) -> ChangeResult:
+    """Nobody copies from the host of a server over HTTP."""
+    raise Unsupported(
+        "copy_in is not served over HTTP",
+        hint="copy_from a root of the server, or write_stream from here",
+    )
 
 
 class RemoteShaping(RemoteCore):
@@ -54,21 +62,7 @@ class RemoteShaping(RemoteCore):
         other._refuse_closed()
         return await self._done(verbs.COPY, locals(), {"fromRoot": str(other.root)})
 
-    async def copy_in(
-        self,
-        host_path: str,
-        to: PathText,
-        *,
-        recursive: bool = False,
-        parents: bool = False,
-        lock_token: int | None = None,
-    ) -> ChangeResult:
-        """`Unsupported`: nobody copies from the host of a server over HTTP."""
-        raise Unsupported(
-            "copy_in is not served over HTTP",
-            hint="copy_from a root of the server, or write_stream from here",
-        )
-
+    copy_in = bound(Scope.copy_in, _not_served)
     symlink = remote(Scope.symlink, verbs.SYMLINK)
     set_mode = remote(Scope.set_mode, verbs.SET_MODE)
     set_times = remote(Scope.set_times, verbs.SET_TIMES)
