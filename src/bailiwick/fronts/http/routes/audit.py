@@ -11,8 +11,10 @@ from bailiwick.fronts.http.lineage import descends
 from bailiwick.fronts.http.requests import Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.state.reading import LedgerFilter
-from bailiwick.wire import Document, Result, values
+from bailiwick.state.verifying import Verification
+from bailiwick.wire import Document, Form, Result, values
 from bailiwick.wire.arguments import CHARACTERS_MAX, CURSOR, Argument, limit
+from bailiwick.wire.forms import Key
 
 
 class AuditPage(Result, frozen=True, kw_only=True, tag="audit"):
@@ -24,17 +26,15 @@ class AuditPage(Result, frozen=True, kw_only=True, tag="audit"):
     next_cursor: str | None
 
 
-class Verified(Result, frozen=True, kw_only=True, tag="audit_verify"):
-    """Whether the ledger is as it was written."""
-
-    ok: bool
-    records: int
-    moved_out: int
-    first_bad_seq: int | None
-    first_bad_why: str | None
-    head: str
-    tail_proved: bool
-    words: str
+VERIFIED = Form(
+    Verification, "Verified", "Whether the ledger is as it was written.", kind="audit_verify",
+    keys=(
+        "ok", "records", "moved_out",
+        Key("first_bad_seq", "first_bad", int | None, lambda bad: bad and bad.seq),
+        Key("first_bad_why", "first_bad", str | None, lambda bad: bad and bad.why),
+        "head", "tail_proved", "words",
+    ),
+)  # fmt: skip
 
 
 async def query(request: Request) -> AuditPage:
@@ -66,15 +66,8 @@ def record_of(record: LedgerRecord, for_person: bool) -> Document:
     return values.RECORD.write(record)
 
 
-async def verify(request: Request) -> Verified:
-    found = await request.authority.ledger.verify(request.query.get("head"))
-    bad = found.first_bad
-    return Verified(
-        ok=found.ok, records=found.records, moved_out=found.moved_out,
-        first_bad_seq=None if bad is None else bad.seq,
-        first_bad_why=None if bad is None else bad.why, head=found.head,
-        tail_proved=found.tail_proved, words=found.words,
-    )  # fmt: skip
+async def verify(request: Request) -> Document:
+    return VERIFIED.write(await request.authority.ledger.verify(request.query.get("head")))
 
 
 def _text(name: str, about: str, characters_max: int = 512) -> Argument:
@@ -114,7 +107,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET", path="/audit/verify", name="verifyAudit", family="audit", handler=verify,
-        about="Prove that no record was changed, removed or moved.", result=Verified,
+        about="Prove that no record was changed, removed or moved.", result=VERIFIED.struct,
         rooted=False, who="person",
         parameters=(_text("head", "A head that was kept elsewhere: proves the end as well."),),
         example="GET /audit/verify",

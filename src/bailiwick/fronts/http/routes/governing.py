@@ -16,28 +16,24 @@ from bailiwick.fronts.http.verbs import Body, route
 from bailiwick.grant import Root
 from bailiwick.state.grant_rows import GrantEntry
 from bailiwick.state.tokens import parse_plain_subject
-from bailiwick.wire import Result, verbs
+from bailiwick.wire import Form, Result, verbs
 from bailiwick.wire.arguments import Accesses, Argument, Globs, Seconds
+from bailiwick.wire.forms import Key
 from bailiwick.wire.values import Delegated, WireGrant
 
-
-class WireRoot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A root, as callers know it: never where it lies on the host."""
-
-    name: str
-    kind: str
-    id: str
-    display_name: str | None
-    trusted: bool
-    default: bool
-    labels: dict[str, str]
-    names: str
+ROOT = Form(
+    Root, "WireRoot", "A root, as callers know it: never where it lies on the host.",
+    keys=(
+        Key("name", "", str), "kind", "id", "display_name", "trusted", Key("default", "", bool),
+        "labels", "names",
+    ),
+)  # fmt: skip
 
 
 class RootList(Result, frozen=True, kw_only=True, tag="roots"):
     """The roots that the caller may ask for."""
 
-    roots: list[WireRoot]
+    roots: list[ROOT.struct]  # type: ignore[name-defined]
 
 
 class GrantList(Result, frozen=True, kw_only=True, tag="grants"):
@@ -85,14 +81,8 @@ async def list_roots(request: Request) -> RootList:
     else:
         held = _entry(request, caller.grant_id)
         seen = [root for root in authority.roots() if str(root) == str(held.grant.root)]
-    return RootList(roots=[_root(root, default) for root in seen])
-
-
-def _root(root: Root, default: str | None) -> WireRoot:
-    return WireRoot(
-        name=str(root), kind=root.kind, id=root.id, display_name=root.display_name,
-        trusted=root.trusted, default=str(root) == default, labels=root.labels, names=root.names,
-    )  # fmt: skip
+    told = [ROOT.write(root, name=str(root), default=str(root) == default) for root in seen]
+    return RootList(roots=told)
 
 
 async def list_grants(request: Request) -> GrantList:
@@ -132,10 +122,8 @@ async def add_grant(request: Request) -> Reply:
     if body.subject.strip() != body.subject:
         raise ParseError("there is space around the subject")
     grant = await request.authority.add_grant(
-        subject=body.subject, root=body.root, access=body.access, path=body.path,
-        allowed=body.allowed, denied=body.denied, expires_in=body.expires_in, reason=body.reason,
-        by=request.caller.subject, front="http",
-    )  # fmt: skip
+        **msgspec.structs.asdict(body), by=request.caller.subject, front="http"
+    )
     return Reply(_grant(_entry(request, grant.id)), 201)
 
 
@@ -158,10 +146,7 @@ async def delegate(request: Request) -> Reply:
         raise PathNotFound("the caller holds no such grant", hint="GET /capabilities names yours")
     subject = parse_plain_subject(body.subject)
     front = await _make_room(request, scope.grant.id)
-    heir = await scope.delegate(
-        subject, access=body.access, path=body.path, rebase=body.rebase, allowed=body.allowed,
-        denied=body.denied, expires_in=body.expires_in, reason=body.reason,
-    )  # fmt: skip
+    heir = await scope.delegate(**{**msgspec.structs.asdict(body), "subject": subject})
     token = await request.authority.tokens.issue(
         f"{front}{secrets.token_hex(6)}", str(subject),
         by=request.caller.subject, front="http", grant_id=heir.grant.id, expires_in=body.expires_in,
