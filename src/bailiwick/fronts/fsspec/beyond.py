@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from bailiwick.fronts.fsspec.entries import place_of
-from bailiwick.fronts.fsspec.waiting import sync
+from bailiwick.fronts.fsspec.waiting import blocking
 from bailiwick.model import EditResult
 from bailiwick.scope import Scope
 from bailiwick.versions import UndoResult
@@ -41,6 +41,8 @@ class Beyond:
         replace_all: bool = False,
         expected_sha256: str | None = None,
     ) -> EditResult:
+        """Replace text in a file, onto what stands there and nothing else: whoever writes meanwhile
+        is not overwritten. ``old`` must stand there once, or anywhere with ``replace_all``."""
         place = place_of(self._strip_protocol(path))
         return await self._with_scope(
             lambda scope: scope.edit(
@@ -48,26 +50,10 @@ class Beyond:
             )
         )
 
-    def edit(
-        self,
-        path: str,
-        old: str,
-        new: str,
-        *,
-        replace_all: bool = False,
-        expected_sha256: str | None = None,
-    ) -> EditResult:
-        """Replace text in a file, onto what stands there and nothing else: whoever writes meanwhile
-        is not overwritten. ``old`` must stand there once, or anywhere with ``replace_all``."""
-        return sync(
-            self.loop, self._edit, path, old, new,
-            replace_all=replace_all, expected_sha256=expected_sha256,
-        )  # fmt: skip
-
     async def _undo(self, request_id: str, *, preview: bool = False) -> UndoResult:
-        return await self._with_scope(lambda scope: scope.undo(request_id, preview=preview))
-
-    def undo(self, request_id: str, *, preview: bool = False) -> UndoResult:
         """Take back what a request changed, where it was not changed again since. Where the store
         keeps no versions this is `Unsupported`."""
-        return sync(self.loop, self._undo, request_id, preview=preview)
+        return await self._with_scope(lambda scope: scope.undo(request_id, preview=preview))
+
+    edit = blocking(_edit)
+    undo = blocking(_undo)

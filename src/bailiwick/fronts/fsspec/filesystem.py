@@ -34,7 +34,7 @@ from bailiwick.fronts.fsspec.entries import Info, entry_info, info_of, place_of
 from bailiwick.fronts.fsspec.files import BailiwickAsyncFile, BailiwickFile, refuse_directory
 from bailiwick.fronts.fsspec.transfers import take_out
 from bailiwick.fronts.fsspec.uploads import OpenMode, Upload
-from bailiwick.fronts.fsspec.waiting import sync, wait_for_the_end
+from bailiwick.fronts.fsspec.waiting import blocking, sync, wait_for_the_end
 from bailiwick.model import MiB, WriteMode, WriteResult
 from bailiwick.portal import SyncScope, behind
 from bailiwick.scope import Scope
@@ -386,6 +386,7 @@ class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
             await self._with_scope(lambda scope: scope.make_dir(place, parents=True))
 
     async def _rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
         place = place_of(self._strip_protocol(path))
 
         async def remove(scope: Scope) -> None:
@@ -395,9 +396,7 @@ class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
 
         await self._with_scope(remove)
 
-    def rmdir(self, path: str) -> None:
-        """Remove an empty directory."""
-        sync(self.loop, self._rmdir, path)
+    rmdir = blocking(_rmdir)
 
     async def _rm_file(self, path: str, **more: Any) -> None:
         place = place_of(self._strip_protocol(path))
@@ -467,6 +466,7 @@ class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
 
     async def _mv(
         self,
+        /,
         path1: str | list[str],
         path2: str | list[str],
         recursive: bool = False,
@@ -487,16 +487,7 @@ class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
         for source, target in zip(sources, targets, strict=True):
             await self._mv_file(source, target)
 
-    def mv(
-        self,
-        path1: str | list[str],
-        path2: str | list[str],
-        recursive: bool = False,
-        maxdepth: int | None = None,
-        **more: Any,
-    ) -> None:
-        """Give files and directories other names, atomically."""
-        sync(self.loop, self._mv, path1, path2, recursive=recursive, maxdepth=maxdepth, **more)
+    mv = blocking(_mv)
 
 
 def bridge_to(scope: Scope | SyncScope, home: asyncio.AbstractEventLoop | None) -> Bridge:

@@ -11,13 +11,14 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from fsspec.asyn import mirror_sync_methods  # type: ignore[import-untyped]
 from fsspec.exceptions import FSTimeoutError  # type: ignore[import-untyped]
 
 from bailiwick.handed_over import HandedOver
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
@@ -37,6 +38,18 @@ def sync(
     if here is loop:
         raise NotImplementedError("Calling sync() from within a running loop")
     return HandedOver(loop, _timed(call(*args, **more), timeout or None)).wait()
+
+
+def blocking(
+    call: Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[Any, Arguments], Result]:
+    """The twin of a method for callers without an event loop."""
+
+    @functools.wraps(call)
+    def wait(self: Any, *args: Any, **more: Any) -> Result:
+        return sync(self.loop, call, self, *args, **more)
+
+    return cast(Callable[Concatenate[Any, Arguments], Result], wait)
 
 
 async def _timed(work: Coroutine[Any, Any, Result], seconds: float | None) -> Result:
