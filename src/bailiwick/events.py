@@ -356,7 +356,7 @@ class LogFeed(ABC):
         return self.head() > position
 
     def prepared(self, changes: Sequence[Change]) -> Sequence[Change]:
-        """The same with versions and times.
+        """Changes with their versions and times filled in.
 
         The time is taken after the version: what was seen was there when it was told.
         """

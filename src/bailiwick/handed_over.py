@@ -80,8 +80,8 @@ class HandedOver(Generic[Result]):
             self._raised = None  # it holds this frame
 
     async def wait_here(self) -> Result:
-        """The same on another event loop. A cancellation that came too late is delivered at the
-        next await."""
+        """Wait for the end on another event loop. A cancellation that came too late is delivered
+        at the next await."""
         here = asyncio.get_running_loop()
         ended: asyncio.Future[None] = here.create_future()
         self._on_end = lambda: here.call_soon_threadsafe(ended.set_result, None)

@@ -241,7 +241,7 @@ def too_deep(message: str, path: str | None = None) -> ParseError:
 
 
 def tree_too_deep(path: str | None = None) -> ParseError:
-    """The same of a tree that would stand at ``path``, or may not be named."""
+    """The refusal of a tree too deep to stand at ``path``, which may be one that is not named."""
     return too_deep("what lies beneath would be too deep there", path)
 
 

@@ -135,7 +135,7 @@ class Glances(Protocol):
         path: ScopedPath,
         destination: str | None = None,
     ) -> Decision:
-        """The same as `Policy.decide` would."""
+        """Decide as `Policy.decide` would."""
         ...
 
 

@@ -124,7 +124,7 @@ class Portal:
             del work  # it holds what was raised, which holds this frame
 
     async def run_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """The same for a caller on another event loop, which goes on meanwhile."""
+        """Run a coroutine for a caller on another event loop, which goes on meanwhile."""
         self._refuse_forked(coroutine)
         return await HandedOver(self._loop, coroutine, submit=self._submit).wait_here()
 
@@ -325,22 +325,22 @@ class SyncScope:
         return self._scope.description
 
     def with_request(self, request_id: str) -> SyncScope:
-        """The same scope, whose results, errors and records carry ``request_id``."""
+        """This scope with an id: its results, errors and records carry ``request_id``."""
         return SyncScope(self._scope.with_request(request_id), self._portal, self._stay)
 
     def with_approval(self, approval_id: str) -> SyncScope:
-        """The same scope, for a call that a person has approved: exactly the call they saw."""
+        """This scope for a call that a person has approved: exactly the call they saw."""
         return SyncScope(self._scope.with_approval(approval_id), self._portal, self._stay)
 
     def with_caller(
         self, front: str, *, asker: Asker | None = None, wait_s: float | None = None
     ) -> SyncScope:
-        """The same scope as a front uses it: its name on record, and how its person is asked."""
+        """This scope as a front uses it: its name on record, and how its person is asked."""
         scope = self._scope.with_caller(front, asker=asker, wait_s=wait_s)
         return SyncScope(scope, self._portal, self._stay)
 
     def with_text_max(self, text_bytes: int) -> SyncScope:
-        """The same scope, whose text reads return at most ``text_bytes``."""
+        """This scope with text reads that return at most ``text_bytes``."""
         return SyncScope(self._scope.with_text_max(text_bytes), self._portal, self._stay)
 
     def delegate(

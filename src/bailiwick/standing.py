@@ -23,7 +23,7 @@ class Standing(Protocol):
         ...
 
     def check(self, grant: Grant, operation: Operation) -> None:
-        """The same as `holds`, and count one more operation: may raise `RateLimited` too."""
+        """Raise as `holds` does, and count one more operation: may raise `RateLimited` too."""
         ...
 
     def holds(self, grant: Grant, operation: Operation) -> object:

@@ -187,7 +187,7 @@ class Reader(Protocol):
         ...
 
     def stream(self, file: Handle, offset: int, length: int | None) -> AsyncGenerator[bytes, None]:
-        """The same bytes in chunks, one in memory at a time. Raises as `read`, at any chunk."""
+        """The bytes of a range in chunks, one in memory at a time. Raises as `read`, at any."""
         ...
 
     async def readlink(self, entry: Handle) -> str:
@@ -212,7 +212,7 @@ class Writer(Protocol):
     async def write_stream(
         self, entry: Handle, chunks: AsyncIterator[bytes], plan: WritePlan
     ) -> Written:
-        """The same from chunks. An exception of ``chunks`` is raised on, and nothing is left."""
+        """Publish what ``chunks`` give, as `write`. What they raise is raised; nothing is left."""
         ...
 
     async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
@@ -535,7 +535,7 @@ class Narrows(Protocol):
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None
     ) -> Store:
-        """The same tree under stricter settings: asking for looser ones keeps the stricter.
+        """This tree under stricter settings: asking for looser ones keeps the stricter.
 
         What writes in one view and in the other never collides more than within one view. Closing
         it closes the view alone; closing the store it was made from closes both.

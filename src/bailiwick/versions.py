@@ -161,7 +161,7 @@ class Marks(Protocol):
     """A power: to keep with every change on whose behalf it was made."""
 
     def marked(self, mark: Mark) -> Store:
-        """The same store, all of whose changes carry the mark: cheap, made for every change, not to
+        """This store with all its changes carrying the mark: cheap, made for every change, not to
         be closed. Handles of one are good for the other."""
         ...
 

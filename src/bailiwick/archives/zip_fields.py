@@ -110,7 +110,7 @@ def directory_of(record: bytes, end: int, locator: bytes) -> tuple[Directory, in
 
 
 def directory64_of(record: bytes, at: int, short: Directory) -> Directory:
-    """The same by the 64-bit record, which may not contradict the short one."""
+    """Where the directory lies by the 64-bit record, which may not contradict the short one."""
     if len(record) != END64.size or record[:4] != END64_SIGNATURE:
         raise damaged("a record for large archives is missing")
     _, length, _, _, disk, first, here, total, size, offset = END64.unpack(record)

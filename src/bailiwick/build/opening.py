@@ -53,7 +53,7 @@ class Opening:
 
 
 class SyncOpening:
-    """The same for blocking code: ``with bailiwick.open_sync(…) as fs``."""
+    """A place that is opened for blocking code: ``with bailiwick.open_sync(…) as fs``."""
 
     def __init__(self, place: str | os.PathLike[str] | Store, options: Options) -> None:
         refuse_ledger_limits(options)

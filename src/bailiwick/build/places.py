@@ -87,7 +87,7 @@ def read_place(given: object) -> Place:
 
 
 def on_host(place: VolumePlace, base: str) -> VolumePlace:
-    """The same with absolute paths, from the directory ``base``."""
+    """A volume's place with absolute paths, from the directory ``base``."""
     folder = place.blobs_folder
     return place._replace(
         file=_absolute(base, place.file),

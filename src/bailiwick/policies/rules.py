@@ -130,7 +130,7 @@ class RulePolicy:
         path: ScopedPath,
         destination: str | None = None,
     ) -> Decision:
-        """The same as `decide`, for a path seen before at the cost of a lookup or two."""
+        """Decide without a context: a path seen before costs a lookup or two."""
         kept = self._kept
         if self._remembered() is not kept.answers:
             kept = self._refreshed()

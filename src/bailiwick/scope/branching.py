@@ -48,7 +48,7 @@ class Branch:
         return msgspec.structs.replace(lent, closing=self.aclose, owns_root=True)
 
     def rebound(self, whose: Lent) -> Lent:
-        """The same, of what was lent for the branch that this one was opened from."""
+        """What was lent for the branch that this one was opened from, on this branch."""
         name, line = self._name, whose.grant.root.line
         if self._draft is not None and line:
             name = f"{line}/{name}"
@@ -131,7 +131,7 @@ class _Heirs:
 
 
 class _ApartLedger:
-    """The same ledger, for a branch whose changes are told in a feed of its own."""
+    """The ledger of the root, for a branch whose changes are told in a feed of its own."""
 
     def __init__(self, ledger: Ledger, feed: Feed) -> None:
         self._ledger = ledger
@@ -153,7 +153,7 @@ class _ApartLedger:
 
 
 class _NotingLedger(_ApartLedger):
-    """The same where intents are kept with the change itself."""
+    """The ledger of the root, for a branch whose intents are kept with the change itself."""
 
     def __init__(self, ledger: Ledger, feed: Feed, encloses: EnclosesNotes) -> None:
         super().__init__(ledger, feed)

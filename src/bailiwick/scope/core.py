@@ -132,7 +132,7 @@ class ScopeCore:
         return f"<Scope {self.root} for {self.subject}>"
 
     def with_request(self, request_id: str) -> Self:
-        """The same scope, whose results, errors and records carry ``request_id``.
+        """This scope with an id: its results, errors and records carry ``request_id``.
 
         An id is 1 to 128 printable characters.
         """
@@ -140,17 +140,17 @@ class ScopeCore:
         return type(self)(self._lent, request_id, self._life)
 
     def with_approval(self, approval_id: str) -> Self:
-        """The same scope, for a call that a person has approved: exactly the call they saw."""
+        """This scope for a call that a person has approved: exactly the call they saw."""
         return self._as_called(approval=approval_id)
 
     def with_caller(
         self, front: str, *, asker: Asker | None = None, wait_s: float | None = None
     ) -> Self:
-        """The same scope as a front uses it: its name on record, and how its person is asked."""
+        """This scope as a front uses it: its name on record, and how its person is asked."""
         return self._as_called(front=front, asker=asker, wait_s=wait_s)
 
     def with_text_max(self, text_bytes: int) -> Self:
-        """The same scope, whose text reads return at most ``text_bytes``: a front may want less
+        """This scope with text reads that return at most ``text_bytes``: a front may want less
         than the limit. More than the limit is no more."""
         limits = self.grant.limits
         if text_bytes >= limits.text_read_bytes_max:
@@ -185,7 +185,7 @@ class ScopeCore:
             await self._lent.closing()
 
     async def _read_by(self, subject: Subject) -> Self:
-        """The same tree, to be read and nothing else, as another subject may read it."""
+        """This tree to be read and nothing else, as another subject may read it."""
         assert self._lent.delegates is not None, "whoever composes a scope lets it delegate"
         asked = Delegation(
             subject=subject, access=frozenset({"read"}), path=".", rebase=False, allowed=(),

@@ -26,7 +26,7 @@ def caller_of(scope: ScopeCore) -> Caller:
 
 
 def as_called(scope: Called, **changes: Any) -> Called:
-    """The same scope, called otherwise. ``changes`` are fields of `Caller`; the rest stays as it
+    """A scope, called otherwise. ``changes`` are fields of `Caller`; the rest stays as it
     is, where `Scope.with_caller` begins anew.
 
     On a server it is the server that knows the front and asks its own people, so that a name or an
@@ -36,7 +36,7 @@ def as_called(scope: Called, **changes: Any) -> Called:
 
 
 def with_file_max(scope: Called, file_bytes: int) -> Called:
-    """The same scope, through which no file becomes larger than this. More than the limit is no
+    """A scope through which no file becomes larger than this. More than the limit is no
     more. Less than the limit of a server is `Unsupported`: only the server could hold to it."""
     return scope._with_file_max(file_bytes)
 

@@ -310,7 +310,7 @@ class Writer:
             return waiting.result()
 
     def run_inline(self, job: Callable[[apsw.Connection], Any]) -> Done | None:
-        """The same on the caller's thread, without anything to await; None where it has to be
+        """Run ``job`` on the caller's thread, without anything to await; None where it has to be
         awaited, and nothing was done. What it raises is found in what is returned."""
         if self._never_waits and self._pace.goes_on():
             return self._run_here(job, control=False)
@@ -328,7 +328,7 @@ class Writer:
     def run_blocking(
         self, job: Callable[[apsw.Connection], Result], *, control: bool = False
     ) -> Result:
-        """The same for a thread without an event loop."""
+        """Run ``job`` in a transaction for a thread without an event loop, which waits for it."""
         waiting: concurrent.futures.Future[Result] = concurrent.futures.Future()
         self.put(Task(job, partial(_settle, waiting), None, control=control))
         return waiting.result()
@@ -475,7 +475,7 @@ class Writer:
     def _transaction_of_one(
         self, job: Callable[[apsw.Connection], Any], control: bool, group: list[Done]
     ) -> None:
-        """The same without a savepoint: what is to be undone is all there is."""
+        """One job as a transaction, without a savepoint: what is to be undone is all there is."""
         connection, execute, frame = self._connection, self._execute, self._frame
         changes = connection.total_changes()
         execute("BEGIN IMMEDIATE")

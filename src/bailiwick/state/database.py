@@ -191,11 +191,11 @@ class Database:
         return await self._writer.run(job)
 
     async def write_control(self, job: Job[Result]) -> Result:
-        """The same for what others must notice at once: the epoch changes with the commit."""
+        """Run ``job`` as `write` does, noticed by others at once: the epoch changes with it."""
         return await self._writer.run(job, control=True)
 
     def write_blocking(self, job: Job[Result], *, control: bool = False) -> Result:
-        """The same for a thread without an event loop."""
+        """Run ``job`` in a transaction for a thread without an event loop, which waits."""
         return self._writer.run_blocking(job, control=control)
 
     def submit(
@@ -312,7 +312,7 @@ class Database:
         await in_thread(self.close)
 
     def close(self) -> None:
-        """The same for a thread without an event loop."""
+        """Do what is queued, and let go of everything, for a thread without an event loop."""
         with self._closing:
             if self._closed:
                 return

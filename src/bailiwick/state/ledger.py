@@ -141,7 +141,7 @@ class DurableLedger:
     def for_root(
         self, keep_changes: KeepChanges, changes_kept: ChangesKept | None = None
     ) -> Ledger:
-        """The same ledger, with the feed of one root for what is settled through it."""
+        """This ledger with the feed of one root for what is settled through it."""
         return _RootLedger(self, Keeper(keep_changes, changes_kept))
 
     # --- what the pipeline calls -------------------------------------------------------------
@@ -174,7 +174,7 @@ class DurableLedger:
     # --- notes: records that a store commits with the change ---------------------------------
 
     def for_log(self, log: str) -> Ledger:
-        """The same ledger for a root whose store commits a note with each change, and whose own
+        """This ledger for a root whose store commits a note with each change, and whose own
         log is its feed. A state in memory has nothing that could be taken over later, so its
         changes are announced as elsewhere."""
         if self._database.directory is None:
@@ -215,7 +215,7 @@ class DurableLedger:
         await self._database.write(lambda connection: self.chain_in(connection, record))
 
     def chain_in(self, connection: Connection, record: AuthorityRecord) -> None:
-        """The same as part of somebody else's job, so that the act and its record are one."""
+        """Put an act on record within somebody else's job, so that act and record are one."""
         rows = [(record.time_ns, encode_authority(record, self._hide))]
         append(connection, self._keys, rows)
 
@@ -363,7 +363,7 @@ class _RootLedger:
 
 
 class _NotingLedger(_RootLedger):
-    """The same for a root whose store commits the note of a change with it."""
+    """The ledger of a root whose store commits the note of a change with it."""
 
     def __init__(self, ledger: DurableLedger, log: str) -> None:
         super().__init__(ledger, None)

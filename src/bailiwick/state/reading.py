@@ -153,7 +153,7 @@ class Reading:
     async def export(
         self, wanted: LedgerFilter | None = None, *, after: int = 0
     ) -> AsyncGenerator[bytes, None]:
-        """The same, read in a thread."""
+        """Every record that fits as a JSON line, as `export_blocking`, read in a thread."""
         lines = self.export_blocking(wanted, after=after)
         while (chunk := await asyncio.to_thread(next, lines, None)) is not None:
             yield chunk

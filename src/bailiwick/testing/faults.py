@@ -187,7 +187,7 @@ class FaultyStore:
     async def _pass_on(
         self, chunks: AsyncIterator[bytes], due: list[Fault]
     ) -> AsyncIterator[bytes]:
-        """The same chunks, with the faults that lie between them."""
+        """Chunks as they come, with the faults that lie between them."""
         try:
             await self._fire(due, "before", 0)
             count = 0

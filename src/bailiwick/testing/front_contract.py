@@ -1,4 +1,4 @@
-"""The same story through every front: write, list, conflict, denied, limit, ask, undo.
+"""One story, told through every front: write, list, conflict, denied, limit, ask, undo.
 
 A front adds nothing to what a scope does and takes nothing away. The story is told once, in the
 verbs of `FrontDriver`; each front brings a driver that speaks its own language and turns what it is

@@ -85,7 +85,7 @@ class DictModel:
         return (*parent, path[-1])
 
     def _entry_with_parents(self, path: Parts) -> tuple[Parts, list[Parts]]:
-        """The same where parents may be missing, with those that are, from the top."""
+        """Where ``path`` belongs, and which of its parents are missing, from the top."""
         for depth in range(1, len(path)):
             place = self._entry(path[:depth])
             if place not in self.nodes:

@@ -11,7 +11,7 @@ from bailiwick.testing.driver import PAGES_MAX, ended
 
 
 class ScopeDriver:
-    """The same verbs on a scope. Ignore rules are switched off: a store knows none."""
+    """The contract's verbs on a scope. Ignore rules are switched off: a store knows none."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope

@@ -55,8 +55,8 @@ class Seen(Value, frozen=True, array_like=True):
     last_checksum: _Checksum = 0
 
     def then(self, data: bytes, most: int, *, skipped: bool = False) -> Seen:
-        """The same with what was read next: ``most`` bytes of either kind. What is only skipped
-        over is no page before a position."""
+        """What was seen, and what was read next: ``most`` bytes of either kind. What is only
+        skipped over is no page before a position."""
         room = 0 if self.last_bytes else max(most - self.first_bytes, 0)
         first, last = data[:room], b"" if skipped else data[room:][-most:]
         return Seen(

@@ -337,8 +337,8 @@ class _Copy:
         self._made[-1] = _Made(entry.path, await self._version_of(entry.path))
 
     async def _counted(self, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """The same chunks, where the destination has a quota: what is copied may have grown since
-        it was charged for."""
+        """Chunks as they come, charged for where the destination has a quota: what is copied may
+        have grown since it was charged for."""
         there, size = self._there, self._there.bytes or 0
         charged = there.charged or NOTHING
         await there.account(0, self._files + 1 - charged.files)
@@ -391,7 +391,7 @@ class _Copy:
 async def _agreed(
     chunks: AsyncGenerator[bytes, None], path: ScopedPath, load: Load
 ) -> AsyncGenerator[bytes, None]:
-    """The same chunks; after the last, when nothing is published, refuse what a person did not
+    """Chunks as they come; after the last, when nothing is published, refuse what a person did not
     see: a tree takes its time, and what was looked at before may be another by now."""
     digest = hashlib.sha256()
     async with aclosing(chunks):

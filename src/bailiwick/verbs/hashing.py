@@ -29,7 +29,7 @@ async def content_hash(store: Reader, file: Handle) -> str | None:
 
 
 async def hashed(store: Reader, file: Handle, kept_max: int) -> tuple[str | None, bytes | None]:
-    """The same with the very bytes that were hashed, where they are no more than ``kept_max``."""
+    """A file's hash, with the very bytes that were hashed where they are at most ``kept_max``."""
     if file.type != "file":
         return None, None
     digest = hashlib.sha256()

@@ -62,7 +62,7 @@ class Ignores:
         self._times_forgotten = 0
 
     def anew(self) -> Ignores:
-        """The same for another tree: nothing of this one is remembered."""
+        """Ignore rules for another tree: nothing of this one is remembered."""
         return Ignores(names=self.names, monotonic_ns=self._monotonic_ns)
 
     def forget(self, path: ScopedPath) -> None:
@@ -144,7 +144,7 @@ class Ignores:
     async def _look_up(
         self, store: Reader, directory: ScopedPath, *, fresh: bool, call: Call | None
     ) -> tuple[IgnoreLevel, int]:
-        """The same, with the time at which the first of them was looked at."""
+        """The rules in force, with the time at which the first of them was looked at."""
         now, forgotten = self._monotonic_ns(), self._times_forgotten
         is_missing = None
         if call is not None and call.store is store and call.past is None:

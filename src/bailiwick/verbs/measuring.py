@@ -19,8 +19,8 @@ async def measure(store: Reader) -> tuple[int, int]:
 
 
 async def measure_in(store: Reader, directory: Handle) -> tuple[int, int]:
-    """The same beneath a held directory. Deeper than a path can name nothing counts: nobody got
-    there through a scope."""
+    """The bytes and files beneath a held directory. Deeper than a path can name nothing counts:
+    nobody got there through a scope."""
     size = files = 0
     levels = [_Level(directory)]
     try:

@@ -20,7 +20,7 @@ def check_mode(file_mode: int | None) -> None:
 
 
 def check_mode_in(root: Root, file_mode: int | None, kind: EntryType = "file") -> None:
-    """The same, and that a secret stays its owner's."""
+    """Permission bits only, and in a root of secrets no more than the owner's."""
     check_mode(file_mode)
     if root.kind != "secret" or file_mode is None:
         return

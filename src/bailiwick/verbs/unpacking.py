@@ -298,7 +298,7 @@ class _Plan:
         self._replaced: list[ScopedPath] = []
 
     def anew(self) -> _Plan:
-        """The same, to be compared with what stands there by now."""
+        """A plan of the same contents, to be compared with what stands there by now."""
         return _Plan(self._call, self._contents, self._overwrite)
 
     def in_words(self) -> str:

@@ -122,7 +122,7 @@ class Walk:
         return cast("AsyncGenerator[Visit, None]", steps)  # there are no runs among them
 
     def visits_and_runs(self, top: Handle) -> AsyncGenerator[Visit | Run, None]:
-        """The same in fewer steps: entries of which there is no more to say come together."""
+        """Everything beneath ``top`` in few steps: entries with no more to say come together."""
         return self._steps(top, in_runs=True)
 
     async def _steps(self, top: Handle, *, in_runs: bool) -> AsyncGenerator[Visit | Run, None]:

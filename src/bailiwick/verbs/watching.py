@@ -141,7 +141,7 @@ class View:
         return self._seen_from_below(change) if change.subtree else None
 
     def expanded(self, change: Change) -> list[Change]:
-        """The same, with a change for every path of a directory that was told as a whole."""
+        """A change as it is seen, one for every path of a directory that was told as a whole."""
         if not change.subtree:
             told = self.seen(change)
             return [] if told is None else [told]

@@ -346,7 +346,7 @@ async def _form_of(call: Call) -> Form | None:
 
 
 async def _form_for_append(call: Call) -> Form | None:
-    """The same for a file that stays: what is no text, as far as is known, gets no text added."""
+    """How a file that is added to stores its text: what is known to be none gets none added."""
     try:
         return await _standing_form(call)
     except PathNotFound:

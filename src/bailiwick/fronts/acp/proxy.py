@@ -241,5 +241,5 @@ def _no_pipes() -> ParseError:
 
 
 def _duplicate(stream: TextIO, mode: str) -> IO[bytes]:
-    """The same stream to be closed by the event loop: the interpreter's own stays as it is."""
+    """A copy of a stream for the event loop to close: the interpreter's own stays as it is."""
     return os.fdopen(os.dup(stream.fileno()), mode, buffering=0)

@@ -219,6 +219,6 @@ _ACTIONS = {
 
 
 def _ascii(lines: bytes) -> bytes:
-    """The same JSON with nothing in it that a terminal could take for a command."""
+    """JSON lines with nothing in it that a terminal could take for a command."""
     records = (json.loads(each) for each in lines.split(b"\n") if each)
     return b"".join(json.dumps(each).encode() + b"\n" for each in records)

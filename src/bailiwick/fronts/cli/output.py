@@ -65,8 +65,8 @@ def print_json(value: object) -> None:
 
 
 def print_plain_json(value: dict[str, Any]) -> None:
-    """The same of what is plain already: a tree may be as deep as paths go, and to make it plain
-    would take more nested calls than Python allows."""
+    """One JSON document of what is plain already: a tree may be as deep as paths go, and to make
+    it plain would take more nested calls than Python allows."""
     line(json.dumps(value, indent=2))
 
 

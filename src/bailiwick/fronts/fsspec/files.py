@@ -119,7 +119,7 @@ class BailiwickFile(AbstractBufferedFile):  # type: ignore[misc]
 
 
 class BailiwickAsyncFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
-    """The same for callers on an event loop: ``async with await fs.open_async(…) as file``."""
+    """A file for callers on an event loop: ``async with await fs.open_async(…) as file``."""
 
     DEFAULT_BLOCK_SIZE = BLOCK_BYTES
     fs: BailiwickFileSystem

@@ -436,7 +436,7 @@ def _path_within(scope: dict[str, Any]) -> tuple[str, bool]:
 
 
 def _raw_path(scope: dict[str, Any]) -> bytes:
-    """The same as it was sent: a name in it may hold an escaped slash."""
+    """The path within this application as it was sent: a name may hold an escaped slash."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     prefix = scope.get("root_path", "").encode()
     return raw[len(prefix) :] if prefix and raw.startswith(prefix) else raw

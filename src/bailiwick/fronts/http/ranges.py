@@ -73,7 +73,7 @@ def names(header: str | None, version: str) -> bool:
 
 
 def names_strongly(header: str, version: str) -> bool:
-    """The same where a weak tag never matches, as for If-Match and If-Range."""
+    """Whether a list of entity tags names this version; weak ones never do, as for If-Match."""
     if header.strip() == "*":
         return True
     found = [_TAG(part.strip()) for part in header.split(",")]

@@ -63,7 +63,7 @@ def whole(result: Any, request_id: str | None) -> Whole:
 
 
 def plain(answer: Whole) -> Reply:
-    """The same for where it is sent in the usual way."""
+    """A whole result as a reply, for where it is sent in the usual way."""
     length = (b"content-length", b"%d" % len(answer.body))
     return Reply(headers=[JSON, length, *HOUSE, *answer.headers], body=answer.body)
 

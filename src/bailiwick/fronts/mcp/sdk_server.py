@@ -1,4 +1,4 @@
-"""The same service behind the official SDK, which speaks the protocol over HTTP.
+"""The service of MCP behind the official SDK, which speaks the protocol over HTTP.
 
 The SDK's server knows no callers: which service answers a request stands in the request itself.
 """

@@ -199,7 +199,7 @@ def runnable_tools(tools: Toolbox, *, asker: Asker | None = None) -> list[Runnab
 
 
 def blocking_tools(tools: Toolbox, *, asker: Asker | None = None) -> list[Blocking]:
-    """The same for the blocking client."""
+    """The tools for ``client.beta.messages.tool_runner`` of the blocking client."""
     return [Blocking(tool, tools) for tool in runnable_tools(tools, asker=asker)]
 
 

@@ -119,7 +119,7 @@ class KernelLookup(Lookup):
         )
 
     def _find_spelled(self, held: Held, path: ScopedPath, directory: bool) -> Held:
-        """The same where the spelling may not be the name, or the place needs a look."""
+        """What was found, where the spelling may not be the name or the place needs a look."""
         try:
             self.check_place(held)
             canonical = self.canonical_path(held, path)

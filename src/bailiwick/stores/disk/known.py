@@ -203,7 +203,7 @@ class Known:
         return entry
 
     def seek(self, path: ScopedPath) -> tuple[Place, str] | None:
-        """The same where the directory is known."""
+        """The directory of a path and its name in it; None where the directory is not known."""
         place = self.root
         parts = path.parts
         for part in parts[:-1]:

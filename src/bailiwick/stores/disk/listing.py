@@ -62,7 +62,7 @@ def _sorted_names(names: list[str], after: str | None) -> list[str]:
 
 
 def _sorted_texts(names: list[str], after: str | None) -> list[str]:
-    """The same for names of all kinds."""
+    """Names of all kinds, sorted as they are shown."""
     shown = [
         name
         for name in names

@@ -134,7 +134,7 @@ class Lookup(ABC):
         raise Busy("the directories on the way keep changing", path=path)
 
     def _find_deepest(self, path: ScopedPath) -> tuple[Held, tuple[str, ...]] | None:
-        """The same where the last directory is missing; None where one was made meanwhile."""
+        """The deepest directory there is, and what is missing below; None where it was made."""
         parts = path.parts
         for cut in range(len(parts) - 1, -1, -1):
             try:
@@ -303,7 +303,7 @@ def check_filesystem(fd: int, path: ScopedPath) -> None:
 
 
 def check_filesystem_at(directory: int, name: str, path: ScopedPath) -> None:
-    """The same for one name; where there is no O_PATH there are no such filesystems."""
+    """Refuse a name on such a filesystem; where there is no O_PATH there are none of them."""
     if syscalls.O_PATH is not None:
         fd = os.open(name, syscalls.HOLD_FLAGS, dir_fd=directory)
         try:

@@ -155,7 +155,7 @@ class Merge:
         self._check_replaceable(os.lstat(name, dir_fd=origin), final)
 
     def _over_by_link(self, path: ScopedPath, origin: int, target: int) -> None:
-        """The same where two names cannot be exchanged: the old file first gets a second name."""
+        """Replace where two names cannot be exchanged: the old file first gets a second name."""
         kept = f"{RESERVED_PREFIX}{len(self._done)}"  # which no entry of a stage is called
         os.link(path.name, kept, src_dir_fd=target, dst_dir_fd=origin, follow_symlinks=False)
         syscalls.rename_over(path.name, path.name, src_dir_fd=origin, dst_dir_fd=target)

@@ -390,7 +390,7 @@ def rename_new(from_fd: int, source: str, to_fd: int, target: str, path: ScopedP
 
 
 def _link_new(from_fd: int, source: str, to_fd: int, target: str, path: ScopedPath) -> None:
-    """The same by a second name, which never replaces; directories cannot have one."""
+    """Rename by a second name, which never replaces; directories cannot have one."""
     found = os.stat(source, dir_fd=from_fd, follow_symlinks=False)
     if stat_bits.S_ISDIR(found.st_mode):
         if lstat_at(to_fd, target) is not None:

@@ -35,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.durability == "full"
 
     def narrowed(self, symlinks: Symlinks | None, hardlinks: Hardlinks | None) -> Settings:
-        """The same, stricter where that is asked for: what is rejected stays rejected."""
+        """These settings, stricter where that is asked for: what is rejected stays rejected."""
         for name, value in (("symlinks", symlinks), ("hardlinks", hardlinks)):
             _one_of(name, value, (None, "reject", "in-root" if name == "symlinks" else "allow"))
         return msgspec.structs.replace(

@@ -72,7 +72,7 @@ class Swapper:
     def publish_staged_blocking(
         self, held: Held, stage: Stage, sha256: str, plan: WritePlan, stop: Stop
     ) -> Written:
-        """The same for content that is already staged; the caller discards it on failure."""
+        """Swap in content that is already staged; the caller discards it on failure."""
         current = open_current(self._publisher, held, plan, stop)
         try:
             check_expected(held, current, plan, stop)
@@ -306,7 +306,7 @@ class Swapper:
         raise Busy("others keep changing this file", path=held.path)
 
     def _replace(self, held: Held, stage: Stage, current: Current, stop: Stop) -> None:
-        """The same without an exchange: a look, then a rename, and an instant between."""
+        """Swap in without an exchange: a look, then a rename, and an instant between."""
         now = lstat_at(held.parent, held.name)
         if now is None or not same_object(now, current.status) or not current.is_unchanged(stop):
             raise Raced

@@ -17,7 +17,7 @@ GATHER_BYTES = 256 * KiB
 
 
 async def gather(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The same bytes in pieces that are worth a thread's while."""
+    """Bytes gathered into pieces that are worth a thread's while."""
     gathered: list[bytes] = []
     size = 0
     async for chunk in chunks:

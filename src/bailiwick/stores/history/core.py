@@ -53,7 +53,7 @@ class Core:
         self._idle: asyncio.Future[None] | None = None
 
     def view(self, inner: Store) -> Core:
-        """The same history for a stricter view of the same tree."""
+        """This history for a stricter view of the same tree."""
         return Core(
             inner, self.ledger, self.keeper, limits=self.limits, collect=self.collect,
             whole=self._whole or self,

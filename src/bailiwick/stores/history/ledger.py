@@ -207,7 +207,7 @@ class Ledger:
         self._writer.put(Task(lambda connection: _close(connection, entry, outcome), done, loop))
 
     async def settle(self, entry: int, outcome: Outcome) -> None:
-        """The same, waited for."""
+        """Close an entry with its outcome, and wait until that is written."""
         await self._writer.run(lambda connection: _close(connection, entry, outcome))
 
     async def withdraw(self, entry: int) -> None:
@@ -274,7 +274,7 @@ class Ledger:
         await in_thread(self.close_blocking)
 
     def close_blocking(self) -> None:
-        """The same where there is no event loop."""
+        """Let go of everything, where there is no event loop."""
         self._writer.close()
         self._reader.close()
         self._finisher.close()

@@ -108,7 +108,7 @@ class Looker:
             expected.check(path, version, sha256)
 
     async def look(self, handle: Handle, known: State | None = None) -> State | None:
-        """The same for a held name. Nothing is kept."""
+        """What stands under a held name. Nothing is kept."""
         stat = await self.stat(handle)
         if stat is None or stat.type != "file":
             return None if stat is None else seen(stat)

@@ -101,8 +101,8 @@ def _touch(step: Step, whole: set[ScopedPath]) -> Touch:
 def renamed(
     places: dict[ScopedPath, Value], here: ScopedPath, home: ScopedPath
 ) -> dict[ScopedPath, Value]:
-    """The same, with what lies in one place put into another. What was known of that one is about
-    what stood there before, and is gone."""
+    """What is known by place, with what lies in ``here`` put into ``home``. What was known of that
+    one is about what stood there before, and is gone."""
     return {
         path.relative_to(here).beneath(home) if path.lies_in(here) else path: value
         for path, value in places.items()

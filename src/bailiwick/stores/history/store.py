@@ -429,7 +429,7 @@ def _is_refused(plan: WritePlan, before: State | None) -> bool:
 
 
 def _bound_to(plan: WritePlan, before: State | None) -> WritePlan:
-    """The same plan, for exactly what was kept."""
+    """A plan that holds for exactly what was kept."""
     if before is None:
         return msgspec.structs.replace(plan, mode="create")
     return msgspec.structs.replace(plan, expected_version=before.version)

@@ -110,7 +110,7 @@ async def publish(
 async def publish_prepared(
     held: VolumeHandle, plan: WritePlan, prepared: Prepared, mark: Mark, turn: Turn
 ) -> Written:
-    """The same for content whose pieces are stored already."""
+    """Publish content whose pieces are stored already."""
     spot, old = await admit(turn.tree, held, plan)
     store = partial(prepared.store, turn.transaction, turn.tree.view.volume)
     fresh = Fresh(prepared.size, prepared.sha256, store)

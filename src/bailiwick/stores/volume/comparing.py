@@ -222,7 +222,7 @@ async def _touch(before: Tree, after: Tree, node: int, *, told: bool) -> Touch |
 
 
 def _replacements(touches: list[Touch]) -> list[Touch]:
-    """The same, where a file that took the place of another one is told once."""
+    """Touches in which a file that took the place of another one is told once."""
     gone = {each.path: each for each in touches if each.kind == "deleted"}
     found, replaced = [], set[ScopedPath]()
     for each in touches:

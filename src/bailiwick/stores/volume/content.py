@@ -231,7 +231,7 @@ def _damaged() -> IoError:
 
 
 def named(error: IoError | Unsupported, path: ScopedPath) -> IoError | Unsupported:
-    """The same error, naming the file."""
+    """An error that names the file."""
     return type(error)(error.message, path=path, errno=error.errno, hint=error.hint)
 
 

@@ -208,7 +208,7 @@ class Core:
         return cache
 
     def tree_at(self, session: Session, view: View) -> Tree:
-        """The same branch as it was at a version. Nothing of it is remembered."""
+        """This branch as it was at a version. Nothing of it is remembered."""
         levels = tuple(Level(branch, min(bound, view.at)) for branch, bound in self.levels)
         return Tree(session, view, levels, Cache())
 
@@ -222,14 +222,14 @@ class Core:
         return result
 
     async def work(self, work: Work[Result]) -> Result:
-        """The same for what knows by itself what a turn is for."""
+        """Do a piece of work that knows by itself what a turn is for: durable in the end."""
         self._check_changeable()
         result = await self.database.work(work)
         self._tell()
         return result
 
     def work_inline(self, work: Work[Result]) -> Result | None:
-        """The same at once; None where it has to be awaited, and nothing was done."""
+        """Do a piece of work at once; None where it has to be awaited, and nothing was done."""
         self._check_changeable()
         result = self.database.work_inline(work)
         if result is not None:
@@ -254,7 +254,7 @@ class Core:
         transaction.on_commit(partial(self._cache.note, own))
 
     def took(self, own: Own) -> None:
-        """The same where it was committed on the event loop's thread."""
+        """Know what a change has touched that was committed on the event loop's thread."""
         self._cache.take(own)
 
     def _tell(self) -> None:
@@ -296,7 +296,7 @@ class Core:
         self._held[id(holder)] = self._cache.seen if at == HEAD else at
 
     def hold_version(self, holder: object, version: int) -> None:
-        """The same for a version that is looked at."""
+        """Somebody may go on reading a version that is looked at."""
         self._held[id(holder)] = version
 
     def let_go(self, holder: object) -> None:

@@ -108,7 +108,7 @@ def _count_blocking(core: Core, view: View, directory: int) -> int:
 
 
 def counted(connection: apsw.Connection, view: View, directory: int) -> int:
-    """The same on a connection that has begun to look."""
+    """How many names lie beneath a directory, by a connection that has begun to look."""
     volume, branch, at = view.volume, view.branch, view.at
     horizon = connection.execute(for_sqlite(_HORIZON), (volume,)).get or 0
     oldest = connection.execute(for_sqlite(_OLDEST_BOUND), (volume, branch)).get or 0

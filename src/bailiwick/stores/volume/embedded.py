@@ -328,8 +328,8 @@ class SqliteFile:
 
     @contextmanager
     def at_hand(self) -> Iterator[apsw.Connection]:
-        """The same for a look of milliseconds: by the writer's connection where nobody uses it,
-        which need not read again what it has written itself. Whoever is to write waits so long."""
+        """A connection for a look of milliseconds: the writer's where nobody uses it, which need
+        not read again what it has written itself. Whoever is to write waits so long."""
         if not self.writer.busy.acquire(blocking=False):
             with self.aside() as connection:
                 yield connection
@@ -510,7 +510,7 @@ class SqliteDatabase:
         return self.newest()
 
     def newest(self) -> int:
-        """The same, told at once."""
+        """The last number that was given out, told at once."""
         if self._closed or self.file.is_abandoned:
             self._check_open()
         try:
@@ -533,12 +533,12 @@ class SqliteDatabase:
         return await self.work(lambda turn: run_through(job(turn)))
 
     def work(self, work: Work[Result]) -> Coroutine[Any, Any, Result]:
-        """The same for what is done in one go."""
+        """Do what is done in one go, in a transaction on the writer's thread."""
         self._check_open()
         return self.file.writer.run(partial(self.file.run, self.volume, work))
 
     def work_inline(self, work: Work[Result]) -> Result | None:
-        """The same at once; None where it has to be awaited, and nothing was done."""
+        """Do a piece of work at once; None where it has to be awaited, and nothing was done."""
         if self._closed or self.file.is_abandoned:
             self._check_open()
         done = self.file.writer.run_inline(partial(self.file.run, self.volume, work))

@@ -203,8 +203,8 @@ class _Merge:
                 await self._conflict(node, "it lies in a directory that was moved there")
 
     async def _here(self, place: Place) -> Place:
-        """The same place in this branch: its directory may be another one here that both sides have
-        made under the same name."""
+        """Where a place is in this branch: its directory may be another one here that both sides
+        have made under the same name."""
         parent = place.parent
         if not parent or await self._ours.inode(parent) is not None:
             return place

@@ -41,7 +41,10 @@ def refuse_strangers(file: str) -> None:
 
 
 def refuse_foreign_folder(folder: str) -> None:
-    """The same for a folder of blobs, which need not be there yet. Raises `PermissionDenied`."""
+    """Refuse a folder of blobs, there or still to be made, that another user controls.
+
+    Raises `PermissionDenied`.
+    """
     with _in_our_words():
         for path in _way_to(folder):
             _check_directories(os.path.dirname(path))

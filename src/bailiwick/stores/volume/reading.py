@@ -76,7 +76,7 @@ class ContentReader:
     async def stream(
         self, inode: Inode, path: ScopedPath, offset: int, length: int | None
     ) -> AsyncGenerator[bytes, None]:
-        """The same in pieces, one chunk in memory and the next one on its way."""
+        """A range of a file in pieces, one chunk in memory and the next one on its way."""
         end = inode.size if length is None else min(inode.size, offset + length)
         step = self._core.limits.stream_chunk_bytes
         if inode.content is None:

@@ -31,7 +31,7 @@ _NUMBERED = re.compile(r"\$(\d+)")
 
 @lru_cache(maxsize=1_024)
 def for_sqlite(sql: str) -> str:
-    """The same statement with ``?n`` for ``$n``.
+    """A statement with ``?n`` for ``$n``.
 
     SQLite takes ``$1`` for a name, and gives names their values in the order in which they first
     appear: ``SELECT $2, $1`` would be answered with the two exchanged.

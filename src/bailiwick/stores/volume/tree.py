@@ -196,7 +196,7 @@ class Tree:
         return bound
 
     async def name_uncached(self, parent: int, name: str, depth: int = 0) -> Bound | None:
-        """The same from the rows, as seen by the ancestors from ``depth`` on."""
+        """The node that has a name, from the rows, as seen by the ancestors from ``depth`` on."""
         view = self.view
         row = await self.session.row(NAME, view.volume, view.branch, view.at, parent, name, depth)
         if row is None:

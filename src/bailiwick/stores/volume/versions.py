@@ -209,7 +209,7 @@ class Versions:
         raise AssertionError("a plan is always taken back")
 
     async def _carried_out(self, work: Work, cleared: Plan | None) -> Done:
-        """The same, kept if it touches what was cleared and nothing else."""
+        """Do the work for good, if it touches what was cleared and nothing else."""
 
         async def job(turn: Turn) -> Done:
             turn.held_up = []
