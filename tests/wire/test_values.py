@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bailiwick import wire
 from bailiwick.audit import LedgerRecord
+from bailiwick.commands import WorkInfo
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.model import Entry, JsonRead, Stat, TextRead, Value
 from bailiwick.paths import ScopedPath
@@ -26,8 +27,8 @@ FORMS = {name: form for name, form in vars(wire.values).items() if isinstance(fo
 BESIDES = {Leased, LedgerRecord}
 """What is told of a lock, and of what is on record."""
 
-NOT_SERVED = {JsonRead}
-"""What is made where it is asked for, from bytes that are served."""
+NOT_SERVED = {JsonRead, WorkInfo}
+"""What is made where it is asked for, from bytes that are served; and programs run here only."""
 
 
 def values_in(hint):
