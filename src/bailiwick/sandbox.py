@@ -243,6 +243,10 @@ class Process(Protocol):
         """End it now, with everything it started, however it resists, and wait for that."""
         ...
 
+    def forget_output(self) -> None:
+        """Let go of what it printed, where it has ended."""
+        ...
+
     async def close(self) -> None:
         """`kill`, and give up the output. May be called twice."""
         ...

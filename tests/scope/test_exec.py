@@ -13,6 +13,13 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from tests.authority.support import EVERYTHING, governed, rule
+
+RUNNING = (*EVERYTHING, "execute")
+ALLOW_EXEC = (
+    f'[[grant]]\nsubject = "agent_run:*"\nroot = "workspace:demo"\naccess = {list(RUNNING)!r}\n'
+    '[[rule]]\nid = "run"\noperation = ["exec"]\neffect = "allow"\n'
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -330,3 +337,46 @@ async def test_a_cancelled_start_leaves_nothing(project):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert left_in(project) == []
+
+
+@pytest.mark.spec("EXEC-4", "EXEC-8")
+async def test_what_is_hidden_is_not_told_of_when_its_directory_goes(tmp_path):
+    rules = rule("hide", "d/secret.txt", subject="agent_run:*") + ALLOW_EXEC
+    async with governed(tmp_path, rules, on_disk=True, state_dir=tmp_path / "state") as house:
+        root = house.place
+        (root / "d").mkdir()
+        (root / "d" / "secret.txt").write_text("SECRET\n")
+        (root / "d" / "b.txt").write_text("b\n")
+        agent = await house.scope(RUNNING)
+        execution = agent.exec(shell="ls d; rm -r d", publish="partial")
+        said = b"".join([piece.data async for piece in execution])
+        result = await execution.result()
+        assert said == b"b.txt\n"
+        assert "secret" not in repr(result)
+        assert (root / "d" / "secret.txt").read_text() == "SECRET\n"
+        assert {each.path for each in result.withheld} == {"d"}
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_a_working_copy_tells_nothing_of_what_may_not_be_read(tmp_path):
+    async with governed(tmp_path, ALLOW_EXEC, on_disk=True, state_dir=tmp_path / "state") as house:
+        root = house.place
+        (root / ".env").write_text("SECRET=1\n")
+        agent = await house.scope(RUNNING)
+        for guess in ("SECRET=1", "SECRET=2"):
+            result = await agent.exec(shell=f"echo {guess} > .env", publish="manual").result()
+            async with await agent.open_work(result.work_id) as work:
+                with pytest.raises(bailiwick.PolicyDenied):
+                    await work.diff(".env")
+                shown = await work.changes()
+                assert [each.kind for each in shown.changes] == ["updated"], guess
+                await work.discard()
+
+
+@pytest.mark.spec("EXEC-6")
+async def test_much_output_is_kept_as_long_as_the_execution_is(project):
+    async with opened(project) as fs:
+        execution = await fs.exec(shell="head -c 3000000 /dev/zero")
+        assert (await execution.result()).truncated is False
+        assert sum([len(piece.data) async for piece in execution]) == 3_000_000
+        del execution  # and with it the file that held it: the check for leaks looks for that

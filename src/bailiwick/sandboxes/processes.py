@@ -254,6 +254,9 @@ class RunningProcess:
             self._started.end()
         return await self.wait()
 
+    def forget_output(self) -> None:
+        self._spool.close()
+
     async def close(self) -> None:
         try:
             await self.kill()

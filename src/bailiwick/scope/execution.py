@@ -7,6 +7,7 @@ ended, what it changed is brought back whether anybody listens or not.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -121,6 +122,8 @@ class Execution:
     async def _take_off(self) -> Started:
         """Start it, and have it followed to its end whoever waits for that."""
         self._started = started = await self._start()
+        # What it printed can be read for as long as somebody has this.
+        weakref.finalize(self, started.process.forget_output)
         self._ending = asyncio.ensure_future(self._to_its_end(started))
         self._ending.add_done_callback(_look_at)
         return started

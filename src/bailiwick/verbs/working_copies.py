@@ -25,8 +25,9 @@ from bailiwick.errors import (
     SymlinkEscape,
 )
 from bailiwick.model import EntryType
+from bailiwick.operations import METADATA, READ, Operation
 from bailiwick.paths import ScopedPath, check_stays_inside
-from bailiwick.policy import Deny, Hide
+from bailiwick.policy import Deny, Hide, permits
 from bailiwick.proposal import Proposal
 from bailiwick.store import Handle
 from bailiwick.text.codec import decode
@@ -119,13 +120,14 @@ async def _differences(
 ) -> tuple[str, bool]:
     """What becomes of the files that hold text, for the person who is asked."""
     shown: list[str] = []
+    altered = {each.path: each for each in (await copy.alterations()).altered}
     for touch in plan.touches:
         if touch.type != "file" or touch.kind not in ("created", "updated"):
             continue
         if lines_max <= 0:
             return "".join(shown), True
         try:
-            each = await difference(call, copy, touch.path)
+            each = await _difference(call, copy, altered[touch.path])
         except BailiwickError:
             continue  # no text, or too large: its name and hash are shown
         shown.append(each.text)
@@ -153,6 +155,13 @@ async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> Diff:
     altered = found.get(path)
     if altered is None:
         raise PathNotFound("was not changed in this working copy", path=path)
+    if not _may(call, path, READ):
+        raise PolicyDenied("what stands there may not be read", path=path)
+    return await _difference(call, copy, altered)
+
+
+async def _difference(call: Call, copy: WorkingCopy, altered: Altered) -> Diff:
+    path = altered.path
     limit = call.limits.diff_bytes_max
     old, new = await _text_at(call, path, limit) or "", ""
     if altered.type == "file":
@@ -251,7 +260,10 @@ class _Drawing:
         with closing(entry):
             now = await self._now(entry)
             if (
-                now is not None and each.type == now.type and await self._is_ours(each, entry, now)
+                now is not None
+                and each.type == now.type
+                and _may(self._call, path, READ)  # else it would tell what is kept from them
+                and await self._is_ours(each, entry, now)
             ) or (each.type is None and now is None):
                 self._settled.add(path)
             elif not await self._is_as_it_was(each, entry, now):
@@ -401,8 +413,21 @@ def _refusal(call: Call, touch: Touch) -> Withheld | None:
         for use in uses_of(touch):
             _check_use(call, use)
     except BailiwickError as error:
-        return withheld_for(error, touch.path)
+        return withheld_for(error, _named(call, touch))
     return None
+
+
+def _named(call: Call, touch: Touch) -> ScopedPath:
+    """The place to tell of: what a program has taken away with the directory around it, and never
+    saw, is not named."""
+    path = touch.path
+    while touch.kind == "deleted" and not path.is_root and not _may(call, path, METADATA):
+        path = path.parent
+    return path
+
+
+def _may(call: Call, path: ScopedPath, operation: Operation) -> bool:
+    return permits(call.decide(path, operation.ruled))
 
 
 def withheld_for(error: BailiwickError, path: ScopedPath) -> Withheld:
