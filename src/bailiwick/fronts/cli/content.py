@@ -17,7 +17,7 @@ from bailiwick.fronts.cli.arguments import (
     takes_place,
     whole_number,
 )
-from bailiwick.fronts.cli.looking import as_of, purpose, readable_size, takes_as_of
+from bailiwick.fronts.cli.looking import as_of, readable_size, takes_as_of
 from bailiwick.fronts.cli.output import line, paint, print_bytes, print_json, safe_lines
 from bailiwick.fronts.cli.place import with_scope
 from bailiwick.fronts.cli.running import Options
@@ -51,7 +51,7 @@ def cat(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.tail is not None and (options.line or options.limit):
         parser.error("--tail stands alone")
-    return with_scope(options, _cat, needs=purpose(options))
+    return with_scope(options, _cat)
 
 
 async def _cat(scope: Scope, options: Options) -> int:
@@ -129,8 +129,7 @@ def diff(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.other is None and options.as_of is None:
         parser.error("two things are compared: name OTHER, or a version with --as-of")
-    versions = options.as_of is not None or options.other_as_of is not None
-    return with_scope(options, _diff, needs="versions" if versions else "looking")
+    return with_scope(options, _diff)
 
 
 async def _diff(scope: Scope, options: Options) -> int:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_OK, documents
-from bailiwick.fronts.cli.arguments import Parser, takes_pages, takes_place, whole_number
-from bailiwick.fronts.cli.directories import Purpose
+from bailiwick.fronts.cli.arguments import Parser, whole_number
 from bailiwick.fronts.cli.output import (
     line,
     moment,
@@ -19,7 +18,7 @@ from bailiwick.fronts.cli.output import (
     print_names,
     print_plain_json,
 )
-from bailiwick.fronts.cli.place import with_scope
+from bailiwick.fronts.cli.place import in_place
 from bailiwick.fronts.cli.running import Options
 from bailiwick.model import Entry
 from bailiwick.paths import DEPTH_MAX
@@ -46,11 +45,6 @@ def as_of(options: Options) -> dict[str, Any]:
     return {} if options.as_of is None else {"as_of": options.as_of}
 
 
-def purpose(options: Options) -> Purpose:
-    """What a place is opened for by who looks: where a version is asked for, its past too."""
-    return "looking" if options.as_of is None else "versions"
-
-
 def readable_size(count: int) -> str:
     """A size in the largest unit that leaves a number above one."""
     amount, unit = float(count), 0
@@ -72,10 +66,7 @@ def list_directory(arguments: list[str]) -> int:
     parser.add_argument("-l", "--long", action="store_true", help="type, size and time too")
     parser.add_argument("-0", "--null", action="store_true", help="raw names, each ended by NUL")
     takes_as_of(parser)
-    takes_place(parser)
-    takes_pages(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _list, needs=purpose(options))
+    return in_place(parser, arguments, _list, pages=True)
 
 
 async def _list(scope: Scope, options: Options) -> int:
@@ -133,10 +124,7 @@ def tree(arguments: list[str]) -> int:
         help=f"at most so many entries (default: {TREE_ENTRIES_MAX})",
     )  # fmt: skip
     takes_as_of(parser)
-    takes_place(parser)
-    takes_pages(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _tree, needs=purpose(options))
+    return in_place(parser, arguments, _tree, pages=True)
 
 
 async def _tree(scope: Scope, options: Options) -> int:
@@ -244,9 +232,7 @@ def stat(arguments: list[str]) -> int:
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--no-follow", action="store_true", help="of a link itself")
     takes_as_of(parser)
-    takes_place(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _stat, needs=purpose(options))
+    return in_place(parser, arguments, _stat)
 
 
 async def _stat(scope: Scope, options: Options) -> int:

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
 from bailiwick.errors import RootNotFound, Unsupported
+from bailiwick.fronts.cli.arguments import Parser, takes_pages, takes_place
 from bailiwick.fronts.cli.directories import Purpose, open_directory
 from bailiwick.fronts.cli.paging import run_paged
 from bailiwick.fronts.cli.running import Options, guarded
@@ -28,9 +29,28 @@ TOKEN_VARIABLE = "BAILIWICK_TOKEN"
 Action = Callable[["Scope", Options], Awaitable[int]]
 
 
+def in_place(
+    parser: Parser,
+    arguments: list[str],
+    action: Action,
+    *,
+    needs: Purpose = "looking",
+    pages: bool = False,
+) -> int:
+    """Act in the place that the arguments of a command name."""
+    takes_place(parser)
+    if pages:
+        takes_pages(parser)
+    return with_scope(parser.parse_args(arguments), action, needs=needs)
+
+
 def with_scope(options: Options, action: Action, *, needs: Purpose = "looking") -> int:
-    """Open the place that the options name, act in it, and close it."""
+    """Open the place that the options name, act in it, and close it. Where a version is asked for
+    it is opened with its past."""
     import asyncio
+
+    if any(getattr(options, name, None) is not None for name in ("as_of", "other_as_of")):
+        needs = "versions"
 
     async def act() -> int:
         async with scope_for(options, needs) as scope:

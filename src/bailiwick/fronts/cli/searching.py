@@ -12,13 +12,11 @@ from bailiwick.fronts.cli.arguments import (
     Parser,
     duration,
     size,
-    takes_pages,
-    takes_place,
     whole_number,
 )
-from bailiwick.fronts.cli.looking import as_of, purpose, takes_as_of
+from bailiwick.fronts.cli.looking import as_of, takes_as_of
 from bailiwick.fronts.cli.output import line, paint, print_json, print_names, safe_lines
-from bailiwick.fronts.cli.place import with_scope
+from bailiwick.fronts.cli.place import in_place
 from bailiwick.fronts.cli.running import Options
 from bailiwick.model import GrepMatch, GrepResult
 
@@ -48,10 +46,7 @@ def find(arguments: list[str]) -> int:
     parser.add_argument("-a", "--all", action="store_true", help="what is ignored, too")
     parser.add_argument("-0", "--null", action="store_true", help="raw paths, each ended by NUL")
     takes_as_of(parser)
-    takes_place(parser)
-    takes_pages(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _find, needs=purpose(options))
+    return in_place(parser, arguments, _find, pages=True)
 
 
 async def _find(scope: Scope, options: Options) -> int:
@@ -101,10 +96,7 @@ def grep(arguments: list[str]) -> int:
     parser.add_argument("--limit", type=whole_number, metavar="N", help="at most so many matches")
     parser.add_argument("-l", "--files", action="store_true", help="only the names of files")
     parser.add_argument("-a", "--all", action="store_true", help="what is ignored, too")
-    takes_place(parser)
-    takes_pages(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _grep)
+    return in_place(parser, arguments, _grep, pages=True)
 
 
 async def _grep(scope: Scope, options: Options) -> int:

@@ -9,7 +9,7 @@ from bailiwick.errors import FileAlreadyExists, escape_for_display
 from bailiwick.fronts.cli import EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, mode_bits, sha256, takes_place
 from bailiwick.fronts.cli.output import line, print_json
-from bailiwick.fronts.cli.place import with_scope
+from bailiwick.fronts.cli.place import in_place, with_scope
 from bailiwick.fronts.cli.running import Options
 from bailiwick.model import ChangeResult
 
@@ -29,9 +29,7 @@ def mkdir(arguments: list[str]) -> int:
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("--parents", action="store_true", help="those above too; exists is fine")
     parser.add_argument("--file-mode", type=mode_bits, metavar="755", help="permission bits")
-    takes_place(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _mkdir, needs="versions")
+    return in_place(parser, arguments, _mkdir, needs="versions")
 
 
 async def _mkdir(scope: Scope, options: Options) -> int:
@@ -83,9 +81,7 @@ def mv(arguments: list[str]) -> int:
     parser.add_argument("to", metavar="TO")
     parser.add_argument("--replace", action="store_true", help="take the place of what is there")
     parser.add_argument("--expect", type=sha256, metavar="HASH", help="only this content")
-    takes_place(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _mv, needs="versions")
+    return in_place(parser, arguments, _mv, needs="versions")
 
 
 async def _mv(scope: Scope, options: Options) -> int:
@@ -110,9 +106,7 @@ def cp(arguments: list[str]) -> int:
     parser.add_argument("path", metavar="FROM")
     parser.add_argument("to", metavar="TO")
     parser.add_argument("-r", "--recursive", action="store_true", help="directories too")
-    takes_place(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _cp, needs="versions")
+    return in_place(parser, arguments, _cp, needs="versions")
 
 
 async def _cp(scope: Scope, options: Options) -> int:

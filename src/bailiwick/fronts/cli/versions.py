@@ -10,7 +10,7 @@ from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_pages, takes_place, whole_number
 from bailiwick.fronts.cli.output import line, moment, paint, print_json, print_table
-from bailiwick.fronts.cli.place import Action, with_scope
+from bailiwick.fronts.cli.place import Action, in_place, with_scope
 from bailiwick.fronts.cli.running import Options
 from bailiwick.grant import parse_subject
 
@@ -30,10 +30,7 @@ def history(arguments: list[str]) -> int:
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("--limit", type=whole_number, default=100, metavar="N")
     parser.add_argument("--cursor", help="go on where an earlier answer ended")
-    takes_place(parser)
-    takes_pages(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _history, needs="versions")
+    return in_place(parser, arguments, _history, needs="versions", pages=True)
 
 
 async def _history(scope: Scope, options: Options) -> int:
@@ -69,9 +66,7 @@ def restore(arguments: list[str]) -> int:
     )
     parser.add_argument("path", metavar="PATH")
     parser.add_argument("version", metavar="VERSION", help="as `bailiwick history` shows them")
-    takes_place(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _restore, needs="versions")
+    return in_place(parser, arguments, _restore, needs="versions")
 
 
 async def _restore(scope: Scope, options: Options) -> int:
@@ -267,9 +262,7 @@ def merge(arguments: list[str]) -> int:
     )
     parser.add_argument("name", metavar="FORK")
     parser.add_argument("--preview", action="store_true", help="only say what would be changed")
-    takes_place(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _merge, needs="versions")
+    return in_place(parser, arguments, _merge, needs="versions")
 
 
 async def _merge(scope: Scope, options: Options) -> int:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_OK, documents
-from bailiwick.fronts.cli.arguments import Parser, takes_place, whole_number
+from bailiwick.fronts.cli.arguments import Parser, whole_number
 from bailiwick.fronts.cli.output import line, moment, paint, print_json_line
-from bailiwick.fronts.cli.place import with_scope
+from bailiwick.fronts.cli.place import in_place
 from bailiwick.fronts.cli.running import Options
 from bailiwick.model import Change
 
@@ -34,9 +34,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--since", metavar="CURSOR", help="first those after this cursor")
     parser.add_argument("--expand", action="store_true", help="what lay in a moved directory too")
     parser.add_argument("--count", type=whole_number, metavar="N", help="end after so many")
-    takes_place(parser)
-    options = parser.parse_args(arguments)
-    return with_scope(options, _watch)
+    return in_place(parser, arguments, _watch)
 
 
 async def _watch(scope: Scope, options: Options) -> int:
