@@ -14,6 +14,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 from bailiwick.sandbox import CommandLimits
@@ -179,8 +180,10 @@ def socket_in_the_tree(where: Place) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def socket_without_a_file(where: Place) -> Iterator[dict[str, Any]]:
-    with _answering("\0bailiwick-hostile"):
-        yield {}
+    # Its name is one for the whole machine, on which several may be trying this.
+    name = f"\0bailiwick-{token_hex(8)}"
+    with _answering(name):
+        yield {"name": name}
 
 
 @contextlib.contextmanager
@@ -252,12 +255,12 @@ ATTACKS = {
     ),
     "a socket without a file": Attack(
         "s = socket.socket(socket.AF_UNIX)\n"
-        "print(attempt(lambda: (s.connect('\\0bailiwick-hostile'), s.recv(99))))",
+        "print(attempt(lambda: (s.connect({name!r}), s.recv(99))))",
         socket_without_a_file,
     ),
     "a socket without a file, on the host's network": Attack(
         "s = socket.socket(socket.AF_UNIX)\n"
-        "print(attempt(lambda: (s.connect('\\0bailiwick-hostile'), s.recv(99))))",
+        "print(attempt(lambda: (s.connect({name!r}), s.recv(99))))",
         socket_without_a_file,
         network="host",
     ),

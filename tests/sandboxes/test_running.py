@@ -9,7 +9,7 @@ import pytest
 
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.sandbox import Command, CommandLimits, HostPath, Tree, View
-from bailiwick.sandboxes.plans import HOME
+from bailiwick.sandboxes import plans
 from tests.sandboxes.workshop import Workshop
 
 
@@ -238,7 +238,7 @@ async def test_sockets_in_what_may_be_read_and_in_a_given_home_lead_nowhere(work
             server.bind(str(directory / "s"))
             server.listen()
         view = workshop.view(home=str(home), readable=(HostPath(str(tools)),))
-        inside = (f"{HOME}/s", f"{tools}/s")
+        inside = (f"{plans.HOME}/s", f"{tools}/s")
         said = await workshop.run("/usr/bin/python3", "-c", CONNECT, *inside, view=view)
         assert (said.out, said.err) == ("", "")
         with pytest.raises(ParseError):

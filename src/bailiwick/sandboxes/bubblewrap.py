@@ -7,23 +7,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import ParamSpec
 
 from bailiwick.errors import BailiwickError, Closed, IoError, Unsupported
 from bailiwick.sandbox import Command, CommandLimits, Network, Shortfall, Tree, View
 from bailiwick.sandboxes import launching, plans, seccomp
 from bailiwick.sandboxes.processes import RunningProcess, Started
+from bailiwick.sandboxes.starting import in_a_thread, running
 from bailiwick.sandboxes.uppers import make_removable
-
-P = ParamSpec("P")
 
 _PROCESSES_OF_ROOT_SINCE = (6, 14)
 """Linux that gives out numbers of processes by namespace: RLIMIT_NPROC does not hold for root."""
@@ -123,7 +120,7 @@ class Bubblewrap:
     ) -> BubblewrapRoom:
         plans.check_view(view)
         self._refuse_what_cannot_be()
-        launched = await _in_a_thread(
+        launched = await in_a_thread(
             launching.launch_room, view, limits or CommandLimits(), network
         )
         try:
@@ -144,22 +141,10 @@ class Bubblewrap:
     async def _start(self, command: Command, view: View, room: int | None) -> RunningProcess:
         plans.check_command(command, view)
         self._refuse_what_cannot_be()
-        launched = await _in_a_thread(
+        launched = await in_a_thread(
             launching.launch, self._program or "", self._cgroup, command, view, room
         )
-        process = RunningProcess(launched.started, command, self.name)
-        try:
-            said = await launched.report()
-            if said != launching.READY:
-                await process.wait()
-                complaint = b"".join([piece.data async for piece in process.pieces()])
-                raise launching.failure(said, complaint)
-        except BaseException:
-            await process.close()
-            raise
-        finally:
-            launched.close()
-        return process
+        return await running(launched, command, self.name)
 
 
 class BubblewrapRoom:
@@ -196,20 +181,3 @@ class BubblewrapRoom:
         finally:
             self._started.end()
             await asyncio.shield(asyncio.to_thread(self._started.abandon))
-
-
-async def _in_a_thread(
-    launch: Callable[P, launching.Launched], *arguments: P.args, **named: P.kwargs
-) -> launching.Launched:
-    """Whoever is cancelled meanwhile leaves nothing behind."""
-    thread = asyncio.ensure_future(asyncio.to_thread(launch, *arguments, **named))
-    try:
-        return await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        with contextlib.suppress(BailiwickError, OSError):
-            (await thread).abandon()
-        raise
-    except OSError as error:
-        if isinstance(error, BailiwickError):
-            raise
-        raise IoError(f"a sandbox could not be started: {error.strerror}") from error

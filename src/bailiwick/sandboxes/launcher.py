@@ -34,12 +34,13 @@ import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+TIOCSCTTY = 0x540E
 # The same on every architecture, as all that came after 423.
 SYS_MOUNT_SETATTR, SYS_LANDLOCK_CREATE, SYS_LANDLOCK_RESTRICT = 442, 444, 446
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
@@ -385,14 +386,26 @@ def build(plan: Plan, apart: bool) -> None:
         _mount_home(plan["home"], plan["home_masked"])
 
 
-def _to_bubblewrap(plan: Plan) -> None:
-    """Become bubblewrap, with nothing open and nothing known but what it needs."""
-    for number, most in plan["limits"]:
+def _limit(limits: list[tuple[int, int]]) -> None:
+    for number, most in limits:
         _, hard = resource.getrlimit(number)
         if hard != resource.RLIM_INFINITY:
             most = min(most, hard)
         over = 5 if number == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else 0
         resource.setrlimit(number, (most, most + over))
+
+
+def _as_a_shell_would_be() -> None:
+    """Without what an interpreter ignores, and what those who started it may have blocked."""
+    os.umask(0o022)
+    for number in (SIGPIPE, SIGINT, SIGXFSZ):
+        _libc.signal(number, ctypes.c_void_p(SIG_DFL))
+    _checked(_libc.sigprocmask(SIG_SETMASK, bytes(128), None))
+
+
+def _to_bubblewrap(plan: Plan) -> None:
+    """Become bubblewrap, with nothing open and nothing known but what it needs."""
+    _limit(plan["limits"])
     _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0))
     filtered = plan["seccomp" if _scope_with_landlock() else "seccomp_unscoped"]
     os.dup2(plan["report"], REPORT, inheritable=True)
@@ -407,18 +420,14 @@ def _to_bubblewrap(plan: Plan) -> None:
     with open(os.dup(words), "wb") as file:
         file.write(b"\0".join(options) + b"\0")
     os.lseek(words, 0, os.SEEK_SET)
-    os.umask(0o022)
-    # What an interpreter ignores, and what those who started it may have blocked.
-    for number in (SIGPIPE, SIGINT, SIGXFSZ):
-        _libc.signal(number, ctypes.c_void_p(SIG_DFL))
-    _checked(_libc.sigprocmask(SIG_SETMASK, bytes(128), None))
+    _as_a_shell_would_be()
     os.execve(plan["bwrap"], [b"bwrap", b"--args", str(words).encode(), *plan["command"]], {})
 
 
 # --- the two processes -----------------------------------------------------------------------
 
 
-def _in_steps(plan: Plan, steps: dict[str, Callable[[], object]]) -> None:
+def _in_steps(plan: Plan, steps: Mapping[str, Callable[[], object]]) -> None:
     """Do one after the other; whatever fails is reported by name, and ends us."""
     for name, step in steps.items():
         try:
@@ -450,7 +459,8 @@ def _first_process(plan: Plan, apart: bool) -> None:
 def _close_all_but(kept: list[int]) -> None:
     edges = [-1, *sorted(kept), resource.getrlimit(resource.RLIMIT_NOFILE)[0]]
     for low, high in itertools.pairwise(edges):
-        os.closerange(low + 1, high)
+        if low + 1 < high:  # from 0 to 0 means all of them (Python 3.11)
+            os.closerange(low + 1, high)
 
 
 def _watch(child: int, lifeline: int) -> int:
@@ -464,6 +474,40 @@ def _watch(child: int, lifeline: int) -> int:
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
+
+
+def _be_unconfined(plan: Plan) -> None:
+    """Start a command as it is, and see to it that whatever it starts ends with it: its orphans
+    become ours, whichever session they are in."""
+    _in_steps(plan, {"reaper": lambda: _checked(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))})
+    child = os.fork()
+    if child == 0:
+        _in_steps(plan, {"cwd": lambda: os.chdir(plan["cwd"]), "start": lambda: _become(plan)})
+    _close_all_but([plan["lifeline"]])
+    code = _watch(child, plan["lifeline"])
+    while True:
+        for orphan in _children():
+            os.kill(orphan, SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            os._exit(code)
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        return [int(number) for number in file.read().split()]
+
+
+def _become(plan: Plan) -> None:
+    os.setsid()
+    if plan["terminal"]:
+        _checked(_libc.ioctl(0, ctypes.c_ulong(TIOCSCTTY), 0))
+    _limit(plan["limits"])
+    os.dup2(plan["report"], REPORT, inheritable=True)
+    _close_all_but([0, 1, 2, REPORT])
+    _as_a_shell_would_be()
+    os.execve("/bin/sh", plan["command"], plan["env"])
 
 
 def _be_a_room(plan: Plan) -> None:
@@ -485,6 +529,8 @@ def main(plan_fd: int) -> None:
         plan = marshal.loads(file.read())
     if plan["command"] is None:
         _be_a_room(plan)
+    if plan["bwrap"] is None:
+        _be_unconfined(plan)
     try:
         if plan["room"] is None:
             apart = enter_namespaces(CLONE_NEWNS | CLONE_NEWPID)

@@ -276,12 +276,19 @@ def launch(
             raise
 
 
+def launch_unconfined(command: Command, view: View) -> Launched:
+    """Start a command as it is. Blocking, as `launch`."""
+    return _run(command, None, [], lambda: plans.unconfined(command, view), depth=1)
+
+
 def _run(
     command: Command | None,
     group: Group | None,
     passed: list[int],
     told: Callable[[], dict[str, Any]],
+    depth: int = 3,
 ) -> Launched:
+    """``depth``: how far below the monitor the command is, each time the first child."""
     ends = Ends(command)
     theirs = {"lifeline": ends.lifeline_read, "report": ends.report_write}
     try:
@@ -306,11 +313,11 @@ def _run(
         ends.close_all()
         raise
     terminal = command is not None and command.terminal is not None
-    return Launched(_started(popen, ends, group, terminal=terminal), ends.report)
+    return Launched(_started(popen, ends, group, depth, terminal=terminal), ends.report)
 
 
 def _started(
-    popen: subprocess.Popen[bytes], ends: Ends, group: Group | None, *, terminal: bool
+    popen: subprocess.Popen[bytes], ends: Ends, group: Group | None, depth: int, *, terminal: bool
 ) -> Started:
     lifelines = [ends.lifeline]
 
@@ -327,7 +334,7 @@ def _started(
         popen,
         end=end,
         gone=gone,
-        send=lambda number: _send_signal(popen.pid, number),
+        send=lambda number: _send_signal(popen.pid, depth, number),
         outputs=ends.outputs,
         input_fd=ends.input_fd,
         terminal=terminal,
@@ -343,10 +350,10 @@ def _first_child(pid: int) -> int | None:
     return int(children[0]) if children else None
 
 
-def _send_signal(monitor: int, number: int) -> None:
-    """To the group of the command: the first child of bubblewrap's own first process."""
+def _send_signal(monitor: int, depth: int, number: int) -> None:
+    """To the group of the command: in bubblewrap the first child of its own first process."""
     pid: int | None = monitor
-    for _ in range(3):
+    for _ in range(depth):
         pid = _first_child(pid) if pid is not None else None
     if pid is None:
         return
@@ -378,6 +385,8 @@ def _failed_step(step: str, code: int) -> BailiwickError:
     reason = os.strerror(code)
     if step == "namespaces":
         return Unsupported(f"no namespaces for a sandbox: {reason}", hint=ALLOW_NAMESPACES)
+    if step == "cwd":
+        return PathNotFound("the directory to start in is not there")
     if step == "proc":
         return Unsupported(f"no /proc for a sandbox: {reason}", hint=ALLOW_NAMESPACES)
     if step == "overlay":

@@ -180,22 +180,16 @@ def _mounts(view: View) -> list[str]:
     return words
 
 
-def _environment(command: Command) -> list[str]:
-    own = {"PATH": PATH, "HOME": HOME, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
+def _environment(command: Command, home: str) -> dict[str, str]:
+    own = {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
     if command.terminal:
         own["TERM"] = "xterm-256color"
-    words = ["--clearenv"]
-    for name, value in {**own, **command.env}.items():
-        words += ["--setenv", name, value]
-    return words
+    return {**own, **command.env}
 
 
-def _command(command: Command) -> list[str]:
-    # Makes a session of its own, whose terminal the descriptor of its input is.
-    with_terminal = ["/usr/bin/setsid", "--ctty", "--"] if command.terminal else []
-    return [
-        "/bin/sh", "-c", _SAY_READY_THEN_BECOME, "sh", *with_terminal, *command.argv,
-    ]  # fmt: skip
+def _in_a_shell(*words: str) -> list[bytes]:
+    command = ["/bin/sh", "-c", _SAY_READY_THEN_BECOME, "sh", *words]
+    return [os.fsencode(word) for word in command]
 
 
 class Prepared(NamedTuple):
@@ -237,13 +231,17 @@ def of_view(
 
 def of_command(command: Command, view: View, bwrap: str) -> dict[str, Any]:
     """What the launcher has to know to start bubblewrap on what was mounted."""
-    options = [*_namespaces(command), *_mounts(view), *_environment(command)]
+    options = [*_namespaces(command), *_mounts(view), "--clearenv"]
+    for name, value in _environment(command, HOME).items():
+        options += ["--setenv", name, value]
     options += ["--chdir", _beneath(view.trees[0].place, command.cwd)]
     machine = os.uname().machine
+    # Makes a session of its own, whose terminal the descriptor of its input is.
+    with_terminal = ["/usr/bin/setsid", "--ctty", "--"] if command.terminal else []
     return {
         "bwrap": bwrap,
         "options": [os.fsencode(word) for word in options],
-        "command": [os.fsencode(word) for word in _command(command)],
+        "command": _in_a_shell(*with_terminal, *command.argv),
         "seccomp": seccomp.program(machine, command.network),
         # Where the network is the host's and Landlock does not keep its sockets without a file
         # out of reach, there are none but in pairs.
@@ -253,4 +251,18 @@ def of_command(command: Command, view: View, bwrap: str) -> dict[str, Any]:
         "limits": _limits(command),
         "processes_max": command.limits.processes_max,
         "locks": [],
+    }
+
+
+def unconfined(command: Command, view: View) -> dict[str, Any]:
+    """What the launcher has to know to start a command as it is, in the first tree itself."""
+    place = view.trees[0].place
+    environment = _environment(command, view.home or place)
+    return {
+        "bwrap": None,
+        "command": _in_a_shell(*command.argv),
+        "cwd": _beneath(place, command.cwd),
+        "env": {os.fsencode(name): os.fsencode(text) for name, text in environment.items()},
+        "limits": _limits(command),
+        "terminal": command.terminal is not None,
     }
