@@ -12,7 +12,7 @@ import pytest
 
 from bailiwick.errors import Closed
 from bailiwick.sandbox import CommandLimits
-from tests.sandboxes.workshop import sleepers
+from tests.sandboxes.workshop import launchers_at_work, sleepers
 from tests.waiting import loop_turns, until, until_blocking
 
 STUBBORN = (
@@ -71,21 +71,12 @@ async def test_cancelled_while_it_starts_nothing_is_left(workshop):
         task = asyncio.create_task(workshop.start("sleep", "70004"))
         await loop_turns(turns * 4)
         if turns > 8:  # far enough for the launcher to be at work
-            await until(lambda: subprocess_count() > 0)
+            await until(lambda: launchers_at_work() > 0)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await (await task).close()
     assert sleepers(70_004) == []
-    assert subprocess_count() == 0
-
-
-def subprocess_count():
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-        children = set(file.read().split())
-    for name in os.listdir("/proc/self/task"):
-        with contextlib.suppress(OSError), open(f"/proc/self/task/{name}/children") as file:
-            children |= set(file.read().split())
-    return len(children)
+    assert launchers_at_work() == 0
 
 
 OWNER = """

@@ -6,8 +6,8 @@ import pytest
 
 from bailiwick.errors import Busy, Closed, ParseError
 from bailiwick.sandbox import Command, CommandLimits, HostPath, View
-from tests.sandboxes.test_ending import mounts_of_this_namespace, subprocess_count
-from tests.sandboxes.workshop import sleepers
+from tests.sandboxes.test_ending import mounts_of_this_namespace
+from tests.sandboxes.workshop import launchers_at_work, sleepers
 from tests.waiting import until
 
 
@@ -41,7 +41,7 @@ async def test_commands_of_a_room_see_what_each_other_does(workshop):
     await room.close()
     assert {change.path for change in workshop.changes()} == {"f", "g"}
     assert mounts_of_this_namespace() == before
-    assert subprocess_count() == 0
+    assert launchers_at_work() == 0
 
 
 @pytest.mark.spec("EXEC-5")
@@ -92,7 +92,7 @@ async def test_what_cannot_be_is_refused_and_leaves_nothing(workshop):
     with pytest.raises(FileNotFoundError):
         await workshop.sandbox.open(workshop.view(readable=(HostPath("/no/where"),)))
     task = asyncio.create_task(workshop.sandbox.open(workshop.view()))
-    await until(lambda: subprocess_count() > 0)
+    await until(lambda: launchers_at_work() > 0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -101,4 +101,4 @@ async def test_what_cannot_be_is_refused_and_leaves_nothing(workshop):
     script = "exec 2>&1; head -c 2000000 /dev/zero > /tmp/x"
     assert "No space" in await said_by(room, script)
     await room.close()
-    assert subprocess_count() == 0
+    assert launchers_at_work() == 0

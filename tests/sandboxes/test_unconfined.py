@@ -7,8 +7,8 @@ import pytest
 from bailiwick.errors import Closed, Unsupported
 from bailiwick.sandbox import Command, CommandLimits, Tree, View, WindowSize
 from bailiwick.sandboxes.unconfined import Unconfined
-from tests.sandboxes.test_ending import STUBBORN, subprocess_count
-from tests.sandboxes.workshop import sleepers
+from tests.sandboxes.test_ending import STUBBORN
+from tests.sandboxes.workshop import launchers_at_work, sleepers
 from tests.waiting import until
 
 
@@ -59,7 +59,7 @@ async def test_whatever_it_started_ends_with_it(here, how):
     assert ending.timed_out == (how == "timeout")
     assert sleepers(70_030) == []
     await process.close()
-    assert subprocess_count() == 0
+    assert launchers_at_work() == 0
 
 
 async def test_a_room_ends_what_was_started_in_it(here):
