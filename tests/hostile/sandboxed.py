@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 from bailiwick.sandbox import CommandLimits
 from bailiwick.sandboxes import plans
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from bailiwick.sandboxes.uppers import open_left
 from tests.hostile import inside, messages
 from tests.hostile.layouts import CANARY
-from tests.sandboxes.workshop import Workshop, remove
+from tests.sandboxes.workshop import Workshop, opened, remove
 from tests.waiting import until_blocking
 
 PYTHON = shutil.which("python3", path=plans.PATH)
@@ -550,3 +551,44 @@ def survivor() -> None:
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         assert left, "the control leaves nobody"
+
+
+# --- what is left ------------------------------------------------------------------------------
+
+LEAVING = """
+import shutil
+os.symlink({outside!r}, "out"); os.symlink("/", "root"); os.mkfifo("fifo")
+socket.socket(socket.AF_UNIX).bind("sock")
+os.mkdir("shut"); open("shut/in", "w").close(); os.chmod("shut", 0)
+with open("mute", "w") as file: file.write("text")
+os.chmod("mute", 0o4000)
+os.unlink("gone"); shutil.rmtree("again"); os.mkdir("again")
+with open(b"odd\\xff\\n", "w"): pass
+shutil.move("old", "new")
+for _ in range(300):
+    os.mkdir("d"); os.chdir("d")
+"""
+
+
+def leavings() -> None:
+    """Whatever a program leaves is told, nothing of it is followed, and all can be cleared away."""
+    with place() as where:
+        where.workshop.plant({"gone": "x", "again/x": "x", "old/x": "x"})
+        said = where.sandboxed(LEAVING.format(outside=where.outside))
+        assert said == "", said
+        changes = {change.path: change for change in where.workshop.changes(depth_max=50)}
+        kinds = {path: change.kind for path, change in changes.items() if path[0] != "d"}
+        moved = changes["new"].moved_from
+        assert moved == ("old" if inside.identity() == "operator" else None)
+        if moved is None:
+            assert kinds.pop("new/x") == "file_created"
+        assert kinds == {
+            "out": "symlink_created", "root": "symlink_created", "fifo": "special_dropped",
+            "sock": "special_dropped", "shut": "directory_created", "shut/in": "file_created",
+            "mute": "file_created", "gone": "removed", "again": "directory_replaced",
+            "odd\udcff\n": "file_created", "old": "removed", "new": "directory_created",
+        }  # fmt: skip
+        assert changes["/".join(["d"] * 50)].kind == "too_deep"
+        with opened(where.workshop.upper) as upper, open(open_left(upper, "mute"), "rb") as file:
+            assert file.read() == b"text"
+        assert where.outside_is_as_it_was()

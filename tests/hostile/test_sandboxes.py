@@ -57,3 +57,8 @@ def test_memory_is_limited(with_sandboxes):
 @pytest.mark.spec("EXEC-5")
 def test_nobody_survives_its_command(with_sandboxes):
     with_sandboxes(sandboxed.survivor)
+
+
+@pytest.mark.spec("EXEC-9")
+def test_what_it_leaves_is_told_and_not_followed(with_sandboxes):
+    with_sandboxes(sandboxed.leavings)

@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
 from bailiwick.errors import Closed
 from bailiwick.sandbox import CommandLimits
-from tests.sandboxes.workshop import launchers_at_work, sleepers
+from tests.sandboxes.workshop import LONG, launchers_at_work, sleepers
 from tests.waiting import loop_turns, until, until_blocking
 
 STUBBORN = (
@@ -27,22 +26,22 @@ def mounts_of_this_namespace():
         return file.read()
 
 
-async def stubborn(workshop, seconds, **limits):
+async def stubborn(workshop, **limits):
     process = await workshop.start(
-        "sh", "-c", STUBBORN.format(seconds), limits=CommandLimits(**limits)
+        "sh", "-c", STUBBORN.format(LONG), limits=CommandLimits(**limits)
     )
     assert (await anext(process.pieces())).data == b"up\n"
-    await until(lambda: len(sleepers(seconds)) == 4)
+    await until(lambda: len(sleepers()) == 4)
     return process
 
 
 @pytest.mark.spec("EXEC-5")
 async def test_out_of_time_the_whole_tree_is_gone(workshop):
     before = mounts_of_this_namespace()
-    process = await stubborn(workshop, 70_001, seconds_max=3)
+    process = await stubborn(workshop, seconds_max=3)
     ending = await process.wait()
     assert (ending.timed_out, ending.signal) == (True, signal.SIGKILL)
-    assert sleepers(70_001) == []
+    assert sleepers() == []
     assert mounts_of_this_namespace() == before
     await process.close()
 
@@ -50,37 +49,37 @@ async def test_out_of_time_the_whole_tree_is_gone(workshop):
 @pytest.mark.spec("EXEC-5")
 @pytest.mark.parametrize("how", ["kill", "close"])
 async def test_killed_or_closed_the_whole_tree_is_gone(workshop, how):
-    process = await stubborn(workshop, 70_002)
+    process = await stubborn(workshop)
     await getattr(process, how)()
-    assert sleepers(70_002) == []
+    assert sleepers() == []
     await process.close()
     await process.close()
 
 
 @pytest.mark.spec("EXEC-5")
 async def test_when_the_command_ends_what_it_left_running_is_gone(workshop):
-    said = await workshop.shell("(setsid sleep 70003 &) ; (sleep 70003 &) ; echo over")
+    said = await workshop.shell(f"(setsid sleep {LONG} &) ; (sleep {LONG} &) ; echo over")
     assert said.out == "over\n"
-    assert sleepers(70_003) == []
+    assert sleepers() == []
 
 
 @pytest.mark.spec("EXEC-5")
 @pytest.mark.slow
 async def test_cancelled_while_it_starts_nothing_is_left(workshop):
     for turns in range(12):
-        task = asyncio.create_task(workshop.start("sleep", "70004"))
+        task = asyncio.create_task(workshop.start("sleep", str(LONG)))
         await loop_turns(turns * 4)
         if turns > 8:  # far enough for the launcher to be at work
             await until(lambda: launchers_at_work() > 0)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await (await task).close()
-    assert sleepers(70_004) == []
+    assert sleepers() == []
     assert launchers_at_work() == 0
 
 
 OWNER = """
-import asyncio, sys
+import asyncio, os, signal, sys
 from bailiwick.sandbox import Command, CommandLimits, Tree, View
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
 async def main():
@@ -88,8 +87,10 @@ async def main():
     tree = Tree(place="/work/x", lower=lower, upper=upper, work=work)
     command = Command(argv=("sh", "-c", script), limits=CommandLimits(seconds_max=0))
     process = await Bubblewrap().start(command, View(trees=(tree,)))
+    if os.environ.get("FORKED") and not (child := os.fork()):
+        signal.pause()
     async for piece in process.pieces():
-        print("up", flush=True)
+        print("up", child if os.environ.get("FORKED") else "", flush=True)
 asyncio.run(main())
 """
 
@@ -98,16 +99,34 @@ asyncio.run(main())
 def test_when_our_process_is_killed_the_whole_tree_is_gone(workshop):
     before = mounts_of_this_namespace()
     owner = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(OWNER), workshop.lower, workshop.upper,
-         workshop.work, STUBBORN.format(70_005)],
+        [sys.executable, "-c", OWNER, workshop.lower, workshop.upper,
+         workshop.work, STUBBORN.format(LONG)],
         stdout=subprocess.PIPE,
     )  # fmt: skip
     with owner:
-        assert owner.stdout.readline() == b"up\n"
-        until_blocking(lambda: len(sleepers(70_005)) == 4)
+        assert owner.stdout.readline() == b"up \n"
+        until_blocking(lambda: len(sleepers()) == 4)
         owner.kill()
-    until_blocking(lambda: not sleepers(70_005))
+    until_blocking(lambda: not sleepers())
     assert mounts_of_this_namespace() == before
+
+
+@pytest.mark.spec("EXEC-5")
+def test_when_our_process_is_killed_its_forked_children_keep_nothing_alive(workshop):
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, workshop.lower, workshop.upper, workshop.work,
+         f"echo up; sleep {LONG}"],
+        stdout=subprocess.PIPE, env={**os.environ, "FORKED": "yes"},
+    )  # fmt: skip
+    with owner:
+        child = int(owner.stdout.readline().split()[1])
+        until_blocking(lambda: sleepers())
+        owner.kill()
+        try:
+            until_blocking(lambda: not sleepers())
+            assert is_alive(child)
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
 @pytest.mark.spec("EXEC-5")
@@ -116,18 +135,18 @@ def test_when_our_process_is_killed_the_whole_tree_is_gone(workshop):
 def test_killed_at_any_instant_nothing_is_left(workshop, seed):
     """The instant is another one each time: while it starts, mounts, or runs."""
     owner = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(OWNER), workshop.lower, workshop.upper,
-         workshop.work, "echo up; sleep 70006"],
+        [sys.executable, "-c", OWNER, workshop.lower, workshop.upper,
+         workshop.work, f"echo up; sleep {LONG}"],
         stdout=subprocess.PIPE,
     )  # fmt: skip
     with owner:
         if seed < 6:
             until_blocking(lambda: descendants(owner.pid) >= seed or owner.poll() is not None)
         else:
-            assert owner.stdout.readline() == b"up\n"
+            assert owner.stdout.readline() == b"up \n"
         family = tree_of(owner.pid)
         owner.kill()
-    until_blocking(lambda: not any(map(is_alive, family)) and not sleepers(70_006))
+    until_blocking(lambda: not any(map(is_alive, family)) and not sleepers())
 
 
 def tree_of(pid):
@@ -180,9 +199,9 @@ async def test_who_writes_to_what_has_ended_is_told(workshop):
 
 
 async def test_who_writes_to_what_does_not_read_is_told_when_it_ends(workshop):
-    process = await workshop.start("sleep", "70007", stdin="pipe")
+    process = await workshop.start("sleep", str(LONG), stdin="pipe")
     writer = asyncio.create_task(process.write(b"x" * 1_000_000))
-    await until(lambda: len(sleepers(70_007)) == 1)
+    await until(lambda: len(sleepers()) == 1)
     await process.kill()
     with pytest.raises(Closed):
         await writer

@@ -7,7 +7,7 @@ import pytest
 from bailiwick.errors import Busy, Closed, ParseError
 from bailiwick.sandbox import Command, CommandLimits, HostPath, View
 from tests.sandboxes.test_ending import mounts_of_this_namespace
-from tests.sandboxes.workshop import launchers_at_work, sleepers
+from tests.sandboxes.workshop import LONG, launchers_at_work, sleepers
 from tests.waiting import until
 
 
@@ -47,10 +47,10 @@ async def test_commands_of_a_room_see_what_each_other_does(workshop):
 @pytest.mark.spec("EXEC-5")
 async def test_all_commands_end_with_their_room(workshop):
     room = await workshop.sandbox.open(workshop.view())
-    running = [await room.start(Command(argv=("sleep", "70020"))) for _ in range(3)]
-    await until(lambda: len(sleepers(70_020)) == 3)
+    running = [await room.start(Command(argv=("sleep", str(LONG)))) for _ in range(3)]
+    await until(lambda: len(sleepers()) == 3)
     await room.close()
-    assert sleepers(70_020) == []
+    assert sleepers() == []
     assert [(await process.wait()).signal for process in running] == [9, 9, 9]
     with pytest.raises(Closed):
         await room.start(Command(argv=("true",)))
@@ -61,11 +61,11 @@ async def test_all_commands_end_with_their_room(workshop):
 @pytest.mark.spec("EXEC-5")
 async def test_processes_of_one_command_are_not_seen_by_another(workshop):
     room = await workshop.sandbox.open(workshop.view())
-    other = await room.start(Command(argv=("sleep", "70021")))
-    await until(lambda: sleepers(70_021))
+    other = await room.start(Command(argv=("sleep", str(LONG))))
+    await until(lambda: sleepers())
     seen = await said_by(room, "cat /proc/[0-9]*/comm; kill -9 -1")
     assert "sleep" not in seen
-    assert sleepers(70_021)
+    assert sleepers()
     await other.close()
     await room.close()
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from bailiwick.sandbox import WindowSize
-from tests.sandboxes.workshop import sleepers
+from tests.sandboxes.workshop import LONG, sleepers
 from tests.waiting import until
 
 
@@ -43,9 +43,9 @@ async def test_it_can_be_resized_and_is_told(workshop):
 
 
 async def test_control_c_interrupts_what_is_in_the_foreground_and_not_the_sandbox(workshop):
-    script = "trap 'echo caught' INT; sleep 70010; echo after"
+    script = f"trap 'echo caught' INT; sleep {LONG}; echo after"
     process = await workshop.start("sh", "-c", script, terminal=WindowSize())
-    await until(lambda: sleepers(70_010))
+    await until(lambda: sleepers())
     await process.write(b"\x03")
     text = await collect(process, b"after")
     assert b"caught" in text
@@ -55,7 +55,7 @@ async def test_control_c_interrupts_what_is_in_the_foreground_and_not_the_sandbo
 
 async def test_an_interactive_shell_has_jobs(workshop):
     process = await workshop.start("bash", "--norc", "-i", terminal=WindowSize())
-    await process.write(b"sleep 70011 & jobs; kill %1; exit 5\n")
+    await process.write(b"sleep %d & jobs; kill %%1; exit 5\n" % LONG)
     ending = await process.wait()
     text = b"".join([piece.data async for piece in process.pieces()])
     assert b"Running" in text, text
@@ -75,7 +75,7 @@ async def test_input_ends_by_the_character_for_it(workshop):
 
 @pytest.mark.spec("EXEC-5")
 async def test_killed_on_a_terminal_it_is_gone(workshop):
-    process = await workshop.start("sleep", "70012", terminal=WindowSize())
+    process = await workshop.start("sleep", str(LONG), terminal=WindowSize())
     assert (await process.kill()).signal == 9
     process.resize(1, 1)
     await process.close()

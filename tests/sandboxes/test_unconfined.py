@@ -8,7 +8,7 @@ from bailiwick.errors import Closed, Unsupported
 from bailiwick.sandbox import Command, CommandLimits, Tree, View, WindowSize
 from bailiwick.sandboxes.unconfined import Unconfined
 from tests.sandboxes.test_ending import STUBBORN
-from tests.sandboxes.workshop import launchers_at_work, sleepers
+from tests.sandboxes.workshop import LONG, launchers_at_work, sleepers
 from tests.waiting import until
 
 
@@ -45,7 +45,7 @@ async def test_it_runs_in_the_tree_itself_and_every_ending_says_so(here, tmp_pat
 
 @pytest.mark.parametrize("how", ["timeout", "close", "end"])
 async def test_whatever_it_started_ends_with_it(here, how):
-    script = STUBBORN.format(70_030) + ("" if how != "end" else " & exit")
+    script = STUBBORN.format(LONG) + ("" if how != "end" else " & exit")
     command = Command(
         argv=("sh", "-c", script),
         network="host",
@@ -53,21 +53,21 @@ async def test_whatever_it_started_ends_with_it(here, how):
     )
     process = await Unconfined().start(command, here)
     if how == "close":
-        await until(lambda: len(sleepers(70_030)) == 4)
+        await until(lambda: len(sleepers()) == 4)
         await process.close()
     ending = await process.wait()
     assert ending.timed_out == (how == "timeout")
-    assert sleepers(70_030) == []
+    assert sleepers() == []
     await process.close()
     assert launchers_at_work() == 0
 
 
 async def test_a_room_ends_what_was_started_in_it(here):
     room = await Unconfined().open(here)
-    process = await room.start(Command(argv=("sleep", "70031"), network="host"))
-    await until(lambda: sleepers(70_031))
+    process = await room.start(Command(argv=("sleep", str(LONG)), network="host"))
+    await until(lambda: sleepers())
     await room.close()
-    assert sleepers(70_031) == []
+    assert sleepers() == []
     with pytest.raises(Closed):
         await room.start(Command(argv=("true",), network="host"))
     await process.close()

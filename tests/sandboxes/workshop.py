@@ -99,9 +99,13 @@ def remove(path):
     shutil.rmtree(path)
 
 
-def sleepers(seconds):
-    """Processes of this machine that wait so long: a number that nobody else waits for."""
-    return [pid for pid, words in _commands() if words == [b"sleep", b"%d" % seconds]]
+LONG = 700_000_000 + os.getpid()
+"""Seconds that nobody else on this machine waits for."""
+
+
+def sleepers():
+    """Processes that wait so long."""
+    return [pid for pid, words in _commands() if words == [b"sleep", b"%d" % LONG]]
 
 
 def launchers_at_work():

@@ -27,6 +27,17 @@ _RUN = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main
 
 READY = b"+"
 
+_lifelines: set[int] = set()
+
+
+def _let_go() -> None:
+    """A process that we forked would hold them when we are gone."""
+    while _lifelines:
+        os.close(_lifelines.pop())
+
+
+os.register_at_fork(after_in_child=_let_go)
+
 INSTALL = "install bubblewrap (on Debian or Ubuntu: apt install bubblewrap)"
 ALLOW_NAMESPACES = (
     "run as root, or let plain users have user namespaces (sysctl user.max_user_namespaces,"
@@ -319,11 +330,18 @@ def _run(
 def _started(
     popen: subprocess.Popen[bytes], ends: Ends, group: Group | None, depth: int, *, terminal: bool
 ) -> Started:
-    lifelines = [ends.lifeline]
+    lifeline = ends.lifeline
+    _lifelines.add(lifeline)
+    ended = False
 
     def end() -> None:
-        while lifelines:
-            os.close(lifelines.pop())
+        nonlocal ended
+        if not ended:
+            ended = True
+            # A child of ours has none of them any more.
+            if lifeline in _lifelines:
+                _lifelines.remove(lifeline)
+                os.close(lifeline)
 
     def gone() -> None:
         end()

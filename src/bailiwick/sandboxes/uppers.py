@@ -34,6 +34,8 @@ class _Level(NamedTuple):
     """The same as it was beneath."""
     names: list[str]
     """What is still to be looked at, the next one last."""
+    shut: int | None = None
+    """The mode that the program left, which did not let us in."""
 
 
 def touched(upper: int, lower: int, *, depth_max: int = 256) -> Iterator[Touched]:
@@ -80,6 +82,7 @@ def _names(fd: int) -> list[str]:
 
 
 def _close(level: _Level) -> None:
+    _shut_again(level.upper, level.shut)
     os.close(level.upper)
     if level.lower is not None:
         os.close(level.lower)
@@ -91,8 +94,8 @@ def _kind_beneath(lower: int | None, name: str) -> int | None:
         return None
     try:
         return os.stat(name, dir_fd=lower, follow_symlinks=False).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None  # what nobody may look into the program could not reach either
 
 
 def _look(
@@ -141,7 +144,7 @@ def _look_at_directory(
     told = _removed_if_other(path, before, status.st_mode)
     if not deeper:
         return [*told, Touched(path=path, kind="too_deep", mode=mode)], None
-    fd = _open_directory(level.upper, name)
+    fd, shut = _open_directory(level.upper, name)
     try:
         opaque = _attribute(fd, f"{prefix}opaque") == b"y"
         redirect = _attribute(fd, f"{prefix}redirect") if prefix.startswith("trusted") else None
@@ -159,8 +162,9 @@ def _look_at_directory(
         moved_from = was if redirect is not None and not opaque else None
         if kind is not None:
             told.append(Touched(path=path, kind=kind, mode=mode, moved_from=moved_from))
-        return told, _Level(fd, beneath, f"{path}/", f"{was}/", _names(fd))
+        return told, _Level(fd, beneath, f"{path}/", f"{was}/", _names(fd), shut)
     except BaseException:
+        _shut_again(fd, shut)
         os.close(fd)
         raise
 
@@ -200,54 +204,59 @@ def _open_beneath(root: int, path: str) -> int | None:
 # --- opening what a program has shut -----------------------------------------------------------
 
 
-def _open_directory(parent: int, name: str) -> int:
-    """Also one that the program has taken its own permissions from: it is ours as it was its."""
-    try:
-        return os.open(name, _DIRECTORY, dir_fd=parent)
-    except PermissionError:
-        with _permitted(parent, name, os.O_DIRECTORY) as way:
-            return os.open(way, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-@contextlib.contextmanager
-def _permitted(parent: int, name: str, flags: int = 0) -> Iterator[str]:
-    """Let its owner in for as long as it takes to open it."""
-    held = os.open(name, _UNOPENED | flags, dir_fd=parent)
+def _open_directory(parent: int, name: str) -> tuple[int, int | None]:
+    """A directory, and its mode where that kept us out. It is ours as it was the program's, so we
+    let ourselves in; `_shut_again` when it was looked at."""
+    held = os.open(name, _UNOPENED | os.O_DIRECTORY, dir_fd=parent)
     way = f"/proc/self/fd/{held}"
     try:
         mode = stat.S_IMODE(os.fstat(held).st_mode)
+        if mode & 0o500 == 0o500 or os.geteuid() == 0:
+            return os.open(name, _DIRECTORY, dir_fd=parent), None
         os.chmod(way, mode | 0o700)
-        try:
-            yield way
-        finally:
-            os.chmod(way, mode)
+        return os.open(way, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), mode
     finally:
         os.close(held)
+
+
+def _shut_again(fd: int, mode: int | None) -> None:
+    if mode is not None:
+        os.fchmod(fd, mode)
 
 
 def open_left(upper: int, path: str) -> int:
     """A descriptor to read a file that was left, whatever its mode. Raises OSError, also for what
     is no regular file and where a link is on the way."""
     *parents, name = path.split("/")
-    fd = os.dup(upper)
+    way: list[tuple[int, int | None]] = [(os.dup(upper), None)]
     try:
         for each in parents:
-            above, fd = fd, _open_directory(fd, each)
-            os.close(above)
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY
-        if not stat.S_ISREG(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-            raise FileNotFoundError(path)
-        try:
-            found = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=fd)
-        except PermissionError:
-            with _permitted(fd, name) as way:
-                found = os.open(way, flags | os.O_NONBLOCK)
-        if not stat.S_ISREG(os.fstat(found).st_mode):
-            os.close(found)
-            raise FileNotFoundError(path)
-        return found
+            way.append(_open_directory(way[-1][0], each))
+        return _open_file(way[-1][0], name)
     finally:
-        os.close(fd)
+        for fd, shut in reversed(way):
+            _shut_again(fd, shut)
+            os.close(fd)
+
+
+def _open_file(parent: int, name: str) -> int:
+    held = os.open(name, _UNOPENED, dir_fd=parent)
+    try:
+        status = os.fstat(held)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(name)
+        way, flags = f"/proc/self/fd/{held}", os.O_RDONLY | os.O_CLOEXEC
+        try:
+            return os.open(way, flags)
+        except PermissionError:
+            mode = stat.S_IMODE(status.st_mode)
+            os.chmod(way, mode | 0o400)
+            try:
+                return os.open(way, flags)
+            finally:
+                os.chmod(way, mode)
+    finally:
+        os.close(held)
 
 
 def make_removable(work: str) -> None:
