@@ -94,6 +94,10 @@ class RunningProcess:
         if isinstance(command.stdin, bytes) and not started.terminal:
             self._input_given = self._loop.create_task(self._give(command.stdin))
 
+    def begun(self) -> None:
+        """All that came before was the sandbox."""
+        self._began = time.monotonic()
+
     # --- output ------------------------------------------------------------------------------
 
     def _later(self, seconds: float, call: Callable[..., None], *arguments: object) -> None:

@@ -41,6 +41,7 @@ async def running(launched: launching.Launched, command: Command, sandbox: str) 
             await process.wait()
             complaint = b"".join([piece.data async for piece in process.pieces()])
             raise launching.failure(said, complaint)
+        process.begun()
     except BaseException:
         await process.close()
         raise
