@@ -334,7 +334,7 @@ def _opened(path: str) -> int:
 
 
 def _opened_again(fd: int) -> int:
-    """The same directory in this namespace: what was opened outside cannot be mounted here."""
+    """The directory itself, in this namespace: what was opened outside cannot be mounted here."""
     found = _opened(os.readlink(f"/proc/self/fd/{fd}"))
     if not os.path.samestat(os.fstat(found), os.fstat(fd)):
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))

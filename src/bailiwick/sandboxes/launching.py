@@ -152,7 +152,7 @@ class Launched:
         return said
 
     async def report(self) -> bytes:
-        """The same, awaited."""
+        """Wait for what the launcher says, on the event loop."""
         loop = asyncio.get_running_loop()
         said: asyncio.Future[None] = loop.create_future()
         text = b""

@@ -80,7 +80,7 @@ def check_command(command: Command, view: View) -> None:
 
 
 def check_view(view: View) -> None:
-    """The same for what is seen."""
+    """Refuse a view that makes no sense."""
     if not view.trees:
         raise ParseError("a view has at least one tree")
     places = [_checked_place(tree.place) for tree in view.trees]
