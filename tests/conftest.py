@@ -174,10 +174,10 @@ def volumes_as_on_a_disk(request):
     if not _in_unit(request.config):
         yield
         return
-    from bailiwick.stores.volume import embedded
+    from bailiwick.stores.volume.rows import sqlite_file
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedded, "_is_in_memory", lambda _device: False)
+        patch.setattr(sqlite_file, "_is_in_memory", lambda _device: False)
         yield
 
 

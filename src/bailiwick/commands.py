@@ -14,7 +14,7 @@ from bailiwick.sandbox import Sandbox, Tree
 from bailiwick.working_copy import Withheld, WorkChange, WorkConflict, WorkingCopy
 
 
-class Seen(NamedTuple):
+class NameSeen(NamedTuple):
     """One name in the lower tree, as the host has it."""
 
     path: str
@@ -29,7 +29,7 @@ class PlacedCopy(WorkingCopy, Protocol):
         changes is compared with that."""
         ...
 
-    def seen(self) -> Iterable[Seen]:
+    def seen(self) -> Iterable[NameSeen]:
         """What the survey has found."""
         ...
 

@@ -20,7 +20,6 @@ from msgspec import structs
 from bailiwick.act_table import DONE_BY
 from bailiwick.acts import Act, WriteStream
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
-from bailiwick.asking import ask, refuse
 from bailiwick.audit import EnclosesNotes, Intent, Ledger
 from bailiwick.call import NOTHING_TO_SHOW, Call, Machine, Missing
 from bailiwick.commands import LendsCommands
@@ -32,8 +31,9 @@ from bailiwick.errors import (
 from bailiwick.events import Feed
 from bailiwick.finishing import cause_of, closes_anywhere, to_the_end
 from bailiwick.grant import Grant
+from bailiwick.grant_status import Standing
 from bailiwick.hook import Hooks
-from bailiwick.metering import NOTHING, Amount, Meter, Unmetered
+from bailiwick.meter import NOTHING, Amount, Meter, Unmetered
 from bailiwick.operations import EXEC
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import (
@@ -45,10 +45,10 @@ from bailiwick.policy import (
     is_remembered,
 )
 from bailiwick.proposal import Came, InWords, Prepare, Proposal
+from bailiwick.questions import ask, refuse
 from bailiwick.reader import reader_of
-from bailiwick.recording import Recording
-from bailiwick.resolving import check_new_names, resolve
-from bailiwick.standing import Standing
+from bailiwick.recorder import Recording
+from bailiwick.resolution import check_new_names, resolve
 from bailiwick.store import Handle, Store
 from bailiwick.unchanged import changed_meanwhile
 from bailiwick.versions import Marks, Stale

@@ -19,7 +19,7 @@ from bailiwick.approvals import Preview
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError
 from bailiwick.paths import ScopedPath
-from bailiwick.unchanged import Standing, standing_at
+from bailiwick.unchanged import SeenState, standing_at
 
 Result = TypeVar("Result")
 
@@ -125,7 +125,7 @@ class InWords:
     def __init__(self, call: Call, words: str) -> None:
         self._call = call
         self._words = words
-        self._standing: Standing | None = None
+        self._standing: SeenState | None = None
 
     async def show(self) -> Preview:
         self._standing = await standing_at(self._call.store, self._call.handle)

@@ -27,7 +27,7 @@ from bailiwick.model import Expected
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Store, WritePlan
 from bailiwick.versions import Done, Plan, Stale, Touch, branches
-from bailiwick.working_copy import Contents, Publishing
+from bailiwick.working_copy import CopyContents, Publishing
 
 _OTHERS_WERE_QUICKER = (
     DirectoryNotEmpty, FileAlreadyExists, HashMismatch, NotADirectory, PathNotFound,
@@ -36,7 +36,7 @@ _OTHERS_WERE_QUICKER = (
 Undo = Callable[[], Awaitable[object]]
 
 
-async def publish(store: Store, what: Publishing, contents: Contents) -> Done:
+async def publish(store: Store, what: Publishing, contents: CopyContents) -> Done:
     """Carry out a plan: at once where a store has transactions, else so that it can be undone."""
     if "Branches" not in store.powers:
         return await _one_by_one(store, what, contents)
@@ -51,7 +51,7 @@ async def publish(store: Store, what: Publishing, contents: Contents) -> Done:
         await to_the_end(draft.discard())
 
 
-async def _one_by_one(store: Store, what: Publishing, contents: Contents) -> Done:
+async def _one_by_one(store: Store, what: Publishing, contents: CopyContents) -> Done:
     publication = _Publication(store, what, contents)
     try:
         for touch in what.plan.touches:
@@ -74,7 +74,7 @@ def paths_of(plan: Plan) -> frozenset[ScopedPath]:
 class _Publication:
     """One plan under way, and how each change of it is taken back."""
 
-    def __init__(self, store: Store, what: Publishing, contents: Contents) -> None:
+    def __init__(self, store: Store, what: Publishing, contents: CopyContents) -> None:
         self._store = store
         self._over = what.over
         self._size_max = what.size_max

@@ -90,7 +90,7 @@ class WindowSize(Value, frozen=True):
     columns: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 80
 
 
-class Command(Value, frozen=True, kw_only=True):
+class Invocation(Value, frozen=True, kw_only=True):
     """What is run. Words and values of the environment may hold any byte but NUL: those that are no
     UTF-8 as `os.fsdecode` gives them."""
 
@@ -256,7 +256,7 @@ class Room(Protocol):
     """A view that is kept for several commands, one after the other or at a time: what one changes
     the others see, and the private directories stay."""
 
-    async def start(self, command: Command) -> Process:
+    async def start(self, command: Invocation) -> Process:
         """As `Sandbox.start`, on the view of the room. Raises `Closed` too."""
         ...
 
@@ -277,7 +277,7 @@ class Sandbox(Protocol):
         """What does not hold on this machine: empty where all does. Looks by trying, once."""
         ...
 
-    async def start(self, command: Command, view: View) -> Process:
+    async def start(self, command: Invocation, view: View) -> Process:
         """Run ``command``. Raises `Unsupported`, with the words of `missing`, on a machine that
         cannot, `ParseError` for a command or view that makes no sense, `IoError` where it failed.
 

@@ -16,7 +16,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Reader
 
 
-class Standing:
+class SeenState:
     """What stands at a place when a person is asked. To be closed.
 
     ``version`` is that of a file or link, None where nothing stands. The version of a directory
@@ -59,14 +59,14 @@ class Standing:
             return version == (await store.stat(self._held)).version
 
 
-async def standing_at(store: Reader, handle: Handle) -> Standing:
+async def standing_at(store: Reader, handle: Handle) -> SeenState:
     """Look at what a handle stands for, before a person is asked."""
     if handle.type is None:
-        return Standing(store, handle, None, None)
+        return SeenState(store, handle, None, None)
     if handle.type == "directory":
         held = await store.resolve(handle.path, "object", directory=True)
-        return Standing(store, handle, None, held)
-    return Standing(store, handle, (await store.stat(handle)).version, None)
+        return SeenState(store, handle, None, held)
+    return SeenState(store, handle, (await store.stat(handle)).version, None)
 
 
 def changed_meanwhile(path: ScopedPath) -> HashMismatch:

@@ -67,7 +67,7 @@ class Publishing(NamedTuple):
     size_max: int
 
 
-class Contents(Protocol):
+class CopyContents(Protocol):
     """The bytes that a plan brings, and room for those that it replaces until all of it is done."""
 
     def content(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
@@ -83,7 +83,7 @@ class Contents(Protocol):
         ...
 
 
-class WorkingCopy(Contents, Protocol):
+class WorkingCopy(CopyContents, Protocol):
     """One working copy of one root."""
 
     @property

@@ -8,8 +8,8 @@ import pytest
 
 from bailiwick.archives.bounds import Bounds
 from bailiwick.archives.entries import ArchiveEntry, Need
-from bailiwick.archives.reading import read_archive
-from bailiwick.archives.writing import new_writer
+from bailiwick.archives.reader import read_archive
+from bailiwick.archives.writer import new_writer
 from bailiwick.model import Limits
 
 PACKINGS = {"tar": "", "tar.gz": "gz", "tar.bz2": "bz2", "tar.xz": "xz"}

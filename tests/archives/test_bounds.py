@@ -10,7 +10,7 @@ import pytest
 
 from bailiwick.archives.bounds import Bounds
 from bailiwick.archives.entries import Need
-from bailiwick.archives.reading import read_archive
+from bailiwick.archives.reader import read_archive
 from bailiwick.errors import FileTooLarge, ParseError, Unsupported
 from bailiwick.model import Limits, MiB
 from tests.archives.support import (

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from bailiwick.archives.tar_reading import BLOCK
+from bailiwick.archives.tar_reader import BLOCK
 from bailiwick.errors import (
     BailiwickError,
     FileTooLarge,

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 import bailiwick
-from bailiwick.state.reading import LedgerFilter
+from bailiwick.state.ledger.query import LedgerFilter
 from tests.scope.support import plant, snapshot, unruled
 
 AGENT = bailiwick.AgentRun("c1", "r1")

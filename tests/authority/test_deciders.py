@@ -84,7 +84,7 @@ async def test_no_rule_is_named_where_a_limit_decided(tmp_path, monkeypatch, lim
     }[limit]
     more = ""
     if limit == "question":
-        monkeypatch.setattr("bailiwick.state.approvals.PENDING_MAX", 0)
+        monkeypatch.setattr("bailiwick.state.approvals.desk.PENDING_MAX", 0)
         more = '[ask]\nsurface = "console"\n'
     async with governed(tmp_path, RULES, options=options, more=more) as house:
         fs = await house.scope()

@@ -26,7 +26,7 @@ from bailiwick.errors import BailiwickError, PolicyDenied
 from bailiwick.model import ANYTHING
 from bailiwick.proposal import InWords, Proposal, Shown, as_it_is
 from bailiwick.store import Reader, WritePlan, Writer
-from bailiwick.verbs.accounting import StreamCost
+from bailiwick.verbs.quota_charges import StreamCost
 from bailiwick.versions import Branches, Leases, Lines, Past, Remembers
 from tests.authority.support import Person, governed, rule
 from tests.scope.support import records

@@ -12,8 +12,8 @@ from types import SimpleNamespace as Options
 import pytest
 
 from bailiwick.approvals import always_for
-from bailiwick.fronts.cli import approvals
-from bailiwick.fronts.cli.asking import _prompt, question_lines
+from bailiwick.fronts.cli.commands import approvals
+from bailiwick.fronts.cli.prompts import _prompt, question_lines
 from tests.authority.asked import sha, surfaced, waits
 from tests.authority.support import ME, Person, governed, refusal, rule
 from tests.authority.test_asking_ends import TWO

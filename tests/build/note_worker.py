@@ -10,7 +10,7 @@ import os
 import sys
 
 import bailiwick
-from bailiwick.state.queueing import RecordQueue
+from bailiwick.state.ledger.queue import RecordQueue
 
 ACCESS = ("read", "write", "delete", "list", "move", "metadata", "watch")
 

@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 from bailiwick import errors
-from bailiwick.client import connect, following, transport
+from bailiwick.client import connect, events, transport
 from tests.client.lying import CAPABILITIES, answer, lying
 from tests.waiting import for_ever, let_pass, loop_turns
 
@@ -123,7 +123,7 @@ async def test_a_huge_answer_is_not_read():
 
 
 async def test_an_endless_answer_is_not_kept(monkeypatch):
-    monkeypatch.setattr(transport.Answer.document, "__defaults__", (2**20,))
+    monkeypatch.setattr(transport.HttpAnswer.document, "__defaults__", (2**20,))
 
     async def endless(writer):
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -349,8 +349,8 @@ async def test_a_watch_goes_on_from_the_last_change():
 
 
 async def test_a_lost_server_is_given_up_in_the_end(monkeypatch):
-    monkeypatch.setattr(following, "RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(following, "RETRIES_MAX", 2)
+    monkeypatch.setattr(events, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(events, "RETRIES_MAX", 2)
     for said in (b"", STREAM, STREAM + b"id: 0\n\n"):
         async with told(said) as fs:
             assert type(await refused(anext(fs.watch()))) is errors.IoError
@@ -358,7 +358,7 @@ async def test_a_lost_server_is_given_up_in_the_end(monkeypatch):
 
 
 async def test_a_silent_stream_is_begun_anew(monkeypatch):
-    monkeypatch.setattr(following, "SILENCE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(events, "SILENCE_SECONDS_MAX", 0.1)
 
     async def silent(writer):
         writer.write(STREAM + event("1"))
@@ -388,7 +388,7 @@ async def test_an_event_that_is_none(said):
 
 
 async def test_an_event_without_end(monkeypatch):
-    monkeypatch.setattr(following, "EVENT_BYTES_MAX", 10_000)
+    monkeypatch.setattr(events, "EVENT_BYTES_MAX", 10_000)
     for said in (b"data: " + b"x" * 20_000, b"data: x\n" * 20_000):
         async with told(STREAM + said) as fs:
             assert type(await refused(anext(fs.watch()))) is errors.InternalError

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bailiwick.config import Config, load
 from bailiwick.errors import ParseError
-from tests.config.test_loading import WHOLE
+from tests.config.test_loader import WHOLE
 
 LINES = WHOLE.splitlines()
 PAIRS = [number for number, line in enumerate(LINES) if " = " in line]

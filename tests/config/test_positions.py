@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bailiwick.config.toml_positions import Position, scan
+from bailiwick.config.toml_positions import TomlPosition, scan
 
 
 def places(value, path=()):
@@ -82,7 +82,7 @@ def test_what_is_written_nowhere_is_near_what_is_around_it():
     positions = scan("[a]\nb = [1]\n")
     assert positions.of(("a", "b", 7, "x")) == (2, 5)
     assert positions.of_key(("a", "missing")) == (1, 1)
-    assert positions.of(("nothing",)) == Position(1, 1)
+    assert positions.of(("nothing",)) == TomlPosition(1, 1)
 
 
 def test_a_table_opened_after_its_inner_one_has_its_own_place():

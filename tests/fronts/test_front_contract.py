@@ -9,10 +9,10 @@ import pytest
 
 from bailiwick.client import connect
 from bailiwick.errors import KINDS
-from bailiwick.fronts.http.answering import Application
-from bailiwick.fronts.http.listening import bind
-from bailiwick.fronts.http.server import Server, configure
-from bailiwick.fronts.http.settings import Settings
+from bailiwick.fronts.http.application import Application
+from bailiwick.fronts.http.settings import ServerSettings
+from bailiwick.fronts.http.transport.server import Server, configure
+from bailiwick.fronts.http.transport.sockets import bind
 from bailiwick.grant import User
 from bailiwick.testing.front_contract import CASES, ROOT, SUBJECT, Wrote, story_house
 from tests.fronts.cli.places import Typed
@@ -106,7 +106,7 @@ async def served(house):
     secret = await house.authority.tokens.issue(
         "story", str(SUBJECT), by=User("local"), front="test"
     )
-    app = Application(house.authority, Settings())
+    app = Application(house.authority, ServerSettings())
     listener, ready = bind("127.0.0.1", 0), asyncio.Event()
     server = Server(configure(app), app)
     server.on_start(ready.set)

@@ -15,12 +15,12 @@ from bailiwick.client.failures import failure_of
 from bailiwick.errors import KINDS
 from bailiwick.fronts.acp.errors import INTERNAL_ERROR, INVALID_PARAMS, rpc_error
 from bailiwick.fronts.cli import EXIT_FAILED
+from bailiwick.fronts.cli.authority_session import guarded
 from bailiwick.fronts.cli.hints import NEXT_STEPS
-from bailiwick.fronts.cli.running import guarded
-from bailiwick.fronts.http import errors as http
+from bailiwick.fronts.http.messages import errors as http
 from bailiwick.fronts.mcp.answers import tool_result
-from bailiwick.fronts.mcp.wire import refused
-from bailiwick.toolbox.failing import HINTS, failure
+from bailiwick.fronts.mcp.json_rpc import refused
+from bailiwick.toolbox.failures import HINTS, failure
 
 TABLES = {"HTTP": http.STATUS, "CLI": NEXT_STEPS, "tools": HINTS}
 

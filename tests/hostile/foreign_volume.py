@@ -24,7 +24,7 @@ import apsw
 
 import bailiwick
 from bailiwick.stores.volume import VolumeStore
-from bailiwick.stores.volume.blobs import FolderBlobs
+from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.driver import StoreDriver
 from tests.hostile import inside
 from tests.hostile.layouts import empty

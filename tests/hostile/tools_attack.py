@@ -19,8 +19,8 @@ import bailiwick
 from bailiwick.errors import KINDS
 from bailiwick.fronts.tools import tools
 from bailiwick.fronts.tools.deepagents import BailiwickBackend
-from bailiwick.fronts.tools.editing import Editor
 from bailiwick.fronts.tools.openai_agents import PatchEditor
+from bailiwick.fronts.tools.text_editor import Editor
 from tests.hostile.attack import (
     FAMILIES,
     Family,

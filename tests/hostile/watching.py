@@ -10,8 +10,8 @@ import os
 import threading
 
 import bailiwick
-from bailiwick.stores.disk import inotify
-from bailiwick.stores.disk.inotify import Inotify
+from bailiwick.stores.disk.watch import inotify
+from bailiwick.stores.disk.watch.inotify import Inotify
 from tests.hostile.corpus import CONTAINMENTS
 from tests.hostile.upheaval import new_layout
 from tests.waiting import let_pass, until

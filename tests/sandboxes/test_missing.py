@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from bailiwick.errors import IoError, Unsupported
-from bailiwick.sandbox import Command, CommandLimits, Tree, View
-from bailiwick.sandboxes import launching, seccomp
+from bailiwick.sandbox import CommandLimits, Invocation, Tree, View
+from bailiwick.sandboxes import launch, seccomp
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
 
@@ -23,7 +23,7 @@ async def test_without_bubblewrap_it_is_unsupported_with_what_to_install(monkeyp
     lack = fatal(sandbox)
     assert "apt install bubblewrap" in lack.remedy
     view = View(trees=(Tree(place="/work", lower=str(tmp_path)),))
-    for attempt in (sandbox.start(Command(argv=("true",)), view), sandbox.open(view)):
+    for attempt in (sandbox.start(Invocation(argv=("true",)), view), sandbox.open(view)):
         with pytest.raises(Unsupported) as caught:
             await attempt
         assert caught.value.hint == lack.remedy
@@ -43,7 +43,7 @@ async def test_a_bubblewrap_that_fails_says_why(workshop):
     workshop.sandbox = sandbox
     with pytest.raises(Unsupported):
         await workshop.start("true")
-    said = launching.failure(b"", b"bwrap: Creating new namespace failed\n")
+    said = launch.failure(b"", b"bwrap: Creating new namespace failed\n")
     assert "Creating new namespace failed" in said.message
     assert "max_user_namespaces" in (said.hint or "")
 
@@ -62,7 +62,7 @@ async def test_a_bubblewrap_that_fails_says_why(workshop):
     ],
 )
 def test_each_step_that_fails_has_its_words(said, kind, word):
-    error = launching.failure(said, b"")
+    error = launch.failure(said, b"")
     assert error.kind == kind
     assert word in error.message
 
@@ -83,7 +83,7 @@ async def test_a_cgroup_that_is_given_holds_the_command(workshop, tmp_path, monk
         for name in ("cgroup.procs", "memory.max", "memory.swap.max", "pids.max"):
             (path / name).touch()
 
-    monkeypatch.setattr(launching, "make_cgroup", make)
+    monkeypatch.setattr(launch, "make_cgroup", make)
     cgroup = tmp_path / "cgroup"
     cgroup.mkdir()
     workshop.sandbox = Bubblewrap(cgroup=cgroup)

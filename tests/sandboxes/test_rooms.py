@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from bailiwick.errors import Busy, Closed, ParseError
-from bailiwick.sandbox import Command, CommandLimits, HostPath, View
+from bailiwick.sandbox import CommandLimits, HostPath, Invocation, View
 from tests.sandboxes.test_ending import mounts_of_this_namespace
 from tests.sandboxes.workshop import LONG, launchers_at_work, sleepers
 from tests.waiting import until
 
 
 async def said_by(room, script, **options):
-    process = await room.start(Command(argv=("sh", "-c", script), **options))
+    process = await room.start(Invocation(argv=("sh", "-c", script), **options))
     try:
         await process.wait()
         return b"".join([piece.data async for piece in process.pieces()]).decode()
@@ -26,7 +26,7 @@ async def test_commands_of_a_room_see_what_each_other_does(workshop):
     before = mounts_of_this_namespace()
     room = await workshop.sandbox.open(workshop.view(masked=(".env",)))
     behind = await room.start(
-        Command(argv=("sh", "-c", "read x; cat f; echo y > g; read x"), stdin="pipe")
+        Invocation(argv=("sh", "-c", "read x; cat f; echo y > g; read x"), stdin="pipe")
     )
     assert await said_by(room, "echo new > f; echo t > /tmp/t; echo h > ~/h; ls -A") == "f\n"
     await behind.write(b"\n")
@@ -47,13 +47,13 @@ async def test_commands_of_a_room_see_what_each_other_does(workshop):
 @pytest.mark.spec("EXEC-5")
 async def test_all_commands_end_with_their_room(workshop):
     room = await workshop.sandbox.open(workshop.view())
-    running = [await room.start(Command(argv=("sleep", str(LONG)))) for _ in range(3)]
+    running = [await room.start(Invocation(argv=("sleep", str(LONG)))) for _ in range(3)]
     await until(lambda: len(sleepers()) == 3)
     await room.close()
     assert sleepers() == []
     assert [(await process.wait()).signal for process in running] == [9, 9, 9]
     with pytest.raises(Closed):
-        await room.start(Command(argv=("true",)))
+        await room.start(Invocation(argv=("true",)))
     for process in running:
         await process.close()
 
@@ -61,7 +61,7 @@ async def test_all_commands_end_with_their_room(workshop):
 @pytest.mark.spec("EXEC-5")
 async def test_processes_of_one_command_are_not_seen_by_another(workshop):
     room = await workshop.sandbox.open(workshop.view())
-    other = await room.start(Command(argv=("sleep", str(LONG))))
+    other = await room.start(Invocation(argv=("sleep", str(LONG))))
     await until(lambda: sleepers())
     seen = await said_by(room, "cat /proc/[0-9]*/comm; kill -9 -1")
     assert "sleep" not in seen

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from bailiwick.errors import ParseError, PathNotFound
-from bailiwick.sandbox import Command, CommandLimits, HostPath, Tree, View
+from bailiwick.sandbox import CommandLimits, HostPath, Invocation, Tree, View
 from bailiwick.sandboxes import plans
 from tests.sandboxes.workshop import Workshop
 
@@ -293,30 +293,30 @@ async def test_what_makes_no_sense_is_refused(workshop):
     tree = workshop.tree()
     plain = View(trees=(tree,))
     refused = [
-        (Command(argv=()), plain),
-        (Command(argv=("a\0b",)), plain),
-        (Command(argv=("a",), env={"A=B": ""}), plain),
-        (Command(argv=("a",), env={"": "x"}), plain),
-        (Command(argv=("a",), cwd="../x"), plain),
-        (Command(argv=("a",), cwd="/etc"), plain),
-        (Command(argv=("a",)), View(trees=())),
-        (Command(argv=("a",)), View(trees=(tree, tree))),
-        (Command(argv=("a",)), View(trees=(Tree(place="/", lower="/nowhere"),))),
-        (Command(argv=("a",)), View(trees=(Tree(place="/usr/x", lower="/nowhere"),))),
-        (Command(argv=("a",)), View(trees=(Tree(place="/a/../b", lower="/nowhere"),))),
-        (Command(argv=("a",)), View(trees=(Tree(place="/w", lower="/nowhere", upper="/x"),))),
-        (Command(argv=("a",)), workshop.view(masked=("../x",))),
-        (Command(argv=("a",)), workshop.view(masked=("/x",))),
-        (Command(argv=("x" * 200_000,)), plain),
+        (Invocation(argv=()), plain),
+        (Invocation(argv=("a\0b",)), plain),
+        (Invocation(argv=("a",), env={"A=B": ""}), plain),
+        (Invocation(argv=("a",), env={"": "x"}), plain),
+        (Invocation(argv=("a",), cwd="../x"), plain),
+        (Invocation(argv=("a",), cwd="/etc"), plain),
+        (Invocation(argv=("a",)), View(trees=())),
+        (Invocation(argv=("a",)), View(trees=(tree, tree))),
+        (Invocation(argv=("a",)), View(trees=(Tree(place="/", lower="/nowhere"),))),
+        (Invocation(argv=("a",)), View(trees=(Tree(place="/usr/x", lower="/nowhere"),))),
+        (Invocation(argv=("a",)), View(trees=(Tree(place="/a/../b", lower="/nowhere"),))),
+        (Invocation(argv=("a",)), View(trees=(Tree(place="/w", lower="/nowhere", upper="/x"),))),
+        (Invocation(argv=("a",)), workshop.view(masked=("../x",))),
+        (Invocation(argv=("a",)), workshop.view(masked=("/x",))),
+        (Invocation(argv=("x" * 200_000,)), plain),
     ]
     for command, view in refused:
         with pytest.raises(ParseError):
             await workshop.sandbox.start(command, view)
     missing = [
-        (Command(argv=("a",)), View(trees=(Tree(place="/w", lower="/no/where"),))),
-        (Command(argv=("a",), cwd="no/where"), plain),
-        (Command(argv=("a",)), workshop.view(home="/no/where")),
-        (Command(argv=("a",)), workshop.view(readable=(HostPath("/no/where"),))),
+        (Invocation(argv=("a",)), View(trees=(Tree(place="/w", lower="/no/where"),))),
+        (Invocation(argv=("a",), cwd="no/where"), plain),
+        (Invocation(argv=("a",)), workshop.view(home="/no/where")),
+        (Invocation(argv=("a",)), workshop.view(readable=(HostPath("/no/where"),))),
     ]
     for command, view in missing:
         with pytest.raises(PathNotFound):

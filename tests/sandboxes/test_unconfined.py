@@ -5,7 +5,7 @@ import os
 import pytest
 
 from bailiwick.errors import Closed, Unsupported
-from bailiwick.sandbox import Command, CommandLimits, Tree, View, WindowSize
+from bailiwick.sandbox import CommandLimits, Invocation, Tree, View, WindowSize
 from bailiwick.sandboxes.unconfined import Unconfined
 from tests.sandboxes.test_ending import STUBBORN
 from tests.sandboxes.workshop import LONG, launchers_at_work, sleepers
@@ -19,7 +19,7 @@ def here(tmp_path):
 
 
 async def said_by(view, script, **options):
-    command = Command(argv=("sh", "-c", script), network="host", **options)
+    command = Invocation(argv=("sh", "-c", script), network="host", **options)
     process = await Unconfined().start(command, view)
     ending = await process.wait()
     text = b"".join([piece.data async for piece in process.pieces()]).decode()
@@ -46,7 +46,7 @@ async def test_it_runs_in_the_tree_itself_and_every_ending_says_so(here, tmp_pat
 @pytest.mark.parametrize("how", ["timeout", "close", "end"])
 async def test_whatever_it_started_ends_with_it(here, how):
     script = STUBBORN.format(LONG) + ("" if how != "end" else " & exit")
-    command = Command(
+    command = Invocation(
         argv=("sh", "-c", script),
         network="host",
         limits=CommandLimits(seconds_max=3 if how == "timeout" else 0),
@@ -64,22 +64,22 @@ async def test_whatever_it_started_ends_with_it(here, how):
 
 async def test_a_room_ends_what_was_started_in_it(here):
     room = await Unconfined().open(here)
-    process = await room.start(Command(argv=("sleep", str(LONG)), network="host"))
+    process = await room.start(Invocation(argv=("sleep", str(LONG)), network="host"))
     await until(lambda: sleepers())
     await room.close()
     assert sleepers() == []
     with pytest.raises(Closed):
-        await room.start(Command(argv=("true",), network="host"))
+        await room.start(Invocation(argv=("true",), network="host"))
     await process.close()
 
 
 async def test_what_it_cannot_hold_to_is_refused(here, tmp_path):
-    command = Command(argv=("true",), network="host")
+    command = Invocation(argv=("true",), network="host")
     place = str(tmp_path)
     tree = here.trees[0]
     refused = [
-        (Command(argv=("true",)), here),
-        (Command(argv=("true",), network="loopback"), here),
+        (Invocation(argv=("true",)), here),
+        (Invocation(argv=("true",), network="loopback"), here),
         (command, View(trees=(tree, Tree(place="/other", lower=place)))),
         (command, View(trees=(Tree(place="/other", lower=place),))),
         (command, View(trees=(Tree(place=place, lower=place, masked=("x",)),))),

@@ -6,7 +6,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from bailiwick.sandbox import Command, CommandLimits, Tree, View
+from bailiwick.sandbox import CommandLimits, Invocation, Tree, View
 from bailiwick.sandboxes.uppers import make_removable, touched
 
 
@@ -42,7 +42,7 @@ class Workshop:
         return View(trees=(self.tree(writable=writable, masked=masked),), **others)
 
     async def start(self, *argv, view=None, limits=None, **options):
-        command = Command(argv=argv, limits=limits or CommandLimits(seconds_max=60), **options)
+        command = Invocation(argv=argv, limits=limits or CommandLimits(seconds_max=60), **options)
         return await self.sandbox.start(command, view or self.view())
 
     async def run(self, *argv, **options):

@@ -4,7 +4,7 @@ import contextlib
 import os
 
 from bailiwick.errors import QuotaExceeded
-from bailiwick.metering import Turns
+from bailiwick.meter import Turns
 from bailiwick.paths import RESERVED_PREFIX
 from tests.archives.support import directory, file, pack
 from tests.scope.support import place_of, snapshot, unruled

@@ -15,12 +15,12 @@ from bailiwick.build.options import read_options
 from bailiwick.build.own import join
 from bailiwick.build.stores import disk_store, memory_store
 from bailiwick.grant import Grant
+from bailiwick.grant_status import OwnStanding
 from bailiwick.hook import Hooks
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.policy import Allow, AllowAll, Ask, Deny, Hide
 from bailiwick.scope import Lent, Scope
-from bailiwick.standing import OwnStanding
 from tests.feeds import memory_feed
 
 KINDS = ("memory", "kernel", "walk")

@@ -272,15 +272,15 @@ async def test_of_many_who_saw_the_same_one_wins(store, seed):
 @pytest.mark.spec("DISK-6")
 async def test_a_foreign_writer_in_between_is_detected(tmp_path, kind, monkeypatch):
     """Another program puts its file there after ours was compared: that one stays."""
-    from bailiwick.stores.disk import expecting
+    from bailiwick.stores.disk.changes import conditional
 
-    inner, place = expecting.as_expected, tmp_path / "root"
+    inner, place = conditional.as_expected, tmp_path / "root"
     for verb in ("remove", "move", "move_over", "replaced_by_move"):
         async with opened(kind, tmp_path) as fs:
             for name, content in (("f", b"one"), ("other", b"two")):
                 await fs.write_bytes(name, content)
 
-            @expecting.contextmanager
+            @conditional.contextmanager
             def racing(publisher, held, expected, stop):
                 with inner(publisher, held, expected, stop) as current:
                     if expected.conditional:
@@ -288,10 +288,10 @@ async def test_a_foreign_writer_in_between_is_detected(tmp_path, kind, monkeypat
                         os.rename(place / "theirs", place / "f")
                     yield current
 
-            monkeypatch.setattr(expecting, "as_expected", racing)
+            monkeypatch.setattr(conditional, "as_expected", racing)
             with pytest.raises(HashMismatch):
                 await FILE[verb](fs, "f", expected_sha256=sha256(b"one"))
-            monkeypatch.setattr(expecting, "as_expected", inner)
+            monkeypatch.setattr(conditional, "as_expected", inner)
             assert (place / "f").read_bytes() == b"from elsewhere", verb
             assert (place / "other").read_bytes() == b"two", verb
             assert sorted(os.listdir(place)) == ["f", "other"], verb
@@ -313,9 +313,9 @@ async def test_what_somebody_puts_where_a_file_was_moved_from_is_theirs(
 ):
     """Another program saves the file, or removes it, after it has changed places with what it
     replaces and before that is taken away."""
-    from bailiwick.stores.disk import expecting
+    from bailiwick.stores.disk.changes import conditional
 
-    inner, place = expecting._check_exchanged, tmp_path / "root"
+    inner, place = conditional._check_exchanged, tmp_path / "root"
 
     def racing(source, destination, stop):
         inner(source, destination, stop)
@@ -325,7 +325,7 @@ async def test_what_somebody_puts_where_a_file_was_moved_from_is_theirs(
         else:
             os.unlink(place / "f")
 
-    monkeypatch.setattr(expecting, "_check_exchanged", racing)
+    monkeypatch.setattr(conditional, "_check_exchanged", racing)
     async with opened(kind, tmp_path) as fs:
         await fs.write_bytes("f", b"one")
         await fs.write_bytes("other", b"two")

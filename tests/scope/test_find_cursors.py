@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import bailiwick
 from bailiwick.model import Limits
 from tests.scope.support import Opener, granted, plant
-from tests.scope.test_reading import SHARED_TMP
+from tests.scope.test_reads import SHARED_TMP
 
 TREE = {
     ".gitignore": "*.log\nbuild/\n", "a": "1", "a.txt": "22", "a b/c": "3",

@@ -8,7 +8,7 @@ import pytest
 
 import bailiwick
 from bailiwick.errors import ApprovalDenied, FileAlreadyExists, HashMismatch, PolicyDenied
-from bailiwick.verbs import archiving
+from bailiwick.verbs.archives import create
 from tests.authority.support import Person, governed, rule
 from tests.scope.volumes import tree
 
@@ -173,13 +173,13 @@ async def test_one_that_comes_while_an_archive_is_packed_is_not_lost(tmp_path, k
     async with place(kind, tmp_path) as fs:
         await plant(fs)
         agent = await fs.delegate(AGENT)
-        sources = archiving._Packing.sources
+        sources = create._Packing.sources
 
         async def slowly(packing, more):
             await fs.write_text("e/.env", "secret")
             return await sources(packing, more)
 
-        monkeypatch.setattr(archiving._Packing, "sources", slowly)
+        monkeypatch.setattr(create._Packing, "sources", slowly)
         with pytest.raises(FileAlreadyExists):
             await agent.create_archive("other", "e/.env", format="tar", mode="overwrite")
         assert (await fs.read_text("e/.env")).text == "secret"

@@ -301,7 +301,7 @@ def test_ignore_files_in_force_at_once_are_bounded(caplog):
 @pytest.mark.spec("TREE-6")
 def test_what_is_kept_of_compiled_files_is_bounded_by_its_size(monkeypatch):
     monkeypatch.setattr(ignore, "RULES_KEPT", 50)
-    monkeypatch.setattr(ignore, "_kept", kept := ignore._Kept())
+    monkeypatch.setattr(ignore, "_kept", kept := ignore._KeptPatterns())
     texts = ["\n".join(f"{letter}{n}" for n in range(20)) for letter in "abcdef"]
     for text in texts:
         first = ignore.compile_rules(text)

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import bailiwick
-from bailiwick.verbs import ignoring
+from bailiwick.verbs.walks import ignore_files
 
 
 @pytest.mark.spec("TREE-6")
@@ -24,13 +24,13 @@ async def test_the_later_of_two_ignore_files_wins_however_it_is_met():
 @pytest.mark.spec("TREE-6")
 async def test_a_large_ignore_file_is_compiled_off_the_loop(monkeypatch):
     threads = []
-    real = ignoring.compile_rules
+    real = ignore_files.compile_rules
 
     def compile_rules(text):
         threads.append(threading.current_thread())
         return real(text)
 
-    monkeypatch.setattr(ignoring, "compile_rules", compile_rules)
+    monkeypatch.setattr(ignore_files, "compile_rules", compile_rules)
     rules = "".join(f"/of-this-test-{number:04}\n" for number in range(1_000))
     async with bailiwick.open("memory:") as fs:
         await fs.write_text(".gitignore", rules)

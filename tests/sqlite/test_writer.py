@@ -9,7 +9,7 @@ import pytest
 
 from bailiwick.errors import Busy, Closed, InternalError, IoError
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.writer import Frame, Writer
+from bailiwick.sqlite.writer import Frame, WriterThread
 
 
 class Noting(Frame):
@@ -36,7 +36,7 @@ class Noting(Frame):
 def writing(path, frame=None, **options):
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE IF NOT EXISTS t (x PRIMARY KEY)")
-    writer = Writer(connection, whose="test", frame=frame or Frame(), **options)
+    writer = WriterThread(connection, whose="test", frame=frame or Frame(), **options)
     try:
         yield writer
     finally:

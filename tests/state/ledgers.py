@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager, contextmanager
 from bailiwick.audit import AuthorityRecord, Intent, Record
 from bailiwick.grant import AgentRun, Grant, Root
 from bailiwick.paths import ScopedPath
-from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
-from bailiwick.state.ledger import DurableLedger, ledger_key
+from bailiwick.state.ledger.chain import LEDGER
+from bailiwick.state.ledger.durable import DurableLedger, ledger_key
 
 ROOT_NAME = "workspace:demo"
 

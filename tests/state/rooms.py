@@ -11,20 +11,22 @@ import msgspec
 
 from bailiwick.approvals import Preview, Question
 from bailiwick.grant import AgentRun, Grant, Root, StandingGrant
-from bailiwick.state import grants, questions, rules, trust, usage
-from bailiwick.state.approvals import ApprovalDesk
-from bailiwick.state.database import Database, Part
-from bailiwick.state.grants import GrantBook
-from bailiwick.state.rules import RuleBook
-from bailiwick.state.standing import StateStanding
-from bailiwick.state.trust import TrustBook
-from bailiwick.state.usage import UsageMeter
+from bailiwick.state.approvals import questions, rules
+from bailiwick.state.approvals.desk import ApprovalDesk
+from bailiwick.state.approvals.rules import RuleBook
+from bailiwick.state.database import Database, DatabasePart
+from bailiwick.state.grants import book, trust
+from bailiwick.state.grants.book import GrantBook
+from bailiwick.state.grants.status import StateStanding
+from bailiwick.state.grants.trust import TrustBook
+from bailiwick.state.usage import meter
+from bailiwick.state.usage.meter import UsageMeter
 
 START_NS = 1_700_000_000 * 10**9
 
-RECORDS = Part("test-records", ("CREATE TABLE test_records (body TEXT NOT NULL) STRICT;",))
+RECORDS = DatabasePart("test-records", ("CREATE TABLE test_records (body TEXT NOT NULL) STRICT;",))
 
-PARTS = (grants.PART, trust.PART, rules.PART, questions.PART, usage.PART, RECORDS)
+PARTS = (book.PART, trust.PART, rules.PART, questions.PART, meter.PART, RECORDS)
 
 AGENT = AgentRun("c1", "r1")
 WORKSPACE = Root(kind="workspace", id="demo", trusted=True)

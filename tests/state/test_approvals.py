@@ -7,7 +7,7 @@ import pytest
 from bailiwick.approvals import Approvals, Preview
 from bailiwick.errors import ApprovalDenied, ApprovalTimeout, Closed, ParseError, PathNotFound
 from bailiwick.grant import AgentRun, User
-from bailiwick.state.approvals import PENDING_MAX
+from bailiwick.state.approvals.desk import PENDING_MAX
 from tests.state.processes import run_at_once, workers
 from tests.state.rooms import Clock, opened, question, real_clock
 from tests.waiting import give_a_chance

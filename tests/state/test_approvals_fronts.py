@@ -10,8 +10,8 @@ import pytest
 
 from bailiwick.approvals import Preview
 from bailiwick.errors import ApprovalTimeout, ParseError
-from bailiwick.state.approvals import KEPT_DAYS
-from bailiwick.state.questions import DIFF_CHARACTERS_MAX
+from bailiwick.state.approvals.desk import KEPT_DAYS
+from bailiwick.state.approvals.questions import DIFF_CHARACTERS_MAX
 from tests.state.rooms import NoDisk, held, opened, question
 from tests.state.test_approvals import ANN, all_wait, asked, cancelled, never_answers, put, says
 from tests.waiting import give_a_chance

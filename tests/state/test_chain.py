@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bailiwick.errors import IoError, ParseError, PermissionDenied
-from bailiwick.state import verifying
-from bailiwick.state.chain import LEDGER, parse_head
 from bailiwick.state.database import FILE, Database
-from bailiwick.state.key import FILE as KEY_FILE
-from bailiwick.state.key import KeyedHash, Keys, load_key
-from bailiwick.state.ledger import DurableLedger, ledger_key
-from bailiwick.state.verifying import verify
+from bailiwick.state.ledger import verification
+from bailiwick.state.ledger.chain import LEDGER, parse_head
+from bailiwick.state.ledger.durable import DurableLedger, ledger_key
+from bailiwick.state.ledger.key import FILE as KEY_FILE
+from bailiwick.state.ledger.key import KeyedHash, Keys, load_key
+from bailiwick.state.ledger.verification import verify
 from tests.state.ledgers import keep, ledger_at, record, state_at
 
 RECORDS = 200
@@ -248,7 +248,7 @@ def test_column_of_another_type_is_found(written):
 
 
 def test_verification_holds_one_batch_in_memory(written, monkeypatch):
-    monkeypatch.setattr(verifying, "_BATCH_RECORDS", 7)
+    monkeypatch.setattr(verification, "_BATCH_RECORDS", 7)
     with tampered(written) as ledger:
         sizes = []
 

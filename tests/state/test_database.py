@@ -13,10 +13,10 @@ import pytest
 
 from bailiwick.errors import Busy, Closed, InternalError, IoError, PermissionDenied, Unsupported
 from bailiwick.state import database as database_module
-from bailiwick.state.database import FILE, Database, Part
+from bailiwick.state.database import FILE, Database, DatabasePart
 from tests.state.ledgers import state_at
 
-NUMBERS = Part("numbers", ("CREATE TABLE numbers (n INTEGER NOT NULL UNIQUE) STRICT",))
+NUMBERS = DatabasePart("numbers", ("CREATE TABLE numbers (n INTEGER NOT NULL UNIQUE) STRICT",))
 
 BOTH = pytest.mark.parametrize("kept", ["in a directory", "in memory"])
 
@@ -124,12 +124,14 @@ def test_commit_is_synced_as_durability_says(durability, synchronous, tmp_path):
 
 @BOTH
 def test_parts_are_brought_to_their_newest_version_in_order(kept, tmp_path):
-    later = Part(
+    later = DatabasePart(
         "numbers", (*NUMBERS.versions, "ALTER TABLE numbers ADD COLUMN name TEXT", "SELECT 1")
     )
     with state_at(place(kept, tmp_path), NUMBERS) as database:
         database.write_blocking(add(1))
-    with state_at(place(kept, tmp_path), later, Part("more", ("CREATE TABLE more (x)",))) as again:
+    with state_at(
+        place(kept, tmp_path), later, DatabasePart("more", ("CREATE TABLE more (x)",))
+    ) as again:
         again.read("SELECT name FROM numbers")
         versions = dict(again.read("SELECT name, version FROM parts"))
         assert versions == {"numbers": 3, "more": 1}
@@ -139,7 +141,9 @@ def test_parts_are_brought_to_their_newest_version_in_order(kept, tmp_path):
 def test_migration_that_fails_leaves_everything_as_it_was(tmp_path):
     with state_at(tmp_path, NUMBERS) as database:
         database.write_blocking(add(7))
-    broken = Part("numbers", (*NUMBERS.versions, "DELETE FROM numbers; CREATE TABLE numbers (x)"))
+    broken = DatabasePart(
+        "numbers", (*NUMBERS.versions, "DELETE FROM numbers; CREATE TABLE numbers (x)")
+    )
     with pytest.raises(InternalError):
         Database.open(str(tmp_path), [broken])
     with state_at(tmp_path, NUMBERS) as database:
@@ -147,7 +151,7 @@ def test_migration_that_fails_leaves_everything_as_it_was(tmp_path):
 
 
 def test_newer_state_is_refused(tmp_path):
-    later = Part("numbers", (*NUMBERS.versions, "SELECT 1"))
+    later = DatabasePart("numbers", (*NUMBERS.versions, "SELECT 1"))
     with state_at(tmp_path, later):
         pass
     with pytest.raises(Unsupported, match=r"newer Bailiwick.*'numbers' has version 2.*knows 1"):
@@ -247,7 +251,7 @@ async def test_submitted_job_tells_the_event_loop_once_it_is_committed():
 
 
 async def test_submitted_jobs_run_in_order_with_those_that_are_awaited():
-    with state_at(None, Part("log", ("CREATE TABLE log (n INTEGER)",))) as database:
+    with state_at(None, DatabasePart("log", ("CREATE TABLE log (n INTEGER)",))) as database:
         gate = Gate(database)
         for n in range(20):
             database.submit(
@@ -323,7 +327,7 @@ def large(number):
     return job
 
 
-BLOBS = Part("blobs", ("CREATE TABLE blobs (n INTEGER, data BLOB) STRICT",))
+BLOBS = DatabasePart("blobs", ("CREATE TABLE blobs (n INTEGER, data BLOB) STRICT",))
 
 
 @BOTH

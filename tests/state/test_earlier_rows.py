@@ -11,9 +11,9 @@ import pytest
 from bailiwick.audit import Record
 from bailiwick.grant import Grant, Root, User
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS
-from bailiwick.state import questions, rules
-from bailiwick.state.encoding import decode, encode_record, keep_path
-from bailiwick.state.grant_rows import decode_grant, encode_grant
+from bailiwick.state.approvals import questions, rules
+from bailiwick.state.grants.rows import decode_grant, encode_grant
+from bailiwick.state.ledger.encoding import decode, encode_record, keep_path
 from tests.state.rooms import opened, standing_grant
 
 STANDING = (

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from bailiwick.state.database import Part
+from bailiwick.state.database import DatabasePart
 from bailiwick.state.epoch import Epoch
 from tests.state.ledgers import state_at
 
-NUMBERS = Part("numbers", ("CREATE TABLE numbers (n INTEGER) STRICT",))
+NUMBERS = DatabasePart("numbers", ("CREATE TABLE numbers (n INTEGER) STRICT",))
 
 
 def add(connection):

@@ -14,10 +14,10 @@ from bailiwick.errors import Closed
 from bailiwick.events import Cursor
 from bailiwick.model import Limits
 from bailiwick.paths import ScopedPath
-from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
-from bailiwick.state.ledger import DurableLedger, ledger_key
+from bailiwick.state.ledger.chain import LEDGER
+from bailiwick.state.ledger.durable import DurableLedger, ledger_key
 from tests.feeds import (
     Follower,
     Model,

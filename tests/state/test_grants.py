@@ -10,8 +10,8 @@ from bailiwick.grant import AgentRun, Automation, Core, Extension, Quota, Root, 
 from bailiwick.model import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.state.bodies import Bodies
-from bailiwick.state.budgets import accountable
-from bailiwick.state.grants import DAY_NS, ENDED_KEPT_DAYS, IDLE_DAYS_MAX
+from bailiwick.state.grants.book import DAY_NS, ENDED_KEPT_DAYS, IDLE_DAYS_MAX
+from bailiwick.state.grants.budgets import accountable
 from tests.state.rooms import (
     AGENT,
     START_NS,
@@ -408,7 +408,7 @@ async def test_what_nobody_uses_is_given_up_leaf_by_leaf():
 
 
 async def test_the_book_is_pruned_by_handing_out(monkeypatch):
-    monkeypatch.setattr("bailiwick.state.grants._PRUNE_EVERY", 8)
+    monkeypatch.setattr("bailiwick.state.grants.book._PRUNE_EVERY", 8)
     async with opened() as rooms:
         for number in range(64):
             soon = rooms.clock() / 1e9 + 1

@@ -3,8 +3,8 @@
 import pytest
 
 from bailiwick.errors import ApprovalTimeout, FileAlreadyExists
-from bailiwick.state.chain import LEDGER
-from bailiwick.state.ledger import DurableLedger, ledger_key
+from bailiwick.state.ledger.chain import LEDGER
+from bailiwick.state.ledger.durable import DurableLedger, ledger_key
 from tests.state.ledgers import state_at
 from tests.state.rooms import PARTS, Clock, Rooms, held, question, standing_grant
 

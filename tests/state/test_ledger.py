@@ -15,12 +15,12 @@ from bailiwick.grant import Grant, Root, User
 from bailiwick.model import Change, Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.state import database as database_module
-from bailiwick.state import queueing
 from bailiwick.state.database import FILE
-from bailiwick.state.encoding import decode, encode_authority, encode_record, keep_path
-from bailiwick.state.intents import lineage, places_of, touches
-from bailiwick.state.key import Keys
-from bailiwick.state.ledger import DurableLedger, ledger_key
+from bailiwick.state.ledger import queue as queue_module
+from bailiwick.state.ledger.durable import DurableLedger, ledger_key
+from bailiwick.state.ledger.encoding import decode, encode_authority, encode_record, keep_path
+from bailiwick.state.ledger.intents import lineage, places_of, touches
+from bailiwick.state.ledger.key import Keys
 from tests.state.ledgers import (
     ROOT_NAME,
     act,
@@ -153,7 +153,7 @@ async def test_what_comes_while_records_are_written_waits_for_company(monkeypatc
 
 @pytest.mark.spec("AUDIT-2", "AUDIT-3")
 async def test_what_is_too_much_for_one_transaction_is_written_by_the_next():
-    count = queueing._FLUSH_RECORDS_MAX + 300
+    count = queue_module._FLUSH_RECORDS_MAX + 300
     async with ledger_at() as ledger:
         before = ledger._database.transactions
         for number in range(count):
@@ -408,8 +408,8 @@ async def announce_many(ledger):
 @pytest.mark.spec("AUDIT-4")
 @pytest.mark.parametrize("where", ["in a directory", "in memory"])
 async def test_full_disk_stops_changes_and_loses_no_record_of_one(where, tmp_path, monkeypatch):
-    monkeypatch.setattr(queueing, "QUEUED_RECORDS_MAX", 50)
-    monkeypatch.setattr(queueing, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(queue_module, "QUEUED_RECORDS_MAX", 50)
+    monkeypatch.setattr(queue_module, "_RETRY_SECONDS", 0.01)
     async with ledger_at(tmp_path if where == "in a directory" else None) as ledger:
         database = ledger._database
         announced = [(number, await ledger.intend(intent(number))) for number in range(10)]
@@ -464,7 +464,7 @@ async def test_change_is_refused_where_the_database_is_locked_or_read_only(tmp_p
 
 
 async def test_records_that_could_not_be_written_are_tried_again_by_themselves(monkeypatch):
-    monkeypatch.setattr(queueing, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(queue_module, "_RETRY_SECONDS", 0.01)
     async with ledger_at(limits=Limits(audit_batch_seconds_max=0.001)) as ledger:
         await ledger._database.write(fill_up)
         for number in range(300):
@@ -478,7 +478,7 @@ async def test_records_that_could_not_be_written_are_tried_again_by_themselves(m
 
 
 async def test_reader_is_held_up_when_the_queue_is_full_and_nothing_is_lost(monkeypatch):
-    monkeypatch.setattr(queueing, "QUEUED_RECORDS_MAX", 20)
+    monkeypatch.setattr(queue_module, "QUEUED_RECORDS_MAX", 20)
     async with ledger_at(limits=Limits(audit_batch_seconds_max=0.0)) as ledger:
         for number in range(500):
             ledger.note(record(number))

@@ -7,8 +7,8 @@ import pytest
 
 from bailiwick.audit import LedgerRecord
 from bailiwick.errors import IoError, Unsupported
-from bailiwick.state import retention
-from bailiwick.state.retention import FOLDER
+from bailiwick.state.ledger import retention
+from bailiwick.state.ledger.retention import FOLDER
 from tests.state.ledgers import act, ledger_at, record
 
 pytestmark = pytest.mark.spec("AUDIT-3")

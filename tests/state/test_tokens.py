@@ -6,10 +6,10 @@ import pytest
 
 from bailiwick.errors import ParseError
 from bailiwick.grant import User
-from bailiwick.state import tokens
-from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
-from bailiwick.state.tokens import TokenBook, listed_tokens
+from bailiwick.state.grants import tokens
+from bailiwick.state.grants.tokens import TokenBook, listed_tokens
+from bailiwick.state.ledger.chain import LEDGER
 
 ANN = User("ann")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bailiwick.errors import IoError, QuotaExceeded
 from bailiwick.grant import Quota, Root
-from bailiwick.metering import Amount, Meter
+from bailiwick.meter import Amount, Meter
 from tests.state.processes import run_at_once
 from tests.state.rooms import WORKSPACE, held, opened, real_clock, standing_grant
 

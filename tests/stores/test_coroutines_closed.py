@@ -20,8 +20,8 @@ import pytest
 
 import bailiwick
 from bailiwick.finishing import closable
-from bailiwick.sqlite.writer import Frame, Writer
-from bailiwick.stores.disk.workers import Turns, Workers
+from bailiwick.sqlite.writer import Frame, WriterThread
+from bailiwick.stores.disk.workers import NameTurns, Workers
 from tests.waiting import PATIENCE_S, for_ever, loop_turns, until
 
 OLD, NEW = b"old " * 100_000, b"new " * 100_000
@@ -242,7 +242,7 @@ async def test_closing_waits_for_the_thread(tmp_path, whose):
 
     job = _Job()
     connection = apsw.Connection(":memory:")
-    writer = Writer(connection, whose="test", frame=Frame())
+    writer = WriterThread(connection, whose="test", frame=Frame())
     workers = Workers(None)
     coroutine = workers.run(job) if whose == "disk" else writer.run(job)
     while (waited_for := coroutine.send(None)) is None:
@@ -259,7 +259,7 @@ async def test_closing_waits_for_the_thread(tmp_path, whose):
 
 @pytest.mark.spec("LINE-5")
 async def test_who_is_closed_while_waiting_for_a_turn_is_passed_over():
-    turns = Turns(PATIENCE_S)
+    turns = NameTurns(PATIENCE_S)
     await turns.take("f")
     closed, next_in_line = turns.take("f"), asyncio.ensure_future(turns.take("f"))
     closed.send(None)._asyncio_future_blocking = False
@@ -273,7 +273,7 @@ async def test_who_is_closed_while_waiting_for_a_turn_is_passed_over():
 
 @pytest.mark.spec("LINE-5")
 async def test_who_is_closed_just_when_the_turn_came_gives_it_on():
-    turns = Turns(PATIENCE_S)
+    turns = NameTurns(PATIENCE_S)
     await turns.take("f")
     closed = turns.take("f")
     closed.send(None)._asyncio_future_blocking = False

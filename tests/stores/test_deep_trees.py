@@ -8,9 +8,9 @@ import pytest
 import bailiwick
 from bailiwick.build.care import open_care
 from bailiwick.errors import ParseError
-from bailiwick.stores.volume.tree import Tree
+from bailiwick.stores.volume.rows.tree import RowTree
 from bailiwick.transfer import measure, transfer
-from bailiwick.verbs.measuring import measure as measure_store
+from bailiwick.verbs.walks.tree_size import measure as measure_store
 
 pytestmark = pytest.mark.spec("TREE-10")
 
@@ -115,7 +115,7 @@ async def grow(fs, levels, monkeypatch):
         return False
 
     with monkeypatch.context() as patch:
-        patch.setattr(Tree, "is_deeper", never)
+        patch.setattr(RowTree, "is_deeper", never)
         await fs.make_dir("t")
         have = 1
         while have < levels:
@@ -154,13 +154,13 @@ async def test_collecting_and_checking_such_a_volume_takes_few_steps(tmp_path, l
         await (await fs.open_fork("f")).remove("t", recursive=True)
         await fs.remove("t", recursive=True)
     looks = []
-    way_up = Tree.way_up
+    way_up = RowTree.way_up
 
     async def counted(self, node):
         looks.append(node)
         return await way_up(self, node)
 
-    monkeypatch.setattr(Tree, "way_up", counted)
+    monkeypatch.setattr(RowTree, "way_up", counted)
     async with open_care(f"sqlite:{tmp_path}/v.db") as care:
         collected = await care.collect(keep_days=0)
         assert collected.steps < levels // 10 + 100

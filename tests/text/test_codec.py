@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bailiwick.errors import BinaryFile, ParseError
 from bailiwick.text.codec import (
     Decoded,
-    Form,
+    TextForm,
     canonical_encoding,
     decode,
     encode,
@@ -208,24 +208,24 @@ def test_crlf_files_stay_crlf_and_lf_files_stay_lf(text):
 @pytest.mark.spec("WRITE-5")
 def test_a_write_keeps_the_form_of_the_file_unless_told():
     existing = form_of(decode(encode("a\r\nb\r\n", "utf-16-be", bom=True)))
-    assert existing == Form("utf-16-be", True, "crlf")
+    assert existing == TextForm("utf-16-be", True, "crlf")
     kept = form_for_write(existing)
     assert encode_as("x\ny\n", kept) == b"\xfe\xff" + "x\r\ny\r\n".encode("utf-16-be")
     assert form_for_write(existing, encoding="utf-16") == existing
-    assert form_for_write(existing, encoding="utf-8") == Form("utf-8", False, "crlf")
+    assert form_for_write(existing, encoding="utf-8") == TextForm("utf-8", False, "crlf")
     assert form_for_write(existing, line_ending="lf").line_ending == "lf"
-    assert form_for_write(existing, bom=False) == Form("utf-16-be", False, "crlf")
-    marked = Form("utf-8", True, "lf")
+    assert form_for_write(existing, bom=False) == TextForm("utf-16-be", False, "crlf")
+    marked = TextForm("utf-8", True, "lf")
     assert form_for_write(marked, encoding="utf8") == marked
-    assert form_for_write(Form("big5hkscs"), encoding="big5").encoding == "big5"
+    assert form_for_write(TextForm("big5hkscs"), encoding="big5").encoding == "big5"
 
 
 @pytest.mark.spec("WRITE-5")
 def test_a_new_file_is_utf8_with_lines_as_given():
     form = form_for_write(None)
     assert encode_as("a\r\nb\n", form) == b"a\r\nb\n"
-    assert form_for_write(None, encoding="utf-8-sig") == Form("utf-8", True, "none")
-    assert form_for_write(None, encoding="utf-32") == Form("utf-32-le", True, "none")
+    assert form_for_write(None, encoding="utf-8-sig") == TextForm("utf-8", True, "none")
+    assert form_for_write(None, encoding="utf-32") == TextForm("utf-32-le", True, "none")
     with pytest.raises(ParseError):
         form_for_write(None, encoding="rot13")
 
@@ -233,7 +233,7 @@ def test_a_new_file_is_utf8_with_lines_as_given():
 @pytest.mark.spec("WRITE-5")
 @pytest.mark.parametrize("ending", ["mixed", "none"])
 def test_a_file_without_one_line_ending_takes_text_as_given(ending):
-    assert encode_as("a\nb\r\n", Form("utf-8", False, ending)) == b"a\nb\r\n"
+    assert encode_as("a\nb\r\n", TextForm("utf-8", False, ending)) == b"a\nb\r\n"
 
 
 @pytest.mark.spec("WRITE-5")
@@ -245,7 +245,7 @@ def test_a_file_without_one_line_ending_takes_text_as_given(ending):
 def test_the_form_is_known_from_a_beginning_cut_anywhere(text, encoding, cut):
     data = encode(text, encoding, bom=True)
     prefix = data[: max(cut, len(encode("é\r\n", encoding, bom=True)))]
-    assert form_of_prefix(prefix) == Form(encoding, True, "crlf")
+    assert form_of_prefix(prefix) == TextForm(encoding, True, "crlf")
 
 
 @pytest.mark.spec("WRITE-5")

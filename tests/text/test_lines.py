@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bailiwick.errors import BinaryFile, HashMismatch, ParseError
 from bailiwick.text.codec import decode, encode
-from bailiwick.text.cursor import Cursor, Position, Seen, decode_cursor, encode_cursor
+from bailiwick.text.cursor import LineCursor, LinePosition, Seen, decode_cursor, encode_cursor
 from bailiwick.text.lines import WINDOW_BYTES_MAX, drive, resume, tail, window
 
 ENCODINGS = [
@@ -321,7 +321,7 @@ def test_what_is_not_text_in_the_window_is_binary_file():
     with pytest.raises(BinaryFile):
         drive(window(2), File(data).read)
     with pytest.raises(BinaryFile):
-        drive(resume(Position(5001, 2, False, "utf-8", False), bytes_max=8), File(data).read)
+        drive(resume(LinePosition(5001, 2, False, "utf-8", False), bytes_max=8), File(data).read)
     # Lines that are whole text stay readable.
     assert drive(window(3, 1), File(data).read).text == "b" * 5000
     with pytest.raises(BinaryFile):
@@ -395,7 +395,7 @@ def test_a_tail_of_a_huge_file_reads_only_its_end():
 @pytest.mark.spec("READ-2")
 def test_a_cursor_into_a_huge_file_reads_only_its_page():
     file = Generated(10**10)
-    page = drive(resume(Position(16 * 10**9, 10**9 + 1, False, "utf-8", False), 100), file.read)
+    page = drive(resume(LinePosition(16 * 10**9, 10**9 + 1, False, "utf-8", False), 100), file.read)
     assert page.text.startswith(f"{10**9:015d}\n")
     assert page.next is not None
     assert page.next.line == 10**9 + 101
@@ -461,15 +461,15 @@ def test_misaligned_line_feeds_of_utf16_are_not_lines():
     encoding=st.sampled_from(["utf-8", "utf-16-le", "latin-1"]),
 )
 def test_cursors_round_trip(version, offset, line, inside, encoding):
-    position = Position(offset, line, inside, encoding, True)
+    position = LinePosition(offset, line, inside, encoding, True)
     seen = Seen(0, offset, 2**32 - 1) if offset % 8 else Seen(0, offset // 2, 1, offset // 4, 7)
     try:
         text = encode_cursor(version, position, seen)
     except UnicodeEncodeError:
         return
     assert len(text) <= 1024
-    assert decode_cursor(text) == Cursor(version, position, seen)
-    assert decode_cursor(encode_cursor(version, position)) == Cursor(version, position)
+    assert decode_cursor(text) == LineCursor(version, position, seen)
+    assert decode_cursor(encode_cursor(version, position)) == LineCursor(version, position)
 
 
 def _packed(text):

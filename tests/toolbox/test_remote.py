@@ -9,7 +9,7 @@ import bailiwick
 from bailiwick.errors import Unsupported
 from bailiwick.fronts.tools import tools
 from bailiwick.grant import User
-from bailiwick.scope.fronting import as_called, caller_of
+from bailiwick.scope.front_access import as_called, caller_of
 from bailiwick.testing.front_contract import CASES, ROOT, story_house
 from bailiwick.toolbox import by_word
 from tests.fronts.test_front_contract import served

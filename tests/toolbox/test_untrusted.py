@@ -15,9 +15,9 @@ import bailiwick
 from bailiwick.errors import KINDS
 from bailiwick.fronts.tools import tools
 from bailiwick.testing import hostile_paths
-from bailiwick.toolbox.failing import HINTS, failure
+from bailiwick.toolbox.failures import HINTS, failure
 from bailiwick.toolbox.tool import OPERATIONS
-from bailiwick.toolbox.wrapping import TAG, Wrapper, attribute
+from bailiwick.toolbox.untrusted_text import TAG, Wrapper, attribute
 from tests.toolbox.support import inner, parts, toolbox, workspace
 
 FORGERIES = [

@@ -17,7 +17,7 @@ from bailiwick.model import Entry, JsonRead, Stat, TextRead, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.scope import Scope
 from bailiwick.versions import Leased
-from bailiwick.wire import naming
+from bailiwick.wire import names as names_module
 from bailiwick.wire.forms import Form, form_of
 
 pytestmark = pytest.mark.spec("LINE-6")
@@ -152,7 +152,7 @@ def test_what_cannot_be_is_refused(name, lie):
         "version": "1", "fileMode": "0644", "requestId": "r",
     }  # fmt: skip
     assert wire.read(form.of, told).file_mode == 0o644
-    with pytest.raises(naming.Unreadable):
+    with pytest.raises(names_module.Unreadable):
         wire.read(form.of, {**told, name: lie})
 
 

@@ -46,7 +46,7 @@ _EXTRA_UNICODE_NAME: Final = 0x7075
 UNIX: Final = 3
 
 
-class Directory(NamedTuple):
+class ZipDirectory(NamedTuple):
     """Where the central directory lies and how many entries it has."""
 
     offset: int
@@ -90,7 +90,7 @@ def find_end(tail: bytes, size: int) -> tuple[int, bytes]:
     return size - len(tail) + found[0], tail[found[0] : found[0] + END.size]
 
 
-def directory_of(record: bytes, end: int, locator: bytes) -> tuple[Directory, int | None]:
+def directory_of(record: bytes, end: int, locator: bytes) -> tuple[ZipDirectory, int | None]:
     """What the last record says, and where the 64-bit one lies if there is one."""
     _, disk, first, here, total, size, offset, _ = END.unpack(record)
     if disk or first or here != total:
@@ -100,16 +100,16 @@ def directory_of(record: bytes, end: int, locator: bytes) -> tuple[Directory, in
             raise damaged("a record for large archives is missing")
         if offset + size != end:
             raise damaged("its directory does not end where it should")
-        return Directory(offset, size, total), None
+        return ZipDirectory(offset, size, total), None
     _, disk, at, disks = END64_LOCATOR.unpack(locator)
     if disk or disks != 1:
         raise Unsupported("the archive is split over several files")
     if at + END64.size != end - END64_LOCATOR.size:
         raise damaged("its directory does not end where it should")
-    return Directory(offset, size, total), at
+    return ZipDirectory(offset, size, total), at
 
 
-def directory64_of(record: bytes, at: int, short: Directory) -> Directory:
+def directory64_of(record: bytes, at: int, short: ZipDirectory) -> ZipDirectory:
     """Where the directory lies by the 64-bit record, which may not contradict the short one."""
     if len(record) != END64.size or record[:4] != END64_SIGNATURE:
         raise damaged("a record for large archives is missing")
@@ -122,7 +122,7 @@ def directory64_of(record: bytes, at: int, short: Directory) -> Directory:
         or short.offset not in (FULL32, offset)
     ):
         raise damaged("two records differ on where its directory is")
-    return Directory(offset, size, total)
+    return ZipDirectory(offset, size, total)
 
 
 def central_lengths(fixed: bytes) -> tuple[int, int, int]:

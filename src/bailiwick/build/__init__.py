@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from bailiwick.build.opening import open, open_sync
+from bailiwick.build.entry_points import open, open_sync
 from bailiwick.build.options import OpenOptions
 
 # Quiet unless the program that uses this says where its log goes.

@@ -21,9 +21,9 @@ from bailiwick.errors import FileAlreadyExists, RootNotFound
 from bailiwick.finishing import in_thread
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.stores.volume import VolumeStore
-from bailiwick.stores.volume.checking import PAGE_ROWS, Checked, Info, check
-from bailiwick.stores.volume.collecting import Collected, Pace, collect
-from bailiwick.stores.volume.embedded import WHOSE, connect
+from bailiwick.stores.volume.fsck.check import PAGE_ROWS, Checked, Info, check
+from bailiwick.stores.volume.retention.garbage import Pace, VolumeCollected, collect
+from bailiwick.stores.volume.rows.sqlite_file import WHOSE, connect
 
 Told = Callable[[int, int | None], None]
 """Told again and again how far a piece of work has come, and of how much where that is known."""
@@ -62,7 +62,7 @@ class Care:
                 pages += int(row[0]) // PAGE_ROWS + 1 if row else 0
         return await check(core, repair=repair, pace=_pace(told, pages))
 
-    async def collect(self, *, keep_days: float, told: Told | None = None) -> Collected:
+    async def collect(self, *, keep_days: float, told: Told | None = None) -> VolumeCollected:
         """Let go of versions older than ``keep_days`` that nothing stands on."""
         return await collect(self._store.core, keep_days, pace=_pace(told, None))
 

@@ -15,7 +15,7 @@ from bailiwick.paths import NameRule
 from bailiwick.store import HostDirectory, Store
 
 if TYPE_CHECKING:
-    from bailiwick.working_copies.workplace import Workplace
+    from bailiwick.working_copies.workplace import DirectoryWorkplace
 
 
 def commands_for(
@@ -50,13 +50,13 @@ async def finish_publishing(
 
 def _workplace(
     directory: HostDirectory, root: str, names: NameRule, limits: Limits, state_dir: str | None
-) -> Workplace:
+) -> DirectoryWorkplace:
     from bailiwick.sandboxes.uppers import touched
     from bailiwick.working_copies.folder import Folders
-    from bailiwick.working_copies.workplace import Workplace
+    from bailiwick.working_copies.workplace import DirectoryWorkplace
 
     folders = Folders(state_dir or default_state_dir(), _key(directory))
-    return Workplace(
+    return DirectoryWorkplace(
         folders, root, directory, touched, names=names, entries_max=limits.exec_entries_max
     )  # fmt: skip
 

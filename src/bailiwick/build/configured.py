@@ -19,7 +19,7 @@ import msgspec
 
 from bailiwick.build.places import on_host
 from bailiwick.build.stores import default_state_dir
-from bailiwick.config.loading import load
+from bailiwick.config.loader import load
 from bailiwick.config.places import VolumePlace
 from bailiwick.config.roots import LIMITS_ELSEWHERE
 from bailiwick.config.values import Config, GrantConfig
@@ -27,7 +27,7 @@ from bailiwick.errors import ParseError, PathNotFound, from_os_error
 from bailiwick.grant import StandingGrant
 from bailiwick.model import Limits
 from bailiwick.policies.manifest import manifest_grants
-from bailiwick.state.grants import GrantBook
+from bailiwick.state.grants.book import GrantBook
 
 _log = logging.getLogger("bailiwick.authority")
 
@@ -40,7 +40,7 @@ _ORIGIN = "configuration:"
 _NAME_CHARACTERS_MAX = 40
 
 
-class Source(NamedTuple):
+class ConfigSource(NamedTuple):
     """A configuration, the file it was read from (None: none), and where relative paths start."""
 
     config: Config
@@ -52,10 +52,10 @@ class Source(NamedTuple):
         return _ORIGIN + (self.file or "none")
 
 
-def read_source(path: str | None) -> Source:
+def read_source(path: str | None) -> ConfigSource:
     """Read a configuration. Without a path it is empty."""
     if path is None:
-        return Source(load("", source="no configuration"), None, os.getcwd())
+        return ConfigSource(load("", source="no configuration"), None, os.getcwd())
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -67,13 +67,13 @@ def read_source(path: str | None) -> Source:
         failed.message = f"the configuration {path} cannot be read: {failed.message}"
         raise failed from None
     base = os.path.dirname(os.path.abspath(path))
-    return Source(load(text, source=path), os.path.realpath(path), base)
+    return ConfigSource(load(text, source=path), os.path.realpath(path), base)
 
 
 # --- state -----------------------------------------------------------------------------------
 
 
-def state_directory(source: Source, given: str | None) -> str | None:
+def state_directory(source: ConfigSource, given: str | None) -> str | None:
     """Where the state lies; None: in memory."""
     state = source.config.state
     if given is not None:
@@ -96,7 +96,7 @@ def own_name(file: str) -> str:
 # --- grants ----------------------------------------------------------------------------------
 
 
-def listed_grants(source: Source, now: float) -> list[StandingGrant]:
+def listed_grants(source: ConfigSource, now: float) -> list[StandingGrant]:
     """What a configuration grants. An entry is known by what it says, not by where it stands: what
     was revoked or used up stays so when other lines change."""
     listed: list[StandingGrant] = []
@@ -133,7 +133,7 @@ def _standing(config: GrantConfig, grant_id: str, now: float) -> StandingGrant:
     )  # fmt: skip
 
 
-async def synchronise(book: GrantBook, source: Source, listed: list[StandingGrant]) -> None:
+async def synchronise(book: GrantBook, source: ConfigSource, listed: list[StandingGrant]) -> None:
     """Let exactly what the configuration grants stand, and nothing of one that is gone."""
     for origin in filter(_is_gone, book.origins()):
         _log.warning("a configuration is gone: its grants end", extra={"origin": origin})
@@ -153,7 +153,7 @@ def _is_gone(origin: str) -> bool:
 # --- places ----------------------------------------------------------------------------------
 
 
-class Places:
+class ConfiguredPlaces:
     """Which directories of the host are served, so that none is reached by two names.
 
     Whoever may read a tree reads all that lies in it. A root within another, the state of the
@@ -226,10 +226,10 @@ class Places:
             )
 
 
-def places_of(source: Source, state: str | None) -> Places:
+def places_of(source: ConfigSource, state: str | None) -> ConfiguredPlaces:
     """The places of a configuration, looked at before anything is made: a state that is refused
     must not lie in a root already."""
-    places = Places(state or default_state_dir(), source.file)
+    places = ConfiguredPlaces(state or default_state_dir(), source.file)
     for root in source.config.roots:
         if root.path is not None:
             copy_in = [below(source.base, each) for each in root.copy_in]

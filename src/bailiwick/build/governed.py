@@ -11,17 +11,17 @@ from typing import Any
 import msgspec
 
 from bailiwick.audit import LedgerRecord
-from bailiwick.authority import Authority as CoreAuthority
 from bailiwick.authority import (
     Books,
+    CoreAuthority,
     OpenedRoot,
     RootPlan,
     Services,
 )
 from bailiwick.build.commands import commands_for, finish_publishing
 from bailiwick.build.configured import (
-    Places,
-    Source,
+    ConfigSource,
+    ConfiguredPlaces,
     below,
     listed_grants,
     places_of,
@@ -30,12 +30,12 @@ from bailiwick.build.configured import (
     state_directory,
     synchronise,
 )
-from bailiwick.build.draining import Draining, drain_once
+from bailiwick.build.entry_points import open_sources
 from bailiwick.build.log_feed import StoreFeed
-from bailiwick.build.opening import open_sources
+from bailiwick.build.note_drain import Draining, drain_once
 from bailiwick.build.options import Options, read_options
 from bailiwick.build.own import own_machine
-from bailiwick.build.places import Background, Place, on_host, open_volume, read_place
+from bailiwick.build.places import Background, NamedPlace, on_host, open_volume, read_place
 from bailiwick.build.stores import (
     default_state_dir,
     disk_store,
@@ -68,33 +68,26 @@ from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Scope
-from bailiwick.state import (
-    approvals,
-    faults,
-    grants,
-    idempotency,
-    questions,
-    rules,
-    tokens,
-    trust,
-    usage,
-)
-from bailiwick.state.budgets import accountable
-from bailiwick.state.chain import LEDGER
+from bailiwick.state import faults, idempotency
+from bailiwick.state.approvals import desk, questions, rules
 from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
-from bailiwick.state.grant_rows import revoked
-from bailiwick.state.ledger import DurableLedger, ledger_key
-from bailiwick.state.notes import NOTES
-from bailiwick.state.rates import Rates
-from bailiwick.state.standing import StateStanding
+from bailiwick.state.grants import book, tokens, trust
+from bailiwick.state.grants.budgets import accountable
+from bailiwick.state.grants.rows import revoked
+from bailiwick.state.grants.status import StateStanding
+from bailiwick.state.ledger.chain import LEDGER
+from bailiwick.state.ledger.durable import DurableLedger, ledger_key
+from bailiwick.state.ledger.notes import NOTES
+from bailiwick.state.usage import meter
+from bailiwick.state.usage.rates import Rates
 from bailiwick.store import Store, Watches
-from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES, Ignores
-from bailiwick.verbs.measuring import measure
+from bailiwick.verbs.walks.ignore_files import IGNORE_FILE_NAMES, Ignores
+from bailiwick.verbs.walks.tree_size import measure
 from bailiwick.versions import branches
 
 PARTS = (
-    LEDGER, FEED, grants.PART, trust.PART, rules.PART, questions.PART, usage.PART, faults.PART,
+    LEDGER, FEED, book.PART, trust.PART, rules.PART, questions.PART, meter.PART, faults.PART,
     tokens.PART, NOTES, idempotency.PART,
 )  # fmt: skip
 
@@ -107,16 +100,16 @@ class Authority(CoreAuthority):
     at."""
 
     tokens: tokens.TokenBook
-    """Who calls from elsewhere: see `bailiwick.state.tokens`."""
+    """Who calls from elsewhere: see `bailiwick.state.grants.tokens`."""
 
     accountable: Callable[[str], str | None]
-    """Whose budget a grant counts against, by its id: see `bailiwick.state.budgets`."""
+    """Whose budget a grant counts against, by its id: see `bailiwick.state.grants.budgets`."""
 
     idempotency: idempotency.IdempotencyBook
     """What was answered under a key: see `bailiwick.state.idempotency`."""
 
     rates: Rates
-    """How often in a minute: see `bailiwick.state.rates`."""
+    """How often in a minute: see `bailiwick.state.usage.rates`."""
 
     configured: Configured
     """What the configuration says about being served."""
@@ -239,7 +232,7 @@ class AuthorityOpening:
 
 
 async def _compose(
-    source: Source, directory: str | None, synchronising: bool, surface: Surface
+    source: ConfigSource, directory: str | None, synchronising: bool, surface: Surface
 ) -> Authority:
     machine, places = own_machine(), places_of(source, directory)
     opening = partial(Database.open, durability=source.config.state.durability)
@@ -253,9 +246,9 @@ async def _compose(
 
 async def _compose_on(
     database: Database,
-    source: Source,
+    source: ConfigSource,
     machine: Machine,
-    places: Places,
+    places: ConfiguredPlaces,
     synchronising: bool,
     surface: Surface,
 ) -> Authority:
@@ -268,10 +261,10 @@ async def _compose_on(
     rule_book = rules.RuleBook(database, chain, time_ns=time_ns)
     books = Books(
         ledger=ledger,
-        grants=grants.GrantBook(database, chain, time_ns=time_ns),
+        grants=book.GrantBook(database, chain, time_ns=time_ns),
         trust=trust.TrustBook(database, chain, time_ns=time_ns),
         rules=rule_book,
-        approvals=approvals.ApprovalDesk(
+        approvals=desk.ApprovalDesk(
             database, chain, rule_book, time_ns=time_ns, surface=config.ask.surface or surface,
             seconds=config.ask.timeout_s,
         ),
@@ -312,8 +305,8 @@ class _Joiner:
         books: Books,
         policy: RulePolicy,
         machine: Machine,
-        source: Source,
-        places: Places,
+        source: ConfigSource,
+        places: ConfiguredPlaces,
     ) -> None:
         self._database = database
         self._books = books
@@ -330,7 +323,7 @@ class _Joiner:
             monotonic_ns=machine.monotonic_ns,
         )  # fmt: skip
         self.rates = self._standing.rates
-        self._meter = usage.UsageMeter(database, books.grants, self._measure, self._forks)
+        self._meter = meter.UsageMeter(database, books.grants, self._measure, self._forks)
         self.hooks = Hooks(
             seconds_max=Limits().hook_seconds_max, failed=partial(books.faults.note, "hook")
         )
@@ -359,11 +352,11 @@ class _Joiner:
             ignore_files=IGNORE_FILE_NAMES if config.ignore_files is None else config.ignore_files,
             keep_versions_days=config.keep_versions_days, history=config.history,
         )  # fmt: skip
-        place = Place()
+        place = NamedPlace()
         if config.volume is not None:
-            place = Place(volume=on_host(config.volume, self._base))
+            place = NamedPlace(volume=on_host(config.volume, self._base))
         elif not config.memory:
-            place = Place(directory=os.path.abspath(self._below_base(config.path or ".")))
+            place = NamedPlace(directory=os.path.abspath(self._below_base(config.path or ".")))
         return self._plan(
             config.name, place, options, labels=config.labels, display_name=config.display_name,
             quota=config.quota,
@@ -390,7 +383,7 @@ class _Joiner:
     def _plan(
         self,
         name: str,
-        place: Place,
+        place: NamedPlace,
         options: Options,
         *,
         labels: dict[str, str] | None = None,
@@ -440,7 +433,7 @@ class _Joiner:
         await in_thread(self._temps.sweep)
         create = partial(self._temps.create, seconds, owner=counted or str(owner), most=most)
         place = await in_thread(create, let_go=remove_temp)
-        root = Root(kind="temp", id=grants.new_id(), trusted=True, owner=str(owner))
+        root = Root(kind="temp", id=book.new_id(), trusted=True, owner=str(owner))
         options = Options(limits=limits)
 
         async def open_root() -> OpenedRoot:

@@ -21,7 +21,7 @@ from bailiwick.model import (
 )
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.paths import NameRule
-from bailiwick.verbs.ignoring import IGNORE_FILE_NAMES
+from bailiwick.verbs.walks.ignore_files import IGNORE_FILE_NAMES
 
 
 class OpenOptions(TypedDict, total=False):

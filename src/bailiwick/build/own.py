@@ -34,6 +34,7 @@ from bailiwick.errors import ApprovalDenied, ParseError
 from bailiwick.events import Feed, MemoryFeed
 from bailiwick.finishing import in_thread
 from bailiwick.grant import Core, Grant, Narrowing, Root, Subject, User, narrowed
+from bailiwick.grant_status import OwnStanding
 from bailiwick.hook import Hooks
 from bailiwick.model import Limits
 from bailiwick.operations import FILE_ACCESS
@@ -41,9 +42,8 @@ from bailiwick.paths import parse
 from bailiwick.pipeline import Pipeline
 from bailiwick.policy import AllowAll, Policy
 from bailiwick.scope import Delegation, Lent, Scope
-from bailiwick.standing import OwnStanding
 from bailiwick.store import Store, Watches
-from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.walks.ignore_files import Ignores
 
 
 def join(
@@ -238,7 +238,7 @@ class OwnApprovals:
             return Verdict(
                 allowed=question.default == "allow", approval_id=approval.id, by="default"
             )
-        from bailiwick.state.questions import rule_of
+        from bailiwick.state.approvals.questions import rule_of
 
         rule = rule_of(approval, answer, f"user:{question.front}", self._machine.time_ns())
         if rule is not None:

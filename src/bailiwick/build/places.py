@@ -35,7 +35,7 @@ EMBEDDED: Final[Any] = object()
 _SCHEMES: Final = ("sqlite:", "postgres:", "postgresql:")
 
 
-class Place(NamedTuple):
+class NamedPlace(NamedTuple):
     """A place of one kind: exactly one of these is given, or none for memory."""
 
     directory: str | None = None
@@ -59,17 +59,17 @@ class Place(NamedTuple):
             refuse_options(options, "a directory", directory=True, volume=False)
 
 
-def read_place(given: object) -> Place:
+def read_place(given: object) -> NamedPlace:
     """The place that is meant. Looks at nothing. Raises `ParseError`, and `Unsupported` for what
     is known and not built."""
     if given is EMBEDDED:
-        return Place(volume=embedded_volume())
+        return NamedPlace(volume=embedded_volume())
     if isinstance(given, Store):
-        return Place(store=given)
+        return NamedPlace(store=given)
     if isinstance(given, os.PathLike):
         text = os.fspath(given)
         if isinstance(text, str) and text and "\0" not in text:
-            return Place(directory=os.path.abspath(os.path.expanduser(text)))
+            return NamedPlace(directory=os.path.abspath(os.path.expanduser(text)))
     if not isinstance(given, str) or not given or "\0" in given:
         raise ParseError(
             "a place is a directory such as ./project, memory:, a volume, or a store",
@@ -78,12 +78,12 @@ def read_place(given: object) -> Place:
     if given.startswith(_SCHEMES):
         from bailiwick.config.places import parse_volume
 
-        return Place(volume=on_host(parse_volume(given), os.getcwd()))
+        return NamedPlace(volume=on_host(parse_volume(given), os.getcwd()))
     if given.startswith("memory:"):
         if given != "memory:":
             raise ParseError("a memory place has no name", hint='write "memory:"')
-        return Place()
-    return Place(directory=host_directory(given))
+        return NamedPlace()
+    return NamedPlace(directory=host_directory(given))
 
 
 def on_host(place: VolumePlace, base: str) -> VolumePlace:
@@ -111,7 +111,7 @@ def embedded_volume() -> VolumePlace:
 
 def embedded_refusal() -> BailiwickError | None:
     """Why the user's own volume would be refused as things are, be it there or not."""
-    from bailiwick.stores.volume.owning import refuse_foreign_folder, refuse_strangers
+    from bailiwick.stores.volume.fsck.ownership import refuse_foreign_folder, refuse_strangers
 
     file = embedded_volume().file
     try:
@@ -164,10 +164,10 @@ def _blobs_of(place: VolumePlace) -> Any:
     if place.blobs is None:
         return None
     if place.blobs_folder is not None:
-        from bailiwick.stores.volume.blobs import FolderBlobs
+        from bailiwick.stores.volume.content.blobs import FolderBlobs
 
         return FolderBlobs(place.blobs)
-    from bailiwick.stores.volume.objects import open_blobs
+    from bailiwick.stores.volume.content.object_store import open_blobs
 
     return open_blobs(place.blobs)
 
@@ -182,10 +182,10 @@ def keep(store: Store, place: VolumePlace, options: Options) -> Background:
     """Have a volume collect by itself, from now on. Raises `ParseError` where this process has it
     open with another retention."""
     from bailiwick.stores.volume import VolumeStore
-    from bailiwick.stores.volume.keeping import Keeping
+    from bailiwick.stores.volume.retention.auto_collection import VolumeAutoCollection
 
     assert isinstance(store, VolumeStore)
-    keeping = Keeping(store, place.volume, options.keep_versions_days)
+    keeping = VolumeAutoCollection(store, place.volume, options.keep_versions_days)
     keeping.begin()
     return keeping
 

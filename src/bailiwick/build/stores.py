@@ -55,14 +55,14 @@ async def remembered(
     closed."""
     if options.history == "off":
         return store, None
-    from bailiwick.stores.history import Keeping
+    from bailiwick.stores.history import HistoryAutoCollection
 
     try:
         wrapped = await in_thread(_with_history, store, directory, options, let_go=let_go)
     except BaseException:
         await store.aclose()
         raise
-    keeping = Keeping(wrapped, options.keep_versions_days)
+    keeping = HistoryAutoCollection(wrapped, options.keep_versions_days)
     keeping.begin()
     return wrapped, keeping
 

@@ -13,7 +13,7 @@ import msgspec
 
 from bailiwick.client.core import RemoteCore, bound, remote
 from bailiwick.client.failures import cut_off, no_answer
-from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, Answer
+from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, HttpAnswer
 from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import FileTooLarge, IoError, ParseError, RangeNotSatisfiable
 from bailiwick.model import (
@@ -26,15 +26,15 @@ from bailiwick.paths import PathText
 from bailiwick.scope import Scope
 from bailiwick.text.json_document import parse_json
 from bailiwick.verbs.arguments import check_all, check_known
-from bailiwick.verbs.writing import AS_JSON, ByteSource, chunks_of, json_text
+from bailiwick.verbs.writes import AS_JSON, ByteSource, chunks_of, json_text
 from bailiwick.wire import verbs
 from bailiwick.wire.arguments import LINES_MAX, TEXT_BYTES_MAX
-from bailiwick.wire.naming import base64_of
+from bailiwick.wire.names import base64_of
 
 _content_range = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})").fullmatch
 
 
-class _Part(NamedTuple):
+class _ContentPart(NamedTuple):
     """What a download will bring: so many bytes, of a version with this tag."""
 
     length: int
@@ -236,7 +236,7 @@ class RemoteContent(RemoteCore):
     @asynccontextmanager
     async def _download(
         self, given: dict[str, str | None], first: int, end: int | None, tag: str | None
-    ) -> AsyncIterator[tuple[Answer, _Part]]:
+    ) -> AsyncIterator[tuple[HttpAnswer, _ContentPart]]:
         """A download that begins: the answer, and what it will bring."""
         headers = {}
         if first or end is not None:
@@ -245,7 +245,7 @@ class RemoteContent(RemoteCore):
             headers["if-match"] = tag
         async with AsyncExitStack() as stack:
 
-            async def once(approval: str | None) -> Answer:
+            async def once(approval: str | None) -> HttpAnswer:
                 request = self._asked(
                     verbs.STREAM.method, verbs.STREAM.path, given, approval=approval,
                     headers=headers,
@@ -281,7 +281,7 @@ class RemoteContent(RemoteCore):
     edit = remote(Scope.edit, verbs.EDIT, first=_check_edits)
 
 
-def _part(answer: Answer, first: int, end: int | None, ranged: bool) -> _Part:
+def _part(answer: HttpAnswer, first: int, end: int | None, ranged: bool) -> _ContentPart:
     """What comes is what was asked for, and it is known where it ends."""
     length, tag = answer.number("content-length"), answer.header("etag")
     if length is None or not tag or len(tag) > 1_024:
@@ -289,7 +289,7 @@ def _part(answer: Answer, first: int, end: int | None, ranged: bool) -> _Part:
     if not ranged:
         if answer.status != 200:
             raise no_answer("it is a part of a file, and the whole was asked for")
-        return _Part(length, tag)
+        return _ContentPart(length, tag)
     part = _content_range(answer.header("content-range") or "")
     if answer.status != 206 or part is None:
         raise no_answer("it is not the part of the file that was asked for")
@@ -297,7 +297,7 @@ def _part(answer: Answer, first: int, end: int | None, ranged: bool) -> _Part:
     ends = size if end is None else min(end, size)
     if (begins, last + 1, length) != (first, ends, ends - first):
         raise no_answer("it is another part of the file than was asked for")
-    return _Part(length, tag)
+    return _ContentPart(length, tag)
 
 
 def _bytes_read(document: dict[str, Any], offset: int, wanted: int) -> BytesRead:

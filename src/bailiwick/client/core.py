@@ -14,7 +14,7 @@ import msgspec
 from bailiwick.approvals import Asker
 from bailiwick.call import Caller
 from bailiwick.client.failures import no_answer
-from bailiwick.client.transport import Asked, Content, Query, Transport, encoded, segment
+from bailiwick.client.transport import Content, Query, RemoteRequest, Transport, encoded, segment
 from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import (
     ApprovalTimeout,
@@ -43,7 +43,7 @@ ASK_PAUSE_SECONDS_MAX = 2.0
 """Pauses between looks at whether a person has answered: each is half as long again."""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class RemoteSession(msgspec.Struct, frozen=True, kw_only=True):
     """Where a remote scope acts, as whom, and how: what is the same for all its calls.
 
     ``fork`` is the branch to act in; None is that of the root. ``closing`` is what closing the
@@ -67,7 +67,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return f"/roots/{root.kind}/{segment(root.id)}"
 
 
-class Life:
+class SessionLife:
     """Whether a scope and all its like are closed, what is under way, and what ends with them."""
 
     def __init__(self) -> None:
@@ -109,9 +109,9 @@ class Life:
 class RemoteCore:
     """The tree that one grant on a server sees."""
 
-    def __init__(self, session: Session, life: Life | None = None) -> None:
+    def __init__(self, session: RemoteSession, life: SessionLife | None = None) -> None:
         self._session = session
-        self._life = life or Life()
+        self._life = life or SessionLife()
 
     @property
     def grant(self) -> Grant:
@@ -151,7 +151,7 @@ class RemoteCore:
         return f"<RemoteScope {self.root} for {self.subject} at {self._session.transport.address}>"
 
     def with_request(self, request_id: str) -> Self:
-        """The same scope, whose results, errors and records carry ``request_id``.
+        """This scope with an id: its results, errors and records carry ``request_id``.
 
         An id is 1 to 128 printable characters, of ASCII over HTTP.
         """
@@ -161,7 +161,7 @@ class RemoteCore:
         return self._with(request_id=request_id)
 
     def with_approval(self, approval_id: str) -> Self:
-        """The same scope, for a call that a person has approved: exactly the call they saw."""
+        """This scope for a call that a person has approved: exactly the call they saw."""
         if not isinstance(approval_id, str):
             raise ParseError("an approval is named by its id, which is text")
         return self._with(approval=approval_id)
@@ -169,14 +169,14 @@ class RemoteCore:
     def with_caller(
         self, front: str, *, asker: Asker | None = None, wait_s: float | None = None
     ) -> Self:
-        """The same scope, which waits ``wait_s`` seconds for a person. What stands on record, and
-        who is asked, is the server's."""
+        """This scope as a front uses it, which waits ``wait_s`` seconds for a person. What
+        stands on record, and who is asked, is the server's."""
         if asker is not None:
             raise Unsupported("a server asks its own people", hint="answer there: GET /approvals")
         return self._with(wait_s=wait_s)
 
     def with_text_max(self, text_bytes: int) -> Self:
-        """The same scope, whose text reads return at most ``text_bytes``."""
+        """This scope with text reads that return at most ``text_bytes``."""
         if text_bytes >= self.limits.text_read_bytes_max:
             return self
         limits = msgspec.structs.replace(self.limits, text_read_bytes_max=text_bytes)
@@ -193,8 +193,8 @@ class RemoteCore:
 
     @property
     def _caller(self) -> Caller:
-        """For `bailiwick.scope.fronting`, as are the two that follow: what a front may say of how a
-        scope is called, as far as it is not for the server to say."""
+        """For `bailiwick.scope.front_access`, as are the two that follow: what a front may say of
+        how a scope is called, as far as it is not for the server to say."""
         return Caller(wait_s=self._session.wait_s)
 
     def _as_called(self, **changes: Any) -> Self:
@@ -297,7 +297,7 @@ class RemoteCore:
         """Wait until a question is answered; its id. Raises ``error`` where that takes too long."""
         wait_s = self._session.wait_s
         approval_id: str = error.details["approval_id"]
-        question = Asked(method="GET", route=f"/approvals/{segment(approval_id)}")
+        question = RemoteRequest(method="GET", route=f"/approvals/{segment(approval_id)}")
         pause = ASK_PAUSE_SECONDS
         try:
             async with asyncio.timeout(self.limits.ask_seconds_max if wait_s is None else wait_s):
@@ -321,7 +321,7 @@ class RemoteCore:
         approval: str | None = None,
         rooted: bool = True,
         headers: Mapping[str, str] | None = None,
-    ) -> Asked:
+    ) -> RemoteRequest:
         session = self._session
         shown = dict(headers or {})
         if session.request_id is not None:
@@ -334,7 +334,7 @@ class RemoteCore:
             shown["content-type"] = "application/json"
         else:
             given["approval"] = approval
-        return Asked(
+        return RemoteRequest(
             method=method, route=session.prefix + route if rooted else route, query=given,
             headers=shown, content=content,
         )  # fmt: skip
@@ -395,7 +395,9 @@ def unserved(argument: str, why: str, hint: str | None = None) -> Callable[[Any,
     return refuse
 
 
-def session_of(transport: Transport, document: Mapping[str, Any], fork: str | None) -> Session:
+def session_of(
+    transport: Transport, document: Mapping[str, Any], fork: str | None
+) -> RemoteSession:
     """What a server says that its caller can do, as a session."""
     try:
         told = msgspec.convert(document, Capabilities)
@@ -411,7 +413,7 @@ def session_of(transport: Transport, document: Mapping[str, Any], fork: str | No
     )  # fmt: skip
     root = Root(kind=kind, id=name, trusted=told.trusted, branch=branch_of(fork))
     access = frozenset(each for each in ALL_ACCESS if each in told.access)
-    return Session(
+    return RemoteSession(
         transport=transport, powers=Powers.of(told.powers), version=told.version, fork=fork,
         grant=Grant(id=told.grant_id, subject=subject, root=root, access=access, limits=limits),
         body_bytes_max=told.limits.json_body_bytes,

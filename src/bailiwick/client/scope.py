@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from bailiwick.client.batching import Buffering
 from bailiwick.client.content import RemoteContent
-from bailiwick.client.following import RemoteFollowing
-from bailiwick.client.governing import RemoteGoverning
-from bailiwick.client.looking import RemoteLooking
-from bailiwick.client.shaping import RemoteShaping
-from bailiwick.client.versioning import RemoteVersions
+from bailiwick.client.delegation import RemoteGoverning
+from bailiwick.client.events import RemoteFollowing
+from bailiwick.client.transaction import Buffering
+from bailiwick.client.tree_changes import RemoteShaping
+from bailiwick.client.tree_reads import RemoteLooking
+from bailiwick.client.versions import RemoteVersions
 from bailiwick.errors import Unsupported
 
 

@@ -65,7 +65,7 @@ Query = Mapping[str, object]
 Content = bytes | AsyncIterable[bytes]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RemoteRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request. ``content`` that is no bytes can be sent once. ``silence_s`` is how long nothing
     may come, where that is another time than for other answers."""
 
@@ -107,13 +107,13 @@ class Transport:
         )
 
     def with_token(self, token: str) -> Transport:
-        """The same server for another subject, to be closed by itself."""
+        """This server for another subject, to be closed by itself."""
         return Transport(self.address, token, timeout_s=self.timeout_s, tls=self._tls)
 
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def ask(self, asked: Asked) -> dict[str, Any]:
+    async def ask(self, asked: RemoteRequest) -> dict[str, Any]:
         """The document that a request is answered with. Raises the errors of the server, and
         `IoError` where it gives no answer at all.
 
@@ -138,26 +138,26 @@ class Transport:
                 )  # fmt: skip
             raise
 
-    async def _exchanged(self, asked: Asked) -> dict[str, Any]:
+    async def _exchanged(self, asked: RemoteRequest) -> dict[str, Any]:
         try:
             async with asyncio.timeout(self._patience(asked)), self.opened(asked) as answer:
                 return await answer.document()
         except TimeoutError:
             raise too_slow(self.timeout_s) from None
 
-    def _patience(self, asked: Asked) -> float | None:
+    def _patience(self, asked: RemoteRequest) -> float | None:
         """How long an exchange may take in all. An upload takes as long as its source."""
         return self.timeout_s if asked.content is None or type(asked.content) is bytes else None
 
     @asynccontextmanager
-    async def opened(self, asked: Asked) -> AsyncIterator[Answer]:
+    async def opened(self, asked: RemoteRequest) -> AsyncIterator[HttpAnswer]:
         """An answer as it begins; whatever is an error is raised."""
         response: httpx.Response | None = None
         try:
             try:
                 async with asyncio.timeout(self._patience(asked)):
                     response = await self._begun(asked)
-                    answer = Answer(response, self.timeout_s)
+                    answer = HttpAnswer(response, self.timeout_s)
                     await answer.refuse_failure()
             except TimeoutError:
                 raise too_slow(self.timeout_s) from None
@@ -166,7 +166,7 @@ class Transport:
             if response is not None:
                 await response.aclose()
 
-    async def _begun(self, asked: Asked) -> httpx.Response:
+    async def _begun(self, asked: RemoteRequest) -> httpx.Response:
         library = loaded()
         pause = PAUSE_SECONDS
         for tries in range(1, TRIES_MAX + 1):
@@ -190,7 +190,7 @@ class Transport:
             pause *= 2
         raise AssertionError("the last try returns or raises")
 
-    def _timeout_of(self, asked: Asked) -> httpx.Timeout:
+    def _timeout_of(self, asked: RemoteRequest) -> httpx.Timeout:
         usual: httpx.Timeout = self._timeout
         if asked.silence_s is None:
             return usual
@@ -198,7 +198,7 @@ class Transport:
             connect=usual.connect, read=asked.silence_s, write=usual.write, pool=usual.pool
         )
 
-    def _url(self, asked: Asked) -> str:
+    def _url(self, asked: RemoteRequest) -> str:
         given = (
             f"{name}={_escaped(_query_text(value))}"
             for name, value in asked.query.items()
@@ -222,7 +222,7 @@ class _Upload:
         self.is_whole = True
 
 
-class Answer:
+class HttpAnswer:
     """What a server answers, from its headers on."""
 
     def __init__(self, response: httpx.Response, timeout_s: float) -> None:

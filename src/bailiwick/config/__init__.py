@@ -5,7 +5,7 @@ unknown key, a wrong type or an impossible combination is a `ParseError`, and wh
 built is `Unsupported`. Both begin with file, line and column.
 """
 
-from bailiwick.config.loading import load
+from bailiwick.config.loader import load
 from bailiwick.config.values import (
     AskConfig,
     AuditConfig,

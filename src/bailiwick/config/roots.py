@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 
 from bailiwick.config.places import VolumePlace, parse_volume
-from bailiwick.config.reading import Table, kind_of
+from bailiwick.config.tables import Table, kind_of
 from bailiwick.config.units import parse_duration, parse_size
 from bailiwick.config.values import RootConfig
 from bailiwick.errors import ParseError

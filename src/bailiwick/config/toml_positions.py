@@ -13,7 +13,7 @@ from typing import NamedTuple
 KeyPath = tuple[str | int, ...]
 
 
-class Position(NamedTuple):
+class TomlPosition(NamedTuple):
     """A place in a text, counted from 1; columns are characters."""
 
     line: int
@@ -24,19 +24,19 @@ class Positions(NamedTuple):
     """Where the keys and the values of a document stand. The elements of an array, which have no
     keys, have values only; a table has the place of its header."""
 
-    keys: dict[KeyPath, Position]
-    values: dict[KeyPath, Position]
+    keys: dict[KeyPath, TomlPosition]
+    values: dict[KeyPath, TomlPosition]
 
-    def of(self, path: KeyPath) -> Position:
+    def of(self, path: KeyPath) -> TomlPosition:
         """Where the value at ``path`` stands, or the nearest thing around it that is written."""
         while path:
             found = self.values.get(path) or self.keys.get(path)
             if found is not None:
                 return found
             path = path[:-1]
-        return Position(1, 1)
+        return TomlPosition(1, 1)
 
-    def of_key(self, path: KeyPath) -> Position:
+    def of_key(self, path: KeyPath) -> TomlPosition:
         """Where the key at the end of ``path`` stands."""
         return self.keys.get(path) or self.of(path)
 
@@ -114,9 +114,9 @@ class _Scanner:
         self._skip(_INDENT)
         self._value(path)
 
-    def _key(self) -> list[tuple[str, Position]]:
+    def _key(self) -> list[tuple[str, TomlPosition]]:
         """A key, dotted or not; afterwards the scanner stands at what follows it."""
-        parts: list[tuple[str, Position]] = []
+        parts: list[tuple[str, TomlPosition]] = []
         while True:
             self._skip(_INDENT)
             position = self._position()
@@ -187,10 +187,10 @@ class _Scanner:
         self._at = found.end()
         return found.group()
 
-    def _position(self) -> Position:
+    def _position(self) -> TomlPosition:
         newlines = self._text.count("\n", self._counted, self._at)
         if newlines:
             self._line += newlines
             self._line_start = self._text.rfind("\n", 0, self._at) + 1
         self._counted = self._at
-        return Position(self._line, self._at - self._line_start + 1)
+        return TomlPosition(self._line, self._at - self._line_start + 1)

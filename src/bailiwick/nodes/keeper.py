@@ -64,7 +64,7 @@ class NodeHandle:
         self.is_closed = True
 
 
-class Place(NamedTuple):
+class NodePlace(NamedTuple):
     """Where an entry's name belongs: the deepest directory there is, those still missing, and what
     has the name."""
 
@@ -164,7 +164,7 @@ class NodeKeeper(ABC):
             raise PathNotFound("no such file or directory", path=entry.path)
         return Occupied(directory, node)
 
-    async def place_of(self, entry: Handle, *, parents: bool = False) -> Place:
+    async def place_of(self, entry: Handle, *, parents: bool = False) -> NodePlace:
         """Where the entry's name belongs, in the directory that was held, at this instant.
 
         Directories missing above it are `PathNotFound`, unless ``parents`` allows to make them.
@@ -172,7 +172,7 @@ class NodeKeeper(ABC):
         held = self.held(entry)
         if held.path.is_root:
             root = await self.get_node(ROOT_ID) or self._root
-            return Place(root, (), root)
+            return NodePlace(root, (), root)
         if held.parent is None:
             raise InternalError("a change needs a handle on an entry", path=entry.path)
         directory = await self.get_node(held.parent)
@@ -185,13 +185,13 @@ class NodeKeeper(ABC):
             if child is None:
                 if not parents:
                     raise PathNotFound("the directory above it does not exist", path=entry.path)
-                return Place(directory, held.missing[count:], None)
+                return NodePlace(directory, held.missing[count:], None)
             if child.type == "symlink":
                 raise not_through_a_link(entry.path)
             if child.type != "directory":
                 raise NotADirectory("a part of the path is not a directory", path=entry.path)
             directory = child
-        return Place(directory, (), await self.find_node(directory.id, held.path.name))
+        return NodePlace(directory, (), await self.find_node(directory.id, held.path.name))
 
     async def changeable(self, entry: Handle, expected: Expected) -> Node:
         node = await self.existing(entry)
@@ -217,7 +217,7 @@ class NodeKeeper(ABC):
             raise SymlinkEscape("is a link, and is not followed here", path=handle.path)
         return node
 
-    def refuse_taken(self, entry: Handle, place: Place) -> None:
+    def refuse_taken(self, entry: Handle, place: NodePlace) -> None:
         if place.standing is not None:
             raise FileAlreadyExists("already exists", path=entry.path)
 
@@ -230,7 +230,7 @@ class NodeKeeper(ABC):
     async def put(
         self,
         entry: Handle,
-        place: Place,
+        place: NodePlace,
         node: Node,
         *,
         with_it: Sequence[Node] = (),

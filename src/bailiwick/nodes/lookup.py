@@ -20,7 +20,7 @@ class Nodes(Protocol):
     async def list_nodes(self, directory_id: str) -> Iterable[Node]: ...
 
 
-class Reached(NamedTuple):
+class ReachedNode(NamedTuple):
     """Where a walk came to: the node, its canonical path, and the names that were not there."""
 
     node: Node
@@ -30,7 +30,7 @@ class Reached(NamedTuple):
 
 async def walk(
     nodes: Nodes, root: Node, path: ScopedPath, *, symlinks: Symlinks, hops_max: int
-) -> Reached:
+) -> ReachedNode:
     """Follow ``path`` from ``root``, links included, as far as it goes.
 
     ``..`` in a link's text is physical: it leaves the directory that the walk has really come to.
@@ -58,7 +58,7 @@ async def walk(
         if child is None:
             if not typed:
                 raise PathNotFound("a link leads to nothing", path=path)
-            return Reached(node, from_parts(names), (name, *(later for later, _ in ahead)))
+            return ReachedNode(node, from_parts(names), (name, *(later for later, _ in ahead)))
         if child.type == "symlink":
             hops += 1
             _refuse_hop(path, hops, symlinks=symlinks, hops_max=hops_max)
@@ -71,7 +71,7 @@ async def walk(
         node = child
         if child.type == "directory":
             trail.append(child)
-    return Reached(node, from_parts(names), ())
+    return ReachedNode(node, from_parts(names), ())
 
 
 def _refuse_hop(path: ScopedPath, hops: int, *, symlinks: Symlinks, hops_max: int) -> None:

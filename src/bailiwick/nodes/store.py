@@ -27,8 +27,8 @@ from bailiwick.model import (
     Stat,
     Symlinks,
 )
-from bailiwick.nodes.keeper import PERMISSION_BITS, NodeHandle, NodeKeeper, Place
-from bailiwick.nodes.lookup import Reached, beneath, ids_above, is_deeper, walk
+from bailiwick.nodes.keeper import PERMISSION_BITS, NodeHandle, NodeKeeper, NodePlace
+from bailiwick.nodes.lookup import ReachedNode, beneath, ids_above, is_deeper, walk
 from bailiwick.nodes.node import ROOT_ID, Node
 from bailiwick.nodes.refusals import (
     check_node,
@@ -38,7 +38,7 @@ from bailiwick.nodes.refusals import (
     check_size,
     root_stays,
 )
-from bailiwick.nodes.staging import NodeStage
+from bailiwick.nodes.staged_tree import NodeStage
 from bailiwick.paths import DEPTH_MAX, ScopedPath, tree_too_deep
 from bailiwick.store import (
     Child,
@@ -97,7 +97,7 @@ class NodeStore(NodeKeeper):
             place = place.child(name)
         return NodeHandle(self, place, seen, is_object=False, parent=node.id, missing=missing)
 
-    async def _walk(self, path: ScopedPath) -> Reached:
+    async def _walk(self, path: ScopedPath) -> ReachedNode:
         root = await self.get_node(ROOT_ID) or self._root
         hops_max = self.limits.link_hops_max
         return await walk(self, root, path, symlinks=self.symlinks, hops_max=hops_max)
@@ -204,7 +204,7 @@ class NodeStore(NodeKeeper):
             whole = old.data[:size].ljust(size, b"\0")
             return await self._publish(entry, whole, hashlib.sha256(whole).hexdigest(), plan)
 
-    async def _admit(self, entry: Handle, plan: WritePlan) -> Place:
+    async def _admit(self, entry: Handle, plan: WritePlan) -> NodePlace:
         """Check that the plan fits what stands there now."""
         place = await self.place_of(entry, parents=plan.parents)
         check_plan(entry.path, place.standing, plan)

@@ -228,7 +228,7 @@ def _severity(decision: Decision) -> int:
     return 0
 
 
-class Beneath:
+class RulesBeneath:
     """For one holder and set of accesses: whether anything beneath a directory may be refused.
 
     Which operation asks is not known here, so a rule that refuses some operation counts, and one

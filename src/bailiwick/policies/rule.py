@@ -221,7 +221,7 @@ def _needed(operation: str) -> frozenset[Access]:
 # --- what can be wrong with a rule -----------------------------------------------------------
 
 
-class Fault(NamedTuple):
+class RuleFault(NamedTuple):
     """A mistake in a rule: in which field, at which place of a list, and what to do."""
 
     field: str
@@ -230,7 +230,7 @@ class Fault(NamedTuple):
     hint: str | None
 
 
-def faults_of(rule: Rule) -> Iterator[Fault]:
+def faults_of(rule: Rule) -> Iterator[RuleFault]:
     """Everything that would make a rule mean something else than its author thinks."""
     for index, pattern in enumerate(rule.subject):
         yield from _fault("subject", index, check_subject_pattern, pattern)
@@ -239,11 +239,11 @@ def faults_of(rule: Rule) -> Iterator[Fault]:
     for index, name in enumerate(rule.operation):
         if name not in OPERATIONS:
             hint = hint_for(name, OPERATIONS)
-            yield Fault("operation", index, f"{quoted(name)} is no operation", hint)
+            yield RuleFault("operation", index, f"{quoted(name)} is no operation", hint)
     for index, access in enumerate(rule.access):
         if access not in RULED:
             hint = hint_for(access, RULED)
-            yield Fault("access", index, f"{quoted(access)} is no access", hint)
+            yield RuleFault("access", index, f"{quoted(access)} is no access", hint)
     for field, patterns in (("path", rule.path), ("exempt", rule.exempt)):
         for index, pattern in enumerate(patterns):
             yield from _fault(field, index, check_glob, pattern)
@@ -257,7 +257,7 @@ def faults_of(rule: Rule) -> Iterator[Fault]:
     yield from _combination_faults(rule)
 
 
-def _choice_faults(rule: Rule) -> Iterator[Fault]:
+def _choice_faults(rule: Rule) -> Iterator[RuleFault]:
     chosen: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("effect", rule.effect, EFFECTS),
         ("holds", rule.holds, HOLDS),
@@ -266,57 +266,59 @@ def _choice_faults(rule: Rule) -> Iterator[Fault]:
     for field, value, known in chosen:
         if value not in known:
             message = f"{quoted(value)} is no {field} of a rule"
-            yield Fault(field, None, message, hint_for(value, known))
+            yield RuleFault(field, None, message, hint_for(value, known))
 
 
-def _combination_faults(rule: Rule) -> Iterator[Fault]:
+def _combination_faults(rule: Rule) -> Iterator[RuleFault]:
     if rule.effect == "hide" and (rule.operation or rule.access):
         field = "operation" if rule.operation else "access"
-        yield Fault(
+        yield RuleFault(
             field, None, f"a rule that hides cannot name an {field}",
             "what is hidden does not exist for anything: leave it out, or use effect = 'deny'",
         )  # fmt: skip
     if rule.default == "allow" and rule.effect != "ask":
-        yield Fault("default", None, "only a rule that asks has a default", "leave it out")
+        yield RuleFault("default", None, "only a rule that asks has a default", "leave it out")
     if rule.destination is not None and rule.effect == "hide":
         hint = "leave it out"
-        yield Fault("destination", None, "what is hidden is hidden from everything", hint)
+        yield RuleFault("destination", None, "what is hidden is hidden from everything", hint)
     if rule.path and rule.exact_path:
         hint = "use two rules"
-        yield Fault("exact_path", None, "a rule has either path or exact_path", hint)
+        yield RuleFault("exact_path", None, "a rule has either path or exact_path", hint)
     if rule.exempt and not rule.path:
         hint = 'for everything but these, write path = "**"'
-        yield Fault("exempt", None, "there is no path to take these out of", hint)
+        yield RuleFault("exempt", None, "there is no path to take these out of", hint)
     yield from _command_faults(rule)
     used = [access for name in rule.operation for access in _may_use(name)]
     if rule.access and rule.operation and not set(rule.access).intersection(used):
         hint = "leave out one of the two"
-        yield Fault("access", None, "none of the operations of this rule uses this access", hint)
+        yield RuleFault(
+            "access", None, "none of the operations of this rule uses this access", hint
+        )
 
 
-def _command_faults(rule: Rule) -> Iterator[Fault]:
+def _command_faults(rule: Rule) -> Iterator[RuleFault]:
     field = "command" if rule.command else "exact_command"
     if not rule.for_commands:
         return
     if rule.effect == "hide":
         hint = "use effect = 'deny'"
-        yield Fault(field, None, "a command cannot be hidden", hint)
+        yield RuleFault(field, None, "a command cannot be hidden", hint)
     if rule.command and rule.exact_command is not None:
         hint = "use two rules"
-        yield Fault("exact_command", None, "a rule has either command or exact_command", hint)
+        yield RuleFault("exact_command", None, "a rule has either command or exact_command", hint)
     others = set(rule.operation) - {EXEC.name} or set(rule.access) - EXEC.access
     if others:
         hint = f"operation = {EXEC.name!r}, or leave it out"
-        yield Fault(field, None, "a rule about commands is about running them, no more", hint)
+        yield RuleFault(field, None, "a rule about commands is about running them, no more", hint)
 
 
 def _fault(
     field: str, index: int | None, check: Callable[[str], None], text: str
-) -> Iterator[Fault]:
+) -> Iterator[RuleFault]:
     try:
         check(text)
     except BailiwickError as error:
-        yield Fault(field, index, error.message, error.hint)
+        yield RuleFault(field, index, error.message, error.hint)
 
 
 def check_rule(rule: Rule) -> None:

@@ -17,13 +17,13 @@ from bailiwick.grant import Grant, Root, Subject
 from bailiwick.operations import ALL_ACCESS, EXEC, Access, Command, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.policies.compiled import (
-    Beneath,
     CompiledRule,
+    RulesBeneath,
     Shortlist,
     concerning,
     hiding_rules,
 )
-from bailiwick.policies.explaining import Explanation, explain
+from bailiwick.policies.explanation import Explanation, explain
 from bailiwick.policies.kinds import KINDS
 from bailiwick.policies.nearness import quoted
 from bailiwick.policies.protective import protective_rules
@@ -50,7 +50,7 @@ def nothing_remembered() -> Sequence[Remembered]:
     return ()
 
 
-class _Kept:
+class _KeptRules:
     """The rules of one version of the remembered answers, and what was decided by them.
 
     Whatever is looked up or added belongs to one of these: where another thread puts a new one in
@@ -65,7 +65,7 @@ class _Kept:
         named = (each.rule.destination for each in rules)
         self.destinations = frozenset(each for each in named if each is not None)
         self.shortlists: dict[tuple[Hashable, str, frozenset[Access]], Shortlist] = {}
-        self.beneath: dict[tuple[int, frozenset[Access]], Beneath] = {}
+        self.beneath: dict[tuple[int, frozenset[Access]], RulesBeneath] = {}
         self.count = 0
         # The shortlist used last, and what it is for: most calls come in runs of the same.
         self.recent: tuple[Grant | None, frozenset[Access], str, Shortlist | None] = (
@@ -149,7 +149,7 @@ class RulePolicy:
 
     def _glance_at_both_ends(
         self,
-        kept: _Kept,
+        kept: _KeptRules,
         grant: Grant,
         operation: Operation,
         access: frozenset[Access],
@@ -185,7 +185,7 @@ class RulePolicy:
         decision = shortlist.decided.get(context.path)
         return self._decided(kept, shortlist, context.path) if decision is None else decision
 
-    def _decided(self, kept: _Kept, shortlist: Shortlist, path: ScopedPath) -> Decision:
+    def _decided(self, kept: _KeptRules, shortlist: Shortlist, path: ScopedPath) -> Decision:
         decision = shortlist.decide(path)
         shortlist.decided[path] = decision
         self._count(kept)
@@ -197,7 +197,7 @@ class RulePolicy:
         kept = self._current()
         beneath = kept.beneath.get((id(grant), access))
         if beneath is None:
-            beneath = Beneath(concerning(kept.rules, holder_of(grant)), access, grant)
+            beneath = RulesBeneath(concerning(kept.rules, holder_of(grant)), access, grant)
             kept.beneath[id(grant), access] = beneath
             kept.count += _SHORTLIST_WEIGHT
         known = beneath.decided.get(directory)
@@ -213,21 +213,21 @@ class RulePolicy:
                 return each.rule.id if each.rule.effect == "hide" else None
         return None
 
-    def _current(self) -> _Kept:
+    def _current(self) -> _KeptRules:
         kept = self._kept
         return kept if self._remembered() is kept.answers else self._refreshed()
 
-    def _refreshed(self) -> _Kept:
+    def _refreshed(self) -> _KeptRules:
         """Take up what people answered meanwhile, and forget what was decided without it."""
         answers = self._remembered()
         rules = (*map(CompiledRule, remembered_rules(answers)), *self._standing)
-        self._kept = kept = _Kept(answers, rules)
+        self._kept = kept = _KeptRules(answers, rules)
         return kept
 
-    def _count(self, kept: _Kept) -> None:
+    def _count(self, kept: _KeptRules) -> None:
         kept.count += 1
         if kept.count > _KEPT_MAX and self._kept is kept:
-            self._kept = _Kept(kept.answers, kept.rules)
+            self._kept = _KeptRules(kept.answers, kept.rules)
 
     # --- for people --------------------------------------------------------------------------
 

@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 from bailiwick.errors import BailiwickError, Closed, IoError, Unsupported
-from bailiwick.sandbox import Command, CommandLimits, Network, Shortfall, Tree, View
-from bailiwick.sandboxes import launching, plans, seccomp
-from bailiwick.sandboxes.processes import RunningProcess, Started
-from bailiwick.sandboxes.starting import in_a_thread, running
+from bailiwick.sandbox import CommandLimits, Invocation, Network, Shortfall, Tree, View
+from bailiwick.sandboxes import launch, plans, seccomp
+from bailiwick.sandboxes.processes import RunningProcess, StartedProcess
+from bailiwick.sandboxes.readiness import in_a_thread, running
 from bailiwick.sandboxes.uppers import make_removable
 
 _PROCESSES_OF_ROOT_SINCE = (6, 14)
@@ -54,9 +54,7 @@ class Bubblewrap:
                 fatal=True,
             )
         if self._program is None:
-            return Shortfall(
-                what="bubblewrap is not installed", remedy=launching.INSTALL, fatal=True
-            )
+            return Shortfall(what="bubblewrap is not installed", remedy=launch.INSTALL, fatal=True)
         return None
 
     @cached_property
@@ -68,7 +66,7 @@ class Bubblewrap:
                 os.mkdir(path)
             tree = Tree(place="/work", lower=lower, upper=upper, work=work)
             try:
-                failure = self._try(Command(argv=("true",)), View(trees=(tree,)))
+                failure = self._try(Invocation(argv=("true",)), View(trees=(tree,)))
             except OSError as error:
                 failure = IoError(f"a sandbox could not be started: {error.strerror}")
             except BailiwickError as error:
@@ -76,18 +74,18 @@ class Bubblewrap:
             make_removable(work)
         if failure is None:
             return None
-        remedy = failure.hint or launching.INSTALL
+        remedy = failure.hint or launch.INSTALL
         return Shortfall(what=failure.message, remedy=remedy, fatal=True)
 
-    def _try(self, command: Command, view: View) -> BailiwickError | None:
-        launched = launching.launch(self._program or "", self._cgroup, command, view)
+    def _try(self, command: Invocation, view: View) -> BailiwickError | None:
+        launched = launch.launch(self._program or "", self._cgroup, command, view)
         try:
             said = launched.report_blocking()
-            if said == launching.READY:
+            if said == launch.READY:
                 return None
             errors = next(fd for fd, name in launched.started.outputs.items() if name == "stderr")
             launched.started.popen.wait()
-            return launching.failure(said, os.read(errors, 4096))
+            return launch.failure(said, os.read(errors, 4096))
         finally:
             launched.abandon()
 
@@ -111,7 +109,7 @@ class Bubblewrap:
 
     # --- starting ----------------------------------------------------------------------------
 
-    async def start(self, command: Command, view: View) -> RunningProcess:
+    async def start(self, command: Invocation, view: View) -> RunningProcess:
         plans.check_view(view)
         return await self._start(command, view, None)
 
@@ -120,13 +118,11 @@ class Bubblewrap:
     ) -> BubblewrapRoom:
         plans.check_view(view)
         self._refuse_what_cannot_be()
-        launched = await in_a_thread(
-            launching.launch_room, view, limits or CommandLimits(), network
-        )
+        launched = await in_a_thread(launch.launch_room, view, limits or CommandLimits(), network)
         try:
             said = await launched.report()
-            if said != launching.READY:
-                raise launching.failure(said, b"")
+            if said != launch.READY:
+                raise launch.failure(said, b"")
         except BaseException:
             launched.started.end()
             await asyncio.shield(asyncio.to_thread(launched.abandon))
@@ -138,11 +134,11 @@ class Bubblewrap:
         if self._without_trying is not None:
             raise Unsupported(self._without_trying.what, hint=self._without_trying.remedy)
 
-    async def _start(self, command: Command, view: View, room: int | None) -> RunningProcess:
+    async def _start(self, command: Invocation, view: View, room: int | None) -> RunningProcess:
         plans.check_command(command, view)
         self._refuse_what_cannot_be()
         launched = await in_a_thread(
-            launching.launch, self._program or "", self._cgroup, command, view, room
+            launch.launch, self._program or "", self._cgroup, command, view, room
         )
         return await running(launched, command, self.name)
 
@@ -150,14 +146,14 @@ class Bubblewrap:
 class BubblewrapRoom:
     """What is mounted for several commands, as long as its process stands."""
 
-    def __init__(self, sandbox: Bubblewrap, view: View, started: Started) -> None:
+    def __init__(self, sandbox: Bubblewrap, view: View, started: StartedProcess) -> None:
         self._sandbox = sandbox
         self._view = view
         self._started = started
         self._handle: int | None = os.pidfd_open(started.popen.pid)
         self._running: set[RunningProcess] = set()
 
-    async def start(self, command: Command) -> RunningProcess:
+    async def start(self, command: Invocation) -> RunningProcess:
         if self._handle is None:
             raise Closed("the room was closed")
         process = await self._sandbox._start(command, self._view, self._handle)

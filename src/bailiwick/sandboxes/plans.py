@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from bailiwick.errors import ParseError
-from bailiwick.sandbox import Command, CommandLimits, Network, View
+from bailiwick.sandbox import CommandLimits, Invocation, Network, View
 from bailiwick.sandboxes import seccomp
 
 HOME = "/home/sandbox"
@@ -67,7 +67,7 @@ def masked_name(relative: str) -> bytes:
     return os.fsencode("/".join(parts))
 
 
-def check_command(command: Command, view: View) -> None:
+def check_command(command: Invocation, view: View) -> None:
     """Refuse what makes no sense before anything is opened. Raises `ParseError`."""
     if not command.argv or not command.argv[0]:
         raise ParseError("a command has at least the name of a program")
@@ -134,7 +134,7 @@ def _settings(network: Network) -> list[tuple[str, bytes]]:
     return found
 
 
-def _limits(command: Command) -> list[tuple[int, int]]:
+def _limits(command: Invocation) -> list[tuple[int, int]]:
     limits = command.limits
     return [
         (resource.RLIMIT_CPU, limits.cpu_seconds_max),
@@ -151,7 +151,7 @@ def _limits(command: Command) -> list[tuple[int, int]]:
 # --- bubblewrap's words ----------------------------------------------------------------------
 
 
-def _namespaces(command: Command) -> list[str]:
+def _namespaces(command: Invocation) -> list[str]:
     """Users apart are bubblewrap's own affair: without the power of root it takes them."""
     kinds = ["ipc", "pid", "uts", "cgroup-try"]
     if command.network != "host":
@@ -180,7 +180,7 @@ def _mounts(view: View) -> list[str]:
     return words
 
 
-def _environment(command: Command, home: str) -> dict[str, str]:
+def _environment(command: Invocation, home: str) -> dict[str, str]:
     own = {"PATH": PATH, "HOME": home, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
     if command.terminal:
         own["TERM"] = "xterm-256color"
@@ -192,7 +192,7 @@ def _in_a_shell(*words: str) -> list[bytes]:
     return [os.fsencode(word) for word in command]
 
 
-class Prepared(NamedTuple):
+class PreparedView(NamedTuple):
     """What was opened for a view, to be handed to the launcher."""
 
     lowers: list[int]
@@ -204,7 +204,7 @@ class Prepared(NamedTuple):
 
 
 def of_view(
-    view: View, limits: CommandLimits, network: Network, prepared: Prepared
+    view: View, limits: CommandLimits, network: Network, prepared: PreparedView
 ) -> dict[str, Any]:
     """What the launcher has to know to mount everything."""
     bound, linked = _system()
@@ -229,7 +229,7 @@ def of_view(
     }  # fmt: skip
 
 
-def of_command(command: Command, view: View, bwrap: str) -> dict[str, Any]:
+def of_command(command: Invocation, view: View, bwrap: str) -> dict[str, Any]:
     """What the launcher has to know to start bubblewrap on what was mounted."""
     options = [*_namespaces(command), *_mounts(view), "--clearenv"]
     for name, value in _environment(command, HOME).items():
@@ -254,7 +254,7 @@ def of_command(command: Command, view: View, bwrap: str) -> dict[str, Any]:
     }
 
 
-def unconfined(command: Command, view: View) -> dict[str, Any]:
+def unconfined(command: Invocation, view: View) -> dict[str, Any]:
     """What the launcher has to know to start a command as it is, in the first tree itself."""
     place = view.trees[0].place
     environment = _environment(command, view.home or place)

@@ -1,7 +1,7 @@
 """A started command on the event loop: its output, its input, its end.
 
 How it was started and how its tree of processes is ended is the business of whoever started it, who
-hands both in (`Started`).
+hands both in (`StartedProcess`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from bailiwick.errors import Closed, IoError
-from bailiwick.sandbox import Command, Ending, Piece, Stream, WindowSize
+from bailiwick.sandbox import Ending, Invocation, Piece, Stream, WindowSize
 from bailiwick.sandboxes.spool import Spool
 
 _READ_BYTES = 64 * 1024
@@ -30,7 +30,7 @@ _DRAIN_PAUSE_S = 0.005
 is free for others."""
 
 
-class Started:
+class StartedProcess:
     """A process, our ends of its streams, how all of its tree is brought to an ``end``, and what is
     to be done when it is ``gone``. Both may be called twice."""
 
@@ -68,9 +68,9 @@ def set_window(fd: int, size: WindowSize) -> None:
 
 
 class RunningProcess:
-    """The `Process` of the seam over what was `Started`. Lives on one event loop."""
+    """The `Process` of the seam over what was `StartedProcess`. Lives on one event loop."""
 
-    def __init__(self, started: Started, command: Command, sandbox: str) -> None:
+    def __init__(self, started: StartedProcess, command: Invocation, sandbox: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._started = started
         self._sandbox = sandbox

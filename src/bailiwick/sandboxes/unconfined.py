@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 
 from bailiwick.errors import Closed, Unsupported
-from bailiwick.sandbox import Command, CommandLimits, Network, Shortfall, View
-from bailiwick.sandboxes import launching, plans
+from bailiwick.sandbox import CommandLimits, Invocation, Network, Shortfall, View
+from bailiwick.sandboxes import launch, plans
 from bailiwick.sandboxes.processes import RunningProcess
-from bailiwick.sandboxes.starting import in_a_thread, running
+from bailiwick.sandboxes.readiness import in_a_thread, running
 
 
 class Unconfined:
@@ -28,13 +28,13 @@ class Unconfined:
         what = "commands are not confined: they can do what the user can who runs this"
         return (Shortfall(what=what, remedy="use the sandbox bubblewrap", fatal=False),)
 
-    async def start(self, command: Command, view: View) -> RunningProcess:
+    async def start(self, command: Invocation, view: View) -> RunningProcess:
         """The first tree is written in place: give it a copy where that is not wanted."""
         self._check(view)
         plans.check_command(command, view)
         if command.network != "host":
             raise Unsupported("without a sandbox a command has the network of the host")
-        launched = await in_a_thread(launching.launch_unconfined, command, view)
+        launched = await in_a_thread(launch.launch_unconfined, command, view)
         return await running(launched, command, self.name)
 
     async def open(
@@ -63,7 +63,7 @@ class UnconfinedRoom:
         self._closed = False
         self._running: set[RunningProcess] = set()
 
-    async def start(self, command: Command) -> RunningProcess:
+    async def start(self, command: Invocation) -> RunningProcess:
         if self._closed:
             raise Closed("the room was closed")
         process = await self._sandbox.start(command, self._view)

@@ -8,14 +8,14 @@ errors are those of `bailiwick.errors`, and a failed verb has changed nothing.
 
 from __future__ import annotations
 
-from bailiwick.scope.archiving import ArchiveVerbs
+from bailiwick.scope.archives import ArchiveVerbs
 from bailiwick.scope.commands import CommandVerbs
 from bailiwick.scope.content import ContentVerbs
 from bailiwick.scope.core import Delegates, Delegation, Lent
-from bailiwick.scope.governing import GoverningVerbs
-from bailiwick.scope.looking import LookingVerbs
-from bailiwick.scope.shaping import ShapingVerbs
-from bailiwick.scope.versioning import Lease, VersionVerbs
+from bailiwick.scope.delegation import GoverningVerbs
+from bailiwick.scope.tree_changes import ShapingVerbs
+from bailiwick.scope.tree_reads import LookingVerbs
+from bailiwick.scope.versions import Lease, VersionVerbs
 
 __all__ = ["Delegates", "Delegation", "Lease", "Lent", "Scope"]
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any
 
 from bailiwick import operations
-from bailiwick.call import Call, Past, Target
+from bailiwick.call import Call, PastView, Target
 from bailiwick.model import (
     BytesRead,
     Edit,
@@ -20,9 +20,9 @@ from bailiwick.model import (
 from bailiwick.paths import PathText
 from bailiwick.proposal import Prepare
 from bailiwick.scope.core import ScopeCore
-from bailiwick.verbs import editing, reading, writing
+from bailiwick.verbs import edit, reads, writes
 from bailiwick.verbs.arguments import locking, plan, size_of
-from bailiwick.verbs.writing import ByteSource
+from bailiwick.verbs.writes import ByteSource
 
 
 class ContentVerbs(ScopeCore):
@@ -42,7 +42,7 @@ class ContentVerbs(ScopeCore):
         """
         call = self._call(operations.READ, "read_bytes", Target(path, "object"))
         return await self._carry_out(
-            call, lambda call: reading.read_bytes(call, offset, length), as_of
+            call, lambda call: reads.read_bytes(call, offset, length), as_of
         )
 
     async def read_text(
@@ -62,17 +62,17 @@ class ContentVerbs(ScopeCore):
         ``limit`` (1-based), ``tail`` (the last so many lines), or the ``cursor`` that the page
         before gave. Decoding is strict: what is not text is `BinaryFile`.
         """
-        asked = reading.TextAsked(line, limit, tail, cursor, encoding)
+        asked = reads.TextAsked(line, limit, tail, cursor, encoding)
         call = self._call(operations.READ, "read_text", Target(path, "object"))
         ignores = self._ignores_at(as_of)
         return await self._carry_out(
-            call, lambda call: reading.read_text(call, ignores, asked), as_of
+            call, lambda call: reads.read_text(call, ignores, asked), as_of
         )
 
     async def read_json(self, path: PathText, *, as_of: str | None = None) -> JsonRead:
         """A JSON document. Invalid JSON is `ParseError` with line and column."""
         return await self._run(
-            operations.READ, "read_json", Target(path, "object"), reading.read_json, as_of=as_of
+            operations.READ, "read_json", Target(path, "object"), reads.read_json, as_of=as_of
         )
 
     def stream(
@@ -88,10 +88,10 @@ class ContentVerbs(ScopeCore):
         The file is opened at the first chunk; close the iterator if you stop early.
         """
         call = self._call(operations.READ, "stream", Target(path, "object"))
-        chunks = reading.stream(call, offset, length)
+        chunks = reads.stream(call, offset, length)
         if as_of is not None:
-            call.past = Past(as_of)
-            chunks = reading.closing_past(call.past, chunks)
+            call.past = PastView(as_of)
+            chunks = reads.closing_past(call.past, chunks)
         return chunks if self.grant.base == "." else self._rebased_all(chunks)
 
     async def write_bytes(
@@ -118,7 +118,7 @@ class ContentVerbs(ScopeCore):
         )  # fmt: skip
         return await self._publish(
             call, lock_token,
-            lambda call: writing.write_bytes(call, self._ignores, data, plan(self.grant, how)),
+            lambda call: writes.write_bytes(call, self._ignores, data, plan(self.grant, how)),
         )  # fmt: skip
 
     async def write_text(
@@ -142,14 +142,14 @@ class ContentVerbs(ScopeCore):
         file is UTF-8 without BOM, its line endings as given.
         """
         how = mode, expected_sha256, expected_version, parents, file_mode
-        form = writing.FormAsked(encoding, bom, line_ending)
+        form = writes.FormAsked(encoding, bom, line_ending)
         call = self._call(
             operations.WRITE, "write_text", new(path, parents), None, size_of(text), None,
             lock_token,
         )  # fmt: skip
         return await self._publish(
             call, lock_token,
-            lambda call: writing.write_text(
+            lambda call: writes.write_text(
                 call, self._ignores, text, form, plan(self.grant, how, form)
             ),
         )  # fmt: skip
@@ -178,7 +178,7 @@ class ContentVerbs(ScopeCore):
         how = mode, expected_sha256, expected_version, parents, file_mode
         return await self._run(
             operations.WRITE, "write_json", new(path, parents),
-            lambda call: writing.write_json(call, self._ignores, value, plan(self.grant, how)),
+            lambda call: writes.write_json(call, self._ignores, value, plan(self.grant, how)),
             lock_token=lock_token,
         )  # fmt: skip
 
@@ -201,7 +201,7 @@ class ContentVerbs(ScopeCore):
         how = mode, expected_sha256, expected_version, parents, file_mode
         return await self._run(
             operations.WRITE, "write_stream", new(path, parents),
-            lambda call: writing.write_stream(call, self._ignores, source, plan(self.grant, how)),
+            lambda call: writes.write_stream(call, self._ignores, source, plan(self.grant, how)),
             lock_token=lock_token,
         )  # fmt: skip
 
@@ -220,10 +220,10 @@ class ContentVerbs(ScopeCore):
 
         Text is encoded as the file is. Parallel appends lose nothing.
         """
-        how: writing.How = "overwrite", expected_sha256, expected_version, parents, file_mode
+        how: writes.How = "overwrite", expected_sha256, expected_version, parents, file_mode
         return await self._run(
             operations.WRITE_ONTO, "append", new(path, parents),
-            lambda call: writing.append(call, self._ignores, data, plan(self.grant, how)),
+            lambda call: writes.append(call, self._ignores, data, plan(self.grant, how)),
             None, size_of(data), lock_token=lock_token,
         )  # fmt: skip
 
@@ -237,10 +237,10 @@ class ContentVerbs(ScopeCore):
         lock_token: int | None = None,
     ) -> WriteResult:
         """Cut or extend (with zeros) an existing file to ``size`` bytes, all or nothing."""
-        how: writing.How = "overwrite", expected_sha256, expected_version, False, None
+        how: writes.How = "overwrite", expected_sha256, expected_version, False, None
         return await self._run(
             operations.WRITE_ONTO, "truncate", Target(path, "entry"),
-            lambda call: writing.truncate(call, self._ignores, size, plan(self.grant, how)),
+            lambda call: writes.truncate(call, self._ignores, size, plan(self.grant, how)),
             size=size, lock_token=lock_token,
         )  # fmt: skip
 
@@ -264,8 +264,8 @@ class ContentVerbs(ScopeCore):
         """
         return await self._run(
             operations.EDIT, "edit", Target(path, "entry"),
-            lambda call: editing.edit(
-                call, self._ignores, editing.collect(edits, old, new, replace_all),
+            lambda call: edit.edit(
+                call, self._ignores, edit.collect(edits, old, new, replace_all),
                 (expected_sha256, expected_version), dry_run,
             ),
             edits=edits, old=old, new=new, replace_all=replace_all,

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self, TypeVar
 import msgspec
 
 from bailiwick.approvals import Asker
-from bailiwick.call import Call, Caller, Life, Missing, Past, Target
+from bailiwick.call import Call, Caller, Life, Missing, PastView, Target
 from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError
 from bailiwick.finishing import closes_anywhere, to_the_end
 from bailiwick.grant import AgentRun, Automation, Core, Extension, Grant, Root, Subject, User
@@ -19,7 +19,7 @@ from bailiwick.pipeline import Pipeline
 from bailiwick.proposal import Prepare
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_request_id, checking, locking
-from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.versions import Mark
 
 Result = TypeVar("Result")
@@ -161,7 +161,7 @@ class ScopeCore:
         return type(self)(lent, self._request_id, self._life)
 
     def _as_called(self, **changes: Any) -> Self:
-        """For `fronting`, as is what follows it."""
+        """For `front_access`, as is what follows it."""
         caller = msgspec.structs.replace(self._caller, **changes)
         lent = msgspec.structs.replace(self._lent, caller=caller)
         return type(self)(lent, self._request_id, self._life)
@@ -264,7 +264,7 @@ class ScopeCore:
         """A call as it is, or by what was at an earlier version."""
         if as_of is None:
             return self._start(call, prepare, missing)
-        call.past = Past(as_of)
+        call.past = PastView(as_of)
         return self._closing_past(call, self._start(call, prepare, missing))
 
     @closes_anywhere

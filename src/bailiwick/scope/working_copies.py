@@ -24,7 +24,7 @@ from bailiwick.errors import (
 from bailiwick.grant import Core, User
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.scope.core import ScopeCore
-from bailiwick.text.diff import Diff
+from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs import working_copies
 from bailiwick.verbs.working_copies import Publish, Wanted, withheld_for
 from bailiwick.working_copy import Published, Withheld, WorkChanges, WorkingCopy
@@ -51,13 +51,13 @@ class WorkVerbs(ScopeCore):
 
         return await self._run(operations.READ, "work", self._top, found)
 
-    async def open_work(self, id: str) -> Work:
+    async def open_work(self, id: str) -> OpenWork:
         """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in
         it."""
         known = {each.id for each in await self.work()}
         if id not in known:
             raise PathNotFound("there is no such working copy", hint="`bailiwick work list`")
-        return Work(self, await self._workplace().open(id))
+        return OpenWork(self, await self._workplace().open(id))
 
     def _workplace(self) -> Workplace:
         lends = self._pipeline.commands
@@ -95,7 +95,7 @@ class WorkVerbs(ScopeCore):
             lambda call: working_copies.changes(call, copy),
         )  # fmt: skip
 
-    async def _difference_in(self, copy: WorkingCopy, path: ScopedPath) -> Diff:
+    async def _difference_in(self, copy: WorkingCopy, path: ScopedPath) -> UnifiedDiff:
         return await self._run(
             operations.READ, "difference", self._top,
             lambda call: working_copies.difference(call, copy, path),
@@ -117,7 +117,7 @@ class WorkVerbs(ScopeCore):
         )
 
 
-class Work:
+class OpenWork:
     """A working copy, opened. To be closed, or left as a context manager."""
 
     def __init__(self, scope: WorkVerbs, copy: PlacedCopy) -> None:
@@ -132,7 +132,7 @@ class Work:
         """What it would do to the tree as it stands now."""
         return await self._scope._changes_of(self._copy)
 
-    async def diff(self, path: PathText) -> Diff:
+    async def diff(self, path: PathText) -> UnifiedDiff:
         """From what stands in the tree to what stands in the copy."""
         places = self._scope._places((path,))
         assert places is not None

@@ -211,7 +211,7 @@ def _layers_of(texts: Mapping[str, str] | None) -> tuple[_Layer, ...]:
     return tuple(_Layer(rules, "") for rules in files if rules.size)
 
 
-class _Kept:
+class _KeptPatterns:
     """Compiled files by their content, the latest used; bounded by how many rules they have."""
 
     def __init__(self) -> None:
@@ -244,7 +244,7 @@ def _weight(text: str, rules: _Rules) -> int:
     return 1 + rules.size + len(text) // 64
 
 
-_kept = _Kept()
+_kept = _KeptPatterns()
 
 
 def compile_rules(text: str) -> _Rules:

@@ -27,7 +27,7 @@ slowest of the hostile expressions measured. Expressions as people write them ar
 quicker."""
 
 
-class Found(Protocol):
+class LinearMatch(Protocol):
     """Where an expression matched, in bytes."""
 
     def start(self) -> int: ...
@@ -42,14 +42,14 @@ class Regex(Protocol):
         """How many instructions it has: time on hostile text grows with them."""
         ...
 
-    def search(self, text: bytes, pos: int = ..., endpos: int = ...) -> Found | None:
+    def search(self, text: bytes, pos: int = ..., endpos: int = ...) -> LinearMatch | None:
         """The leftmost match that lies in ``text[pos:endpos]``.
 
         Anchors and word boundaries look at the bytes outside that window too.
         """
         ...
 
-    def fullmatch(self, text: bytes) -> Found | None: ...
+    def fullmatch(self, text: bytes) -> LinearMatch | None: ...
     def findall(self, text: bytes) -> list[bytes]: ...
 
 

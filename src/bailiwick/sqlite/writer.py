@@ -24,7 +24,7 @@ import apsw
 from bailiwick.errors import FORKED, Busy, Closed, IoError
 from bailiwick.finishing import CLOSED, cancel_at_next_await, wait_through_cancellation
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.forking import wait_for_at_fork
+from bailiwick.sqlite.fork_safety import wait_for_at_fork
 
 _log = logging.getLogger("bailiwick.sqlite")
 
@@ -78,7 +78,7 @@ class Task:
         self.control = control
         self.due = due
         self.watched: _Watched | None = None
-        self.outcome: Done | None = None  # once it was told
+        self.outcome: TaskDone | None = None  # once it was told
         self._claim = threading.Lock()
 
     def claim(self) -> bool:
@@ -99,19 +99,19 @@ class _Watched:
     __slots__ = ("_answered", "_decided", "done")
 
     def __init__(self) -> None:
-        self.done: Done | None = None
+        self.done: TaskDone | None = None
         self._decided = threading.Lock()
         self._answered = threading.Lock()
         self._answered.acquire()
 
-    def answer(self, done: Done) -> bool:
+    def answer(self, done: TaskDone) -> bool:
         if not self._decided.acquire(blocking=False):
             return False
         self.done = done
         self._answered.release()
         return True
 
-    def wait(self, seconds: float) -> Done | None:
+    def wait(self, seconds: float) -> TaskDone | None:
         """What became of the task; None where that is not known yet."""
         if not self._answered.acquire(timeout=seconds) and not self._decided.acquire(
             blocking=False
@@ -120,7 +120,7 @@ class _Watched:
         return self.done
 
 
-class Done:
+class TaskDone:
     """What became of a job that was tried, and what is to be done once it is committed."""
 
     __slots__ = ("committed", "error", "result")
@@ -137,7 +137,7 @@ class Done:
         return self.result
 
 
-_Tried = tuple[Task, Done]
+_Tried = tuple[Task, TaskDone]
 
 
 class Frame:
@@ -208,7 +208,7 @@ class _Pace:
         self._average_s += (seconds - self._average_s) * _NEWEST_SHARE
 
 
-class Writer:
+class WriterThread:
     """Runs tasks on its own thread, in the order they were put, several in a transaction."""
 
     def __init__(
@@ -242,7 +242,7 @@ class Writer:
         self._putting = threading.Lock()
         self._closed = False
         self._hint: str | None = None
-        self._running: Done | None = None
+        self._running: TaskDone | None = None
         self.busy = threading.Lock()
         """Held by whoever uses the connection: who takes it may ask something in between."""
         self._pace = _Pace(inline_s)
@@ -309,14 +309,14 @@ class Writer:
             cancel_at_next_await()
             return waiting.result()
 
-    def run_inline(self, job: Callable[[apsw.Connection], Any]) -> Done | None:
+    def run_inline(self, job: Callable[[apsw.Connection], Any]) -> TaskDone | None:
         """Run ``job`` on the caller's thread, without anything to await; None where it has to be
         awaited, and nothing was done. What it raises is found in what is returned."""
         if self._never_waits and self._pace.goes_on():
             return self._run_here(job, control=False)
         return None
 
-    def _run_watched(self, task: Task) -> Done | None:
+    def _run_watched(self, task: Task) -> TaskDone | None:
         """Have a task done, and stand still for a moment until it is. None where it takes longer,
         or others are before it."""
         if not self._queue.empty() or self.busy.locked():
@@ -400,14 +400,14 @@ class Writer:
             due = min(due, task.due)
         return tasks, True
 
-    def _run_here(self, job: Callable[[apsw.Connection], Any], *, control: bool) -> Done | None:
+    def _run_here(self, job: Callable[[apsw.Connection], Any], *, control: bool) -> TaskDone | None:
         """Do a job on the caller's thread. None where it has to be queued after all."""
         if not self._queue.empty() or not self.busy.acquire(blocking=False):
             return None
         if self._closed:
             self.busy.release()
             return None
-        group: list[Done] = []
+        group: list[TaskDone] = []
         begun = time.perf_counter()
         self._frame.wait(patiently=False)
         try:
@@ -430,7 +430,7 @@ class Writer:
         waiting = deque(tasks)
         tried: list[_Tried] = []
         while waiting:
-            group: list[Done] = []
+            group: list[TaskDone] = []
             together = list(waiting)
             try:
                 with self._turn:
@@ -444,14 +444,14 @@ class Writer:
                 self._frame.undone()
                 self._note_failure(error)
                 if not group:  # not even begun: whoever waits would fare no better
-                    group += [Done(error) for _ in together]
+                    group += [TaskDone(error) for _ in together]
                     waiting.clear()
                 for each in group:
                     each.error = each.error or error
             tried += zip(together, group, strict=False)
         return tried
 
-    def _transaction(self, waiting: deque[Task], group: list[Done]) -> None:
+    def _transaction(self, waiting: deque[Task], group: list[TaskDone]) -> None:
         """Do what waits and commit it; ``group`` gets what was tried."""
         connection, control = self._connection, False
         changes = connection.total_changes()
@@ -473,7 +473,7 @@ class Writer:
             self.broken = False
 
     def _transaction_of_one(
-        self, job: Callable[[apsw.Connection], Any], control: bool, group: list[Done]
+        self, job: Callable[[apsw.Connection], Any], control: bool, group: list[TaskDone]
     ) -> None:
         """One job as a transaction, without a savepoint: what is to be undone is all there is."""
         connection, execute, frame = self._connection, self._execute, self._frame
@@ -481,7 +481,7 @@ class Writer:
         execute("BEGIN IMMEDIATE")
         try:
             frame.begin()
-            self._running = attempt = Done()
+            self._running = attempt = TaskDone()
             group.append(attempt)
             try:
                 attempt.result = job(connection)
@@ -502,9 +502,9 @@ class Writer:
             self.transactions += 1
             self.broken = False
 
-    def _try(self, job: Callable[[apsw.Connection], Any], group: list[Done]) -> None:
+    def _try(self, job: Callable[[apsw.Connection], Any], group: list[TaskDone]) -> None:
         connection, execute = self._connection, self._execute
-        attempt = Done()
+        attempt = TaskDone()
         group.append(attempt)
         execute("SAVEPOINT task")
         self._running = attempt
@@ -529,7 +529,7 @@ class Writer:
             self.broken = True
             self.last_error = str(error)
 
-    def _finish(self, done: Done) -> None:
+    def _finish(self, done: TaskDone) -> None:
         """Put an error of SQLite in our words, and do what was to be done after the commit."""
         if isinstance(done.error, apsw.Error):
             cause = done.error
@@ -563,7 +563,7 @@ def _end_all(tried: list[_Tried]) -> None:
         _end(task, done)
 
 
-def _end(task: Task, done: Done) -> None:
+def _end(task: Task, done: TaskDone) -> None:
     task.outcome = done
     _run_guarded(lambda: task.ended(done.result, done.error))
 

@@ -23,7 +23,7 @@ def current_epoch(epoch: Epoch) -> bytes:
         raise Closed("the state is closed") from None
 
 
-class Current(Generic[Read]):
+class LastRead(Generic[Read]):
     """One thing read of the database, as of now.
 
     While a change is under way, or after a crash in the middle of one, it is read every time. A

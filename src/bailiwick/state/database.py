@@ -1,13 +1,13 @@
 """The authority's own database: one SQLite file in a private directory, or private in memory.
 
 Everything the authority must not forget is kept here: grants, trust, rules, approvals, the ledger,
-the change feed. Each family of tables is a `Part`, declared by the room that uses it. One thread
-writes (`Writer`); reads have connections of their own and never wait for it. Several processes may
-open the same directory at once.
+the change feed. Each family of tables is a `DatabasePart`, declared by the room that uses it. One
+thread writes (`WriterThread`); reads have connections of their own and never wait for it. Several
+processes may open the same directory at once.
 
     authority.db    the tables (with -wal and -shm beside it)
     epoch           the number that tells other processes to look again, see `Epoch`
-    owners/         one locked file for each process that has it open, see `Owner`
+    owners/         one locked file for each process that has it open, see `StateOwner`
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from bailiwick.errors import (
 )
 from bailiwick.finishing import in_thread
 from bailiwick.model import Durability
-from bailiwick.sqlite import forking
+from bailiwick.sqlite import fork_safety
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.writer import Frame, Task, Writer
+from bailiwick.sqlite.writer import Frame, Task, WriterThread
 from bailiwick.state.epoch import Epoch
-from bailiwick.state.owner import Owner
+from bailiwick.state.owner import StateOwner
 
 _log = logging.getLogger("bailiwick.state")
 
@@ -66,7 +66,7 @@ _READERS_KEPT = 4
 """Idle connections for reading; more are closed when they come back."""
 
 
-class Part(NamedTuple):
+class DatabasePart(NamedTuple):
     """A family of tables: a name and SQL scripts, each of which leads to the next version.
 
     Scripts that were published are never changed; a new version is a new script at the end.
@@ -76,7 +76,7 @@ class Part(NamedTuple):
     versions: tuple[str, ...]
 
 
-class _Frame(Frame):
+class _StateFrame(Frame):
     """A commit that others must notice at once changes the epoch."""
 
     def __init__(self, epoch: Epoch) -> None:
@@ -94,7 +94,7 @@ class Database:
         directory: str | None,
         connection: Connection,
         epoch: Epoch,
-        owner: Owner,
+        owner: StateOwner,
     ) -> None:
         self.directory = directory
         self.epoch = epoch
@@ -107,14 +107,16 @@ class Database:
         self._closing = threading.Lock()
         self._closed = False
         self._hint: str | None = None
-        self._writer = Writer(connection, whose="state", frame=_Frame(epoch), turn=self._turn)
+        self._writer = WriterThread(
+            connection, whose="state", frame=_StateFrame(epoch), turn=self._turn
+        )
         _still_open.add(self)
 
     @classmethod
     def open(
         cls,
         directory: str | None,
-        parts: Sequence[Part],
+        parts: Sequence[DatabasePart],
         *,
         durability: Durability = "full",
     ) -> Database:
@@ -136,7 +138,7 @@ class Database:
             raise from_os_error(error) from error
 
     @classmethod
-    def _open_in_memory(cls, parts: Sequence[Part]) -> Database:
+    def _open_in_memory(cls, parts: Sequence[DatabasePart]) -> Database:
         # One connection for reading and writing, in turns: nothing can be locked out of it.
         connection = apsw.Connection(":memory:")
         try:
@@ -144,10 +146,12 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        return cls(None, connection, Epoch(None), Owner.alone())
+        return cls(None, connection, Epoch(None), StateOwner.alone())
 
     @classmethod
-    def _open_in(cls, directory: str, parts: Sequence[Part], durability: Durability) -> Database:
+    def _open_in(
+        cls, directory: str, parts: Sequence[DatabasePart], durability: Durability
+    ) -> Database:
         try:
             os.makedirs(directory, 0o700, exist_ok=True)
         except OSError as error:
@@ -159,7 +163,9 @@ class Database:
         with _locked_directory(directory) as held:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             os.close(os.open(FILE, flags, 0o600, dir_fd=held))
-            connection = forking.connect(f"{directory}/{FILE}", flags=apsw.SQLITE_OPEN_READWRITE)
+            connection = fork_safety.connect(
+                f"{directory}/{FILE}", flags=apsw.SQLITE_OPEN_READWRITE
+            )
             try:
                 connection.set_busy_timeout(_BUSY_MS_MAX)
                 _check_whose(connection)
@@ -169,7 +175,7 @@ class Database:
                 _prepare(connection, parts)
                 epoch = Epoch.open(held, EPOCH_FILE)
                 try:
-                    owner = Owner.take(held, OWNERS_FOLDER)
+                    owner = StateOwner.take(held, OWNERS_FOLDER)
                 except BaseException:
                     epoch.close()
                     raise
@@ -266,7 +272,9 @@ class Database:
             return self._idle.pop()
         except IndexError:
             pass
-        connection = forking.connect(f"{self.directory}/{FILE}", flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = fork_safety.connect(
+            f"{self.directory}/{FILE}", flags=apsw.SQLITE_OPEN_READWRITE
+        )
         connection.set_busy_timeout(_BUSY_MS_MAX)
         connection.pragma("query_only", True)
         return connection
@@ -389,7 +397,7 @@ def _check_whose(connection: Connection) -> None:
         raise Unsupported(f"{FILE} is not a state of Bailiwick: another program made it")
 
 
-def _prepare(connection: Connection, parts: Sequence[Part]) -> None:
+def _prepare(connection: Connection, parts: Sequence[DatabasePart]) -> None:
     """Bring every part to its newest version, all in one transaction."""
     connection.pragma("foreign_keys", True)
     connection.execute("BEGIN IMMEDIATE")
@@ -416,7 +424,7 @@ CREATE TABLE parts (             -- which version of its scripts each family of 
 """
 
 
-def _migrate(connection: Connection, part: Part, version: int) -> None:
+def _migrate(connection: Connection, part: DatabasePart, version: int) -> None:
     newest = len(part.versions)
     if version > newest:
         raise Unsupported(

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 
 from bailiwick.model import Value
-from bailiwick.state.database import Connection, Database, Part
+from bailiwick.state.database import Connection, Database, DatabasePart
 
-PART = Part(
+PART = DatabasePart(
     "faults",
     (
         """
@@ -32,7 +32,7 @@ _GATHER_S = 0.5
 """A hook that fails on every read would otherwise be a write for every read."""
 
 
-class Fault(Value, frozen=True, kw_only=True):
+class RecordedFault(Value, frozen=True, kw_only=True):
     """How often something failed, and how it did last."""
 
     what: str
@@ -78,12 +78,12 @@ class FaultBook:
 
         self._database.submit(job)
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[RecordedFault]:
         """All that was counted, what failed last first."""
         rows = self._database.read(
             "SELECT what, name, count, last, last_ns FROM faults ORDER BY last_ns DESC LIMIT 100"
         )
         return [
-            Fault(what=what, name=name, count=count, last=last, last_ns=last_ns)
+            RecordedFault(what=what, name=name, count=count, last=last, last_ns=last_ns)
             for what, name, count, last, last_ns in rows
         ]

@@ -30,13 +30,13 @@ from bailiwick.errors import BailiwickError
 from bailiwick.model import Change, Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.recent import RecentFeed
-from bailiwick.state.database import Connection, Database, Part
+from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.news import News, Told
 from bailiwick.store import Noticed, Watches
 
 _log = logging.getLogger("bailiwick.state")
 
-FEED: Final = Part(
+FEED: Final = DatabasePart(
     "feed",
     (
         """

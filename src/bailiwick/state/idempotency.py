@@ -20,10 +20,10 @@ import msgspec
 
 from bailiwick.errors import Busy, FileTooLarge, InternalError, ParseError, QuotaExceeded
 from bailiwick.model import Limits
-from bailiwick.state.database import Connection, Database, Part
-from bailiwick.state.grants import select
+from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.grants.book import select
 
-PART = Part(
+PART = DatabasePart(
     "idempotency",
     (
         """
@@ -52,7 +52,7 @@ class Headers(msgspec.Struct, array_like=True, frozen=True):
     pairs: list[tuple[bytes, bytes]]
 
 
-class Answer(NamedTuple):
+class StoredAnswer(NamedTuple):
     """An answer as it was sent."""
 
     status: int
@@ -60,7 +60,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Taken(NamedTuple):
+class TakenKey(NamedTuple):
     """A key that was new, and is now that of what is being done."""
 
     digest: bytes
@@ -77,9 +77,9 @@ class IdempotencyBook:
 
     async def take(
         self, caller: str, counts_for: str, key: str, request: bytes, limits: Limits
-    ) -> Taken | Answer:
+    ) -> TakenKey | StoredAnswer:
         """Take a key, or give the answer that was given under it. ``counts_for`` is the subject
-        against whose bounds it is held: see `bailiwick.state.budgets`.
+        against whose bounds it is held: see `bailiwick.state.grants.budgets`.
 
         Raises `ParseError` where the key was used for another request, `Busy` while the first is
         under way, `InternalError` where nobody knows what became of it, `FileTooLarge` where its
@@ -89,7 +89,7 @@ class IdempotencyBook:
         whose = hashlib.sha256(counts_for.encode()).digest()
         oldest = self._time_ns() - int(limits.idempotency_seconds * 1e9)
 
-        def job(connection: Connection) -> Answer | None:
+        def job(connection: Connection) -> StoredAnswer | None:
             connection.execute(
                 "DELETE FROM answers WHERE digest IN"
                 " (SELECT digest FROM answers WHERE created_ns <= ? LIMIT ?)",
@@ -112,7 +112,7 @@ class IdempotencyBook:
             return None
 
         known = await self._database.write(job)
-        return Taken(digest, limits) if known is None else known
+        return TakenKey(digest, limits) if known is None else known
 
     def _known(
         self,
@@ -123,7 +123,7 @@ class IdempotencyBook:
         status: int | None,
         headers: bytes | None,
         body: bytes | None,
-    ) -> Answer:
+    ) -> StoredAnswer:
         if known != request:
             raise ParseError(
                 "this Idempotency-Key was used for another request",
@@ -136,7 +136,7 @@ class IdempotencyBook:
                     hint="look at what it changed",
                     details={"status": status},
                 )
-            return Answer(status, msgspec.msgpack.decode(headers, type=Headers).pairs, body)
+            return StoredAnswer(status, msgspec.msgpack.decode(headers, type=Headers).pairs, body)
         mine = owner == self._database.owner.name
         if digest in self._under_way if mine else self._database.owner.is_alive(owner):
             raise Busy(
@@ -164,7 +164,7 @@ class IdempotencyBook:
                     details={"limit": most},
                 )
 
-    async def keep(self, taken: Taken, answer: Answer) -> None:
+    async def keep(self, taken: TakenKey, answer: StoredAnswer) -> None:
         """Keep what a key is answered with from now on."""
         headers = msgspec.msgpack.encode(Headers(answer.headers))
         most = taken.limits.idempotency_answer_bytes_max
@@ -179,7 +179,7 @@ class IdempotencyBook:
 
         await self._database.write(job)
 
-    async def give_back(self, taken: Taken) -> None:
+    async def give_back(self, taken: TakenKey) -> None:
         """Let go of a key under which nothing was done."""
 
         def job(connection: Connection) -> None:
@@ -187,7 +187,7 @@ class IdempotencyBook:
 
         await self._database.write(job)
 
-    def ended(self, taken: Taken) -> None:
+    def ended(self, taken: TakenKey) -> None:
         """What was asked is not under way any more. A key that was neither kept nor given back
         stays, and what became of what was asked is not known."""
         self._under_way.discard(taken.digest)

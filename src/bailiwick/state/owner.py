@@ -15,7 +15,7 @@ import secrets
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Owner:
+class StateOwner:
     """The name under which this process has opened a state, and a look at the others."""
 
     def __init__(self, directory: int | None, name: str, descriptor: int | None) -> None:
@@ -24,7 +24,7 @@ class Owner:
         self._descriptor = descriptor
 
     @classmethod
-    def take(cls, state: int, folder: str) -> Owner:
+    def take(cls, state: int, folder: str) -> StateOwner:
         """Take a new name in the state's open directory, and sweep away those of the dead.
 
         The caller holds the lock on the state's directory: a name that was made and not yet locked
@@ -47,7 +47,7 @@ class Owner:
         return cls(directory, name, descriptor)
 
     @classmethod
-    def alone(cls) -> Owner:
+    def alone(cls) -> StateOwner:
         """The one owner of a state that is private to this process."""
         return cls(None, secrets.token_hex(8), None)
 

@@ -20,15 +20,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from bailiwick.testing.contract import (
-    closing,
+    closed_stores,
+    directories,
     handles,
     links,
-    moving,
+    moves,
     names,
-    reading,
-    shaping,
-    streaming,
-    writing,
+    reads,
+    streams,
+    writes,
 )
 from bailiwick.testing.contract.case import Case
 from bailiwick.testing.driver import Driver, MakeDriver, Plant, StoreDriver
@@ -47,7 +47,7 @@ __all__ = [
     "run_contract",
 ]
 
-_ROOMS = (names, links, reading, writing, streaming, shaping, moving, handles, closing)
+_ROOMS = (names, links, reads, writes, streams, directories, moves, handles, closed_stores)
 
 CASES: tuple[Case, ...] = tuple(case for room in _ROOMS for case in room.ROOM.cases)
 """Every case, by topic."""

@@ -60,7 +60,7 @@ class Decoded(Value, frozen=True):
     bom: bool
 
 
-class Form(Value, frozen=True):
+class TextForm(Value, frozen=True):
     """How a text file is stored. ``line_ending`` mixed or none: lines are stored as given."""
 
     encoding: str = "utf-8"
@@ -283,12 +283,12 @@ def with_line_ending(text: str, ending: LineEnding) -> str:
     return text
 
 
-def form_of(decoded: Decoded) -> Form:
+def form_of(decoded: Decoded) -> TextForm:
     """Return how an existing file is stored."""
-    return Form(decoded.encoding, decoded.bom, line_ending_of(decoded.text))
+    return TextForm(decoded.encoding, decoded.bom, line_ending_of(decoded.text))
 
 
-def form_of_prefix(prefix: bytes) -> Form:
+def form_of_prefix(prefix: bytes) -> TextForm:
     """Return how a file is stored, judged by its beginning, which may end inside a character.
 
     Raises as `decode` for what is not text so far. Nothing is said of the bytes after ``prefix``.
@@ -297,25 +297,25 @@ def form_of_prefix(prefix: bytes) -> Form:
     plain = prefix.isascii() and _CARRIAGE_RETURN not in prefix
     if plain and not has_binary_bytes(prefix[:TEXT_PROBE_BYTES]):
         # Most files: known without decoding them.
-        return Form("utf-8", False, "lf" if _LINE_FEED in prefix else "none")
+        return TextForm("utf-8", False, "lf" if _LINE_FEED in prefix else "none")
     found, mark_bytes = detect(prefix[:TEXT_PROBE_BYTES], None)
     text, _ = decode_beginning(prefix[mark_bytes:], found)
-    return Form(found, mark_bytes > 0, line_ending_of(text))
+    return TextForm(found, mark_bytes > 0, line_ending_of(text))
 
 
 def form_for_write(
-    existing: Form | None,
+    existing: TextForm | None,
     *,
     encoding: str | None = None,
     bom: bool | None = None,
     line_ending: LineEnding | None = None,
-) -> Form:
+) -> TextForm:
     """Return the form a text is written in: the existing file's, except where the caller says.
 
     A new file is UTF-8 without a mark, lines as given. Naming another encoding than the file has
     drops its mark unless the name or ``bom`` asks for one. Raises ParseError for an unknown name.
     """
-    old = existing or Form()
+    old = existing or TextForm()
     if encoding is None:
         name, marked = old.encoding, old.bom
     elif existing is not None and _is_kind_of(existing.encoding, canonical_encoding(encoding)):
@@ -323,7 +323,7 @@ def form_for_write(
         name, marked = existing.encoding, existing.bom or _with_implied_mark(encoding)[1]
     else:
         name, marked = _with_implied_mark(encoding)
-    return Form(
+    return TextForm(
         name,
         marked if bom is None else bom,
         old.line_ending if line_ending is None else line_ending,
@@ -336,6 +336,6 @@ def _is_kind_of(encoding: str, wanted: str) -> bool:
     )
 
 
-def encode_as(text: str, form: Form) -> bytes:
+def encode_as(text: str, form: TextForm) -> bytes:
     """Return the bytes of a file with this text in this form. Raises as `encode`."""
     return encode(with_line_ending(text, form.line_ending), form.encoding, form.bom)

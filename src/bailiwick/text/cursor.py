@@ -26,7 +26,7 @@ _Line = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 _Checksum = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 
-class Position(Value, frozen=True, array_like=True):
+class LinePosition(Value, frozen=True, array_like=True):
     """A place in a text file from which lines can be read.
 
     ``offset`` counts bytes from the start of the file, mark included. ``line`` is None where nobody
@@ -68,30 +68,30 @@ class Seen(Value, frozen=True, array_like=True):
         )
 
 
-class Cursor(Value, frozen=True, array_like=True, tag="lines"):
+class LineCursor(Value, frozen=True, array_like=True, tag="lines"):
     """A position, the version of the file it belongs to, and what lay before it there."""
 
     version: str
-    position: Position
+    position: LinePosition
     seen: Seen | None = None
 
 
-_decoder = msgspec.json.Decoder(Cursor)
+_decoder = msgspec.json.Decoder(LineCursor)
 
 
-def encode_cursor(version: str, position: Position, seen: Seen | None = None) -> str:
+def encode_cursor(version: str, position: LinePosition, seen: Seen | None = None) -> str:
     """Return the cursor for a position: at most 1024 characters, safe in a URL.
 
     One that says nothing of what was ``seen`` belongs to this version of the file only.
     """
-    packed = msgspec.json.encode(Cursor(version, position, seen))
+    packed = msgspec.json.encode(LineCursor(version, position, seen))
     text = base64.urlsafe_b64encode(packed).rstrip(b"=").decode("ascii")
     if len(text) > CURSOR_CHARACTERS_MAX:
         raise InternalError("the version of the file is too long for a cursor")
     return text
 
 
-def decode_cursor(text: str) -> Cursor:
+def decode_cursor(text: str) -> LineCursor:
     """Return what a cursor says. ParseError for anything `encode_cursor` cannot have made.
 
     The caller compares ``version`` with the file's, and if that is another, what was ``seen``: if

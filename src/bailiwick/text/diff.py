@@ -27,7 +27,7 @@ WORK_MAX = 2_000_000
 _NO_NEWLINE = "\\ No newline at end of file\n"
 
 
-class Diff(Value, frozen=True):
+class UnifiedDiff(Value, frozen=True):
     """A unified diff, "" for equal texts.
 
     Unless ``truncated``, applying ``text`` to the first text gives the second exactly. When
@@ -60,17 +60,17 @@ def unified_diff(
     lines_max: int = LINES_MAX,
     characters_max: int = CHARACTERS_MAX,
     work_max: int = WORK_MAX,
-) -> Diff:
+) -> UnifiedDiff:
     """Return what leads from ``a`` to ``b``.
 
     Never fails: a diff of more than ``lines_max`` lines or ``characters_max`` characters is cut
     after a whole hunk and says so. Control characters in the names are escaped.
     """
     if a == b:
-        return Diff(text="", truncated=False, added=0, removed=0)
+        return UnifiedDiff(text="", truncated=False, added=0, removed=0)
     start, a_end, b_end = _differing_part(a, b, context)
-    a_lines = _Lines(a, start, a_end)
-    b_lines = _Lines(b, start, b_end)
+    a_lines = _DiffLines(a, start, a_end)
+    b_lines = _DiffLines(b, start, b_end)
     blocks = _blocks(*_changed_lines(a_lines, b_lines, work_max))
     header = f"--- {_header_name(a_name)}\n+++ {_header_name(b_name)}\n"
     writer = _Writer(a_lines, b_lines, a.count("\n", 0, start), context)
@@ -97,7 +97,7 @@ def unified_diff(
             f"# The diff is too large to show: {shown} of {hunks} hunks are above;"
             f" {added} lines added, {removed} removed in all.\n"
         )
-    return Diff(text="".join(pieces), truncated=cut, added=added, removed=removed)
+    return UnifiedDiff(text="".join(pieces), truncated=cut, added=added, removed=removed)
 
 
 def _header_name(name: str) -> str:
@@ -106,7 +106,7 @@ def _header_name(name: str) -> str:
     return f"{shown}\t" if " " in shown else shown
 
 
-class _Lines:
+class _DiffLines:
     """The lines of a part of a text, which begins at a line and ends after one."""
 
     __slots__ = ("lines", "unterminated")
@@ -152,7 +152,7 @@ def _begins_line(text: str, index: int) -> bool:
     return index == 0 or text[index - 1] == "\n"
 
 
-def _changed_lines(a: _Lines, b: _Lines, work_max: int) -> tuple[bytearray, bytearray]:
+def _changed_lines(a: _DiffLines, b: _DiffLines, work_max: int) -> tuple[bytearray, bytearray]:
     """Return for each line of either side 1 if it is not shared with the other."""
     numbers: dict[str, int] = {}
     a_numbers, b_numbers = a.numbered(numbers), b.numbered(numbers)
@@ -295,7 +295,7 @@ class _Writer:
 
     __slots__ = ("_a", "_b", "_context", "_lines_before")
 
-    def __init__(self, a: _Lines, b: _Lines, lines_before: int, context: int) -> None:
+    def __init__(self, a: _DiffLines, b: _DiffLines, lines_before: int, context: int) -> None:
         self._a = a
         self._b = b
         self._lines_before = lines_before
@@ -330,7 +330,7 @@ class _Writer:
         start = self._lines_before + low + (1 if count else 0)
         return str(start) if count == 1 else f"{start},{count}"
 
-    def _append(self, pieces: list[str], sign: str, side: _Lines, low: int, high: int) -> None:
+    def _append(self, pieces: list[str], sign: str, side: _DiffLines, low: int, high: int) -> None:
         pieces += [f"{sign}{line}\n" for line in side.lines[low:high]]
         if side.unterminated and low < high == len(side.lines):
             pieces.append(_NO_NEWLINE)

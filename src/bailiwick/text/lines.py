@@ -21,7 +21,7 @@ from typing import NamedTuple
 from bailiwick.errors import HashMismatch, ParseError
 from bailiwick.model import KiB, Limits, LineEnding, Value
 from bailiwick.text.codec import decode_beginning, decode_exactly, detect, line_ending_of
-from bailiwick.text.cursor import Position, Seen
+from bailiwick.text.cursor import LinePosition, Seen
 from bailiwick.text.newlines import Newlines
 from bailiwick.text.sniff import TEXT_PROBE_BYTES
 
@@ -55,7 +55,7 @@ class WindowResult(Value, frozen=True, kw_only=True):
     total_lines: int | None
     ends_with_newline: bool | None
     partial_line: bool
-    next: Position | None
+    next: LinePosition | None
     end: int
     seen: Seen
 
@@ -97,7 +97,7 @@ def window(
     feed = _Feed(0, chunk_bytes, bytes_max)
     data = yield from feed.next_chunk(at_least=TEXT_PROBE_BYTES)
     found, mark_bytes = detect(data[:TEXT_PROBE_BYTES], encoding)
-    position = Position(mark_bytes, 1, False, found, mark_bytes > 0)
+    position = LinePosition(mark_bytes, 1, False, found, mark_bytes > 0)
     seen = Seen(0).then(data[:mark_bytes], checked_max)
     data = data[mark_bytes:]
     if line > 1:
@@ -106,13 +106,13 @@ def window(
         if skipped.lines < line - 1:
             return _past_the_end(position, line, skipped, feed.offset)
         data, seen = skipped.data, skipped.seen
-        position = Position(feed.offset - len(data), line, False, found, mark_bytes > 0)
+        position = LinePosition(feed.offset - len(data), line, False, found, mark_bytes > 0)
     before = _Before(position, seen, checked_max)
     return (yield from _page(feed, before, data, limit, bytes_max))
 
 
 def resume(
-    position: Position,
+    position: LinePosition,
     limit: int | None = None,
     *,
     seen: Seen | None = None,
@@ -146,13 +146,13 @@ def tail(
     HashMismatch when the file is shorter than ``size``, otherwise as `window`.
     """
     _require(count >= 1, "tail must be at least 1")
-    held = _Held(size, bytes_max)
+    held = _HeldBytes(size, bytes_max)
     head = yield from held.read(0, min(size, TEXT_PROBE_BYTES))
     found, mark_bytes = detect(head, encoding)
     newlines = Newlines(found)
     start = yield from _start_of_last(held, newlines, mark_bytes, count, chunk_bytes)
     first_line = 1 if start == mark_bytes else None
-    position = Position(start, first_line, False, found, mark_bytes > 0)
+    position = LinePosition(start, first_line, False, found, mark_bytes > 0)
     page = resume(
         position, count, bytes_max=bytes_max, chunk_bytes=chunk_bytes, checked_max=checked_max
     )
@@ -196,7 +196,7 @@ class _Feed:
         return chunk
 
 
-class _Held:
+class _HeldBytes:
     """The end of a file as far as it was read backwards, so that small tails are read once."""
 
     __slots__ = ("_block", "_bytes_max", "size")
@@ -222,7 +222,7 @@ class _Held:
 
 
 def _start_of_last(
-    held: _Held, newlines: Newlines, text_start: int, count: int, chunk_bytes: int
+    held: _HeldBytes, newlines: Newlines, text_start: int, count: int, chunk_bytes: int
 ) -> Generator[tuple[int, int], bytes, int]:
     """Return the offset of the ``count``-th line from the end, or of the text if it has fewer."""
     end = held.size - held.size % newlines.unit
@@ -278,7 +278,7 @@ def _skip(
 class _Before(NamedTuple):
     """Where a page begins, and what was seen of what lies before it."""
 
-    position: Position
+    position: LinePosition
     seen: Seen
     checked_max: int
 
@@ -317,7 +317,7 @@ def _result(
     before: _Before,
     text: str,
     data: bytes,
-    following: Position | None,
+    following: LinePosition | None,
     *,
     ended: bytes = b"",
     total_lines: int | None = None,
@@ -345,7 +345,7 @@ def _result(
 def _whole_lines(before: _Before, data: bytes, newlines: Newlines) -> WindowResult:
     """The page of lines up to the line feed that ends ``data``, after which others follow."""
     position, line = before.position, before.position.line
-    following = Position(
+    following = LinePosition(
         position.offset + len(data),
         None if line is None else line + newlines.count(data),
         False,
@@ -371,13 +371,13 @@ def _part_of_line(before: _Before, data: bytes) -> WindowResult:
     position = before.position
     text, taken = decode_beginning(data, position.encoding)
     data = data[:taken]
-    following = Position(
+    following = LinePosition(
         position.offset + len(data), position.line, True, position.encoding, position.bom
     )
     return _result(before, text, data, following, partial_line=True)
 
 
-def _past_the_end(position: Position, line: int, skipped: _Skipped, end: int) -> WindowResult:
+def _past_the_end(position: LinePosition, line: int, skipped: _Skipped, end: int) -> WindowResult:
     return WindowResult(
         text="",
         encoding=position.encoding,

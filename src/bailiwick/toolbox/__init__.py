@@ -6,17 +6,17 @@ name the tools, translate pauses, and own nothing else.
 
 from __future__ import annotations
 
-from bailiwick.toolbox.acting import Actor
-from bailiwick.toolbox.approving import Pending, by_word
+from bailiwick.toolbox.actor import Actor
+from bailiwick.toolbox.approval import Pending, by_word
 from bailiwick.toolbox.box import Toolbox
-from bailiwick.toolbox.configuring import (
+from bailiwick.toolbox.configuration import (
     BASE_OPERATIONS,
     HISTORY_OPERATIONS,
     ToolConfig,
     ToolOptions,
     read_config,
 )
-from bailiwick.toolbox.failing import failure
+from bailiwick.toolbox.failures import failure
 from bailiwick.toolbox.tool import Tool
 
 __all__ = [

@@ -58,7 +58,7 @@ class Ls(Arguments, frozen=True, kw_only=True):
     path: str = "."
 
 
-class Glob(Arguments, frozen=True, kw_only=True):
+class GlobArguments(Arguments, frozen=True, kw_only=True):
     pattern: str
     path: str = "."
 
@@ -74,7 +74,7 @@ class Grep(Arguments, frozen=True, kw_only=True):
     max_grep_file_size_mb: Annotated[float, msgspec.Meta(gt=0, le=1e9)] | None = None
 
 
-class Stat(Arguments, frozen=True, kw_only=True):
+class StatArguments(Arguments, frozen=True, kw_only=True):
     path: str
 
 
@@ -88,24 +88,24 @@ class Rm(Arguments, frozen=True, kw_only=True):
     recursive: bool = False
 
 
-class Move(Arguments, frozen=True, kw_only=True):
+class MoveArguments(Arguments, frozen=True, kw_only=True):
     source: str = msgspec.field(name="from")
     to: str
 
 
-class History(Arguments, frozen=True, kw_only=True):
+class HistoryArguments(Arguments, frozen=True, kw_only=True):
     path: str = "."
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
     cursor: Cursor = None
 
 
-class Undo(Arguments, frozen=True, kw_only=True):
+class UndoArguments(Arguments, frozen=True, kw_only=True):
     request: Annotated[str | None, described("requestId of a change")] = None
     version: str | None = None
     preview: Annotated[bool, described("only say what would be undone")] = False
 
 
-class Diff(Arguments, frozen=True, kw_only=True):
+class DiffArguments(Arguments, frozen=True, kw_only=True):
     path: str
     version: Annotated[str | None, described("from this version to now")] = None
 

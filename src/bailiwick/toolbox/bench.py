@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bailiwick.scope import Scope
-from bailiwick.toolbox.configuring import ToolConfig
-from bailiwick.toolbox.wrapping import Wrapper
+from bailiwick.toolbox.configuration import ToolConfig
+from bailiwick.toolbox.untrusted_text import Wrapper
 
 
 class Bench(NamedTuple):

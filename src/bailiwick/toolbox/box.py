@@ -18,20 +18,20 @@ from bailiwick.approvals import Asker
 from bailiwick.errors import BailiwickError, InternalError, MissingAccess, ParseError
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
-from bailiwick.toolbox.acting import Actor
-from bailiwick.toolbox.approving import Pending, by_word
+from bailiwick.toolbox.actor import Actor
+from bailiwick.toolbox.approval import Pending, by_word
 from bailiwick.toolbox.arguments import Arguments, read
 from bailiwick.toolbox.bench import Bench
-from bailiwick.toolbox.configuring import (
+from bailiwick.toolbox.configuration import (
     BASE_OPERATIONS,
     HISTORY_OPERATIONS,
     ToolConfig,
     check_name,
 )
-from bailiwick.toolbox.failing import failure
-from bailiwick.toolbox.prompting import prompt_fragment
-from bailiwick.toolbox.tool import OPERATIONS, Operation, Tool, tool_of
-from bailiwick.toolbox.wrapping import Wrapper
+from bailiwick.toolbox.failures import failure
+from bailiwick.toolbox.prompt import prompt_fragment
+from bailiwick.toolbox.tool import OPERATIONS, Tool, ToolOperation, tool_of
+from bailiwick.toolbox.untrusted_text import Wrapper
 
 _log = logging.getLogger("bailiwick.toolbox")
 
@@ -177,7 +177,9 @@ class Toolbox:
         asked = read(operation.takes, arguments)
         return lambda scope: self._run(operation, asked, scope)
 
-    async def _run(self, operation: Operation, asked: Arguments, scope: Scope) -> dict[str, Any]:
+    async def _run(
+        self, operation: ToolOperation, asked: Arguments, scope: Scope
+    ) -> dict[str, Any]:
         async with nullcontext() if operation.parallel_safe else self._turn:
             result = await operation.run(self.bench(scope, operation.name), asked)
         answer: dict[str, Any] = msgspec.to_builtins(

@@ -9,7 +9,7 @@ from bailiwick.scope import Scope
 from bailiwick.text.codec import decode
 
 
-class Document(NamedTuple):
+class TextDocument(NamedTuple):
     """The text of a file, the bytes it is made of, and the hash by which it is known to be
     unchanged."""
 
@@ -19,7 +19,7 @@ class Document(NamedTuple):
     data: bytes
 
 
-async def whole_text(scope: Scope, path: str) -> Document:
+async def whole_text(scope: Scope, path: str) -> TextDocument:
     """All of a text file that can be edited at all. Raises `FileTooLarge`, `BinaryFile`."""
     most = scope.limits.text_write_bytes_max
     read = await scope.read_bytes(path, 0, most + 1)
@@ -28,4 +28,4 @@ async def whole_text(scope: Scope, path: str) -> Document:
             f"only files of at most {most} bytes can be edited", path=read.path,
             details={"limit": most},
         )  # fmt: skip
-    return Document(path, decode(read.data).text, read.sha256, read.data)
+    return TextDocument(path, decode(read.data).text, read.sha256, read.data)

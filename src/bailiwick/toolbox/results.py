@@ -9,11 +9,11 @@ import msgspec
 from bailiwick.model import EntryType
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The base of answers."""
 
 
-class FileRead(Result, frozen=True, kw_only=True):
+class FileRead(ToolResult, frozen=True, kw_only=True):
     """``text`` is tagged. ``sha256`` is there where the whole file is known."""
 
     text: str
@@ -25,14 +25,14 @@ class FileRead(Result, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
-class FileWritten(Result, frozen=True, kw_only=True):
+class FileWritten(ToolResult, frozen=True, kw_only=True):
     ok: bool
     created: bool
     sha256: str
     request_id: str | None = None
 
 
-class FileEdited(Result, frozen=True, kw_only=True):
+class FileEdited(ToolResult, frozen=True, kw_only=True):
     """``diff`` is tagged: it shows what stands around the change."""
 
     ok: bool
@@ -44,7 +44,7 @@ class FileEdited(Result, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class Listed(Result, frozen=True, kw_only=True):
+class Listed(ToolResult, frozen=True, kw_only=True):
     """A name that is no valid text is shown escaped, and cannot be reached by it."""
 
     name: str
@@ -55,21 +55,21 @@ class Listed(Result, frozen=True, kw_only=True):
     addressable: bool = True
 
 
-class Listing(Result, frozen=True, kw_only=True):
+class DirectoryListing(ToolResult, frozen=True, kw_only=True):
     entries: list[Listed]
     truncated: bool = False
     omitted_entries: int | None = None
     note: str | None = None
 
 
-class Matches(Result, frozen=True, kw_only=True):
+class Matches(ToolResult, frozen=True, kw_only=True):
     matches: list[str]
     truncated: bool = False
     omitted_matches: int | None = None
     note: str | None = None
 
 
-class LineFound(Result, frozen=True, kw_only=True):
+class LineFound(ToolResult, frozen=True, kw_only=True):
     """``line``, ``before`` and ``after`` are tagged."""
 
     path: str
@@ -79,7 +79,7 @@ class LineFound(Result, frozen=True, kw_only=True):
     after: str | None = None
 
 
-class LinesFound(Result, frozen=True, kw_only=True):
+class LinesFound(ToolResult, frozen=True, kw_only=True):
     matches: list[LineFound]
     skipped_paths: list[str]
     skipped_binary_paths: list[str]
@@ -90,7 +90,7 @@ class LinesFound(Result, frozen=True, kw_only=True):
     note: str | None = None
 
 
-class Described(Result, frozen=True, kw_only=True):
+class EntryDescribed(ToolResult, frozen=True, kw_only=True):
     path: str
     type: EntryType
     size: int
@@ -99,22 +99,22 @@ class Described(Result, frozen=True, kw_only=True):
     version: str
 
 
-class Status(Result, frozen=True, kw_only=True):
-    stat: Described
+class Status(ToolResult, frozen=True, kw_only=True):
+    stat: EntryDescribed
 
 
-class Done(Result, frozen=True, kw_only=True):
+class ChangeDone(ToolResult, frozen=True, kw_only=True):
     ok: bool
     request_id: str | None = None
 
 
-class Versions(Result, frozen=True, kw_only=True):
+class VersionList(ToolResult, frozen=True, kw_only=True):
     versions: list[dict[str, Any]]
     truncated: bool = False
     next_cursor: str | None = None
 
 
-class Undone(Result, frozen=True, kw_only=True):
+class ChangesUndone(ToolResult, frozen=True, kw_only=True):
     """What was undone, or with ``preview`` would be; ``conflicts`` stayed as they are."""
 
     ok: bool
@@ -125,7 +125,7 @@ class Undone(Result, frozen=True, kw_only=True):
     truncated: bool = False
 
 
-class Difference(Result, frozen=True, kw_only=True):
+class DifferenceShown(ToolResult, frozen=True, kw_only=True):
     """``diff`` is tagged."""
 
     diff: str

@@ -7,21 +7,28 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bailiwick.toolbox import arguments, changing, looking, reading, remembering, results
+from bailiwick.toolbox import (
+    arguments,
+    change_tools,
+    lookup_tools,
+    read_tool,
+    results,
+    version_tools,
+)
 from bailiwick.toolbox.arguments import Arguments
 from bailiwick.toolbox.bench import Bench
-from bailiwick.toolbox.results import Result
+from bailiwick.toolbox.results import ToolResult
 from bailiwick.toolbox.schemas import input_schema, output_schema
 
 
-class Operation(NamedTuple):
+class ToolOperation(NamedTuple):
     """One tool, whatever its name for a provider. The marks are those that MCP knows too."""
 
     name: str
     description: str
     takes: type[Arguments]
-    answers: type[Result]
-    run: Callable[[Bench, Any], Awaitable[Result]]
+    answers: type[ToolResult]
+    run: Callable[[Bench, Any], Awaitable[ToolResult]]
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -47,7 +54,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     parallel_safe: bool
 
 
-def tool_of(operation: Operation, name: str) -> Tool:
+def tool_of(operation: ToolOperation, name: str) -> Tool:
     return Tool(
         name=name, operation=operation.name, description=operation.description,
         input_schema=input_schema(operation.takes), output_schema=output_schema(operation.answers),
@@ -57,75 +64,75 @@ def tool_of(operation: Operation, name: str) -> Tool:
 
 
 _ALL = (
-    Operation(
+    ToolOperation(
         "read_file",
         "Read a text file, whole or from a line on. The text is tagged as untrusted.",
-        arguments.ReadFile, results.FileRead, reading.read_file,
+        arguments.ReadFile, results.FileRead, read_tool.read_file,
         read_only=True, idempotent=True,
     ),
-    Operation(
+    ToolOperation(
         "write_file",
         "Write a whole text file; makes it and its directories where missing.",
-        arguments.WriteFile, results.FileWritten, changing.write_file,
+        arguments.WriteFile, results.FileWritten, change_tools.write_file,
         destructive=True, idempotent=True,
     ),
-    Operation(
+    ToolOperation(
         "edit_file",
         "Replace exact text in a file. oldText must occur once, unless replaceAll.",
-        arguments.EditFile, results.FileEdited, changing.edit_file,
+        arguments.EditFile, results.FileEdited, change_tools.edit_file,
         destructive=True,
     ),
-    Operation(
+    ToolOperation(
         "ls", "List a directory.",
-        arguments.Ls, results.Listing, looking.ls,
+        arguments.Ls, results.DirectoryListing, lookup_tools.ls,
         read_only=True, idempotent=True,
     ),
-    Operation(
+    ToolOperation(
         "glob",
         "Find paths by pattern, such as src/**/*.py. Ignored files are left out.",
-        arguments.Glob, results.Matches, looking.glob,
+        arguments.GlobArguments, results.Matches, lookup_tools.glob,
         read_only=True, idempotent=True,
     ),
-    Operation(
+    ToolOperation(
         "grep",
         "Find lines by regular expression in a file or beneath a directory.",
-        arguments.Grep, results.LinesFound, looking.grep,
+        arguments.Grep, results.LinesFound, lookup_tools.grep,
         read_only=True, idempotent=True,
     ),
-    Operation(
+    ToolOperation(
         "stat", "Type, size and time of a path.",
-        arguments.Stat, results.Status, looking.stat,
+        arguments.StatArguments, results.Status, lookup_tools.stat,
         read_only=True, idempotent=True,
     ),
-    Operation(
+    ToolOperation(
         "mkdir", "Make a directory; with recursive also those above it.",
-        arguments.Mkdir, results.Done, changing.mkdir,
+        arguments.Mkdir, results.ChangeDone, change_tools.mkdir,
     ),
-    Operation(
+    ToolOperation(
         "rm", "Remove a file, or a directory (a full one only with recursive).",
-        arguments.Rm, results.Done, changing.rm,
+        arguments.Rm, results.ChangeDone, change_tools.rm,
         destructive=True,
     ),
-    Operation(
+    ToolOperation(
         "move", "Rename or move a file or directory to a name that is free.",
-        arguments.Move, results.Done, changing.move,
+        arguments.MoveArguments, results.ChangeDone, change_tools.move,
         destructive=True,
     ),
-    Operation(
+    ToolOperation(
         "history", "Earlier versions of a file or directory, newest first.",
-        arguments.History, results.Versions, remembering.history,
+        arguments.HistoryArguments, results.VersionList, version_tools.history,
         read_only=True, idempotent=True,
     ),
-    Operation(
+    ToolOperation(
         "undo", "Take back your own changes of one request or version.",
-        arguments.Undo, results.Undone, remembering.undo,
+        arguments.UndoArguments, results.ChangesUndone, version_tools.undo,
         destructive=True,
     ),
-    Operation(
+    ToolOperation(
         "diff", "What changed in a file since a version, or since the one before.",
-        arguments.Diff, results.Difference, remembering.diff,
+        arguments.DiffArguments, results.DifferenceShown, version_tools.diff,
         read_only=True, idempotent=True,
     ),
 )  # fmt: skip
 
-OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _ALL}
+OPERATIONS: dict[str, ToolOperation] = {operation.name: operation for operation in _ALL}

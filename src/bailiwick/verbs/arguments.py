@@ -16,9 +16,9 @@ from bailiwick.grant import Grant
 from bailiwick.model import ANYTHING, Edit, EntryType, Expected, LineEnding, WriteMode
 from bailiwick.proposal import Prepare, Proposal
 from bailiwick.store import WritePlan
-from bailiwick.verbs import writing
+from bailiwick.verbs import writes
 from bailiwick.verbs.modes import check_mode_in
-from bailiwick.verbs.writing import AS_IT_WAS, FormAsked, How
+from bailiwick.verbs.writes import AS_IT_WAS, FormAsked, How
 from bailiwick.versions import check_leases
 
 Result = TypeVar("Result")
@@ -174,7 +174,7 @@ def plan(grant: Grant, how: How = _USUAL, form: FormAsked = AS_IT_WAS) -> WriteP
         encoding, bom, line_ending = form
         if encoding is not None or bom is not None or line_ending is not None:
             check_all(form._asdict())
-    return writing.plan(grant.limits.max_file_bytes, *how)
+    return writes.plan(grant.limits.max_file_bytes, *how)
 
 
 def expected(version: str | None, sha256: str | None, what: str = "expected") -> Expected:
@@ -182,7 +182,7 @@ def expected(version: str | None, sha256: str | None, what: str = "expected") ->
     if version is None and sha256 is None:
         return ANYTHING
     check_all({f"{what}_version": version, f"{what}_sha256": sha256})
-    writing.check_sha256(sha256)
+    writes.check_sha256(sha256)
     return Expected(version, sha256)
 
 

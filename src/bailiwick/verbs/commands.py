@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from bailiwick import sandbox
 from bailiwick.call import Call
-from bailiwick.commands import Commands, LendsCommands, PlacedCopy, Seen
+from bailiwick.commands import Commands, LendsCommands, NameSeen, PlacedCopy
 from bailiwick.errors import BailiwickError, NotADirectory, Unsupported
 from bailiwick.finishing import to_the_end
 from bailiwick.operations import Access, Command
@@ -104,7 +104,7 @@ async def _started(
     writable = "write" in call.grant.access and call.grant.root.trusted
     tree = copy.tree(place_of(call), masked, writable=writable)
     process = await commands.sandbox.start(
-        sandbox.Command(
+        sandbox.Invocation(
             argv=command.argv, cwd=command.cwd,
             env=dict(each.split("=", 1) for each in command.environment),
             stdin=how.stdin, terminal=how.terminal, network=command.network, limits=how.limits,
@@ -143,7 +143,7 @@ async def _masked(call: Call, copy: PlacedCopy) -> AsyncGenerator[str, None]:
             yield seen.path
 
 
-def _may_see(call: Call, seen: Seen) -> bool:
+def _may_see(call: Call, seen: NameSeen) -> bool:
     try:
         path = parse(seen.path, "/", "posix").path
     except BailiwickError:

@@ -14,7 +14,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.policy import Hide
 from bailiwick.search.ignore import IgnoreLevel
 from bailiwick.store import Child
-from bailiwick.verbs.ignoring import Ignores
+from bailiwick.verbs.walks.ignore_files import Ignores
 
 _CHILDREN_AT_ONCE = 50_000
 """Entries of one directory held at a time, where most are left out: as many as a walk holds."""

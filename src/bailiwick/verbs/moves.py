@@ -15,8 +15,8 @@ from bailiwick.call import Call
 from bailiwick.errors import BailiwickError
 from bailiwick.paths import ScopedPath
 from bailiwick.policy import Allow
-from bailiwick.verbs.hashing import content_hash
-from bailiwick.verbs.touching import decide_use, uses_of
+from bailiwick.verbs.bulk_changes import decide_use, uses_of
+from bailiwick.verbs.checksum import content_hash
 from bailiwick.versions import Touch
 
 _Shape = tuple[tuple[str, str, int, int | None, str | None], ...]

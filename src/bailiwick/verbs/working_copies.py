@@ -31,12 +31,12 @@ from bailiwick.policy import Deny, Hide, permits
 from bailiwick.proposal import Proposal
 from bailiwick.store import Handle
 from bailiwick.text.codec import decode
-from bailiwick.text.diff import Diff, unified_diff
-from bailiwick.verbs.hashing import content_hash
-from bailiwick.verbs.ignoring import Ignores
+from bailiwick.text.diff import UnifiedDiff, unified_diff
+from bailiwick.verbs.bulk_changes import Use, Work, decide_use, propose, uses_of
+from bailiwick.verbs.checksum import content_hash
 from bailiwick.verbs.modes import mode_in
 from bailiwick.verbs.moves import Moves
-from bailiwick.verbs.touching import Use, Work, decide_use, propose, uses_of
+from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.version_acts import BringBack, DiscardWork
 from bailiwick.versions import Done, Mark, Plan, Touch
 from bailiwick.working_copy import (
@@ -149,7 +149,7 @@ async def changes(call: Call, copy: WorkingCopy) -> WorkChanges:
     )  # fmt: skip
 
 
-async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> Diff:
+async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> UnifiedDiff:
     """From what stands in the tree to what stands in the copy, of one file that holds text."""
     found = {each.path: each for each in (await copy.alterations()).altered}
     altered = found.get(path)
@@ -160,7 +160,7 @@ async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> Diff:
     return await _difference(call, copy, altered)
 
 
-async def _difference(call: Call, copy: WorkingCopy, altered: Altered) -> Diff:
+async def _difference(call: Call, copy: WorkingCopy, altered: Altered) -> UnifiedDiff:
     path = altered.path
     limit = call.limits.diff_bytes_max
     old, new = await _text_at(call, path, limit) or "", ""

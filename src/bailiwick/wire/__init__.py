@@ -12,6 +12,6 @@ from __future__ import annotations
 
 from bailiwick.wire import values
 from bailiwick.wire.forms import Document, Form, Result, read, told
-from bailiwick.wire.naming import Unreadable, camel
+from bailiwick.wire.names import Unreadable, camel
 
 __all__ = ["Document", "Form", "Result", "Unreadable", "camel", "read", "told", "values"]

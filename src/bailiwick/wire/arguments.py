@@ -12,7 +12,7 @@ import msgspec
 
 from bailiwick.model import Edit, EntryType, KiB, WriteMode
 from bailiwick.operations import Access
-from bailiwick.wire.naming import camel
+from bailiwick.wire.names import camel
 from bailiwick.wire.values import alias_of
 
 _OTHERS = {
@@ -83,7 +83,7 @@ class Argument(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "shown", camel(self.name))
 
     def but(self, **otherwise: Any) -> Argument:
-        """The same argument, where a verb has it otherwise."""
+        """This argument, where a verb has it otherwise."""
         return msgspec.structs.replace(self, **otherwise)
 
     @property

@@ -30,8 +30,8 @@ from typing import (
 import msgspec
 
 from bailiwick.paths import ScopedPath
-from bailiwick.wire import naming
-from bailiwick.wire.naming import Unreadable, camel
+from bailiwick.wire import names as names_module
+from bailiwick.wire.names import Unreadable, camel
 
 Value = TypeVar("Value", bound=msgspec.Struct)
 Told = TypeVar("Told", bound=msgspec.Struct, contravariant=True)
@@ -233,7 +233,7 @@ def _reading(cls: type[msgspec.Struct]) -> tuple[tuple[str, str, Way | None], ..
 def _path(kind: type, value: object) -> ScopedPath:
     """What `msgspec` asks for the one type of ours that JSON has not."""
     assert kind is ScopedPath
-    return naming.path_of(value)
+    return names_module.path_of(value)
 
 
 def within(attribute: str, cls: type[msgspec.Struct], *names: str) -> list[Key]:
@@ -247,13 +247,13 @@ def within(attribute: str, cls: type[msgspec.Struct], *names: str) -> list[Key]:
 
 def _usual(field: str, hint: Any) -> Key:
     """The key of a field, by its name and its type."""
-    name, kind = naming.wire_name(field), _type(hint)
+    name, kind = names_module.wire_name(field), _type(hint)
     if field.startswith("sha256"):
-        return Key(name, field, kind, naming.hash_of, naming.digits_of)
+        return Key(name, field, kind, names_module.hash_of, names_module.digits_of)
     if field == "file_mode":
-        return Key(name, field, str, naming.octal, naming.bits_of)
+        return Key(name, field, str, names_module.octal, names_module.bits_of)
     if field.endswith("_ns"):
-        return Key(name, field, kind, naming.milliseconds, naming.nanoseconds)
+        return Key(name, field, kind, names_module.milliseconds, names_module.nanoseconds)
     if hint is ScopedPath:
         return Key(name, field, kind, str)
     if hint == ScopedPath | None:

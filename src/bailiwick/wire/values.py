@@ -42,7 +42,7 @@ from bailiwick.versions import (
     UndoResult,
     Version,
 )
-from bailiwick.wire import naming
+from bailiwick.wire import names
 from bailiwick.wire.forms import Document, Form, Key, Result
 
 ALIAS = "deprecated"
@@ -67,7 +67,7 @@ def _texts(paths: list[ScopedPath]) -> list[str]:
 
 
 _MODIFIED = (
-    Key("modified_ms", "mtime_ns", int, naming.milliseconds, again=True),
+    Key("modified_ms", "mtime_ns", int, names.milliseconds, again=True),
     Key("modified_ns", "mtime_ns", int),
 )
 
@@ -87,9 +87,9 @@ FILE = Form(
 FILE_BYTES = Form(
     BytesRead, "FileBytes", "Bytes of a file, as base64.", kind="file_bytes", tagged=True,
     keys=(
-        "path", Key("content_base64", "data", str, naming.base64_of, naming.bytes_of), "offset",
+        "path", Key("content_base64", "data", str, names.base64_of, names.bytes_of), "offset",
         "size", Key("returned_bytes", "data", int, len, again=True), "truncated",
-        Key("hash", "sha256", str | None, naming.hash_of), "version", "request_id",
+        Key("hash", "sha256", str | None, names.hash_of), "version", "request_id",
     ),
 )  # fmt: skip
 
@@ -118,7 +118,7 @@ ENTRY = Form(
         Key("kind", "type", Annotated[str, alias_of("type")], again=True), "ignored", "size",
         *_MODIFIED, "addressable",
     ),
-    derived={"parent": lambda told: naming.parent_of(told.get("path"), told.get("name"))},
+    derived={"parent": lambda told: names.parent_of(told.get("path"), told.get("name"))},
 )  # fmt: skip
 
 LIST = Form(Page, "Listing", "One page of a directory, sorted by name.", kind="list")
@@ -127,10 +127,10 @@ STAT = Form(
     Stat, "StatResult", "What is known of one object.", kind="stat", tagged=True,
     keys=(
         "path", "name", "type", "size", *_MODIFIED,
-        Key("created_ms", "created_ns", int | None, naming.milliseconds, again=True),
+        Key("created_ms", "created_ns", int | None, names.milliseconds, again=True),
         Key("created_ns", "created_ns", int | None),
         Key("mode", "mode", Annotated[int, alias_of("fileMode, as a number")]),
-        Key("file_mode", "mode", str, naming.octal, again=True), "version", "links",
+        Key("file_mode", "mode", str, names.octal, again=True), "version", "links",
         "target", "mime",
     ),
 )  # fmt: skip

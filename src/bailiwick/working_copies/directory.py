@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iter
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
-from bailiwick.commands import Seen
+from bailiwick.commands import NameSeen
 from bailiwick.errors import BailiwickError, IoError, PathNotFound, escape_for_display
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB
@@ -94,10 +94,10 @@ class DirectoryCopy:
         self._base = now
         self._folder.save_survey(now)
 
-    def seen(self) -> Iterator[Seen]:
+    def seen(self) -> Iterator[NameSeen]:
         """Directories come before what lies in them."""
         for path, base in sorted(self._base.entries.items()):
-            yield Seen(path, base.type)
+            yield NameSeen(path, base.type)
 
     def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
         folder = self._folder

@@ -14,16 +14,16 @@ from bailiwick.errors import BailiwickError, Busy, NotADirectory, PathNotFound
 from bailiwick.finishing import in_thread
 from bailiwick.publication import paths_of, publish
 from bailiwick.store import Store
-from bailiwick.verbs.hashing import content_hash
+from bailiwick.verbs.checksum import content_hash
 from bailiwick.versions import Marks, Plan, Stale, Touch
 from bailiwick.working_copies.directory import DirectoryCopy
-from bailiwick.working_copies.workplace import Workplace
+from bailiwick.working_copies.workplace import DirectoryWorkplace
 from bailiwick.working_copy import Publishing
 
 _log = logging.getLogger("bailiwick.working_copies")
 
 
-async def finish_all(workplace: Workplace, store: Store) -> None:
+async def finish_all(workplace: DirectoryWorkplace, store: Store) -> None:
     """Look for what was left half done, and finish it."""
     for id in await in_thread(workplace.unfinished):
         with suppress(Busy, PathNotFound):  # its process lives, or another was quicker

@@ -64,8 +64,8 @@ def survey(top: int, version_of: VersionOf, *, since_ns: int, entries_max: int) 
     has no version: the program may have seen it as it was before. What lies deeper than any path
     can name is left out."""
     found: dict[str, Base] = {}
-    above: list[_Level] = []
-    level = _Level("", os.open(".", _LIST_FLAGS, dir_fd=top))
+    above: list[_SurveyLevel] = []
+    level = _SurveyLevel("", os.open(".", _LIST_FLAGS, dir_fd=top))
     try:
         while True:
             for name, base in _listed(level.directory, version_of, since_ns):
@@ -88,13 +88,13 @@ def survey(top: int, version_of: VersionOf, *, since_ns: int, entries_max: int) 
                 else:
                     return Survey(found)
             above.append(level)
-            level = _Level(f"{level.prefix}{name}/", below)
+            level = _SurveyLevel(f"{level.prefix}{name}/", below)
     finally:
         for each in (*above, level):
             os.close(each.directory)
 
 
-class _Level:
+class _SurveyLevel:
     """A directory on the way down, held open, and those in it that are still to be looked into."""
 
     def __init__(self, prefix: str, directory: int) -> None:

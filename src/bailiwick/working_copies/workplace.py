@@ -12,7 +12,7 @@ from bailiwick.working_copies.directory import DirectoryCopy, ReadUpper
 from bailiwick.working_copies.folder import About, Folder, Folders, new_id
 
 
-class Workplace:
+class DirectoryWorkplace:
     """The working copies of a directory of this machine."""
 
     def __init__(

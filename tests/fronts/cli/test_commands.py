@@ -11,10 +11,10 @@ import pytest
 
 from bailiwick.errors import BailiwickError
 from bailiwick.grant import AgentRun
-from bailiwick.state.chain import LEDGER
 from bailiwick.state.database import Database
-from bailiwick.state.ledger import DurableLedger, ledger_key
-from bailiwick.state.retention import FOLDER
+from bailiwick.state.ledger.chain import LEDGER
+from bailiwick.state.ledger.durable import DurableLedger, ledger_key
+from bailiwick.state.ledger.retention import FOLDER
 from tests.fronts.cli import governed
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
 from tests.waiting import until
@@ -456,7 +456,7 @@ def test_the_ledger_is_followed_across_processes(place):
 def test_every_kind_of_error_is_said_in_the_same_words(capsys):
     """One table of kinds, one way to say them: text and JSON, nothing unescaped, exit code 1."""
     from bailiwick.errors import KINDS
-    from bailiwick.fronts.cli.running import guarded
+    from bailiwick.fronts.cli.authority_session import guarded
 
     for kind, error_class in KINDS.items():
         for as_json in (False, True):
@@ -480,7 +480,7 @@ def test_every_kind_of_error_is_said_in_the_same_words(capsys):
 
 
 def test_what_is_no_error_of_ours_is_an_internal_one(capsys):
-    from bailiwick.fronts.cli.running import guarded
+    from bailiwick.fronts.cli.authority_session import guarded
 
     def fail():
         raise LookupError("odd")

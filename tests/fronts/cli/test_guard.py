@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bailiwick.fronts.cli.guard import allowing, check, finding
+from bailiwick.fronts.cli.commands.guard import allow_list, check, checker
 from tests.fronts.cli.command import bailiwick, within
 from tests.laws.repository import PACKAGE, ROOT
 from tests.laws.test_ambient_power import POWERFUL
@@ -113,7 +113,7 @@ USES = [
 @pytest.mark.spec("CLI-4")
 @pytest.mark.parametrize(("code", "category", "name"), USES)
 def test_a_use_is_found(code, category, name):
-    found = finding.uses_in(code.encode(), "m.py")
+    found = checker.uses_in(code.encode(), "m.py")
     assert (category, name) in [(each.category, each.name) for each in found]
 
 
@@ -143,7 +143,7 @@ SILENT = [
 @pytest.mark.spec("CLI-4")
 @pytest.mark.parametrize("code", SILENT)
 def test_what_is_no_use_is_not_reported(code):
-    assert finding.uses_in(code.encode(), "m.py") == []
+    assert checker.uses_in(code.encode(), "m.py") == []
 
 
 @pytest.mark.spec("CLI-4")
@@ -157,7 +157,7 @@ def test_what_is_no_use_is_not_reported(code):
     ],
 )
 def test_names_bound_in_circles_are_followed(code):
-    assert [each.category for each in finding.uses_in(code.encode(), "m.py")][-1:] == ["tree"]
+    assert [each.category for each in checker.uses_in(code.encode(), "m.py")][-1:] == ["tree"]
 
 
 @pytest.mark.spec("CLI-4")
@@ -166,15 +166,15 @@ def test_code_that_is_made_to_be_slow_is_not():
     doubled = "\n".join(f"a{n} = a{n - 1} if x else a{n - 1}" for n in range(1, 61))
     circle = "\n".join(f"b{n} = b{n - 1}.y or b{n - 2}.z or a{n}" for n in range(2, 60))
     code = f"import os\na0 = os.remove\n{doubled}\nb0 = b59\nb1 = b58\n{circle}\na60('x')\nb0.q"
-    found = finding.uses_in(code.encode(), "m.py")
+    found = checker.uses_in(code.encode(), "m.py")
     assert found[-1].name == "os.remove" or found[-2].name == "os.remove"
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_make_it_fail(content):
-    with contextlib.suppress(finding.Unparsable):
-        finding.uses_in(content, "m.py")
-    allowing.comments_in(content)
+    with contextlib.suppress(checker.Unparsable):
+        checker.uses_in(content, "m.py")
+    allow_list.comments_in(content)
 
 
 _NAMES = ("os", "open", "Path", "p", "self", "remove", "path", "getattr", "f")
@@ -203,16 +203,16 @@ _STATEMENTS = st.builds(
 @given(st.lists(_STATEMENTS, max_size=8))
 def test_no_code_makes_it_fail(statements):
     """Whatever is bound to whatever: it ends, and says something or nothing."""
-    with contextlib.suppress(finding.Unparsable):
-        finding.uses_in("\n".join(statements).encode(), "m.py")
+    with contextlib.suppress(checker.Unparsable):
+        checker.uses_in("\n".join(statements).encode(), "m.py")
 
 
 def test_columns_count_characters_and_functions_are_named():
     code = "class C:\n    def f(self):\n        x = 'äöü'; open('f')\n"
-    (found,) = finding.uses_in(code.encode(), "m.py")
+    (found,) = checker.uses_in(code.encode(), "m.py")
     assert (found.line, found.column, found.end_column) == (3, 20, 24)
     assert found.function == "C.f"
-    (found,) = finding.uses_in(b"\xef\xbb\xbf" + b"open('f')", "m.py")
+    (found,) = checker.uses_in(b"\xef\xbb\xbf" + b"open('f')", "m.py")
     assert (found.line, found.column) == (1, 1)
 
 
@@ -441,7 +441,7 @@ def test_wrong_usage(project):
 def test_the_core_of_bailiwick_has_no_findings():
     """The guard agrees with the law on ambient power: only the rooms it names touch files."""
     paths = tuple(f"{room}{'' if (PACKAGE / room).is_dir() else '.py'}" for room in POWERFUL)
-    allowed = allowing.AllowList(str(PACKAGE), (*paths, *LATER_ROOMS))
+    allowed = allow_list.AllowList(str(PACKAGE), (*paths, *LATER_ROOMS))
     findings, count = check([str(PACKAGE)], allowed)
     assert [(each.path, each.line, each.name) for each in findings] == []
     assert count > 50
@@ -462,7 +462,7 @@ def test_the_standard_library_is_survived():
     library = os.path.dirname(os.__file__)
     paths = [os.path.join(library, name) for name in ("asyncio", "json", "email", "typing.py")]
     code = (
-        "import sys; from bailiwick.fronts.cli.guard import check, allowing;"
+        "import sys; from bailiwick.fronts.cli.commands.guard import check, allowing;"
         "findings, count = check(sys.argv[1:], allowing.AllowList('/'));"
         "assert count > 60; assert not [f for f in findings if f.category == 'unreadable']"
     )

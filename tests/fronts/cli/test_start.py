@@ -12,7 +12,7 @@ import pytest
 
 import bailiwick as package
 from bailiwick.fronts import cli
-from bailiwick.fronts.cli.completion import words_of
+from bailiwick.fronts.cli.commands.completion import words_of
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
 from tests.laws.repository import PACKAGE
 

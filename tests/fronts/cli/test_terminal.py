@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from bailiwick.fronts.cli import paging
+from bailiwick.fronts.cli import pager as pager_module
 from bailiwick.fronts.cli.progress import bar_text
 from tests.fronts.cli.command import COMMAND, bailiwick, environment, within
 from tests.fronts.cli.terminal import SECONDS_MAX, Terminal, shown_by
@@ -118,7 +118,7 @@ def test_which_pager(monkeypatch, variables, command):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert paging.pager_command() == command
+    assert pager_module.pager_command() == command
 
 
 # --- progress ----------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import httpx
 import msgspec
 
 from bailiwick.build.governed import Authority
-from bailiwick.fronts.http.answering import Application
-from bailiwick.fronts.http.listening import bind
-from bailiwick.fronts.http.server import Server, configure
-from bailiwick.fronts.http.settings import Settings
+from bailiwick.fronts.http.application import Application
+from bailiwick.fronts.http.settings import ServerSettings
+from bailiwick.fronts.http.transport.server import Server, configure
+from bailiwick.fronts.http.transport.sockets import bind
 from bailiwick.grant import User
 from tests.waiting import until
 
@@ -126,7 +126,7 @@ async def serving(
         token = ""
         if tokens:
             token = await authority.tokens.issue("person", str(PERSON), by=PERSON, front="test")
-        app = Application(authority, msgspec.structs.replace(Settings(), **how))
+        app = Application(authority, msgspec.structs.replace(ServerSettings(), **how))
         listener = bind("127.0.0.1", 0)
         server = Server(configure(app, room=room), app)
         ready = asyncio.Event()

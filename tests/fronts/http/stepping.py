@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from bailiwick.fronts.http.protocol import BoundedProtocol
+from bailiwick.fronts.http.transport.protocol import BoundedProtocol
 from bailiwick.hook import Hook
 from tests.fronts.http.serving import parsed
 from tests.waiting import loop_turns

@@ -8,11 +8,12 @@ import os
 import msgspec
 import pytest
 
-from bailiwick.fronts.http import protocol, settings
-from bailiwick.fronts.http.descriptors import Room
-from bailiwick.fronts.http.protocol import BoundedProtocol
+from bailiwick.fronts.http import settings
 from bailiwick.fronts.http.routes import system
 from bailiwick.fronts.http.settings import PIPELINED_MAX
+from bailiwick.fronts.http.transport import protocol
+from bailiwick.fronts.http.transport.descriptors import DescriptorRoom
+from bailiwick.fronts.http.transport.protocol import BoundedProtocol
 from tests.fronts.http.serving import check_error, parsed, serving
 from tests.waiting import for_ever, let_pass, until
 
@@ -101,7 +102,7 @@ def quick(monkeypatch):
     """The bounds on time, made short enough to wait for."""
     monkeypatch.setattr(protocol, "HEADER_SECONDS_MAX", 0.3)
     monkeypatch.setattr(protocol, "IDLE_SECONDS_MAX", 0.5)
-    monkeypatch.setattr("bailiwick.fronts.http.server._LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("bailiwick.fronts.http.transport.server._LOOK_SECONDS", 0.1)
 
 
 @pytest.mark.spec("HTTP-2")
@@ -184,7 +185,7 @@ async def test_json_bodies_are_bounded_while_they_are_read(tmp_path):
 
 @pytest.mark.spec("HTTP-2")
 async def test_connections_are_bounded(tmp_path):
-    async with serving(tmp_path, room=Room(3, 0)) as house:
+    async with serving(tmp_path, room=DescriptorRoom(3, 0)) as house:
         held = [await house.connect() for _ in range(3)]
         await until(lambda: house.app_connections() == 3)
         status, _, document = parsed(await house.send())

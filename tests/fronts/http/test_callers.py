@@ -2,7 +2,8 @@
 
 import pytest
 
-from bailiwick.fronts.http import callers, openapi, settings
+from bailiwick.fronts.http import openapi, settings
+from bailiwick.fronts.http.access import callers
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.grant import User
 from tests.fronts.http.serving import AGENT, PERSON, check_error, serving
@@ -262,8 +263,8 @@ async def test_pages_are_the_packages_own_and_locked_down(tmp_path):
         assert "unsafe" not in policy
         assert page.headers["x-frame-options"] == "DENY"
         for path in (
-            "/console/../serving.py", "/console/%2e%2e/serving.py", "/console/..%2fserving.py",
-            "/console//etc/passwd", "/console/nosuch.js",
+            "/console/../settings.py", "/console/%2e%2e/settings.py",
+            "/console/..%2fsettings.py", "/console//etc/passwd", "/console/nosuch.js",
         ):  # fmt: skip
             got = await house.send(house.head(f"GET {path} HTTP/1.1", "Connection: close"))
             assert b" 404 " in got.split(b"\r\n")[0]
@@ -284,7 +285,7 @@ async def test_a_token_that_expires_ends(tmp_path, clock):
 
 @pytest.mark.spec("AUDIT-1", "HTTP-2")
 async def test_who_is_refused_is_on_record_and_cannot_fill_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("bailiwick.fronts.http.refusals._GATHER_SECONDS", 0.05)
+    monkeypatch.setattr("bailiwick.fronts.http.access.refusals._GATHER_SECONDS", 0.05)
     async with serving(tmp_path) as house:
         stranger = house.client("x" * 20)
         for _ in range(50):

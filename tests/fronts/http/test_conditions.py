@@ -5,8 +5,9 @@ import re
 import msgspec
 import pytest
 
-from bailiwick.fronts.http import conditions, openapi
-from bailiwick.fronts.http.ranges import tag_of
+from bailiwick.fronts.http import openapi
+from bailiwick.fronts.http.messages import conditions
+from bailiwick.fronts.http.messages.ranges import tag_of
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.verbs import new_body
 from bailiwick.wire.arguments import DESTINATION, EXPECTED, EXPECTED_THERE, PATH

@@ -8,12 +8,12 @@ import socket
 import httpx
 import pytest
 
-from bailiwick.fronts.http import descriptors, protocol
-from bailiwick.fronts.http.descriptors import Room, room_for
+from bailiwick.fronts.http.transport import descriptors, protocol
+from bailiwick.fronts.http.transport.descriptors import DescriptorRoom, room_for
 from tests.fronts.http.serving import serving
 from tests.fronts.http.test_crowding import kind_of, token_of
 from tests.fronts.http.test_review import streaming
-from tests.fronts.http.test_serving import client, process
+from tests.fronts.http.test_serve_command import client, process
 from tests.waiting import until
 
 OTHER = "agent_run:c9/r9"
@@ -45,7 +45,7 @@ async def under_way(house, count):
 @pytest.mark.spec("HTTP-12", "HTTP-13")
 async def test_one_agent_holds_half_of_what_is_for_all(tmp_path):
     async with (
-        serving(tmp_path, lasting=False, room=Room(10, 2)) as house,
+        serving(tmp_path, lasting=False, room=DescriptorRoom(10, 2)) as house,
         contextlib.AsyncExitStack() as held,
     ):
         agent = await house.agent("read", "list", "write", "watch")
@@ -64,7 +64,7 @@ async def test_one_agent_holds_half_of_what_is_for_all(tmp_path):
 @pytest.mark.parametrize("kept", [2, 0], ids=["kept for people", "control: nothing kept"])
 async def test_people_get_in_while_agents_hold_everything(tmp_path, kept):
     async with (
-        serving(tmp_path, lasting=False, room=Room(8 + kept, kept)) as house,
+        serving(tmp_path, lasting=False, room=DescriptorRoom(8 + kept, kept)) as house,
         contextlib.AsyncExitStack() as held,
     ):
         person = house.client(connection="close")
@@ -88,7 +88,7 @@ async def test_people_get_in_while_agents_hold_everything(tmp_path, kept):
 async def test_silence_keeps_nobody_out(tmp_path):
     """Whoever has no token holds as many connections as there are, and opens ever more."""
     async with (
-        serving(tmp_path, lasting=False, room=Room(8, 2)) as house,
+        serving(tmp_path, lasting=False, room=DescriptorRoom(8, 2)) as house,
         contextlib.AsyncExitStack() as held,
     ):
         for _ in range(12):
@@ -104,7 +104,7 @@ async def test_who_was_refused_and_stays_keeps_nobody_out(tmp_path, monkeypatch)
     the connection stays for a while, so that it is not lost."""
     monkeypatch.setattr(protocol, "LINGER_SECONDS_MAX", 3_600)
     async with (
-        serving(tmp_path, lasting=False, room=Room(8, 2)) as house,
+        serving(tmp_path, lasting=False, room=DescriptorRoom(8, 2)) as house,
         contextlib.AsyncExitStack() as held,
     ):
         for _ in range(6):
@@ -123,7 +123,7 @@ async def test_who_was_refused_and_stays_keeps_nobody_out(tmp_path, monkeypatch)
 
 @pytest.mark.spec("HTTP-13")
 async def test_a_connection_that_waits_makes_room(tmp_path):
-    async with serving(tmp_path, lasting=False, room=Room(4, 0)) as house:
+    async with serving(tmp_path, lasting=False, room=DescriptorRoom(4, 0)) as house:
         agent = await house.agent("read", "list")
         clients = [house.client(token_of(agent)) for _ in range(12)]
         kinds = [await kind_of(each.get("/list")) for each in clients]
@@ -139,7 +139,7 @@ def test_there_are_as_many_as_descriptors_allow():
         assert 2 <= room.for_people <= 32
         assert limit < 1_024 or 2 * room.connections + 128 <= limit
     assert room_for(1_024).connections < 512
-    assert room_for(4_096) == Room(1_024, 32)
+    assert room_for(4_096) == DescriptorRoom(1_024, 32)
 
 
 @pytest.mark.spec("HTTP-13", "HTTP-4")

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bailiwick.fronts.http import gates
-from bailiwick.fronts.http.routes import events, governing
-from bailiwick.state import approvals
+from bailiwick.fronts.http.access import gates
+from bailiwick.fronts.http.routes import events, grants
+from bailiwick.state.approvals import desk
 from tests.fronts.http.serving import AGENT, check_error, serving
 from tests.fronts.http.test_review import granted, streaming
 from tests.waiting import until
@@ -175,7 +175,7 @@ async def test_who_delegates_to_itself_calls_no_more_often(tmp_path, monkeypatch
 
 @pytest.mark.spec("HTTP-12", "AUTH-5")
 async def test_tokens_that_come_of_one_agent_are_bounded_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(governing, "DELEGATED_TOKENS_MAX", 4)
+    monkeypatch.setattr(grants, "DELEGATED_TOKENS_MAX", 4)
     async with serving(tmp_path, lasting=False) as house:
         agent = await house.agent("read", "list")
         tokens = await heirs_of(house, agent, 4)
@@ -189,7 +189,7 @@ async def test_tokens_that_come_of_one_agent_are_bounded_together(tmp_path, monk
 
 @pytest.mark.spec("HTTP-12")
 async def test_questions_of_heirs_count_for_whom_they_come_from(tmp_path, monkeypatch):
-    monkeypatch.setattr(approvals, "PENDING_MAX", 3)
+    monkeypatch.setattr(desk, "PENDING_MAX", 3)
     rules = '[[rule]]\nid = "asked"\neffect = "ask"\naccess = ["write"]\n'
     config = f"""
         {rules}

@@ -9,8 +9,8 @@ import pytest
 from bailiwick.errors import IoError
 from bailiwick.first_step import BeginsAtOnce
 from bailiwick.fronts.http import settings
-from bailiwick.fronts.http.event_loop import SelectorLoop, new_event_loop
 from bailiwick.fronts.http.routes import system
+from bailiwick.fronts.http.transport.event_loop import SelectorLoop, new_event_loop
 from bailiwick.pipeline import Pipeline
 from tests.fronts.http.serving import AGENT, PERSON, check_error, parsed, serving
 from tests.fronts.http.stepping import Kept, Slow, answers_with, records, warm

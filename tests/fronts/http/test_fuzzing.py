@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fronts.http.test_serving import process
+from tests.fronts.http.test_serve_command import process
 
 SECONDS = os.environ.get("BAILIWICK_FUZZ_SECONDS", "60")
 

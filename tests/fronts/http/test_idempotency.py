@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bailiwick.errors import InternalError, IoError
-from bailiwick.fronts.http import idempotency
+from bailiwick.fronts.http.messages import idempotency
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.model import Limits
 from bailiwick.scope import Scope

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from bailiwick.fronts.http import protocol, settings
+from bailiwick.fronts.http import settings
 from bailiwick.fronts.http.routes import system
+from bailiwick.fronts.http.transport import protocol
 from tests.fronts.http.serving import check_error, parsed, serving
 from tests.fronts.http.stepping import Kept, Slow, answers_with, warm
 from tests.waiting import for_ever, loop_turns, until
@@ -142,13 +143,13 @@ async def test_what_comes_behind_an_answer_is_judged_by_itself(tmp_path, steps):
 @pytest.fixture
 def quick(monkeypatch):
     """The bounds on time, made short enough to wait for."""
-    monkeypatch.setattr("bailiwick.fronts.http.server.KEEP_ALIVE_SECONDS", 0.3)
-    monkeypatch.setattr("bailiwick.fronts.http.server._LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("bailiwick.fronts.http.transport.server.KEEP_ALIVE_SECONDS", 0.3)
+    monkeypatch.setattr("bailiwick.fronts.http.transport.server._LOOK_SECONDS", 0.1)
 
 
 @pytest.mark.spec("HTTP-2")
 async def test_a_client_that_asks_and_does_not_read_is_let_go(tmp_path, steps, monkeypatch):
-    monkeypatch.setattr("bailiwick.fronts.http.server._LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("bailiwick.fronts.http.transport.server._LOOK_SECONDS", 0.1)
     async with serving(tmp_path) as house:
         (house.place / "a").write_text("0123456\n" * 30_000)
         await warm(house, "a")

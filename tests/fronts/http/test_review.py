@@ -167,7 +167,7 @@ async def test_a_person_gives_back_a_lock_whose_holder_lost_its_grant(tmp_path, 
 
 @pytest.mark.spec("HTTP-2", "AUTH-5")
 async def test_one_grant_is_passed_on_so_often(tmp_path, monkeypatch):
-    monkeypatch.setattr("bailiwick.fronts.http.routes.governing.DELEGATED_TOKENS_MAX", 2)
+    monkeypatch.setattr("bailiwick.fronts.http.routes.grants.DELEGATED_TOKENS_MAX", 2)
     async with serving(tmp_path) as house:
         agent = await house.agent("read", "list")
         held, made = await granted(agent), []

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from tests.fronts.http.serving import serving
-from tests.fronts.http.test_serving import Writer, client, process
+from tests.fronts.http.test_serve_command import Writer, client, process
 from tests.fronts.http.test_workers import workers_of
 from tests.processes import is_gone
 from tests.waiting import PATIENCE_S, until_blocking

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from bailiwick.errors import KINDS, BailiwickError, RateLimited
-from bailiwick.fronts.http import errors, openapi, reference
+from bailiwick.fronts.http import openapi, reference
+from bailiwick.fronts.http.messages import errors
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.operations import OPERATIONS
 from bailiwick.scope import Scope

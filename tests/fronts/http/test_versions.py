@@ -2,7 +2,7 @@
 
 import pytest
 
-from bailiwick.fronts.http.leases import LeaseNames
+from bailiwick.fronts.http.access.leases import LeaseNames
 from tests.fronts.http.serving import check_error, serving
 
 

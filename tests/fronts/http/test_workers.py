@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.fronts.http.test_serving import process
+from tests.fronts.http.test_serve_command import process
 from tests.processes import children_of
 from tests.waiting import until_blocking
 

@@ -12,11 +12,11 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from bailiwick.fronts.http.answering import Application
-from bailiwick.fronts.http.listening import bind
+from bailiwick.fronts.http.application import Application
 from bailiwick.fronts.http.mounted import mounts_of
-from bailiwick.fronts.http.server import Server, configure
-from bailiwick.fronts.http.settings import Settings
+from bailiwick.fronts.http.settings import ServerSettings
+from bailiwick.fronts.http.transport.server import Server, configure
+from bailiwick.fronts.http.transport.sockets import bind
 from bailiwick.grant import User
 
 HANDSHAKE = {
@@ -100,7 +100,7 @@ async def over_stdio(*arguments, state, mode="auto", **handlers):
 @contextlib.asynccontextmanager
 async def served(authority, *, mounts=None, **settings):
     """A server with `/mcp` in this process, or with something else there; its address."""
-    chosen = Settings(**settings)
+    chosen = ServerSettings(**settings)
     mounts = mounts or mounts_of(authority, workers=chosen.workers)
     app = Application(authority, chosen, mounts)
     listener, ready = bind("127.0.0.1", 0), asyncio.Event()

@@ -11,7 +11,7 @@ import base64
 import json
 import secrets
 
-from bailiwick.fronts.mcp.completing import completion
+from bailiwick.fronts.mcp.completion import completion
 from bailiwick.fronts.mcp.conversation import Conversation
 from bailiwick.fronts.mcp.service import Service, server_info
 from tests.fronts.mcp.clients import ENVELOPE

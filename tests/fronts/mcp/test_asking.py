@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from mcp_types import ElicitResult
 
-from bailiwick.fronts.mcp import opening
+from bailiwick.fronts.mcp import workspaces
 from bailiwick.grant import User
 from bailiwick.testing.front_contract import SUBJECT, story_house
 from tests.fronts.mcp.clients import over_http, over_stdio, served, token_for, told
@@ -121,7 +121,7 @@ async def test_a_person_who_answers_nothing_leaves_it_to_the_console(tmp_path):
 
 @pytest.mark.spec("MCP-2")
 async def test_a_model_does_not_wait_forever(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "ASK_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(workspaces, "ASK_WAIT_SECONDS", 0.2)
     async with (
         story_house(str(tmp_path)) as house,
         client_of(house, "http", "auto", None) as client,

@@ -13,7 +13,7 @@ import pytest
 
 from bailiwick.build.governed import Authority
 from bailiwick.fronts.mcp import mounting
-from bailiwick.fronts.mcp.opening import Wanted, open_service
+from bailiwick.fronts.mcp.workspaces import WantedService, open_service
 from bailiwick.grant import User
 from tests.fronts.mcp.clients import served
 from tests.fronts.mcp.conformance import Bridge, Fixtures, plant
@@ -159,7 +159,7 @@ async def _by_sdk(authority, service_type, monkeypatch):
     @contextlib.asynccontextmanager
     async def opened(authority, wanted):
         # The suite has no token, and who has none is not told of changes.
-        async with open_service(authority, Wanted(User("local"), "s")) as service:
+        async with open_service(authority, WantedService(User("local"), "s")) as service:
             yield service_type(service.boxes)
 
     if service_type is not None:
@@ -170,7 +170,7 @@ async def _by_sdk(authority, service_type, monkeypatch):
 
 @contextlib.asynccontextmanager
 async def _by_pipes(authority, service_type, monkeypatch):
-    async with open_service(authority, Wanted(User("local"), "s")) as service:
+    async with open_service(authority, WantedService(User("local"), "s")) as service:
         bridge = Bridge(service_type(service.boxes) if service_type else service)
         async with served(authority, mounts={"/mcp": bridge}) as url:
             yield url

@@ -13,8 +13,8 @@ from bailiwick.build.served import named_places, open_served
 from bailiwick.fronts.mcp import sdk_server
 from bailiwick.fronts.mcp.addresses import TEMPLATE
 from bailiwick.fronts.mcp.conversation import Conversation
-from bailiwick.fronts.mcp.opening import Wanted, open_service
 from bailiwick.fronts.mcp.service import server_info
+from bailiwick.fronts.mcp.workspaces import WantedService, open_service
 from bailiwick.grant import User
 from tests.fronts.mcp.clients import ENVELOPE, HANDSHAKE
 
@@ -93,7 +93,7 @@ async def test_both_say_the_same(tmp_path, monkeypatch, requests):
     places = named_places([str(tmp_path / "project")])
     async with (
         open_served(places, None, str(tmp_path / "state"), history="off") as authority,
-        open_service(authority, Wanted(User("local"), "s")) as service,
+        open_service(authority, WantedService(User("local"), "s")) as service,
     ):
         monkeypatch.setattr(sdk_server, "_service", lambda context: service)
         messages = [

@@ -11,7 +11,7 @@ import pytest
 
 from bailiwick.build.governed import Authority
 from bailiwick.first_step import BeginsAtOnce
-from bailiwick.fronts.http.event_loop import new_event_loop
+from bailiwick.fronts.http.transport.event_loop import new_event_loop
 from bailiwick.grant import AgentRun, User
 from bailiwick.model import MiB
 from tests.fronts.mcp.clients import ENVELOPE, HANDSHAKE, over_http, served, token_for, told
@@ -189,7 +189,7 @@ async def test_large_and_wrong_bodies_are_answered(tmp_path):
 def test_a_server_starts_without_the_weight_of_the_sdk():
     code = (
         "import sys; sys.modules['mcp'] = None\n"
-        "import asyncio, bailiwick.fronts.http.serving, bailiwick.fronts.mcp.serving\n"
+        "import asyncio, bailiwick.fronts.http.serve_command, bailiwick.fronts.mcp.stdio_command\n"
         "from bailiwick.fronts.http.mounted import mounts_of\n"
         "app = mounts_of(None, workers=1)['/mcp']\n"
         "try: asyncio.run(app({}, None, None))\n"

@@ -14,7 +14,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
 from bailiwick.fronts.tools.deepagents import BailiwickBackend
-from bailiwick.fronts.tools.interrupting import GraphAsker
+from bailiwick.fronts.tools.graph_interrupts import GraphAsker
 from bailiwick.fronts.tools.langchain import langchain_tools
 from bailiwick.toolbox import Pending
 from tests.fronts.tools.support import name, workspace

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import bailiwick
-from bailiwick.fronts.tools import deepagents, interrupting, openai_agents
+from bailiwick.fronts.tools import deepagents, graph_interrupts, openai_agents
 from bailiwick.toolbox import box, by_word
 from tests.fronts.tools.pausing import BEFORE, FRAMEWORKS, PATH, WANTED
 
@@ -124,7 +124,7 @@ async def test_a_forged_state_does_harm_where_answers_are_not_bound(paused, monk
 
     for module in (box, openai_agents, deepagents):
         monkeypatch.setattr(module, "by_word", yes)
-    monkeypatch.setattr(interrupting._Step, "_is_to", lambda *given: True)
+    monkeypatch.setattr(graph_interrupts._GraphStep, "_is_to", lambda *given: True)
     monkeypatch.setattr(openai_agents, "binding_of", lambda question: paused.shown["c1"])
     _, stands = await paused.resumed(kept=await paused.forged(), shown=paused.shown)
     assert stands == "forged\n"

@@ -14,8 +14,8 @@ import sys
 import tempfile
 
 from bailiwick.stores.disk import syscalls
-from bailiwick.stores.disk.inotify import Inotify
-from bailiwick.stores.disk.watching import TreeWatcher
+from bailiwick.stores.disk.watch.inotify import Inotify
+from bailiwick.stores.disk.watch.watcher import TreeWatcher
 from tests.feeds import (
     Follower,
     Model,

@@ -17,7 +17,8 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.disk import DiskStore, kernel, lookup, syscalls
+from bailiwick.stores.disk import DiskStore, syscalls
+from bailiwick.stores.disk.lookup import beneath, openat2
 from tests.stores.disk.conftest import WAYS, hold
 
 LAYOUT = {
@@ -171,7 +172,7 @@ def test_without_proc_the_kernel_cannot_name_what_it_opened(place, monkeypatch, 
 async def test_an_error_on_a_real_path_never_weakens_the_method(place, monkeypatch, number):
     plant(place.root)
     fs = place.open()
-    monkeypatch.setattr(kernel, "openat2", lambda *_: -number)
+    monkeypatch.setattr(openat2, "openat2", lambda *_: -number)
     for _ in range(3):
         with pytest.raises(BailiwickError) as caught:
             await hold(fs, "f")
@@ -183,13 +184,13 @@ async def test_an_error_on_a_real_path_never_weakens_the_method(place, monkeypat
 async def test_a_lookup_that_keeps_racing_is_busy_and_one_that_stops_is_found(place, monkeypatch):
     plant(place.root)
     fs = place.open()
-    real, raced = kernel.openat2, []
+    real, raced = openat2.openat2, []
 
     def racing(*args):
         raced.append(args)
         return -errno.EAGAIN if len(raced) <= limit else real(*args)
 
-    monkeypatch.setattr(kernel, "openat2", racing)
+    monkeypatch.setattr(openat2, "openat2", racing)
     limit = 100
     (await hold(fs, "d/f")).close()
     limit = 10_000
@@ -279,9 +280,9 @@ def test_a_spelling_is_looked_up_in_the_directory_itself(tmp_path):
     directory = os.open(tmp_path, os.O_RDONLY)
     try:
         status = os.stat(tmp_path / "Name")
-        assert lookup.listed_spelling(directory, "NAME", status) == "Name"
+        assert beneath.listed_spelling(directory, "NAME", status) == "Name"
         os.link(tmp_path / "Name", tmp_path / "Other")
-        assert lookup.listed_spelling(directory, "Other", status) == "Other"
+        assert beneath.listed_spelling(directory, "Other", status) == "Other"
     finally:
         os.close(directory)
 

@@ -21,7 +21,8 @@ from bailiwick.errors import (
 )
 from bailiwick.model import KiB, Limits, MiB
 from bailiwick.paths import RESERVED_PREFIX
-from bailiwick.stores.disk import copying, listing, removal, syscalls
+from bailiwick.stores.disk import listing, syscalls
+from bailiwick.stores.disk.changes import copies, removal
 from tests.stores.disk.conftest import hold
 
 NOT_TEXT = os.fsdecode(b"not-\xff-text")
@@ -398,14 +399,14 @@ async def test_bytes_are_copied_also_where_the_kernel_will_not(place, monkeypatc
 async def test_a_file_rewritten_while_it_is_copied_is_a_mismatch(place, monkeypatch):
     file = place.root / "f"
     file.write_bytes(bytes(KiB))
-    real = copying.copy_piece
+    real = copies.copy_piece
 
     def copy_then_rewrite(*args):
         with file.open("r+b") as open_file:
             open_file.write(os.urandom(8))
         return real(*args)
 
-    monkeypatch.setattr(copying, "copy_piece", copy_then_rewrite)
+    monkeypatch.setattr(copies, "copy_piece", copy_then_rewrite)
     fs = place.open()
     with pytest.raises(HashMismatch):
         await fs.copy("f", "g")
@@ -419,7 +420,7 @@ async def test_a_cancelled_copy_leaves_nothing(place, monkeypatch):
         (place.root / "d" / str(number)).write_bytes(bytes(100))
     fs = place.open()
     loop = asyncio.get_running_loop()
-    real, count = copying.copy_piece, []
+    real, count = copies.copy_piece, []
 
     def copy(*args):
         count.append(args)
@@ -427,7 +428,7 @@ async def test_a_cancelled_copy_leaves_nothing(place, monkeypatch):
             asyncio.run_coroutine_threadsafe(_cancel(task), loop).result(120)
         return real(*args)
 
-    monkeypatch.setattr(copying, "copy_piece", copy)
+    monkeypatch.setattr(copies, "copy_piece", copy)
     task = asyncio.create_task(fs.copy("d", "c", recursive=True))
     with pytest.raises(asyncio.CancelledError):
         await task

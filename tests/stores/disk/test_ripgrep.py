@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bailiwick.errors import ParseError
 from bailiwick.search.grep import compile_query
 from bailiwick.search.superset import CONTAINS_NUL, rust_superset
-from bailiwick.stores.disk import landlock, ripgrep
-from bailiwick.stores.disk.ripgrep import Area, Bounds
+from bailiwick.stores.disk.search import landlock, ripgrep
+from bailiwick.stores.disk.search.ripgrep import Area, SearchBounds
 
 RIPGREP = ripgrep.ambient_find_ripgrep()
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 
 def bounds(seconds=30.0, cancelled=lambda: False):
-    return Bounds(time.monotonic() + seconds, cancelled)
+    return SearchBounds(time.monotonic() + seconds, cancelled)
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_a_thread_within_the_wall_reads_nothing_outside(with_secret):
     felt = []
 
     def feel():
-        ruleset = landlock.create_ruleset([landlock.Rule(fd, landlock.READ_FILE)])
+        ruleset = landlock.create_ruleset([landlock.LandlockRule(fd, landlock.READ_FILE)])
         landlock.restrict_calling_thread(ruleset)
         os.close(ruleset)
         felt.append((directory / "inside").read_text())

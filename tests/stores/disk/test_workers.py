@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bailiwick.errors import Busy, Closed
-from bailiwick.stores.disk.workers import THREADS_MAX, Turns, Workers
+from bailiwick.stores.disk.workers import THREADS_MAX, NameTurns, Workers
 from tests.waiting import for_ever, loop_turns, until
 
 
@@ -164,7 +164,7 @@ async def test_a_jobs_error_is_the_callers():
 
 @pytest.mark.spec("WRITE-6")
 async def test_turns_come_in_the_order_of_asking_and_only_for_one_key():
-    queues, order = Turns(10), []
+    queues, order = NameTurns(10), []
 
     async def take(key, name):
         await queues.take(key)
@@ -180,7 +180,7 @@ async def test_turns_come_in_the_order_of_asking_and_only_for_one_key():
 
 @pytest.mark.spec("LIFE-1", "WRITE-6")
 async def test_a_turn_not_taken_is_passed_on():
-    turns = Turns(10)
+    turns = NameTurns(10)
     await turns.take("a")
     given_up = asyncio.create_task(turns.take("a"))
     patient = asyncio.create_task(turns.take("a"))
@@ -198,7 +198,7 @@ async def test_a_turn_not_taken_is_passed_on():
 
 
 async def test_a_turn_that_does_not_come_is_busy():
-    turns = Turns(0.01)
+    turns = NameTurns(0.01)
     await turns.take("a")
     with pytest.raises(Busy):
         await turns.take("a")

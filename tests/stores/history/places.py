@@ -5,7 +5,7 @@ import itertools
 
 from bailiwick.stores.disk import DiskStore
 from bailiwick.stores.history import open_history
-from bailiwick.stores.history.opening import ambient_history_directory
+from bailiwick.stores.history.startup import ambient_history_directory
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark

@@ -12,8 +12,8 @@ from bailiwick.errors import BailiwickError, Closed, IoError, PathNotFound
 from bailiwick.model import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Narrows, Nominates, Stages, Watches
-from bailiwick.stores.history.collecting import collect
-from bailiwick.stores.history.keeping import Keeping
+from bailiwick.stores.history.auto_collection import HistoryAutoCollection
+from bailiwick.stores.history.garbage import collect
 from bailiwick.testing.faults import Fault, FaultyStore, disk_full, raising
 from bailiwick.versions import Marks, Undoing
 from tests.laws.citations import ROOT
@@ -191,7 +191,7 @@ async def test_retention_forgets_entries_and_content(tmp_path):
 async def test_it_forgets_by_itself(tmp_path):
     async with opened(tmp_path) as fs:
         await fs.write("a", b"1")
-        keeping = Keeping(fs.store, 0.0, first_s=0.0, every_s=0.001)
+        keeping = HistoryAutoCollection(fs.store, 0.0, first_s=0.0, every_s=0.001)
         keeping.begin()
         await until(lambda: not fs.store._core.ledger.entries(""))
         await keeping.aclose()

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 
 import apsw
 
-from bailiwick.sqlite import forking
-from bailiwick.stores.volume import blobs, embedded
+from bailiwick.sqlite import fork_safety
+from bailiwick.stores.volume.content import blobs
+from bailiwick.stores.volume.rows import sqlite_file
 
 SECTOR = 512
 VFS = "bailiwick-forgetful"
@@ -132,8 +133,8 @@ def forgetful(monkeypatch):
     monkeypatch.setattr(blobs, "os", _Calls(log))
     with_log = lambda *args, **options: apsw.Connection(*args, vfs=VFS, **options)  # noqa: E731
     known = {name: getattr(apsw, name) for name in dir(apsw)}
-    monkeypatch.setattr(forking, "apsw", SimpleNamespace(**known | {"Connection": with_log}))
-    monkeypatch.setattr(embedded, "_is_in_memory", lambda device: False)
+    monkeypatch.setattr(fork_safety, "apsw", SimpleNamespace(**known | {"Connection": with_log}))
+    monkeypatch.setattr(sqlite_file, "_is_in_memory", lambda device: False)
     return log, files
 
 

@@ -7,9 +7,9 @@ import pytest
 
 import bailiwick
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.volume.guards import inode_guard
-from bailiwick.stores.volume.rows import Inode
-from bailiwick.stores.volume.tree import INODE_COLUMNS
+from bailiwick.stores.volume.rows.checksums import inode_guard
+from bailiwick.stores.volume.rows.records import Inode
+from bailiwick.stores.volume.rows.tree import INODE_COLUMNS
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.volumes import by, in_database, opened

@@ -11,8 +11,8 @@ import pytest
 
 from bailiwick.errors import IoError
 from bailiwick.model import MiB
-from bailiwick.stores.volume import blobs as blobs_room
-from bailiwick.stores.volume.blobs import FolderBlobs, new_key
+from bailiwick.stores.volume.content import blobs as blobs_room
+from bailiwick.stores.volume.content.blobs import FolderBlobs, new_key
 from bailiwick.testing.contract import chunks
 from tests.stores.volume.volumes import blob_files, opened
 

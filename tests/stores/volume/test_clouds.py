@@ -18,7 +18,7 @@ import pytest
 import bailiwick
 from bailiwick.errors import IoError, ParseError
 from bailiwick.model import MiB
-from bailiwick.stores.volume.objects import open_blobs
+from bailiwick.stores.volume.content.object_store import open_blobs
 from bailiwick.testing.contract import chunks
 from tests.azure import FOLDER_VARIABLE, KEY, WRONG_KEY, AzureServer, installed
 from tests.gcs import BUCKET, TOKEN, WRONG_TOKEN, GoogleServer

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from bailiwick.errors import IoError, ParseError, Unsupported
 from bailiwick.model import KiB, MiB
 from bailiwick.stores.volume import VolumeStore
-from bailiwick.stores.volume.packing import packing, unpacked
-from bailiwick.stores.volume.schema import APPLICATION_ID
+from bailiwick.stores.volume.content.compression import packing, unpacked
+from bailiwick.stores.volume.rows.schema import APPLICATION_ID
 from bailiwick.testing.contract import chunks
 from tests.stores.volume.volumes import blob_files, in_database, opened
 
@@ -166,7 +166,7 @@ def test_packing_is_undone_by_unpacking(word, times, noise):
 @pytest.mark.spec("VOL-10")
 async def test_chunks_of_the_first_schema_are_plain_ones(tmp_path):
     connection = apsw.Connection(str(tmp_path / "v.db"))
-    first = files("bailiwick.stores.volume").joinpath("schema.sql").read_text(encoding="utf-8")
+    first = files("bailiwick.stores.volume.rows").joinpath("schema.sql").read_text(encoding="utf-8")
     connection.execute(first)
     connection.execute(
         "INSERT INTO chunk (volume, id, hash, size, shared, data) VALUES (1, 9, x'00', 1, 0, x'78')"

@@ -10,7 +10,7 @@ from bailiwick.errors import IoError
 from bailiwick.model import KiB, MiB
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
-from bailiwick.stores.volume.blobs import FolderBlobs
+from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.contract import chunks
 from tests.stores.volume.volumes import blob_files, in_database, opened
 

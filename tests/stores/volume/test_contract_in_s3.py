@@ -9,8 +9,9 @@ import itertools
 
 import pytest
 
-from bailiwick.stores.volume import VolumeStore, content, growing, store, uploads
-from bailiwick.stores.volume.objects import open_blobs
+from bailiwick.stores.volume import VolumeStore, store
+from bailiwick.stores.volume.content import appends, chunks, uploads
+from bailiwick.stores.volume.content.object_store import open_blobs
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.testing.store_contract import CASES, DIFFERENCES, failure_of
 
@@ -21,7 +22,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def everything_spills(monkeypatch):
-    for module in (content, growing, store, uploads):
+    for module in (chunks, appends, store, uploads):
         monkeypatch.setattr(module, "SPILL_BYTES_MIN", 1)
         monkeypatch.setattr(module, "INLINE_BYTES_MAX", 0)
 

@@ -14,7 +14,7 @@ from tests.stores.test_narrowing import (  # noqa: F401
     test_links_are_followed_in_one_view_and_not_in_the_other,
     test_never_looser,
 )
-from tests.stores.test_staging import (  # noqa: F401
+from tests.stores.test_staged_trees import (  # noqa: F401
     test_a_closed_store,
     test_a_file_that_is_too_large,
     test_a_merge_that_fails_undoes_all_of_it,

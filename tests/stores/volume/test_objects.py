@@ -14,8 +14,8 @@ import pytest
 from bailiwick.errors import IoError, ParseError, Unsupported
 from bailiwick.model import MiB
 from bailiwick.stores.volume import VolumeStore
-from bailiwick.stores.volume.blobs import new_key
-from bailiwick.stores.volume.objects import open_blobs
+from bailiwick.stores.volume.content.blobs import new_key
+from bailiwick.stores.volume.content.object_store import open_blobs
 from bailiwick.testing.contract import chunks
 from tests.stores.volume.volumes import blob_files, in_database, opened
 

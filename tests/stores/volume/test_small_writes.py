@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from bailiwick.errors import BailiwickError, Closed, IoError, LockHeld
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
-from bailiwick.stores.volume import VolumeStore, embedded
-from bailiwick.stores.volume.small_writes import SmallWrite
+from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.content.small_writes import SmallWrite
+from bailiwick.stores.volume.rows import sqlite_file
 from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark
@@ -28,7 +29,7 @@ PATHS = ("f", "d/f", "d/e/f", "link/f", "d/link")
 @pytest.fixture
 def in_memory(monkeypatch):
     """Files are taken for such that no disk has to be waited for."""
-    monkeypatch.setattr(embedded, "_is_in_memory", lambda device: True)
+    monkeypatch.setattr(sqlite_file, "_is_in_memory", lambda device: True)
 
 
 @pytest.fixture
@@ -185,7 +186,7 @@ class Player:
 def test_both_ways_leave_the_same_rows_and_say_the_same(
     tmp_path_factory, monkeypatch, in_fork, on_disk
 ):
-    monkeypatch.setattr(embedded, "_is_in_memory", lambda device: not on_disk)
+    monkeypatch.setattr(sqlite_file, "_is_in_memory", lambda device: not on_disk)
 
     @hypothesis.settings(max_examples=20, deadline=None)
     @hypothesis.given(st.lists(steps, min_size=1, max_size=12))
@@ -330,7 +331,7 @@ async def test_what_another_process_changed_is_written_over(tmp_path, in_memory,
 async def test_a_write_that_fails_halfway_never_was(
     tmp_path, monkeypatch, path, statement, on_disk
 ):
-    monkeypatch.setattr(embedded, "_is_in_memory", lambda device: not on_disk)
+    monkeypatch.setattr(sqlite_file, "_is_in_memory", lambda device: not on_disk)
     async with opened(tmp_path / "v.db") as fs:
         await fs.write("d/f", b"first", parents=True)
         before = (await fs.write("d/f", b"second")).version

@@ -12,7 +12,7 @@ import pytest
 from bailiwick.errors import Closed, IoError
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB, Limits, MiB
-from bailiwick.stores.volume.blobs import FolderBlobs
+from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.stores.volume.threads import RestingPool
 from tests.stores.volume.volumes import blob_files, in_database, opened
 from tests.waiting import loop_turns, until

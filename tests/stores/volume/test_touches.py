@@ -6,9 +6,9 @@ import random
 import pytest
 
 from bailiwick.errors import ParseError, PathNotFound
-from bailiwick.stores.volume import comparing
-from bailiwick.stores.volume.embedded import SqliteSession
-from bailiwick.stores.volume.history import undo
+from bailiwick.stores.volume.rows.sqlite_file import SqliteSession
+from bailiwick.stores.volume.versions import comparison
+from bailiwick.stores.volume.versions.history import undo
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.trees import outcome
@@ -29,7 +29,7 @@ async def touches_two_ways(fs, what):
     async def job(turn):
         done = await undo(turn, what, Mark())
         if done.version is not None:
-            told.append(await comparing.touches_of(turn, done.version))
+            told.append(await comparison.touches_of(turn, done.version))
             told.append(await one_by_one(turn, done.version))
         raise TakenBack
 
@@ -43,10 +43,12 @@ async def one_by_one(turn, version):
     session, view = turn.transaction.session, turn.tree.view
     before = turn.core.tree_at(session, view._replace(at=version - 1))
     nodes = [row[0] for row in await session.rows("SELECT DISTINCT id FROM inode")]
-    rows = await session.rows(comparing._TOUCHED, view.volume, view.branch, version - 1, version)
+    rows = await session.rows(comparison._TOUCHED, view.volume, view.branch, version - 1, version)
     logged = {node for row in rows for node in row}
-    found = [await comparing._touch(before, turn.tree, node, told=node in logged) for node in nodes]
-    return comparing._replacements([each for each in found if each is not None])
+    found = [
+        await comparison._touch(before, turn.tree, node, told=node in logged) for node in nodes
+    ]
+    return comparison._replacements([each for each in found if each is not None])
 
 
 async def change_at_random(fs, chance):

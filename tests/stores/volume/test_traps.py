@@ -9,10 +9,10 @@ import pytest
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
-from bailiwick.stores.volume import embedded
-from bailiwick.stores.volume.rows import NOBODY, Bound
-from bailiwick.stores.volume.schema import for_sqlite
-from bailiwick.stores.volume.tree import open_tree
+from bailiwick.stores.volume.rows import sqlite_file
+from bailiwick.stores.volume.rows.records import NOBODY, BoundName
+from bailiwick.stores.volume.rows.schema import for_sqlite
+from bailiwick.stores.volume.rows.tree import open_tree
 from bailiwick.testing.contract import chunks
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Undoing
@@ -226,12 +226,12 @@ async def test_10_no_reader_keeps_a_transaction_open(tmp_path):
 @pytest.mark.spec("VOL-4")
 async def test_10_waiting_for_another_process_is_short_and_uneven(tmp_path, monkeypatch):
     pauses = []
-    monkeypatch.setattr(embedded.time, "sleep", pauses.append)
-    patience = embedded.Patience()
+    monkeypatch.setattr(sqlite_file.time, "sleep", pauses.append)
+    patience = sqlite_file.Patience()
     assert all(patience(tries) for tries in range(200))
     assert max(pauses) <= 0.004
     assert len(set(pauses)) > 150
-    monkeypatch.setattr(embedded.time, "monotonic", lambda: float("inf"))
+    monkeypatch.setattr(sqlite_file.time, "monotonic", lambda: float("inf"))
     assert not patience(200)
 
 
@@ -267,7 +267,7 @@ async def test_a_job_that_fails_is_undone_alone_and_leaves_no_memory(tmp_path):
             mutation = turn.mutation("write", NOBODY)
             bound = await turn.tree.name(1, "f")
             await mutation.set_name((1, "f"), None)
-            await mutation.set_name((1, "g"), Bound(*bound))
+            await mutation.set_name((1, "g"), BoundName(*bound))
             raise ZeroDivisionError
 
         async def half():

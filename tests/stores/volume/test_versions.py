@@ -392,7 +392,7 @@ async def test_volumes_in_one_file_do_not_see_each_other(tmp_path):
 
 @pytest.mark.spec("VOL-1")
 async def test_a_volume_is_not_opened_twice_with_different_settings(tmp_path):
-    from bailiwick.stores.volume.blobs import FolderBlobs
+    from bailiwick.stores.volume.content.blobs import FolderBlobs
 
     async with opened(tmp_path / "v.db"), opened(tmp_path / "v.db"):
         with pytest.raises(ParseError) as caught:

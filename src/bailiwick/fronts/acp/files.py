@@ -1,7 +1,7 @@
 """The two file calls of the protocol, done through a scope.
 
 Only text is spoken here, so a file is read whole (up to 100 MiB) or by a window of its lines, and
-written whole, atomically. All of it is done as an agent: see `bailiwick.toolbox.acting`.
+written whole, atomically. All of it is done as an agent: see `bailiwick.toolbox.actor`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ _CHUNK_BYTES = 64 * 1024
 Part = Literal["line", "beginning", "middle", "end"]
 
 
-class Piece(NamedTuple):
+class LinePiece(NamedTuple):
     """A whole line with its line feed (the last one may lack it), or a part of one that is longer
     than what is held."""
 
@@ -29,7 +29,7 @@ class LineReader:
         self._inside = False
         self._ended = False
 
-    async def next(self) -> Piece | None:
+    async def next(self) -> LinePiece | None:
         """The next piece; None at the end."""
         while True:
             at = self._held.find(b"\n", self._searched)
@@ -47,16 +47,16 @@ class LineReader:
             self._held += chunk
             self._ended = not chunk
 
-    def _last(self) -> Piece | None:
+    def _last(self) -> LinePiece | None:
         if self._inside:
             self._inside = False
-            return Piece("end", b"")
+            return LinePiece("end", b"")
         return self._taken("line", len(self._held)) if self._held else None
 
-    def _taken(self, part: Part, size: int) -> Piece:
+    def _taken(self, part: Part, size: int) -> LinePiece:
         data = bytes(self._held[:size])
         del self._held[:size]
         self._searched = 0
         if part in ("line", "end"):
             self._inside = False
-        return Piece(part, data)
+        return LinePiece(part, data)

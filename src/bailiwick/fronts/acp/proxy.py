@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import IO, TYPE_CHECKING, NoReturn, TextIO
 
 from bailiwick.errors import BailiwickError, ParseError, escape_for_display
-from bailiwick.fronts.acp.opening import Opened, opened
+from bailiwick.fronts.acp.served_root import Opened, opened
 
 if TYPE_CHECKING:
     from bailiwick.fronts.acp.agent import AgentProcess
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = _Parser(
+    parser = _AcpParser(
         prog="bailiwick acp",
         usage="bailiwick acp [--root PLACE | --config FILE [--root KIND:ID]] [--read-only]"
         " -- AGENT [ARGUMENTS…]",
@@ -85,7 +85,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-class _Parser(argparse.ArgumentParser):
+class _AcpParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Wrong usage: exit code 2. What was typed is shown without what could repaint a screen."""
         self.print_usage(sys.stderr)

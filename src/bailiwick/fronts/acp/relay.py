@@ -32,7 +32,7 @@ from bailiwick.fronts.acp.errors import (
 )
 from bailiwick.fronts.acp.extension import Served
 from bailiwick.fronts.acp.files import FileCalls, check_number, check_text
-from bailiwick.fronts.acp.lines import LineReader, Piece
+from bailiwick.fronts.acp.lines import LinePiece, LineReader
 from bailiwick.fronts.acp.members import Malformed
 from bailiwick.fronts.acp.permissions import answer_of, names_our_question, permission_request
 from bailiwick.fronts.acp.places import Places
@@ -62,7 +62,7 @@ class Sender:
         self._turn = asyncio.Lock()
         self._inside = False
 
-    async def send(self, piece: Piece | bytes) -> None:
+    async def send(self, piece: LinePiece | bytes) -> None:
         """Wait until it is taken, more or less. A line in pieces keeps its turn to its end."""
         part, data = ("line", piece) if isinstance(piece, bytes) else piece
         if not (self._inside and part in ("middle", "end")):

@@ -15,24 +15,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# Each command: the function `(arguments) → exit code` that does it (in this folder and named `run`
+# Each command: the function `(arguments) → exit code` that does it (in `commands` and named `run`
 # unless it is written out), and what it is for.
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "files": {
-        "ls": ("looking:list_directory", "list a directory"),
-        "tree": ("looking:tree", "show a directory and all beneath it"),
+        "ls": ("listing:list_directory", "list a directory"),
+        "tree": ("listing:tree", "show a directory and all beneath it"),
         "cat": ("content:cat", "print what files hold"),
-        "stat": ("looking:stat", "show what is known of a file or directory"),
-        "find": ("searching:find", "find files and directories by name, type, size, time"),
-        "grep": ("searching:grep", "find lines that match a pattern"),
+        "stat": ("listing:stat", "show what is known of a file or directory"),
+        "find": ("search:find", "find files and directories by name, type, size, time"),
+        "grep": ("search:grep", "find lines that match a pattern"),
         "diff": ("content:diff", "show what differs between files, versions or forks"),
         "write": ("content:write", "write a file from the input or from a text"),
         "edit": ("content:edit", "replace text in a file"),
-        "mkdir": ("shaping:mkdir", "make directories"),
-        "rm": ("shaping:rm", "remove files and directories"),
-        "mv": ("shaping:mv", "move or rename"),
-        "cp": ("shaping:cp", "copy files and directories"),
-        "watch": ("watching", "follow changes as they are made"),
+        "mkdir": ("tree_changes:mkdir", "make directories"),
+        "rm": ("tree_changes:rm", "remove files and directories"),
+        "mv": ("tree_changes:mv", "move or rename"),
+        "cp": ("tree_changes:cp", "copy files and directories"),
+        "watch": ("watch", "follow changes as they are made"),
     },
     "versions": {
         "history": ("versions:history", "the versions of a file or directory"),
@@ -59,8 +59,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("audit", "the ledger: tail, query, export, verify, head"),
     },
     "serving": {
-        "serve": ("bailiwick.fronts.http.serving:main", "serve trees over HTTP, with a console"),
-        "mcp": ("bailiwick.fronts.mcp.serving:main", "serve trees to a model over MCP"),
+        "serve": (
+            "bailiwick.fronts.http.serve_command:main",
+            "serve trees over HTTP, with a console",
+        ),
+        "mcp": ("bailiwick.fronts.mcp.stdio_command:main", "serve trees to a model over MCP"),
         "acp": ("bailiwick.fronts.acp.proxy:main", "stand between an ACP editor and its agent"),
     },
     "this machine": {
@@ -171,7 +174,7 @@ def command(name: str) -> Callable[[list[str]], int]:
 
     module, _, function = COMMANDS[name][0].partition(":")
     if "." not in module:
-        module = f"{__name__}.{module}"
+        module = f"{__name__}.commands.{module}"
     found: Callable[[list[str]], int] = getattr(import_module(module), function or "run")
     return found
 

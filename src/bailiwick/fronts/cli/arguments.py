@@ -18,10 +18,10 @@ _WIDTH = 88
 """Characters of a line of help: what is pleasant to read, in any window of common size."""
 
 describing: ContextVar[bool] = ContextVar("describing", default=False)
-"""Set by whoever wants to know what a command takes and not to run it: see `Described`."""
+"""Set by whoever wants to know what a command takes and not to run it: see `ParserDescribed`."""
 
 
-class Described(Exception):
+class ParserDescribed(Exception):
     """Raised instead of parsing while `describing`: here is the parser, with everything in it."""
 
     def __init__(self, parser: Parser) -> None:
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         if describing.get():
-            raise Described(self)
+            raise ParserDescribed(self)
         return super().parse_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:

@@ -41,7 +41,7 @@ _LANDLOCK_ON_FILES = frozenset(("execute", "write_file", "read_file", "truncate"
 _PATTERN_CHARACTERS = frozenset("*?[]{}\\")
 
 
-class Place(NamedTuple):
+class ExportedPlace(NamedTuple):
     """One tree that a grant reaches: where it lies on the host, and as what the holder knows it."""
 
     host: str
@@ -49,16 +49,16 @@ class Place(NamedTuple):
     is_directory: bool
 
 
-class Reach(NamedTuple):
+class ExportReach(NamedTuple):
     """All that a sandbox needs to know of a grant."""
 
     access: frozenset[Access]
-    places: tuple[Place, ...]
+    places: tuple[ExportedPlace, ...]
 
 
 def reach_of(
     grant: Grant | StandingGrant, directory: str, mount_point: str, *, trusted: bool
-) -> Reach:
+) -> ExportReach:
     """What a grant reaches in the host directory of its root.
 
     In a root that is not trusted only what looks is left of the access. Raises `Unsupported` for
@@ -74,7 +74,7 @@ def reach_of(
     paths = _allowed_paths([globs for globs in lists if globs], grant.path)
     places = tuple(_place(directory, path, mount_point) for path in paths)
     access = grant.access if trusted else grant.access - CHANGING - {"execute"}
-    return Reach(frozenset(access), places)
+    return ExportReach(frozenset(access), places)
 
 
 def _allowed_paths(lists: Sequence[Sequence[str]], sub_path: ScopedPath) -> list[ScopedPath]:
@@ -117,7 +117,7 @@ def _literal(pattern: str) -> ScopedPath | None:
     return ScopedPath("/".join(parts))
 
 
-def _place(directory: str, path: ScopedPath, mount_point: str) -> Place:
+def _place(directory: str, path: ScopedPath, mount_point: str) -> ExportedPlace:
     """Where a path really lies: links are followed now, so that a sandbox need not."""
     root = os.path.realpath(directory)
     try:
@@ -130,13 +130,13 @@ def _place(directory: str, path: ScopedPath, mount_point: str) -> Place:
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         raise Unsupported("only files and directories are exported", path=path)
     inside = "/".join((mount_point.rstrip("/"), *path.parts))
-    return Place(host, inside or "/", stat.S_ISDIR(mode))
+    return ExportedPlace(host, inside or "/", stat.S_ISDIR(mode))
 
 
 # --- bubblewrap and docker: mounts -----------------------------------------------------------
 
 
-def bubblewrap_arguments(reach: Reach) -> list[str]:
+def bubblewrap_arguments(reach: ExportReach) -> list[str]:
     """``--ro-bind`` or ``--bind`` for each tree, and nothing else."""
     option = "--bind" if _is_writable(reach, "a bind mount") else "--ro-bind"
     _refuse_mounting_on_root(reach)
@@ -146,7 +146,7 @@ def bubblewrap_arguments(reach: Reach) -> list[str]:
     return arguments
 
 
-def docker_arguments(reach: Reach) -> list[str]:
+def docker_arguments(reach: ExportReach) -> list[str]:
     """``--mount type=bind,…`` for each tree."""
     writable = _is_writable(reach, "a bind mount")
     _refuse_mounting_on_root(reach)
@@ -159,7 +159,7 @@ def docker_arguments(reach: Reach) -> list[str]:
     return arguments
 
 
-def _is_writable(reach: Reach, what: str) -> bool:
+def _is_writable(reach: ExportReach, what: str) -> bool:
     """Whether a mount must be writable. It gives all of reading, or all of reading and changing."""
     missing = LOOKING - reach.access
     if missing:
@@ -174,7 +174,7 @@ def _is_writable(reach: Reach, what: str) -> bool:
     return bool(changing)
 
 
-def _refuse_mounting_on_root(reach: Reach) -> None:
+def _refuse_mounting_on_root(reach: ExportReach) -> None:
     if any(place.inside == "/" for place in reach.places):
         raise Unsupported(
             "the root's mount point is /, where a sandbox has its own tree",
@@ -194,7 +194,7 @@ def _csv_field(field: str) -> str:
 # --- Landlock: rights ------------------------------------------------------------------------
 
 
-def landlock_ruleset(reach: Reach) -> tuple[dict[str, Any], list[str]]:
+def landlock_ruleset(reach: ExportReach) -> tuple[dict[str, Any], list[str]]:
     """A rule set in the JSON format of Landlock's own configuration library, and notes on it.
 
     Everything that can be handled is handled, so that all is refused that no rule allows.

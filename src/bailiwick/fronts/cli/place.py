@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, cast
 
 from bailiwick.errors import RootNotFound, Unsupported
 from bailiwick.fronts.cli.arguments import Parser, takes_pages, takes_place
+from bailiwick.fronts.cli.authority_session import Options, guarded
 from bailiwick.fronts.cli.directories import Purpose, open_directory
-from bailiwick.fronts.cli.paging import run_paged
-from bailiwick.fronts.cli.running import Options, guarded
+from bailiwick.fronts.cli.pager import run_paged
 
 if TYPE_CHECKING:
     # Loading it takes longer than the help of a command should.
@@ -65,7 +65,7 @@ def with_scope(options: Options, action: Action, *, needs: Purpose = "looking") 
 @asynccontextmanager
 async def scope_for(options: Options, needs: Purpose) -> AsyncIterator[Scope]:
     """The scope of whoever acts: the person at the terminal, or whom they act as."""
-    from bailiwick.fronts.cli.asking import terminal_asker
+    from bailiwick.fronts.cli.prompts import terminal_asker
     from bailiwick.grant import parse_subject
 
     place = place_of(options)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from bailiwick.errors import BailiwickError, escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place
+from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.output import line, moment, paint, print_error, print_json, print_table
 from bailiwick.fronts.cli.place import scope_for, with_scope
-from bailiwick.fronts.cli.running import Options
 
 if TYPE_CHECKING:
     from bailiwick.commands import ExecResult
     from bailiwick.scope import Scope
     from bailiwick.scope.execution import Execution
-    from bailiwick.scope.working_copies import Work
+    from bailiwick.scope.working_copies import OpenWork
     from bailiwick.working_copy import Published, Withheld, WorkChange, WorkConflict
 
 EXIT_TIMED_OUT: Final = 124
@@ -258,7 +258,7 @@ async def _diff(scope: Scope, options: Options) -> int:
     return EXIT_OK
 
 
-async def _files_of(copy: Work) -> list[str]:
+async def _files_of(copy: OpenWork) -> list[str]:
     return [str(each.path) for each in (await copy.changes()).changes if each.type == "file"]
 
 

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from bailiwick.fronts.fsspec.blocking_calls import blocking
 from bailiwick.fronts.fsspec.entries import place_of
-from bailiwick.fronts.fsspec.waiting import blocking
 from bailiwick.model import EditResult
 from bailiwick.scope import Scope
 from bailiwick.versions import UndoResult

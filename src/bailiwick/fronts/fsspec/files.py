@@ -9,8 +9,8 @@ from fsspec.asyn import AbstractAsyncStreamedFile  # type: ignore[import-untyped
 from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
 
 from bailiwick.errors import FileAlreadyExists, IsADirectory
-from bailiwick.fronts.fsspec.uploads import OpenMode, Upload
-from bailiwick.fronts.fsspec.waiting import sync
+from bailiwick.fronts.fsspec.blocking_calls import sync
+from bailiwick.fronts.fsspec.uploads import FsspecUpload, OpenMode
 from bailiwick.model import WriteResult
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class BailiwickFile(AbstractBufferedFile):  # type: ignore[misc]
         self.written: WriteResult | None = None
         """What came of a write, once the file was made: its hash, version and request id."""
         self._expected_sha256 = expected_sha256
-        self._upload: Upload | None = None
+        self._upload: FsspecUpload | None = None
         self.closed = True
         super().__init__(fs, path, mode, **more)
         try:
@@ -134,7 +134,7 @@ class BailiwickAsyncFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
     ) -> None:
         self.written: WriteResult | None = None
         self._expected_sha256 = expected_sha256
-        self._upload: Upload | None = None
+        self._upload: FsspecUpload | None = None
         self._details = details
         self._opened_as = mode
         # What is only for a new file is written like any other.

@@ -30,16 +30,16 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.fronts.fsspec.beyond import Beyond
+from bailiwick.fronts.fsspec.blocking_calls import blocking, sync, wait_for_the_end
 from bailiwick.fronts.fsspec.entries import Info, entry_info, info_of, place_of
 from bailiwick.fronts.fsspec.files import BailiwickAsyncFile, BailiwickFile, refuse_directory
 from bailiwick.fronts.fsspec.transfers import take_out
-from bailiwick.fronts.fsspec.uploads import OpenMode, Upload
-from bailiwick.fronts.fsspec.waiting import blocking, sync, wait_for_the_end
+from bailiwick.fronts.fsspec.uploads import FsspecUpload, OpenMode
 from bailiwick.model import MiB, WriteMode, WriteResult
 from bailiwick.portal import SyncScope, behind
 from bailiwick.scope import Scope
-from bailiwick.scope.fronting import as_called
-from bailiwick.toolbox.bridging import Bridge
+from bailiwick.scope.front_access import as_called
+from bailiwick.toolbox.bridge import Bridge
 
 Result = TypeVar("Result")
 
@@ -128,7 +128,7 @@ class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
             return asyncio.get_running_loop() is not home
         return True
 
-    def abandon(self, upload: Upload) -> None:
+    def abandon(self, upload: FsspecUpload) -> None:
         """Give up a write that nobody waits for any more."""
         bridge = self._bridge
         home = self._loop if bridge is None or bridge.home is None else bridge.home
@@ -327,9 +327,9 @@ class BailiwickFileSystem(Beyond, AsyncFileSystem):  # type: ignore[misc]
             raise FileAlreadyExists("already exists", path=place_of(path))
         return BailiwickAsyncFile(self, path, mode, details, expected_sha256)
 
-    async def _begin(self, path: str, mode: OpenMode, expected_sha256: str | None) -> Upload:
-        async def begin(scope: Scope) -> Upload:
-            return Upload(scope, place_of(path), mode, expected_sha256)
+    async def _begin(self, path: str, mode: OpenMode, expected_sha256: str | None) -> FsspecUpload:
+        async def begin(scope: Scope) -> FsspecUpload:
+            return FsspecUpload(scope, place_of(path), mode, expected_sha256)
 
         return await self._with_scope(begin)
 

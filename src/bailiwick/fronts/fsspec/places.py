@@ -24,12 +24,12 @@ from fsspec.asyn import AsyncFileSystem, sync  # type: ignore[import-untyped]
 from fsspec.config import apply_config  # type: ignore[import-untyped]
 
 from bailiwick.errors import ParseError, RootNotFound, Unauthenticated, escape_for_display
+from bailiwick.fronts.fsspec.blocking_calls import wait_for_the_end
 from bailiwick.fronts.fsspec.filesystem import BailiwickFileSystem, bridge_to
 from bailiwick.fronts.fsspec.reach import REACH, TOKEN_VARIABLE, Named, token_for, tokens_server
-from bailiwick.fronts.fsspec.waiting import wait_for_the_end
 from bailiwick.operations import FILE_ACCESS
 from bailiwick.scope import Scope
-from bailiwick.toolbox.bridging import Bridge
+from bailiwick.toolbox.bridge import Bridge
 
 if TYPE_CHECKING:
     from bailiwick.config.places import VolumePlace

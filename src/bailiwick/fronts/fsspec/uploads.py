@@ -18,7 +18,7 @@ from bailiwick.scope import Scope
 OpenMode = Literal["wb", "xb", "ab"]
 
 
-class Upload:
+class FsspecUpload:
     """One write in the making."""
 
     def __init__(

@@ -40,10 +40,10 @@ def create_app(
     checks of host, origin and caller. The authority stays its owner's to close, after the
     application's ``aclose``.
     """
-    from bailiwick.fronts.http.answering import Application
-    from bailiwick.fronts.http.settings import Settings
+    from bailiwick.fronts.http.application import Application
+    from bailiwick.fronts.http.settings import ServerSettings
 
-    settings = Settings(
+    settings = ServerSettings(
         root=root,
         allowed_hosts=None if allowed_hosts is None else frozenset(allowed_hosts),
         read_only=read_only,

@@ -13,15 +13,15 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from bailiwick.errors import ForbiddenOrigin, MethodNotAllowed, RouteNotFound, Unauthenticated
-from bailiwick.fronts.http.callers import cookie_name, session_of
-from bailiwick.fronts.http.gates import same_origin
-from bailiwick.fronts.http.parameters import parse_query, require
-from bailiwick.fronts.http.requests import Headers, Reply
-from bailiwick.state.tokens import SESSION_SECONDS
+from bailiwick.fronts.http.access.callers import cookie_name, session_of
+from bailiwick.fronts.http.access.gates import same_origin
+from bailiwick.fronts.http.messages.parameters import parse_query, require
+from bailiwick.fronts.http.messages.requests import Headers, Reply
+from bailiwick.state.grants.tokens import SESSION_SECONDS
 from bailiwick.wire.arguments import Argument
 
 if TYPE_CHECKING:
-    from bailiwick.state.tokens import TokenBook
+    from bailiwick.state.grants.tokens import TokenBook
 
 LOGIN = "/login"
 LOGOUT = "/logout"

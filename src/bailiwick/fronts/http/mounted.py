@@ -15,16 +15,16 @@ from bailiwick.errors import Unsupported
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
-    from bailiwick.fronts.http.answering import ASGI
+    from bailiwick.fronts.http.application import ASGI
 
 
 def mounts_of(authority: Authority, *, workers: int) -> dict[str, ASGI]:
     """What `bailiwick serve` serves besides its own routes."""
     mcp = "bailiwick.fronts.mcp.mounting:create"
-    return {"/mcp": Later(mcp, "mcp", lambda create: create(authority, workers=workers))}
+    return {"/mcp": LazyApplication(mcp, "mcp", lambda create: create(authority, workers=workers))}
 
 
-class Later:
+class LazyApplication:
     """An ASGI application that is made when the first request comes.
 
     ``entry`` is ``module:function``, ``extra`` what to install where the module cannot be loaded;

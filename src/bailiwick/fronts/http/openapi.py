@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.fronts.http.conditions import takes_if_match, terms_of
-from bailiwick.fronts.http.errors import ErrorBody
-from bailiwick.fronts.http.idempotency import HEADER, KEY_CHARACTERS_MAX, takes_key
-from bailiwick.fronts.http.replying import Pending
+from bailiwick.fronts.http.messages.conditions import takes_if_match, terms_of
+from bailiwick.fronts.http.messages.errors import ErrorBody
+from bailiwick.fronts.http.messages.idempotency import HEADER, KEY_CHARACTERS_MAX, takes_key
+from bailiwick.fronts.http.messages.replies import PendingReply
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.fronts.http.routes.system import version
 from bailiwick.fronts.http.table import Route
@@ -56,7 +56,7 @@ def error_statuses(route: Route) -> tuple[int, ...]:
 
 def document() -> dict[str, Any]:
     """The whole description."""
-    shapes = {ErrorBody, Pending}
+    shapes = {ErrorBody, PendingReply}
     for route in ROUTES:
         shapes.update(shape for shape in (route.body, route.result) if shape is not None)
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
@@ -173,7 +173,7 @@ def _responses(route: Route, known: dict[Any, Any]) -> dict[str, Any]:
     for status in route.statuses:
         responses[str(status)] = {"description": _REASONS[status], **_content(route, known, status)}
     if route.asks:
-        pending = {"application/json": {"schema": known[Pending]}}
+        pending = {"application/json": {"schema": known[PendingReply]}}
         responses["202"] = {"description": _REASONS[202], "content": pending}
     for status in error_statuses(route):
         failure = {"application/json": {"schema": known[ErrorBody]}}

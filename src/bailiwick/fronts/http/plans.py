@@ -16,8 +16,8 @@ from bailiwick.build.configured import read_source
 from bailiwick.build.served import MEMORY, OWN, about, named_places, open_served, state_for
 from bailiwick.config.values import ServerConfig
 from bailiwick.errors import ParseError, PathNotFound, Unsupported, from_os_error
-from bailiwick.fronts.http.gates import is_loopback
-from bailiwick.fronts.http.settings import Settings
+from bailiwick.fronts.http.access.gates import is_loopback
+from bailiwick.fronts.http.settings import ServerSettings
 from bailiwick.grant import Core
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Which places are served under which names, where the state lies, and how to listen.
 
     ``places`` are those named on the command line: their owner chose them, so they are trusted.
@@ -40,14 +40,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     certfile: str | None
     keyfile: str | None
-    settings: Settings
+    settings: ServerSettings
 
     @property
     def scheme(self) -> str:
         return "http" if self.certfile is None else "https"
 
 
-def make_plan(options: Any) -> Plan:
+def make_plan(options: Any) -> ServerPlan:
     """The plan that the options of `bailiwick serve` mean. Raises `ParseError`."""
     source = read_source(options.config)
     server = source.config.server or ServerConfig()
@@ -75,11 +75,11 @@ def make_plan(options: Any) -> Plan:
         raise Unsupported(
             "what is kept in memory is served by one process", hint="leave out --workers"
         )
-    return Plan(
+    return ServerPlan(
         places=places, config=options.config, state_dir=state_dir, host=host,
         port=server.port if options.port is None else options.port, workers=workers,
         certfile=certfile, keyfile=keyfile,
-        settings=Settings(
+        settings=ServerSettings(
             root=next(iter(places), None),
             allowed_hosts=None if is_loopback(host) else frozenset("*"),
             read_only=options.read_only, loopback=is_loopback(host), workers=workers,
@@ -121,14 +121,14 @@ def _state(given: str | None, config: str | None, places: dict[str, str]) -> str
     return state_for(places)
 
 
-def opened(plan: Plan, *, first: bool) -> AbstractAsyncContextManager[Authority]:
+def opened(plan: ServerPlan, *, first: bool) -> AbstractAsyncContextManager[Authority]:
     """The authority of a plan with all its roots; the ``first`` process brings what the
     configuration lists up to date."""
     return _opened(plan, first)
 
 
 @asynccontextmanager
-async def _opened(plan: Plan, first: bool) -> AsyncIterator[Authority]:
+async def _opened(plan: ServerPlan, first: bool) -> AsyncIterator[Authority]:
     async with open_served(
         plan.places, plan.config, plan.state_dir, synchronise=first, history="on"
     ) as authority:

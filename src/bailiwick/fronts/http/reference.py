@@ -11,9 +11,9 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from bailiwick.fronts.http import settings
-from bailiwick.fronts.http.errors import OTHER_STATUSES, STATUS
+from bailiwick.fronts.http.messages.errors import OTHER_STATUSES, STATUS
 from bailiwick.fronts.http.openapi import error_statuses
-from bailiwick.fronts.http.routes import ROUTES, governing
+from bailiwick.fronts.http.routes import ROUTES, grants
 from bailiwick.fronts.http.table import Route, Who
 from bailiwick.model import Limits
 from bailiwick.wire.arguments import NEEDED, Argument
@@ -73,7 +73,7 @@ a minute; `[server] rates` sets that. A batch counts as many changes as it holds
 All of this counts for a subject, by whichever tokens it calls. What an agent has passed on, to
 itself or to others, counts for that agent; what a person passes on counts for whoever got it. A
 subject has at most {Limits().temp_roots_max} temporary roots at a time, and an agent at most
-{governing.DELEGATED_TOKENS_MAX} tokens by which it passed something on.
+{grants.DELEGATED_TOKENS_MAX} tokens by which it passed something on.
 
 ## What is the same for all routes
 

@@ -120,7 +120,7 @@ FOR_PEOPLE = "bailiwick.for_people"
 """Where it finds whether the connection is one of those that are kept for people."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How one application is served."""
 
     root: str | None = None

@@ -12,7 +12,7 @@ from bailiwick.wire.arguments import Argument
 from bailiwick.wire.verbs import names_in
 
 if TYPE_CHECKING:
-    from bailiwick.fronts.http.requests import Request
+    from bailiwick.fronts.http.messages.requests import Request
 
 Who = Literal["anyone", "reader", "caller", "person"]
 """Who may call: anyone at all; also the anonymous reader of an open server; whoever has a token;

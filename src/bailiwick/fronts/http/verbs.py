@@ -17,7 +17,7 @@ from typing import Any, cast
 import msgspec
 
 from bailiwick.errors import ParseError
-from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.model import Edit
 from bailiwick.scope import Scope

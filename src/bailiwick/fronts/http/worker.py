@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bailiwick.fronts.http.serving import work
+from bailiwick.fronts.http.serve_command import work
 
 if __name__ == "__main__":
     sys.exit(work(int(sys.argv[1]), sys.stdin.buffer))

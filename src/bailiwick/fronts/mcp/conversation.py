@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from bailiwick.fronts.mcp import wire
+from bailiwick.fronts.mcp import json_rpc
+from bailiwick.fronts.mcp.json_rpc import RequestId, RpcRefusal, can_elicit, no_method, wrong_params
 from bailiwick.fronts.mcp.pipes import LongLine
 from bailiwick.fronts.mcp.service import Service
-from bailiwick.fronts.mcp.subscribing import Listening, Subscriptions
-from bailiwick.fronts.mcp.wire import Refusal, RequestId, can_elicit, no_method, wrong_params
+from bailiwick.fronts.mcp.subscriptions import Listening, Subscriptions
 
 _log = logging.getLogger("bailiwick.mcp")
 
@@ -28,7 +28,7 @@ REQUESTS_MAX: Final = 256
 CLOSE_SECONDS_MAX: Final = 5.0
 """How long work that was begun may go on when the client has gone."""
 
-_decoder = msgspec.json.Decoder(wire.Incoming)
+_decoder = msgspec.json.Decoder(json_rpc.Incoming)
 
 _ID = rb'"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,200}")(?=\s*[,}])'
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
@@ -38,7 +38,7 @@ _ID_LAST = re.compile(_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 class Method(NamedTuple):
     """A request that can be made: what it takes, in which dialects it is known."""
 
-    takes: type[wire.Params]
+    takes: type[json_rpc.Params]
     run: Callable[[Any, Any, Any], Awaitable[dict[str, Any]]]
     handshake: bool = True
     envelope: bool = True
@@ -86,25 +86,25 @@ class Conversation:
         """Take one message. Whatever is wrong with it, the client is told."""
         if isinstance(line, LongLine):
             why = f"this message has {line.size} bytes, which is too much"
-            self._refuse(_id_of(line), Refusal(wire.INVALID_REQUEST, why))
+            self._refuse(_id_of(line), RpcRefusal(json_rpc.INVALID_REQUEST, why))
             return
         if not line or line.isspace():
             return
         try:
             message = _decoder.decode(line)
         except (msgspec.ValidationError, UnicodeDecodeError):
-            self._refuse(_id_in(line), Refusal(wire.INVALID_REQUEST, "Invalid request"))
+            self._refuse(_id_in(line), RpcRefusal(json_rpc.INVALID_REQUEST, "Invalid request"))
             return
         except (msgspec.DecodeError, RecursionError):
-            self._refuse(_id_in(line), Refusal(wire.PARSE_ERROR, "Parse error"))
+            self._refuse(_id_in(line), RpcRefusal(json_rpc.PARSE_ERROR, "Parse error"))
             return
         self._route(message)
 
-    def _route(self, message: wire.Incoming) -> None:
+    def _route(self, message: json_rpc.Incoming) -> None:
         given_id, method = message.id, message.method
         if message.jsonrpc != "2.0" or not message.is_sensible:
             known = None if isinstance(given_id, msgspec.UnsetType) else given_id
-            self._refuse(known, Refusal(wire.INVALID_REQUEST, "Invalid request"))
+            self._refuse(known, RpcRefusal(json_rpc.INVALID_REQUEST, "Invalid request"))
         elif isinstance(method, msgspec.UnsetType):
             self._answered(message)
         elif isinstance(given_id, msgspec.UnsetType):
@@ -116,18 +116,18 @@ class Conversation:
     def _requested(self, request_id: RequestId, method: str, params: Any) -> None:
         if request_id in self._under_way:
             why = "a request with this id is under way already"
-            self._refuse(request_id, Refusal(wire.INVALID_REQUEST, why))
+            self._refuse(request_id, RpcRefusal(json_rpc.INVALID_REQUEST, why))
             return
         if len(self._under_way) >= REQUESTS_MAX:
-            busy = Refusal(
-                wire.INTERNAL_ERROR, "too many requests at once",
+            busy = RpcRefusal(
+                json_rpc.INTERNAL_ERROR, "too many requests at once",
                 {"errorKind": "busy", "hint": "wait for answers first"},
             )  # fmt: skip
             self._refuse(request_id, busy)
             return
         try:
             client, work = self._begun(request_id, method, params)
-        except Refusal as refusal:
+        except RpcRefusal as refusal:
             self._refuse(request_id, refusal)
             return
         if work is not None:
@@ -140,25 +140,25 @@ class Conversation:
     ) -> tuple[Client, Awaitable[dict[str, Any]] | None]:
         """Understand a request; what the answer waits for, or None where it is given already."""
         known = _METHODS.get(method)
-        given = _read(wire.Params if known is None else known.takes, params)
+        given = _read(json_rpc.Params if known is None else known.takes, params)
         meta = None if given is None else given.meta
         if given is None:
             # What is wrong with them may stand beside an envelope that is right.
-            bare = _read(wire.Params, params)
+            bare = _read(json_rpc.Params, params)
             meta = None if bare is None else bare.meta
-        enveloped = meta is not None and wire.VERSION_KEY in meta
+        enveloped = meta is not None and json_rpc.VERSION_KEY in meta
         if self._modern is None:
             self._modern = method != "initialize" and enveloped
         client = Client(self, request_id, modern=self._modern, elicits=self._elicits)
         if method == "initialize":
             # At once, so that what comes in the same breath finds the handshake done.
-            self._send(wire.result_line(request_id, self._initialize(params)))
+            self._send(json_rpc.result_line(request_id, self._initialize(params)))
             return client, None
         if self._modern:
-            client.can_elicit = can_elicit(wire.capabilities_in(meta))
+            client.can_elicit = can_elicit(json_rpc.capabilities_in(meta))
         elif enveloped:
-            raise Refusal(
-                wire.INVALID_REQUEST,
+            raise RpcRefusal(
+                json_rpc.INVALID_REQUEST,
                 "this connection serves the handshake protocol era; requests carrying the"
                 " 2026-07-28 envelope are not accepted on it",
             )
@@ -177,14 +177,14 @@ class Conversation:
     def _notified(self, method: str, params: Any) -> None:
         if method != "notifications/cancelled":
             return
-        given = _read(wire.CancelledParams, params)
+        given = _read(json_rpc.CancelledParams, params)
         if given is None or given.request_id is None:
             return
         task = self._under_way.get(given.request_id)
         if task is not None:
             task.cancel()
 
-    def _answered(self, message: wire.Incoming) -> None:
+    def _answered(self, message: json_rpc.Incoming) -> None:
         """An answer to what the client was asked; one that nobody waits for means nothing."""
         waiting = self._asked.get(message.id) if isinstance(message.id, str) else None
         if waiting is None or waiting.done():
@@ -197,35 +197,35 @@ class Conversation:
     async def _answer(self, client: Client, method: str, work: Awaitable[dict[str, Any]]) -> None:
         try:
             result = await work
-        except Refusal as refusal:
+        except RpcRefusal as refusal:
             self._refuse(client.id, refusal)
             return
         except Exception:
             # Its text may tell anything; the log is for those who may know.
             _log.exception("a request failed in a way nobody foresaw")
-            self._refuse(client.id, Refusal(wire.INTERNAL_ERROR, "Internal error"))
+            self._refuse(client.id, RpcRefusal(json_rpc.INTERNAL_ERROR, "Internal error"))
             return
         if client.modern:
             result = self._enveloped(method, result)
-        self._send(wire.result_line(client.id, result))
+        self._send(json_rpc.result_line(client.id, result))
 
     def _enveloped(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        result = wire.completed(method, result)
-        meta = {**result.get("_meta", {}), wire.SERVER_KEY: self._info}
+        result = json_rpc.completed(method, result)
+        meta = {**result.get("_meta", {}), json_rpc.SERVER_KEY: self._info}
         return {**result, "_meta": meta}
 
-    def _refuse(self, request_id: RequestId | None, refusal: Refusal) -> None:
-        self._send(wire.error_line(request_id, refusal))
+    def _refuse(self, request_id: RequestId | None, refusal: RpcRefusal) -> None:
+        self._send(json_rpc.error_line(request_id, refusal))
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        self._send(wire.notification_line(method, params))
+        self._send(json_rpc.notification_line(method, params))
 
     async def ask(self, method: str, params: dict[str, Any]) -> Any:
         """Ask the client; None where it answers with an error, or has gone."""
         self._asked_count += 1
         own_id = f"bailiwick-{self._asked_count}"
         waiting = self._asked[own_id] = asyncio.get_running_loop().create_future()
-        self._send(wire.request_line(own_id, method, params))
+        self._send(json_rpc.request_line(own_id, method, params))
         try:
             return await waiting
         except asyncio.CancelledError:
@@ -261,13 +261,13 @@ class Conversation:
         return told
 
     def _initialize(self, params: Any) -> dict[str, Any]:
-        given = _read(wire.InitializeParams, params)
+        given = _read(json_rpc.InitializeParams, params)
         if self._modern:
-            supported: dict[str, Any] = {"supported": list(wire.ENVELOPE_VERSIONS)}
+            supported: dict[str, Any] = {"supported": list(json_rpc.ENVELOPE_VERSIONS)}
             if given is not None:
                 supported["requested"] = given.protocol_version
-            raise Refusal(
-                wire.UNSUPPORTED_VERSION,
+            raise RpcRefusal(
+                json_rpc.UNSUPPORTED_VERSION,
                 "connection is serving the 2026-07-28 protocol; the initialize handshake is not"
                 " accepted",
                 supported,
@@ -279,56 +279,56 @@ class Conversation:
         self._elicits = can_elicit(given.capabilities)
         return {
             "protocolVersion": (
-                asked if asked in wire.HANDSHAKE_VERSIONS else wire.HANDSHAKE_VERSIONS[-1]
+                asked if asked in json_rpc.HANDSHAKE_VERSIONS else json_rpc.HANDSHAKE_VERSIONS[-1]
             ),
             "capabilities": self._capabilities(),
             "serverInfo": self._info,
             "instructions": self._service.instructions,
         }
 
-    async def _ping(self, client: Client, given: wire.Params) -> dict[str, Any]:
+    async def _ping(self, client: Client, given: json_rpc.Params) -> dict[str, Any]:
         return {}
 
-    async def _discover(self, client: Client, given: wire.Params) -> dict[str, Any]:
+    async def _discover(self, client: Client, given: json_rpc.Params) -> dict[str, Any]:
         return {
-            "supportedVersions": list(wire.ENVELOPE_VERSIONS),
+            "supportedVersions": list(json_rpc.ENVELOPE_VERSIONS),
             "capabilities": self._capabilities(),
             "instructions": self._service.instructions,
         }
 
-    async def _list_tools(self, client: Client, given: wire.ListParams) -> dict[str, Any]:
+    async def _list_tools(self, client: Client, given: json_rpc.ListParams) -> dict[str, Any]:
         return self._service.list_tools()
 
-    async def _call_tool(self, client: Client, given: wire.CallParams) -> dict[str, Any]:
+    async def _call_tool(self, client: Client, given: json_rpc.CallParams) -> dict[str, Any]:
         return await self._service.call_tool(client, given.name, given.arguments, given)
 
-    async def _list_resources(self, client: Client, given: wire.ListParams) -> dict[str, Any]:
+    async def _list_resources(self, client: Client, given: json_rpc.ListParams) -> dict[str, Any]:
         return await self._service.list_resources(given.cursor, modern=client.modern)
 
-    async def _list_templates(self, client: Client, given: wire.ListParams) -> dict[str, Any]:
+    async def _list_templates(self, client: Client, given: json_rpc.ListParams) -> dict[str, Any]:
         return self._service.list_templates()
 
-    async def _read_resource(self, client: Client, given: wire.ReadParams) -> dict[str, Any]:
+    async def _read_resource(self, client: Client, given: json_rpc.ReadParams) -> dict[str, Any]:
         return await self._service.read_resource(client, given.uri, given)
 
-    async def _complete(self, client: Client, given: wire.CompleteParams) -> dict[str, Any]:
-        template = given.ref.uri if isinstance(given.ref, wire.TemplateRef) else None
+    async def _complete(self, client: Client, given: json_rpc.CompleteParams) -> dict[str, Any]:
+        template = given.ref.uri if isinstance(given.ref, json_rpc.TemplateRef) else None
         known = (given.context.arguments if given.context else None) or {}
         asked = given.argument
         return await self._service.complete(
             template, asked.name, asked.value, known, modern=client.modern
         )
 
-    async def _subscribe(self, client: Client, given: wire.SubscribeParams) -> dict[str, Any]:
+    async def _subscribe(self, client: Client, given: json_rpc.SubscribeParams) -> dict[str, Any]:
         await self._subscriptions.add(given.uri)
         return {}
 
-    async def _unsubscribe(self, client: Client, given: wire.SubscribeParams) -> dict[str, Any]:
+    async def _unsubscribe(self, client: Client, given: json_rpc.SubscribeParams) -> dict[str, Any]:
         self._subscriptions.remove(given.uri)
         return {}
 
-    async def _listen(self, client: Client, given: wire.ListenParams) -> dict[str, Any]:
-        meta = {wire.SUBSCRIPTION_KEY: client.id}
+    async def _listen(self, client: Client, given: json_rpc.ListenParams) -> dict[str, Any]:
+        meta = {json_rpc.SUBSCRIPTION_KEY: client.id}
         listening = Listening(self._service, given.notifications)
         async with listening.begun() as honoured:
             self.notify(
@@ -343,23 +343,25 @@ class Conversation:
 
 
 _METHODS: dict[str, Method] = {
-    "ping": Method(wire.Params, Conversation._ping, envelope=False),
-    "server/discover": Method(wire.Params, Conversation._discover, handshake=False),
-    "tools/list": Method(wire.ListParams, Conversation._list_tools),
-    "tools/call": Method(wire.CallParams, Conversation._call_tool),
-    "resources/list": Method(wire.ListParams, Conversation._list_resources, of_resources=True),
+    "ping": Method(json_rpc.Params, Conversation._ping, envelope=False),
+    "server/discover": Method(json_rpc.Params, Conversation._discover, handshake=False),
+    "tools/list": Method(json_rpc.ListParams, Conversation._list_tools),
+    "tools/call": Method(json_rpc.CallParams, Conversation._call_tool),
+    "resources/list": Method(json_rpc.ListParams, Conversation._list_resources, of_resources=True),
     "resources/templates/list": Method(
-        wire.ListParams, Conversation._list_templates, of_resources=True
+        json_rpc.ListParams, Conversation._list_templates, of_resources=True
     ),
-    "resources/read": Method(wire.ReadParams, Conversation._read_resource, of_resources=True),
-    "completion/complete": Method(wire.CompleteParams, Conversation._complete, of_resources=True),
+    "resources/read": Method(json_rpc.ReadParams, Conversation._read_resource, of_resources=True),
+    "completion/complete": Method(
+        json_rpc.CompleteParams, Conversation._complete, of_resources=True
+    ),
     "resources/subscribe": Method(
-        wire.SubscribeParams, Conversation._subscribe, envelope=False, of_resources=True
+        json_rpc.SubscribeParams, Conversation._subscribe, envelope=False, of_resources=True
     ),
     "resources/unsubscribe": Method(
-        wire.SubscribeParams, Conversation._unsubscribe, envelope=False, of_resources=True
+        json_rpc.SubscribeParams, Conversation._unsubscribe, envelope=False, of_resources=True
     ),
-    "subscriptions/listen": Method(wire.ListenParams, Conversation._listen, handshake=False),
+    "subscriptions/listen": Method(json_rpc.ListenParams, Conversation._listen, handshake=False),
 }
 
 

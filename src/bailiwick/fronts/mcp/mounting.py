@@ -20,9 +20,9 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from bailiwick.errors import BailiwickError, Closed, RateLimited
-from bailiwick.fronts.mcp.opening import Wanted, open_service
 from bailiwick.fronts.mcp.sdk_server import SERVICE_KEY, create_server
 from bailiwick.fronts.mcp.service import Service
+from bailiwick.fronts.mcp.workspaces import WantedService, open_service
 from bailiwick.model import MiB
 from bailiwick.operations import ALL_ACCESS, Access
 
@@ -123,7 +123,7 @@ class Mount:
         if opening is not None:
             self._services[key] = opening  # now the last to go
         if opening is None or _has_failed(opening):
-            wanted = Wanted(subject, _session_of(key), most, grant_id=grant_id)
+            wanted = WantedService(subject, _session_of(key), most, grant_id=grant_id)
             opening = asyncio.create_task(self._open(wanted))
             self._services[key] = opening
             if len(self._services) > _SERVICES_MAX:
@@ -131,7 +131,7 @@ class Mount:
         service, _ = await asyncio.shield(opening)
         return service
 
-    async def _open(self, wanted: Wanted) -> tuple[Service, AsyncExitStack]:
+    async def _open(self, wanted: WantedService) -> tuple[Service, AsyncExitStack]:
         stack = AsyncExitStack()
         service = await stack.enter_async_context(open_service(self._authority, wanted))
         return service, stack

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from bailiwick.approvals import Answer, Approval, Asker, Question, always_for
 from bailiwick.errors import escape_for_display
 from bailiwick.toolbox import Pending
-from bailiwick.toolbox.approving import binding_of
+from bailiwick.toolbox.approval import binding_of
 
 Result = TypeVar("Result")
 

@@ -24,11 +24,17 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from bailiwick.errors import Unsupported
+from bailiwick.fronts.mcp.json_rpc import (
+    AskedAgain,
+    RpcRefusal,
+    WantedChanges,
+    can_elicit,
+    completed,
+)
 from bailiwick.fronts.mcp.service import Service, server_info
-from bailiwick.fronts.mcp.subscribing import LISTED, Listening, Subscriptions
-from bailiwick.fronts.mcp.wire import AskedAgain, Refusal, Wanted, can_elicit, completed
+from bailiwick.fronts.mcp.subscriptions import LISTED, Listening, Subscriptions
 from bailiwick.toolbox import failure
-from bailiwick.toolbox.prompting import prompt_fragment
+from bailiwick.toolbox.prompt import prompt_fragment
 
 _log = logging.getLogger("bailiwick.mcp")
 
@@ -155,7 +161,7 @@ class _Desk:
         asked = given.notifications
         listening = Listening(
             _service(context),
-            Wanted(asked.resources_list_changed, asked.resource_subscriptions),
+            WantedChanges(asked.resources_list_changed, asked.resource_subscriptions),
         )
         bus = InMemorySubscriptionBus()
         handler = ListenHandler(bus)
@@ -253,5 +259,5 @@ def _again(given: types.InputResponseRequestParams) -> AskedAgain:
 async def _answered(work: Awaitable[Any]) -> Any:
     try:
         return await work
-    except Refusal as refusal:
+    except RpcRefusal as refusal:
         raise MCPError(refusal.code, refusal.message, refusal.data) from None

@@ -16,9 +16,9 @@ from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.fronts.mcp import resources
 from bailiwick.fronts.mcp.addresses import TEMPLATE, Address, parse_address
 from bailiwick.fronts.mcp.answers import tool_result
-from bailiwick.fronts.mcp.completing import complete_path, complete_root, completion
+from bailiwick.fronts.mcp.completion import complete_path, complete_root, completion
+from bailiwick.fronts.mcp.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, RpcRefusal, refused
 from bailiwick.fronts.mcp.questions import Again, Peer, settled
-from bailiwick.fronts.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, Refusal, refused
 from bailiwick.model import Page
 from bailiwick.scope import Scope
 from bailiwick.toolbox import Pending, Tool, Toolbox, failure
@@ -66,9 +66,9 @@ class Service:
     async def call_tool(
         self, peer: Peer, name: str, arguments: dict[str, Any] | None, again: Again
     ) -> dict[str, Any]:
-        """Raises `Refusal` for a tool that is not there; whatever else fails is an answer."""
+        """Raises `RpcRefusal` for a tool that is not there; whatever else fails is an answer."""
         if name not in self._tools:
-            raise Refusal(INVALID_PARAMS, "Unknown tool", {"tools": list(self._tools)})
+            raise RpcRefusal(INVALID_PARAMS, "Unknown tool", {"tools": list(self._tools)})
         box = self._alone
         if box is None:
             try:
@@ -108,7 +108,7 @@ class Service:
         if cursor is None:
             root = names[0] if names else ""
         elif root not in self.boxes:
-            raise Refusal(INVALID_PARAMS, "this cursor is not known")
+            raise RpcRefusal(INVALID_PARAMS, "this cursor is not known")
         if not names:
             return {"resources": []}
         box = self.boxes[root]
@@ -130,7 +130,7 @@ class Service:
         return listed
 
     async def read_resource(self, peer: Peer, uri: str, again: Again) -> dict[str, Any]:
-        """Raises `Refusal`."""
+        """Raises `RpcRefusal`."""
         try:
             address, box = self.resource(uri)
 
@@ -150,16 +150,18 @@ class Service:
             raise refusal from None
         if isinstance(outcome, Pending):
             told = outcome.answer()
-            raise Refusal(INTERNAL_ERROR, told["message"], {"errorKind": told["errorKind"]})
+            raise RpcRefusal(INTERNAL_ERROR, told["message"], {"errorKind": told["errorKind"]})
         return outcome
 
     async def complete(
         self, template: str | None, name: str, typed: str, known: Mapping[str, str], *, modern: bool
     ) -> dict[str, Any]:
         """How a variable of the template for files may go on; ``known`` are those before it. None
-        as a template is a prompt, of which there are none. Raises `Refusal`."""
+        as a template is a prompt, of which there are none. Raises `RpcRefusal`."""
         if template != TEMPLATE:
-            raise Refusal(INVALID_PARAMS, "there are completions for files only", {"uri": TEMPLATE})
+            raise RpcRefusal(
+                INVALID_PARAMS, "there are completions for files only", {"uri": TEMPLATE}
+            )
         try:
             if name == _ROOT:
                 return complete_root(list(self.boxes), typed)

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from bailiwick.approvals import Asker
 from bailiwick.errors import ParseError
-from bailiwick.fronts.tools.editing import Editor
 from bailiwick.fronts.tools.extras import extra
 from bailiwick.fronts.tools.places import from_top
-from bailiwick.fronts.tools.rounds import Call, Round, as_text, field, run_round
+from bailiwick.fronts.tools.rounds import Round, ToolCall, as_text, field, run_round
+from bailiwick.fronts.tools.text_editor import Editor
 from bailiwick.toolbox import Tool, Toolbox
 
 with extra("anthropic"):
@@ -50,14 +50,14 @@ def _param(tool: Tool) -> dict[str, Any]:
 async def run_calls(tools: Toolbox, message: Any) -> Round:
     """Make the tool calls of a message; ``outputs`` are ``tool_result`` blocks for the next one."""
     calls = [
-        Call(field(block, "id"), field(block, "name"), field(block, "input"))
+        ToolCall(field(block, "id"), field(block, "name"), field(block, "input"))
         for block in field(message, "content")
         if field(block, "type") == "tool_use"
     ]
     return await run_round(tools, calls, _tool_result)
 
 
-def _tool_result(call: Call, answer: dict[str, Any]) -> dict[str, Any]:
+def _tool_result(call: ToolCall, answer: dict[str, Any]) -> dict[str, Any]:
     result = {"type": "tool_result", "tool_use_id": call.id, "content": as_text(answer)}
     return {**result, "is_error": True} if answer.get("ok") is False else result
 

@@ -22,7 +22,7 @@ from bailiwick.errors import (
 )
 from bailiwick.fronts.tools import new_session
 from bailiwick.fronts.tools.extras import extra
-from bailiwick.fronts.tools.interrupting import GraphAsker
+from bailiwick.fronts.tools.graph_interrupts import GraphAsker
 from bailiwick.fronts.tools.places import from_top, to_absolute
 from bailiwick.model import Entry
 from bailiwick.portal import SyncScope

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from bailiwick.fronts.tools.extras import extra
-from bailiwick.fronts.tools.interrupting import GraphAsker
+from bailiwick.fronts.tools.graph_interrupts import GraphAsker
 from bailiwick.fronts.tools.rounds import as_text
 from bailiwick.toolbox import Pending, Tool, Toolbox
 

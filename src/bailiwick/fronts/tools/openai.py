@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bailiwick.fronts.tools.rounds import Call, Round, as_text, field, run_round
+from bailiwick.fronts.tools.rounds import Round, ToolCall, as_text, field, run_round
 from bailiwick.toolbox import Toolbox
 
 
@@ -43,7 +43,7 @@ def chat_tools(tools: Toolbox) -> list[dict[str, Any]]:
 async def run_responses(tools: Toolbox, output: Any) -> Round:
     """Make the function calls in the output of a response; ``outputs`` are input items."""
     calls = [
-        Call(field(item, "call_id"), field(item, "name"), field(item, "arguments"))
+        ToolCall(field(item, "call_id"), field(item, "name"), field(item, "arguments"))
         for item in output
         if field(item, "type") == "function_call"
     ]
@@ -59,7 +59,7 @@ async def run_responses(tools: Toolbox, output: Any) -> Round:
 async def run_chat(tools: Toolbox, message: Any) -> Round:
     """Make the tool calls of an assistant's message; ``outputs`` are messages."""
     calls = [
-        Call(
+        ToolCall(
             field(item, "id"),
             field(field(item, "function"), "name"),
             field(field(item, "function"), "arguments"),

@@ -16,8 +16,8 @@ from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.fronts.tools.extras import extra
 from bailiwick.fronts.tools.rounds import as_text
 from bailiwick.toolbox import Pending, Tool, Toolbox, by_word
-from bailiwick.toolbox.approving import binding_of
-from bailiwick.toolbox.patching import Part, apply, rehearse
+from bailiwick.toolbox.approval import binding_of
+from bailiwick.toolbox.patch import PatchPart, apply, rehearse
 
 with extra("openai"):
     from agents import ApplyPatchTool, FunctionTool, RunContextWrapper, apply_diff
@@ -162,7 +162,7 @@ def _keep(kept: dict[Key, Kept], key: Key, value: Kept) -> None:
 
 class PatchEditor:
     """Applies the patches of ``apply_patch``: each of them whole or not at all, and only onto the
-    text that was read for it. See `bailiwick.toolbox.patching`."""
+    text that was read for it. See `bailiwick.toolbox.patch`."""
 
     def __init__(
         self, tools: Toolbox, word: Callable[[ApplyPatchOperation], Asker | None] | None = None
@@ -204,17 +204,17 @@ class PatchEditor:
             return None
         return await self._tools.actor.rehearse("apply_patch", lambda scope: rehearse(scope, parts))
 
-    def _parts(self, operations: Sequence[ApplyPatchOperation]) -> list[Part]:
+    def _parts(self, operations: Sequence[ApplyPatchOperation]) -> list[PatchPart]:
         return [self._part(operation) for operation in operations]
 
-    def _part(self, operation: ApplyPatchOperation) -> Part:
+    def _part(self, operation: ApplyPatchOperation) -> PatchPart:
         """What is asked for, where the configuration offers it."""
         kind, tool = _KINDS[operation.type]
         self._tools.require(tool)
         if operation.type == "update_file" and operation.move_to is not None:
             self._tools.require("move")
         creates = kind == "create"
-        return Part(
+        return PatchPart(
             kind, operation.path, lambda text: _patched(text, operation, creates=creates),
             move_to=operation.move_to if kind == "update" else None,
         )  # fmt: skip

@@ -13,11 +13,11 @@ import msgspec
 
 from bailiwick.toolbox import Pending, Toolbox
 
-Render = Callable[["Call", dict[str, Any]], dict[str, Any]]
+Render = Callable[["ToolCall", dict[str, Any]], dict[str, Any]]
 """From a call and its answer to what the provider wants to be sent."""
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """One call that a model asked for; ``arguments`` as it wrote them."""
 
     id: str
@@ -29,7 +29,7 @@ class PendingCall(NamedTuple):
     """A call that waits for a person: show them ``pending``, then `resume`."""
 
     tools: Toolbox
-    call: Call
+    call: ToolCall
     pending: Pending
     render: Render
 
@@ -48,7 +48,7 @@ class Round(NamedTuple):
     pending: list[PendingCall]
 
 
-async def run_round(tools: Toolbox, calls: Iterable[Call], render: Render) -> Round:
+async def run_round(tools: Toolbox, calls: Iterable[ToolCall], render: Render) -> Round:
     """Make the calls that are for these tools; others are left to whoever offers them."""
     outputs: list[dict[str, Any]] = []
     waiting: list[PendingCall] = []

@@ -35,7 +35,7 @@ class Header(msgspec.Struct, tag="journal", frozen=True):
     token: str
 
 
-class Directory(msgspec.Struct, tag="directory", frozen=True):
+class JournalDirectory(msgspec.Struct, tag="directory", frozen=True):
     """A directory in which the store stages, by its path in the root and its inode."""
 
     path: str
@@ -58,7 +58,7 @@ class Swap(msgspec.Struct, tag="swap", frozen=True):
     new_inode: int
 
 
-Line = Header | Directory | Swap
+Line = Header | JournalDirectory | Swap
 
 _encode = msgspec.json.Encoder().encode
 
@@ -135,7 +135,7 @@ class Journal:
         self._header = Header(token := os.urandom(6).hex())
         self._stage_format = stage_prefix(token) + "%016x"
         self._lock = threading.Lock()
-        self.directories: dict[str, Directory] = {}
+        self.directories: dict[str, JournalDirectory] = {}
         self._next_number = random.Random(os.urandom(32)).getrandbits
         self._swaps: dict[str, Swap] = {}
         self._keep = False
@@ -163,7 +163,7 @@ class Journal:
     def staging_in(self, path: str, directory: int) -> None:
         """Before something is staged in the held directory ``directory``."""
         if path not in self.directories:
-            line = Directory(str(path), os.fstat(directory).st_ino)
+            line = JournalDirectory(str(path), os.fstat(directory).st_ino)
             with self._lock:
                 self._write(line)
                 self.directories[line.path] = line

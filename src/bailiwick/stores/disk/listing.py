@@ -13,14 +13,14 @@ from bailiwick.model import EntryType, Stat
 from bailiwick.paths import RESERVED_PREFIX
 from bailiwick.store import Child, Children
 from bailiwick.stores.disk import syscalls
-from bailiwick.stores.disk.handles import (
+from bailiwick.stores.disk.changes.links import readlink
+from bailiwick.stores.disk.lookup.handles import (
     FORMAT_MASK,
     TYPE_BY_FORMAT,
     Held,
     new_tuple,
     version_of,
 )
-from bailiwick.stores.disk.links import readlink
 from bailiwick.stores.disk.settings import INLINE_BYTES_MAX
 from bailiwick.stores.disk.workers import Stop
 

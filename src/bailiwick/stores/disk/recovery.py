@@ -17,20 +17,20 @@ import msgspec
 from bailiwick.errors import BailiwickError
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.stores.disk import syscalls
-from bailiwick.stores.disk.current import hash_of
-from bailiwick.stores.disk.handles import lstat_at
+from bailiwick.stores.disk.changes.removal import leads_down, remove_litter
 from bailiwick.stores.disk.journal import (
     JOURNAL_SUFFIX,
-    Directory,
     Header,
+    JournalDirectory,
     JournalPlace,
     Line,
     Swap,
     stage_prefix,
 )
-from bailiwick.stores.disk.lookup import Lookup, check_filesystem
-from bailiwick.stores.disk.removal import leads_down, remove_litter
+from bailiwick.stores.disk.lookup.beneath import Lookup, check_filesystem
+from bailiwick.stores.disk.lookup.handles import lstat_at
 from bailiwick.stores.disk.workers import UNSTOPPABLE
+from bailiwick.stores.disk.writes.current import hash_of
 
 _log = logging.getLogger("bailiwick.stores.disk")
 
@@ -101,7 +101,7 @@ class _Cleaning:
         self._lookup: Final = lookup
         self._prefix: Final = stage_prefix(token)
         self._depth_max: Final = lookup.settings.limits.depth_max
-        self._directories: Final = [line for line in lines if isinstance(line, Directory)]
+        self._directories: Final = [line for line in lines if isinstance(line, JournalDirectory)]
         self._swaps: Final = {line.stage: line for line in lines if isinstance(line, Swap)}
         self._is_clear = True
 
@@ -112,7 +112,7 @@ class _Cleaning:
             self._sweep_everything()
         return self._is_clear
 
-    def _sweep_named(self, line: Directory) -> bool:
+    def _sweep_named(self, line: JournalDirectory) -> bool:
         """Sweep the directory of that very path, reached without a link; whether it is there."""
         try:
             held = self._lookup.find_object(ScopedPath(line.path), True)

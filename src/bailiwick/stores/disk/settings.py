@@ -20,7 +20,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class DiskSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one root, as given."""
 
     symlinks: Symlinks
@@ -34,7 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def durable(self) -> bool:
         return self.durability == "full"
 
-    def narrowed(self, symlinks: Symlinks | None, hardlinks: Hardlinks | None) -> Settings:
+    def narrowed(self, symlinks: Symlinks | None, hardlinks: Hardlinks | None) -> DiskSettings:
         """These settings, stricter where that is asked for: what is rejected stays rejected."""
         for name, value in (("symlinks", symlinks), ("hardlinks", hardlinks)):
             _one_of(name, value, (None, "reject", "in-root" if name == "symlinks" else "allow"))
@@ -68,7 +68,7 @@ def _one_of(setting: str, value: object, allowed: tuple[str | None, ...]) -> Non
         raise ParseError(f"{setting} is one of {', '.join(filter(None, allowed))}")
 
 
-class Root:
+class DiskRoot:
     """The one descriptor everything starts from, and what is known of it."""
 
     __slots__ = ("dev", "fd", "mount", "status")

@@ -46,19 +46,20 @@ from bailiwick.store import (
     WritePlan,
     Written,
 )
-from bailiwick.stores.disk import (
+from bailiwick.stores.disk import listing, reader, syscalls
+from bailiwick.stores.disk.changes import (
     attributes,
-    copying,
+    conditional,
+    copies,
     directories,
-    expecting,
     links,
-    listing,
-    moving,
-    reading,
     removal,
-    syscalls,
+    renames,
 )
-from bailiwick.stores.disk.handles import (
+from bailiwick.stores.disk.changes.modes import NewModes
+from bailiwick.stores.disk.journal import Journal, JournalPlace, ambient_check_outside
+from bailiwick.stores.disk.lookup.beneath import Lookup, check_filesystem
+from bailiwick.stores.disk.lookup.handles import (
     Held,
     Replaced,
     held_entry,
@@ -66,18 +67,15 @@ from bailiwick.stores.disk.handles import (
     same_object,
     version_of,
 )
-from bailiwick.stores.disk.journal import Journal, JournalPlace, ambient_check_outside
-from bailiwick.stores.disk.kernel import KernelLookup
-from bailiwick.stores.disk.lookup import Lookup, check_filesystem
-from bailiwick.stores.disk.modes import NewModes
-from bailiwick.stores.disk.publishing import Publisher
+from bailiwick.stores.disk.lookup.openat2 import KernelLookup
+from bailiwick.stores.disk.lookup.walk import WalkLookup
 from bailiwick.stores.disk.recovery import recover
-from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, Root, Settings
-from bailiwick.stores.disk.staging import DiskStage, StagedTree
-from bailiwick.stores.disk.swapping import Swapper
-from bailiwick.stores.disk.uploads import Upload, gather
-from bailiwick.stores.disk.walk import WalkLookup
-from bailiwick.stores.disk.workers import UNSTOPPABLE, LentWorkers, Turns, Workers
+from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, DiskRoot, DiskSettings
+from bailiwick.stores.disk.workers import UNSTOPPABLE, LentWorkers, NameTurns, Workers
+from bailiwick.stores.disk.writes.compare_and_swap import Swapper
+from bailiwick.stores.disk.writes.publisher import Publisher
+from bailiwick.stores.disk.writes.staged_trees import DiskStage, StagedTree
+from bailiwick.stores.disk.writes.uploads import DiskUpload, gather
 
 T = TypeVar("T")
 
@@ -103,7 +101,7 @@ class DiskStore:
         self._swapper: Final = Swapper(self._publisher)
         self._workers: Final = workers
         waits = lookup.settings.limits.lock_wait_seconds_max
-        self._turns: Final[Turns] = Turns(waits) if whole is None else whole._turns
+        self._turns: Final[NameTurns] = NameTurns(waits) if whole is None else whole._turns
         self._durable: Final = lookup.settings.durable
         self._find_object: Final = lookup.find_object
         self._sees_others: Final = syscalls.LINUX and lookup.holds_objects
@@ -132,7 +130,7 @@ class DiskStore:
 
         Raises `RootNotFound`, `Unsupported`, `ParseError` (a setting), `PermissionDenied`.
         """
-        settings = Settings(
+        settings = DiskSettings(
             symlinks=symlinks,
             hardlinks=hardlinks,
             cross_mounts=cross_mounts,
@@ -166,7 +164,7 @@ class DiskStore:
 
     @property
     def powers(self) -> frozenset[str]:
-        from bailiwick.stores.disk.nominating import ambient_can_nominate
+        from bailiwick.stores.disk.search.candidates import ambient_can_nominate
 
         nominates = {"Nominates"} if ambient_can_nominate() else set()
         watches = {"Watches"} if self._sees_others else set()
@@ -234,12 +232,12 @@ class DiskStore:
         self._workers.refuse_closed()
         held = file if type(file) is Held and file.fd >= 0 else held_object(file)
         try:
-            content = reading.read_quickly(held, offset, length, self._settings)
+            content = reader.read_quickly(held, offset, length, self._settings)
             if content is not None:
                 return content
             if length <= INLINE_BYTES_MAX:
-                return reading.read_closely_blocking(held, offset, length, UNSTOPPABLE)
-            return await self._workers.run(reading.read_closely_blocking, held, offset, length)
+                return reader.read_closely_blocking(held, offset, length, UNSTOPPABLE)
+            return await self._workers.run(reader.read_closely_blocking, held, offset, length)
         except Replaced:
             return await self._read_newest(held, offset, length)
         except OSError as error:
@@ -250,10 +248,10 @@ class DiskStore:
         for _ in range(self._settings.limits.busy_retries_max):
             held.look_again()
             with suppress(Replaced):
-                content = reading.read_quickly(held, offset, length, self._settings)
+                content = reader.read_quickly(held, offset, length, self._settings)
                 if content is not None:
                     return content
-                return reading.read_closely_blocking(held, offset, length, UNSTOPPABLE)
+                return reader.read_closely_blocking(held, offset, length, UNSTOPPABLE)
         raise Busy("others keep replacing this file", path=held.path)
 
     async def stream(
@@ -261,7 +259,7 @@ class DiskStore:
     ) -> AsyncGenerator[bytes, None]:
         self._workers.refuse_closed()
         held = held_object(file)
-        chunks = reading.stream(held, offset, length, self._settings, self._workers)
+        chunks = reader.stream(held, offset, length, self._settings, self._workers)
         try:
             async for chunk in chunks:
                 yield chunk
@@ -288,8 +286,8 @@ class DiskStore:
         if not settings.cross_mounts or settings.hardlinks == "reject":
             return None  # ripgrep would enter, and read, what this root does not
         from bailiwick.search.grep import compile_query
-        from bailiwick.stores.disk.nominating import nominate_paths_blocking
-        from bailiwick.stores.disk.ripgrep import Area
+        from bailiwick.stores.disk.search.candidates import nominate_paths_blocking
+        from bailiwick.stores.disk.search.ripgrep import Area
 
         query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
         area = Area(leave_out=leave_out, file_bytes_max=file_bytes_max)
@@ -315,7 +313,7 @@ class DiskStore:
         self, entry: Handle, chunks: AsyncIterator[bytes], plan: WritePlan
     ) -> Written:
         held = held_entry(entry)
-        upload = Upload(held, plan, self._publisher, self._swapper)
+        upload = DiskUpload(held, plan, self._publisher, self._swapper)
         try:
             await self._in_thread(held.path, upload.begin)
             async with aclosing(gather(chunks)) as pieces:
@@ -345,7 +343,7 @@ class DiskStore:
         held = held_entry(entry)
         if expected.conditional:
             return await self._in_turn(
-                held, expecting.remove_blocking, self._publisher, held, recursive, expected
+                held, conditional.remove_blocking, self._publisher, held, recursive, expected
             )
         job = removal.remove_blocking
         if recursive and held.type == "directory":
@@ -359,10 +357,10 @@ class DiskStore:
         held, to = held_entry(source), held_entry(destination)
         if expected.conditional or replaced.conditional:
             return await self._in_turn(
-                held, expecting.move_blocking, self._publisher, held, to, replace, expected,
+                held, conditional.move_blocking, self._publisher, held, to, replace, expected,
                 replaced,
             )  # fmt: skip
-        job = moving.move_blocking
+        job = renames.move_blocking
         if held.type == "directory" and to.path.levels > held.path.levels:  # all in it is looked at
             return await self._in_thread(held.path, job, self._publisher, held, to, replace)
         return await self._short(held, job, self._publisher, held, to, replace)
@@ -370,7 +368,7 @@ class DiskStore:
     async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
         held, to = held_object(source), held_entry(destination)
         return await self._in_thread(
-            held.path, copying.copy_blocking, self._publisher, held, to, recursive
+            held.path, copies.copy_blocking, self._publisher, held, to, recursive
         )
 
     async def symlink(self, entry: Handle, target: str) -> None:
@@ -401,7 +399,7 @@ class DiskStore:
     ) -> None:  # fmt: skip
         try:
             if expected.conditional:
-                job = expecting.set_attributes_blocking
+                job = conditional.set_attributes_blocking
                 await self._in_turn(held, job, self._publisher, held, change, expected)
             else:
                 self._inline(held.path, change, self._publisher, held)
@@ -447,12 +445,12 @@ class DiskStore:
     # --- watching -----------------------------------------------------------------------------
 
     def sight(self, path: ScopedPath) -> Sighting | None:
-        from bailiwick.stores.disk.judging import sight
+        from bailiwick.stores.disk.watch.sightings import sight
 
         return None if self._workers.closed else sight(self._lookup, path)
 
     def watch_tree(self, tell: Callable[[Sequence[Noticed]], None], changing: Changing) -> Watcher:
-        from bailiwick.stores.disk.watching import TreeWatcher
+        from bailiwick.stores.disk.watch.watcher import TreeWatcher
 
         self._workers.refuse_closed()
         watcher = TreeWatcher(self._lookup, tell, changing, closed=self._watchers.discard)
@@ -513,11 +511,11 @@ def _conditional(plan: WritePlan) -> bool:
     )
 
 
-def _ambient_open_root(host_path: str) -> Root:
+def _ambient_open_root(host_path: str) -> DiskRoot:
     """Open the directory of the host that everything happens in: the one lookup by host path."""
     flags = (syscalls.O_PATH or os.O_RDONLY) | syscalls.O_DIRECTORY | syscalls.O_CLOEXEC
     try:
-        root = Root(os.open(host_path, flags))
+        root = DiskRoot(os.open(host_path, flags))
     except FileNotFoundError:
         raise RootNotFound("the directory of this root does not exist") from None
     except NotADirectoryError:
@@ -532,7 +530,7 @@ def _ambient_open_root(host_path: str) -> Root:
     return root
 
 
-def _choose_lookup(root: Root, settings: Settings, containment: Containment) -> Lookup:
+def _choose_lookup(root: DiskRoot, settings: DiskSettings, containment: Containment) -> Lookup:
     """The kernel's way where there is one. /proc is part of it: it names what was opened."""
     walk = WalkLookup(root, settings)
     if containment == "walk":

@@ -192,7 +192,7 @@ class LentWorkers(Workers):
         self._lender._began(future)  # whose closing waits for it as well
 
 
-class Turns:
+class NameTurns:
     """One at a time for each path, in the order of asking. For one event loop."""
 
     def __init__(self, wait_seconds_max: float) -> None:

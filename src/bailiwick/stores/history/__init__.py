@@ -5,8 +5,8 @@ it can be looked at, restored and undone. What other programs change is not noti
 it is found when the place is changed here next.
 """
 
-from bailiwick.stores.history.keeping import Keeping
-from bailiwick.stores.history.opening import ambient_history_directory, open_history
+from bailiwick.stores.history.auto_collection import HistoryAutoCollection
+from bailiwick.stores.history.startup import ambient_history_directory, open_history
 from bailiwick.stores.history.store import HistoryStore
 
-__all__ = ["HistoryStore", "Keeping", "ambient_history_directory", "open_history"]
+__all__ = ["HistoryAutoCollection", "HistoryStore", "ambient_history_directory", "open_history"]

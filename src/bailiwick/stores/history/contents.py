@@ -13,7 +13,7 @@ from bailiwick.errors import FileAlreadyExists, IoError, PathNotFound
 from bailiwick.model import KiB
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Store, WritePlan
-from bailiwick.stores.history.ledger import Ledger
+from bailiwick.stores.history.ledger import HistoryLedger
 
 SMALL_BYTES_MAX: Final = 32 * KiB
 """What is written with its entry, in one commit. Larger content takes one of its own before."""
@@ -28,7 +28,7 @@ _DATA: Final = "SELECT data FROM content WHERE sha256 = ?"
 class Contents:
     """What is kept of the files of one directory."""
 
-    def __init__(self, ledger: Ledger, keeper: Store) -> None:
+    def __init__(self, ledger: HistoryLedger, keeper: Store) -> None:
         self._ledger = ledger
         self._keeper = keeper
 

@@ -12,29 +12,29 @@ from bailiwick.finishing import to_the_end
 from bailiwick.model import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Store
+from bailiwick.stores.history.capture import Looker
 from bailiwick.stores.history.contents import Contents
-from bailiwick.stores.history.ledger import Ledger
+from bailiwick.stores.history.ledger import HistoryLedger
 from bailiwick.stores.history.lineage import Lineage
-from bailiwick.stores.history.looking import Looker
-from bailiwick.stores.history.recording import Recorder
-from bailiwick.stores.history.turns import Turns
+from bailiwick.stores.history.recorder import ChangeRecorder
+from bailiwick.stores.history.turns import PathTurns
 
 Collect = Callable[[], Awaitable[Any]]
 """Takes away what the volume that keeps large content does not need any more."""
 
 
-class Core:
+class HistoryCore:
     """The wrapped store, its history, and the volume that keeps large content."""
 
     def __init__(
         self,
         inner: Store,
-        ledger: Ledger,
+        ledger: HistoryLedger,
         keeper: Store,
         *,
         limits: Limits,
         collect: Collect | None = None,
-        whole: Core | None = None,
+        whole: HistoryCore | None = None,
     ) -> None:
         self.inner: Final = inner
         self.ledger: Final = ledger
@@ -44,17 +44,17 @@ class Core:
         self.lineage: Final = Lineage(ledger)
         self.contents: Final = Contents(ledger, keeper)
         self.looker: Final = Looker(inner, self.contents, self.lineage, limits)
-        self.recorder: Final = Recorder(ledger, self.looker)
+        self.recorder: Final = ChangeRecorder(ledger, self.looker)
         self._whole: Final = whole
-        self._turns: Final[Turns] = Turns() if whole is None else whole._turns
+        self._turns: Final[PathTurns] = PathTurns() if whole is None else whole._turns
         self._closed = False
         self._is_settled = False
         self._under_way = 0
         self._idle: asyncio.Future[None] | None = None
 
-    def view(self, inner: Store) -> Core:
+    def view(self, inner: Store) -> HistoryCore:
         """This history for a stricter view of the same tree."""
-        return Core(
+        return HistoryCore(
             inner, self.ledger, self.keeper, limits=self.limits, collect=self.collect,
             whole=self._whole or self,
         )  # fmt: skip

@@ -20,11 +20,11 @@ import apsw
 from bailiwick.errors import Unsupported
 from bailiwick.finishing import in_thread
 from bailiwick.paths import ScopedPath
-from bailiwick.sqlite import forking
+from bailiwick.sqlite import fork_safety
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.writer import Frame, Task, Writer
-from bailiwick.stores.history.owners import Owner
-from bailiwick.stores.history.states import Effect, State, content_of, packed, unpacked
+from bailiwick.sqlite.writer import Frame, Task, WriterThread
+from bailiwick.stores.history.owners import HistoryOwner
+from bailiwick.stores.history.states import Effect, PlaceState, content_of, packed, unpacked
 
 Result = TypeVar("Result")
 
@@ -66,7 +66,7 @@ _ENTRY: Final = "id, time_ns, verb, subject, request, owner, missed"
 _EFFECT: Final = "path, before, after, kind, other"
 
 
-class Entry(NamedTuple):
+class HistoryEntry(NamedTuple):
     """One change, as its row has it."""
 
     id: int
@@ -78,7 +78,7 @@ class Entry(NamedTuple):
     missed: int
 
 
-class Fresh(NamedTuple):
+class FreshEntry(NamedTuple):
     """A change about to be made."""
 
     verb: str
@@ -89,17 +89,17 @@ class Fresh(NamedTuple):
     missed: int = 0
 
 
-class Outcome(NamedTuple):
+class EntryOutcome(NamedTuple):
     """What became of a change: of each effect what was left, by its number; which of them were not
     made after all; what was found, where that was not known; and what nobody could foretell."""
 
-    after: Mapping[int, State | None] = {}
+    after: Mapping[int, PlaceState | None] = {}
     dropped: Sequence[int] = ()
     added: Sequence[Effect] = ()
-    before: Mapping[int, State] = {}
+    before: Mapping[int, PlaceState] = {}
 
 
-class _Frame(Frame):
+class _HistoryFrame(Frame):
     """Waits for other processes, unless the task is tried on the event loop."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -109,7 +109,7 @@ class _Frame(Frame):
         self._connection.set_busy_timeout(_BUSY_MS_MAX if patiently else 0)
 
 
-class Ledger:
+class HistoryLedger:
     """The rows of one directory's history. Made by `open`."""
 
     def __init__(
@@ -117,19 +117,19 @@ class Ledger:
         connection: apsw.Connection,
         finisher: apsw.Connection,
         reader: apsw.Connection,
-        owner: Owner,
+        owner: HistoryOwner,
     ) -> None:
         self.owner: Final = owner
         self._connection: Final = connection
         self._finisher: Final = finisher
         self._reader: Final = reader
-        self._writer: Final = Writer(
-            connection, whose=WHOSE, frame=_Frame(connection), inline_s=_INLINE_S
+        self._writer: Final = WriterThread(
+            connection, whose=WHOSE, frame=_HistoryFrame(connection), inline_s=_INLINE_S
         )
         self._queued: set[asyncio.Future[None]] = set()
 
     @classmethod
-    def open(cls, directory: str, *, durable: bool) -> Ledger:
+    def open(cls, directory: str, *, durable: bool) -> HistoryLedger:
         """Open the rows in a directory that exists. Blocks.
 
         With ``durable`` what is written survives a power cut, else a crash of the process. Raises
@@ -143,7 +143,7 @@ class Ledger:
         opened: list[apsw.Connection] = []
         try:
             for _ in range(3):
-                connection = forking.connect(path, flags=apsw.SQLITE_OPEN_READWRITE)
+                connection = fork_safety.connect(path, flags=apsw.SQLITE_OPEN_READWRITE)
                 opened.append(connection)
                 connection.set_busy_timeout(_BUSY_MS_MAX)
             connection, finisher, reader = opened
@@ -157,7 +157,7 @@ class Ledger:
             finisher.pragma("wal_autocheckpoint", 0)
             finisher.set_busy_timeout(0)
             reader.pragma("query_only", True)
-            return cls(connection, finisher, reader, Owner(directory))
+            return cls(connection, finisher, reader, HistoryOwner(directory))
         except BaseException as error:
             for each in opened:
                 each.close()
@@ -167,7 +167,7 @@ class Ledger:
 
     # --- writing -----------------------------------------------------------------------------
 
-    async def begin(self, fresh: Fresh, tell: Callable[[int], object]) -> int:
+    async def begin(self, fresh: FreshEntry, tell: Callable[[int], object]) -> int:
         """Write down a change that is about to be made, with what it will replace. ``tell`` is told
         its number also where nobody is left to take it, having been closed meanwhile."""
         now_ns, owner = time.time_ns(), self.owner.name
@@ -185,7 +185,7 @@ class Ledger:
 
         return await self._writer.run(job)
 
-    def finish(self, entry: int, outcome: Outcome) -> None:
+    def finish(self, entry: int, outcome: EntryOutcome) -> None:
         """Add what became of a change: at once, or when others have had their turn. Where that
         fails, or the process dies, the entry stays open, and is settled by whoever looks next."""
         try:
@@ -194,7 +194,7 @@ class Ledger:
         except apsw.Error:
             self._finish_later(entry, outcome)
 
-    def _finish_later(self, entry: int, outcome: Outcome) -> None:
+    def _finish_later(self, entry: int, outcome: EntryOutcome) -> None:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
         self._queued.add(ended)
@@ -206,7 +206,7 @@ class Ledger:
 
         self._writer.put(Task(lambda connection: _close(connection, entry, outcome), done, loop))
 
-    async def settle(self, entry: int, outcome: Outcome) -> None:
+    async def settle(self, entry: int, outcome: EntryOutcome) -> None:
         """Close an entry with its outcome, and wait until that is written."""
         await self._writer.run(lambda connection: _close(connection, entry, outcome))
 
@@ -247,8 +247,10 @@ class Ledger:
         except apsw.Error as error:
             raise from_sqlite(error, WHOSE) from error
 
-    def entries(self, where: str, *values: Any) -> list[Entry]:
-        return [Entry(*row) for row in self.rows(f"SELECT {_ENTRY} FROM entry {where}", *values)]
+    def entries(self, where: str, *values: Any) -> list[HistoryEntry]:
+        return [
+            HistoryEntry(*row) for row in self.rows(f"SELECT {_ENTRY} FROM entry {where}", *values)
+        ]
 
     def effects(self, entry: int) -> list[Effect]:
         """What an entry did, in order; gaps are closed."""
@@ -309,7 +311,7 @@ def _put_effects(
     )  # fmt: skip
 
 
-def _close(connection: apsw.Connection, entry: int, outcome: Outcome) -> None:
+def _close(connection: apsw.Connection, entry: int, outcome: EntryOutcome) -> None:
     for number, state in outcome.after.items():
         connection.execute(_SET_AFTER, (packed(state), content_of(state), entry, number))
     for number, state in outcome.before.items():

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import PathNotFound
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.history.ledger import Entry, Ledger, effect_of
-from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, State, is_same
+from bailiwick.stores.history.ledger import HistoryEntry, HistoryLedger, effect_of
+from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, PlaceState, is_same
 from bailiwick.versions import ChangeKind, Version, Versions
 
 _ALL: Final = 2**62
@@ -27,7 +27,7 @@ SELECT DISTINCT path FROM effect WHERE path > ? AND path < ? ORDER BY path LIMIT
 """
 
 
-class Position(NamedTuple):
+class HistoryPosition(NamedTuple):
     """Where an effect stands in the history: one entry may move a thing away, put others in its
     place and take those away again."""
 
@@ -35,16 +35,16 @@ class Position(NamedTuple):
     seq: int
 
 
-END: Final = Position(_ALL, 0)
-START: Final = Position(-1, 0)
+END: Final = HistoryPosition(_ALL, 0)
+START: Final = HistoryPosition(-1, 0)
 
 
-def end_of(entry: int) -> Position:
+def end_of(entry: int) -> HistoryPosition:
     """After all that an entry did."""
-    return Position(entry, _ALL)
+    return HistoryPosition(entry, _ALL)
 
 
-def begin_of(position: Position, effect: Effect) -> Position:
+def begin_of(position: HistoryPosition, effect: Effect) -> HistoryPosition:
     """Before an effect: what came has left its place in the same step, by the effect before."""
     return position._replace(seq=position.seq - 1) if effect.kind == CAME else position
 
@@ -54,8 +54,8 @@ class Happened(NamedTuple):
 
     entry: int
     path: ScopedPath
-    before: State | None
-    after: State | None
+    before: PlaceState | None
+    after: PlaceState | None
     kind: int
     other: ScopedPath
 
@@ -63,10 +63,10 @@ class Happened(NamedTuple):
 class Lineage:
     """Looks back along the entries of one history."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: HistoryLedger) -> None:
         self.ledger: Final = ledger
 
-    def newest(self, path: ScopedPath) -> State | None:
+    def newest(self, path: ScopedPath) -> PlaceState | None:
         """What the newest entry left at a path."""
         for happened in self.of(path):
             return happened.after
@@ -95,13 +95,15 @@ class Lineage:
             if effect.kind == CAME:
                 path = effect.other
 
-    def own_before(self, path: ScopedPath, bound: Position) -> tuple[Position, Effect] | None:
+    def own_before(
+        self, path: ScopedPath, bound: HistoryPosition
+    ) -> tuple[HistoryPosition, Effect] | None:
         """The newest effect before another that touched this very path."""
         return _first(self.ledger.rows(_NEWEST, str(path), *bound))
 
     def moved_above(
-        self, path: ScopedPath, bound: Position, after: Position
-    ) -> tuple[Position, Effect] | None:
+        self, path: ScopedPath, bound: HistoryPosition, after: HistoryPosition
+    ) -> tuple[HistoryPosition, Effect] | None:
         """The newest move of a directory that the path lies in, between two effects."""
         above = [str(each) for each in _above(path)]
         if not above:
@@ -115,10 +117,10 @@ class Lineage:
         )  # fmt: skip
         return _first(rows)
 
-    def _whole(self, position: Position, last: Effect) -> tuple[Position, Happened]:
+    def _whole(self, position: HistoryPosition, last: Effect) -> tuple[HistoryPosition, Happened]:
         """All that an entry did to one thing at a path, and where that began: the first of its
         effects knows what stood before."""
-        since = self.moved_above(last.path, position, Position(position.entry, -1))
+        since = self.moved_above(last.path, position, HistoryPosition(position.entry, -1))
         rows = self.ledger.rows(
             f"SELECT e.entry, e.seq, {_EFFECT} FROM effect e"
             " WHERE e.entry = ? AND e.path = ? AND e.seq > ? ORDER BY e.seq LIMIT 1",
@@ -152,7 +154,7 @@ class Lineage:
             )
         return number
 
-    def at(self, path: ScopedPath, number: int) -> tuple[bool, State | None]:
+    def at(self, path: ScopedPath, number: int) -> tuple[bool, PlaceState | None]:
         """Whether anything is known of a path, and if so what stood there at a version.
 
         Before the first entry of a path it was what that one found.
@@ -166,12 +168,12 @@ class Lineage:
                 break
         return known, state
 
-    def content(self, path: ScopedPath, state: State) -> str | None:
+    def content(self, path: ScopedPath, state: PlaceState) -> str | None:
         """The hash of a state's content. A file that was only moved, or whose mode or time was set,
         was not read for that: its content is told by what was read before or after."""
         if state.sha256 is not None or state.type != "file":
             return state.sha256
-        alike, pairs = {state.version}, list[tuple[State, State]]()
+        alike, pairs = {state.version}, list[tuple[PlaceState, PlaceState]]()
         known: dict[str, str] = {}
         for happened in self.of(path):
             before, after = happened.before, happened.after
@@ -189,7 +191,7 @@ class Lineage:
                 alike |= {before.version, after.version}
         return next((known[each] for each in alike if each in known), None)
 
-    def _went(self, came: Happened) -> State | None:
+    def _went(self, came: Happened) -> PlaceState | None:
         """What was moved, as it was where it came from."""
         for effect in self.ledger.effects(came.entry):
             if effect.kind == WENT and (effect.path, effect.other) == (came.other, came.path):
@@ -260,15 +262,15 @@ class Lineage:
             )
         ]
 
-    def _entry(self, entry: int) -> Entry:
+    def _entry(self, entry: int) -> HistoryEntry:
         return self.ledger.entries("WHERE id = ?", entry)[0]
 
 
-def _first(rows: Sequence[tuple[Any, ...]]) -> tuple[Position, Effect] | None:
+def _first(rows: Sequence[tuple[Any, ...]]) -> tuple[HistoryPosition, Effect] | None:
     if not rows:
         return None
     entry, seq, *effect = rows[0]
-    return Position(entry, seq), effect_of(effect)
+    return HistoryPosition(entry, seq), effect_of(effect)
 
 
 def _above(path: ScopedPath) -> list[ScopedPath]:

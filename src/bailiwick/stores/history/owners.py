@@ -16,7 +16,7 @@ from weakref import WeakSet
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-_open_here: WeakSet[Owner] = WeakSet()
+_open_here: WeakSet[HistoryOwner] = WeakSet()
 
 
 def _abandon_after_fork() -> None:
@@ -27,7 +27,7 @@ def _abandon_after_fork() -> None:
 os.register_at_fork(after_in_child=_abandon_after_fork)
 
 
-class Owner:
+class HistoryOwner:
     """The name of this keeper of a history, until `close`."""
 
     def __init__(self, directory: str) -> None:

@@ -26,10 +26,10 @@ from bailiwick.errors import (
 from bailiwick.model import ANYTHING, EntryType, Expected, Stat
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Child, Children, Content, Handle, Look, WritePlan, Written
-from bailiwick.stores.history.core import Core
-from bailiwick.stores.history.lineage import END, START, Position, begin_of, end_of
-from bailiwick.stores.history.looking import Elsewhere
-from bailiwick.stores.history.states import WENT, Effect, State, seen, with_content
+from bailiwick.stores.history.capture import Elsewhere
+from bailiwick.stores.history.core import HistoryCore
+from bailiwick.stores.history.lineage import END, START, HistoryPosition, begin_of, end_of
+from bailiwick.stores.history.states import WENT, Effect, PlaceState, seen, with_content
 
 _TIME: Final = "SELECT time_ns FROM entry WHERE id >= ? ORDER BY id LIMIT 1"
 _ALL: Final = 2**62
@@ -38,7 +38,7 @@ _ALL: Final = 2**62
 class PastHandle:
     """A place as it was. ``live`` is where its content still stands in the tree."""
 
-    def __init__(self, path: ScopedPath, state: State | None, live: ScopedPath | None) -> None:
+    def __init__(self, path: ScopedPath, state: PlaceState | None, live: ScopedPath | None) -> None:
         self.path: Final = path
         self.state: Final = state
         self.live: Final = live
@@ -55,11 +55,11 @@ class PastHandle:
         """Nothing is held."""
 
 
-class _Search:
+class _PastSearch:
     """What is found out about one path, from now back to a position. ``moved`` is the move that was
     met last, of the thing itself or of a directory ``above`` it."""
 
-    def __init__(self, path: ScopedPath, until: Position) -> None:
+    def __init__(self, path: ScopedPath, until: HistoryPosition) -> None:
         self.path: Final = path
         self.until: Final = until
         self.at = END
@@ -71,7 +71,7 @@ class _Search:
 class PastStore:
     """A tree as it was at a version."""
 
-    def __init__(self, core: Core, number: int) -> None:
+    def __init__(self, core: HistoryCore, number: int) -> None:
         self._core = core
         self._number = number
         # What was written before the next entry was there at this version, too.
@@ -95,7 +95,7 @@ class PastStore:
             with closing(await self._core.inner.resolve(ROOT, "object")) as handle:
                 return PastHandle(path, seen(await self._core.inner.stat(handle)), ROOT)
         # A thing may have been moved again and again: each move is followed by a search of its own.
-        searches = [_Search(path, end_of(self._number))]
+        searches = [_PastSearch(path, end_of(self._number))]
         while True:
             search = searches[-1]
             following = self._follow(search)
@@ -111,7 +111,7 @@ class PastStore:
             state = found.state if outer.above else self._read(outer.moved.before, found)
             outer.found = PastHandle(outer.path, state, found.live)
 
-    def _follow(self, search: _Search) -> _Search | None:
+    def _follow(self, search: _PastSearch) -> _PastSearch | None:
         """Go back as far as something else has to be found first; None at the end."""
         lineage, path, until = self._core.lineage, search.path, search.until
         while True:
@@ -134,10 +134,10 @@ class PastStore:
             if effect.kind == WENT:  # it stands where it, or its directory, was moved to
                 search.moved, search.above = effect, above is not None
                 aside = path.relative_to(effect.path).beneath(effect.other)
-                return _Search(aside, position._replace(seq=position.seq + 1))
+                return _PastSearch(aside, position._replace(seq=position.seq + 1))
             search.found = PastHandle(path, None if above else effect.before, None)
 
-    def _read(self, state: State | None, moved: PastHandle) -> State | None:
+    def _read(self, state: PlaceState | None, moved: PastHandle) -> PlaceState | None:
         """What was moved, with its content as it was read where it went to."""
         if state is None or moved.state is None:
             return state
@@ -278,7 +278,7 @@ class PastStore:
                 async for chunk in chunks:
                     yield chunk
 
-    async def _still_holds(self, live: Handle, state: State, sha256: str | None) -> bool:
+    async def _still_holds(self, live: Handle, state: PlaceState, sha256: str | None) -> bool:
         """Whether a file in the tree holds what it held then: by its hash, else by its times."""
         if sha256 is not None:
             known = msgspec.structs.replace(state, sha256=sha256)
@@ -356,7 +356,7 @@ class PastStore:
             raise Closed("the store is closed")
         self._core.check_open()
 
-    def _held(self, handle: Handle) -> State:
+    def _held(self, handle: Handle) -> PlaceState:
         self._check_open()
         assert isinstance(handle, PastHandle)
         if handle.state is None:
@@ -369,7 +369,7 @@ class PastStore:
         assert isinstance(handle, PastHandle)
         return handle
 
-    def _file(self, handle: Handle) -> State:
+    def _file(self, handle: Handle) -> PlaceState:
         state = self._held(handle)
         if state.type == "directory":
             raise IsADirectory("is a directory", path=handle.path)

@@ -10,7 +10,7 @@ from bailiwick.model import EntryType, Stat
 from bailiwick.paths import ScopedPath
 
 
-class State(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class PlaceState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A file, link or directory at one moment. The order of the fields is that of the rows.
 
     ``version`` is the wrapped store's. ``sha256`` is None where the content was not read;
@@ -27,7 +27,7 @@ class State(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lost: str = ""
 
 
-UNKNOWN: Final = State("other", 0, 0, 0, lost="it is not known what was left there")
+UNKNOWN: Final = PlaceState("other", 0, 0, 0, lost="it is not known what was left there")
 """What a change left that was interrupted, or is still under way."""
 
 SET: Final = 0
@@ -40,18 +40,18 @@ class Effect(NamedTuple):
     where it came to (`CAME`); ``other`` is the other end."""
 
     path: ScopedPath
-    before: State | None
-    after: State | None
+    before: PlaceState | None
+    after: PlaceState | None
     kind: int = SET
     other: ScopedPath = ScopedPath(".")
 
 
-def seen(stat: Stat, sha256: str | None = None, lost: str = "") -> State:
+def seen(stat: Stat, sha256: str | None = None, lost: str = "") -> PlaceState:
     """What a store tells of an object."""
     target = stat.target
     if target is not None and not is_text(target):
         target, lost = None, "it was a link whose text is not valid text"
-    return State(
+    return PlaceState(
         stat.type, stat.mode & 0o777, stat.size, stat.mtime_ns, stat.version, sha256, target, lost
     )
 
@@ -61,7 +61,7 @@ def is_text(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
 
 
-def is_same(a: State | None, b: State | None) -> bool:
+def is_same(a: PlaceState | None, b: PlaceState | None) -> bool:
     """Whether two looks found the same: the very version, or else the same content and mode.
 
     Times do not count: nobody loses anything by them, and programs set them as they like.
@@ -79,7 +79,7 @@ def is_same(a: State | None, b: State | None) -> bool:
     return a.mode == b.mode and a.sha256 is not None and a.sha256 == b.sha256
 
 
-def with_content(state: State, known: State | None) -> State:
+def with_content(state: PlaceState, known: PlaceState | None) -> PlaceState:
     """A state whose content was not read, with the content of one that was: they are known to be
     of the same file, and nothing has written it in between."""
     if state.sha256 is not None or known is None or known.sha256 is None:
@@ -88,22 +88,22 @@ def with_content(state: State, known: State | None) -> State:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(State).decode
+_decode = msgspec.msgpack.Decoder(PlaceState).decode
 
 
-def packed(state: State | None) -> bytes | None:
+def packed(state: PlaceState | None) -> bytes | None:
     """A state as a row has it: NULL for nothing, empty for what is not known."""
     if state is None:
         return None
     return b"" if state is UNKNOWN else _encode(state)
 
 
-def unpacked(row: bytes | None) -> State | None:
+def unpacked(row: bytes | None) -> PlaceState | None:
     if row is None:
         return None
     return _decode(row) if row else UNKNOWN
 
 
-def content_of(state: State | None) -> bytes | None:
+def content_of(state: PlaceState | None) -> bytes | None:
     """The hash of a state's content, as rows refer to it."""
     return None if state is None or state.sha256 is None else bytes.fromhex(state.sha256)

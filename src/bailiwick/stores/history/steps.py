@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.history.states import State
+from bailiwick.stores.history.states import PlaceState
 from bailiwick.versions import ChangeKind, Conflict, Plan, Touch
 
 Value = TypeVar("Value")
@@ -22,8 +22,8 @@ class Step(NamedTuple):
     """
 
     path: ScopedPath
-    now: State | None
-    then: State | None
+    now: PlaceState | None
+    then: PlaceState | None
     found_at: ScopedPath | None = None
     origin: ScopedPath | None = None
     times: bool = False
@@ -68,7 +68,7 @@ def plan_of(
     )
 
 
-def _is_directory(state: State | None) -> bool:
+def _is_directory(state: PlaceState | None) -> bool:
     return state is not None and state.type == "directory"
 
 

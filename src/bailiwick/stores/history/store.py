@@ -33,14 +33,14 @@ from bailiwick.store import (
     WritePlan,
     Written,
 )
+from bailiwick.stores.history.capture import Allowance
 from bailiwick.stores.history.contents import SMALL_BYTES_MAX
-from bailiwick.stores.history.core import Core
-from bailiwick.stores.history.ledger import Outcome
-from bailiwick.stores.history.looking import Keeping
-from bailiwick.stores.history.recording import NOBODY
-from bailiwick.stores.history.remembering import Remembering
-from bailiwick.stores.history.staging import HistoryStage
-from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, State, is_text, seen
+from bailiwick.stores.history.core import HistoryCore
+from bailiwick.stores.history.ledger import EntryOutcome
+from bailiwick.stores.history.recorder import NOBODY
+from bailiwick.stores.history.staged_trees import HistoryStage
+from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, PlaceState, is_text, seen
+from bailiwick.stores.history.versions import Remembering
 from bailiwick.versions import Mark
 
 _LOOKS: Final = ("resolve", "descend", "stat", "children", "names_beside", "read", "stream",
@@ -68,7 +68,7 @@ class HistoryStore:
     stream: Callable[..., AsyncGenerator[bytes, None]]
     readlink: Callable[..., Coroutine[Any, Any, str]]
 
-    def __init__(self, core: Core, mark: Mark = NOBODY) -> None:
+    def __init__(self, core: HistoryCore, mark: Mark = NOBODY) -> None:
         self._core: Final = core
         self._inner: Final = core.inner
         self._mark: Final = mark
@@ -120,7 +120,7 @@ class HistoryStore:
         core, looker = self._core, self._core.looker
         async with core.changing(*await self._places(entry, plan)):
             for _ in range(core.limits.busy_retries_max):
-                keeping = Keeping(core.limits)
+                keeping = Allowance(core.limits)
                 before = await looker.keep(entry, keeping)
                 if _is_refused(plan, before):
                     written = await act(plan)
@@ -129,7 +129,7 @@ class HistoryStore:
                 after = UNKNOWN
                 if content is not None:
                     sha256, data = content
-                    after = State("file", _mode(plan, before), len(data), 0, "", sha256)
+                    after = PlaceState("file", _mode(plan, before), len(data), 0, "", sha256)
                     if len(data) <= SMALL_BYTES_MAX:
                         keeping.small[bytes.fromhex(sha256)] = data
                 above = await self._missing_above(entry, plan.parents)
@@ -151,11 +151,11 @@ class HistoryStore:
     ) -> None:
         """Others changed the place in the very instant in which it was looked at, so that what
         should have been refused was not. What stood there is gone."""
-        gone = State("file", 0, 0, 0, lost="others changed it in the instant before")
+        gone = PlaceState("file", 0, 0, 0, lost="others changed it in the instant before")
         before = None if plan.mode == "create" else gone
         effects = [Effect(entry.path, before, UNKNOWN)]
         begun = await to_the_end(
-            self._core.recorder.begin(verb, self._mark, effects, Keeping(self._core.limits))
+            self._core.recorder.begin(verb, self._mark, effects, Allowance(self._core.limits))
         )
         self._core.ledger.finish(begun, await self._published(entry, [], written))
 
@@ -174,7 +174,7 @@ class HistoryStore:
                     yield chunk
                 places = await self._places(entry, plan)
                 await turn.enter_async_context(core.changing(*places))
-                keeping = Keeping(core.limits)
+                keeping = Allowance(core.limits)
                 before = await core.looker.keep(entry, keeping)
                 if not _is_refused(plan, before):
                     above.extend(await self._missing_above(entry, plan.parents))
@@ -199,12 +199,14 @@ class HistoryStore:
                 await self._note_unforeseen("write", entry, plan, written)
             return written
 
-    async def _published(self, entry: Handle, above: list[Effect], written: Written) -> Outcome:
+    async def _published(
+        self, entry: Handle, above: list[Effect], written: Written
+    ) -> EntryOutcome:
         after = await self._made(above)
-        after[len(above)] = State(
+        after[len(above)] = PlaceState(
             "file", written.file_mode & 0o777, written.size, 0, written.version, written.sha256
         )
-        return Outcome(after)
+        return EntryOutcome(after)
 
     async def _places(self, entry: Handle, plan: WritePlan) -> list[ScopedPath]:
         """The place to have a turn at: where directories are to be made, the first of them."""
@@ -230,7 +232,7 @@ class HistoryStore:
             look = (there + missing) // 2
         return [Effect(path, None, UNKNOWN) for path in above[missing:]]
 
-    async def _made(self, effects: list[Effect]) -> dict[int, State | None]:
+    async def _made(self, effects: list[Effect]) -> dict[int, PlaceState | None]:
         """What stands now at places that were made."""
         return {
             number: await self._core.looker.now(each.path) for number, each in enumerate(effects)
@@ -249,18 +251,18 @@ class HistoryStore:
                 Effect(entry.path, None, UNKNOWN),
             ]
 
-            async def outcome(made: bool) -> Outcome | None:
-                return Outcome(await self._made(effects)) if made else None
+            async def outcome(made: bool) -> EntryOutcome | None:
+                return EntryOutcome(await self._made(effects)) if made else None
 
             return await core.recorder.record(
-                "make_dir", self._mark, effects, Keeping(core.limits),
+                "make_dir", self._mark, effects, Allowance(core.limits),
                 lambda: inner.make_dir(entry, file_mode=file_mode, parents=parents), outcome,
             )  # fmt: skip
 
     async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         inner, core = self._inner, self._core
         async with core.changing(entry.path):
-            keeping = Keeping(core.limits)
+            keeping = Allowance(core.limits)
             if recursive:
                 found = await core.looker.keep_tree(entry, keeping)
             else:
@@ -271,8 +273,8 @@ class HistoryStore:
             # What lies in a directory goes before it does.
             effects = [Effect(path, state, None) for path, state in reversed(found)]
 
-            async def outcome(_: int) -> Outcome:
-                return Outcome()
+            async def outcome(_: int) -> EntryOutcome:
+                return EntryOutcome()
 
             return await core.recorder.record(
                 "remove", self._mark, effects, keeping,
@@ -293,7 +295,7 @@ class HistoryStore:
             )
 
         async with core.changing(here, there):
-            keeping = Keeping(core.limits)
+            keeping = Allowance(core.limits)
             moved = await looker.keep(source, keeping, content=False)
             gone = await looker.keep(destination, keeping)
             if (
@@ -309,12 +311,12 @@ class HistoryStore:
                 Effect(here, moved, None, WENT, there), Effect(there, None, UNKNOWN, CAME, here),
             ]  # fmt: skip
 
-            async def outcome(changed: bool) -> Outcome | None:
+            async def outcome(changed: bool) -> EntryOutcome | None:
                 stat = await looker.stat(destination) if changed else None
                 if not changed:
                     return None
                 now = UNKNOWN if stat is None else seen(stat, moved.sha256)
-                return Outcome({len(effects) - 1: now})
+                return EntryOutcome({len(effects) - 1: now})
 
             return await core.recorder.record(
                 "move", self._mark, effects, keeping, act, outcome,
@@ -326,19 +328,19 @@ class HistoryStore:
         if destination.type is not None:
             return await inner.copy(source, destination, recursive=recursive)
 
-        async def outcome(_: int) -> Outcome:
+        async def outcome(_: int) -> EntryOutcome:
             made = await core.looker.states_beneath(top)
             after = made[0][1] if made else UNKNOWN
-            return Outcome({0: after}, added=[Effect(path, None, it) for path, it in made[1:]])
+            return EntryOutcome({0: after}, added=[Effect(path, None, it) for path, it in made[1:]])
 
         async with core.changing(top):
             return await core.recorder.record(
-                "copy", self._mark, [Effect(top, None, UNKNOWN)], Keeping(core.limits),
+                "copy", self._mark, [Effect(top, None, UNKNOWN)], Allowance(core.limits),
                 lambda: inner.copy(source, destination, recursive=recursive), outcome,
             )  # fmt: skip
 
     async def symlink(self, entry: Handle, target: str) -> None:
-        after = State("symlink", 0o777, 0, 0, "", None, target)
+        after = PlaceState("symlink", 0o777, 0, 0, "", None, target)
         if entry.type is not None or not is_text(target):
             return await self._inner.symlink(entry, target)
         return await self._dress(
@@ -371,7 +373,7 @@ class HistoryStore:
         """A change of what is not content."""
         core = self._core
         async with core.changing(entry.path):
-            keeping = Keeping(core.limits)
+            keeping = Allowance(core.limits)
             if effect is None:
                 before = await core.looker.keep(entry, keeping, content=False)
                 if before is None:
@@ -379,10 +381,10 @@ class HistoryStore:
                     return
                 effect = Effect(entry.path, before, UNKNOWN)
 
-            async def outcome(_: None) -> Outcome:
+            async def outcome(_: None) -> EntryOutcome:
                 stat = await core.looker.stat(entry)
                 sha256 = None if effect.before is None else effect.before.sha256
-                return Outcome({0: UNKNOWN if stat is None else seen(stat, sha256)})
+                return EntryOutcome({0: UNKNOWN if stat is None else seen(stat, sha256)})
 
             await core.recorder.record(verb, self._mark, [effect], keeping, act, outcome)
 
@@ -416,7 +418,7 @@ def _handed_on(inner: Store) -> list[str]:
     return [*_LOOKS, *powers, *directory]
 
 
-def _is_refused(plan: WritePlan, before: State | None) -> bool:
+def _is_refused(plan: WritePlan, before: PlaceState | None) -> bool:
     """Whether the wrapped store will refuse the plan for what stands there: nothing is changed."""
     if before is None:
         return plan.mode == "replace" or plan.conditional
@@ -428,14 +430,14 @@ def _is_refused(plan: WritePlan, before: State | None) -> bool:
     return expected is not None and before.sha256 is not None and expected != before.sha256
 
 
-def _bound_to(plan: WritePlan, before: State | None) -> WritePlan:
+def _bound_to(plan: WritePlan, before: PlaceState | None) -> WritePlan:
     """A plan that holds for exactly what was kept."""
     if before is None:
         return msgspec.structs.replace(plan, mode="create")
     return msgspec.structs.replace(plan, expected_version=before.version)
 
 
-def _mode(plan: WritePlan, before: State | None) -> int:
+def _mode(plan: WritePlan, before: PlaceState | None) -> int:
     if plan.file_mode is not None:
         return plan.file_mode & 0o777
     return 0 if before is None else before.mode

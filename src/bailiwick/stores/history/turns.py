@@ -14,7 +14,7 @@ from bailiwick.errors import Closed
 from bailiwick.paths import ScopedPath
 
 
-class Turns:
+class PathTurns:
     """Places that are being changed."""
 
     def __init__(self) -> None:

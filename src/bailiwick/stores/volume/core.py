@@ -21,23 +21,29 @@ from bailiwick.errors import (
 )
 from bailiwick.finishing import to_the_end
 from bailiwick.model import Limits, NewFileMode
-from bailiwick.stores.volume.blobs import Blobs, FolderBlobs
-from bailiwick.stores.volume.cache import Cache, Own
-from bailiwick.stores.volume.content import Hashes
-from bailiwick.stores.volume.database import HEAD, INFINITY, Session, Transaction
-from bailiwick.stores.volume.embedded import (
+from bailiwick.stores.volume.content.blobs import Blobs, FolderBlobs
+from bailiwick.stores.volume.content.chunks import Hashes
+from bailiwick.stores.volume.content.compression import Pack, packing
+from bailiwick.stores.volume.lookup.cache import Cache, Own
+from bailiwick.stores.volume.refusals import stale_token
+from bailiwick.stores.volume.rows.checksums import row_guard
+from bailiwick.stores.volume.rows.database import HEAD, INFINITY, RowSession, Transaction
+from bailiwick.stores.volume.rows.mutation import Mutation
+from bailiwick.stores.volume.rows.records import (
+    DIRECTORY,
+    PERMISSION_BITS,
+    BranchView,
+    Inode,
+    RowKey,
+)
+from bailiwick.stores.volume.rows.sqlite_file import (
     SqliteDatabase,
     SqliteFile,
     Work,
     acquire,
     release_blocking,
 )
-from bailiwick.stores.volume.guards import row_guard
-from bailiwick.stores.volume.mutation import Mutation
-from bailiwick.stores.volume.packing import Pack, packing
-from bailiwick.stores.volume.refusals import stale_token
-from bailiwick.stores.volume.rows import DIRECTORY, PERMISSION_BITS, Inode, Key, View
-from bailiwick.stores.volume.tree import Level, Tree, levels_of
+from bailiwick.stores.volume.rows.tree import Level, RowTree, levels_of
 from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
 
@@ -132,7 +138,7 @@ class Identity(NamedTuple):
     root: int
 
 
-class Core:
+class VolumeCore:
     """One branch of a volume at its newest version, or as it was at another, for all its views."""
 
     def __init__(
@@ -151,7 +157,7 @@ class Core:
     ) -> None:
         self.database = database
         self.identity = identity
-        self.view = View(identity.volume, identity.branch, identity.root, at)
+        self.view = BranchView(identity.volume, identity.branch, identity.root, at)
         self.levels = levels
         self.blobs = blobs
         self.limits = limits
@@ -173,14 +179,14 @@ class Core:
 
     # --- looking -----------------------------------------------------------------------------
 
-    def looking(self) -> AbstractAsyncContextManager[Session]:
+    def looking(self) -> AbstractAsyncContextManager[RowSession]:
         """``async with core.looking() as session: tree = await core.tree(session)``. Short."""
         self.check_open()
         if time.monotonic() > self._pin_due:
             self._renew_pin()
         return self.database.reading()
 
-    async def tree(self, session: Session) -> Tree:
+    async def tree(self, session: RowSession) -> RowTree:
         """The tree as everybody's last commit left it."""
         cache = self._cache
         if self.view.at == HEAD:
@@ -190,7 +196,7 @@ class Core:
                     await self.refuse_deleted(session)
                     await cache.catch_up(session, self.view)
                 cache.trim()
-        return Tree(session, self.view, self.levels, cache)
+        return RowTree(session, self.view, self.levels, cache)
 
     def remembered(self) -> Cache | None:
         """What is known of the tree without looking; None where others have changed it."""
@@ -207,14 +213,14 @@ class Core:
                 cache.trim()
         return cache
 
-    def tree_at(self, session: Session, view: View) -> Tree:
+    def tree_at(self, session: RowSession, view: BranchView) -> RowTree:
         """This branch as it was at a version. Nothing of it is remembered."""
         levels = tuple(Level(branch, min(bound, view.at)) for branch, bound in self.levels)
-        return Tree(session, view, levels, Cache())
+        return RowTree(session, view, levels, Cache())
 
     # --- changing ----------------------------------------------------------------------------
 
-    async def change(self, job: Callable[[Turn], Awaitable[Result]]) -> Result:
+    async def change(self, job: Callable[[ChangeTurn], Awaitable[Result]]) -> Result:
         """Run ``job`` with a turn to change the volume: all or nothing, durable in the end."""
         self._check_changeable()
         result = await self.database.write(partial(self.run, job))
@@ -237,11 +243,11 @@ class Core:
         return result
 
     async def run(
-        self, job: Callable[[Turn], Awaitable[Result]], transaction: Transaction
+        self, job: Callable[[ChangeTurn], Awaitable[Result]], transaction: Transaction
     ) -> Result:
         """Do a job of `change` in the transaction that it was given."""
         await self.refuse_deleted(transaction.session)
-        turn, numbers = Turn(self, transaction), transaction.numbers
+        turn, numbers = ChangeTurn(self, transaction), transaction.numbers
         before = numbers.last
         result = await job(turn)
         if turn.is_fenced is False:
@@ -281,7 +287,7 @@ class Core:
         if self.is_closed:
             raise Closed("the store is closed")
 
-    async def refuse_deleted(self, session: Session) -> None:
+    async def refuse_deleted(self, session: RowSession) -> None:
         """Somebody else may have deleted the branch, or a transaction may have taken too long:
         what was written there would be lost, and what is read there is about to go."""
         view = self.view
@@ -341,12 +347,12 @@ class Core:
         await turn.session.run(_UNPIN, self.view.volume, self.database.file.session)
 
 
-class Turn:
+class ChangeTurn:
     """A turn to change one branch: its tree as the transaction sees it, and versions to be made."""
 
     __slots__ = ("core", "held_up", "is_fenced", "made", "transaction", "tree", "written")
 
-    def __init__(self, core: Core, transaction: Transaction) -> None:
+    def __init__(self, core: VolumeCore, transaction: Transaction) -> None:
         self.core = core
         self.transaction = transaction
         self.written: Inode | None = None  # the file that was written, where it stood already
@@ -354,9 +360,9 @@ class Turn:
         self.held_up: list[LockHeld] | None = None
         # Whether the caller's token is of a lease on anything that is touched; None without one.
         self.is_fenced: bool | None = None
-        self.made: list[list[Key]] = []  # what each of its versions touched
+        self.made: list[list[RowKey]] = []  # what each of its versions touched
         cache = transaction.cache(core.view.branch)
-        self.tree = Tree(transaction.session, core.view, core.levels, cache)
+        self.tree = RowTree(transaction.session, core.view, core.levels, cache)
 
     def refuse(self, held: LockHeld) -> None:
         """Raise, or note it for when it is known that all that is touched may be told."""
@@ -386,7 +392,7 @@ def open_core(
     clock_ns: Callable[[], int] = time.time_ns,
     uptime: Uptime | None = None,
     compression: str = "off",
-) -> Core:
+) -> VolumeCore:
     """Open a branch of a volume in the file at ``path``; file and volume are made if missing.
 
     Blocks. Raises `ParseError` for a name that is none or for settings that differ from those with
@@ -402,10 +408,10 @@ def open_core(
         compare_settings(file, volume, settings)
         now_ns, uptime = clock_ns(), uptime or uptime_of_this_machine()
 
-        async def find(session: Session) -> tuple[Identity, tuple[Level, ...]]:
+        async def find(session: RowSession) -> tuple[Identity, tuple[Level, ...]]:
             identity = await _find_or_make(session, volume, branch, modes, now_ns)
             await _go_on_here(session, identity.volume, uptime, now_ns // 1_000_000, limits)
-            view = View(identity.volume, identity.branch, identity.root, HEAD)
+            view = BranchView(identity.volume, identity.branch, identity.root, HEAD)
             return identity, await levels_of(session, view)
 
         identity, levels = file.set_up(find)
@@ -413,7 +419,7 @@ def open_core(
     except BaseException:
         release_blocking(file)
         raise
-    return Core(
+    return VolumeCore(
         database, identity, levels, blobs,
         limits=limits, modes=modes, clock_ns=clock_ns, uptime=uptime, pack=pack,
     )  # fmt: skip
@@ -431,7 +437,7 @@ def compare_settings(file: SqliteFile, what: str, settings: dict[str, str]) -> N
 
 
 async def _find_or_make(
-    session: Session, volume: str, branch: str, modes: Modes, now_ns: int
+    session: RowSession, volume: str, branch: str, modes: Modes, now_ns: int
 ) -> Identity:
     row = await session.row(_FIND, volume)
     if row is None:
@@ -452,7 +458,7 @@ async def _find_or_make(
 
 
 async def _go_on_here(
-    session: Session, volume: int, uptime: Uptime, clock_ms: int, limits: Limits
+    session: RowSession, volume: int, uptime: Uptime, clock_ms: int, limits: Limits
 ) -> None:
     """Leases of another machine, or from before this one was started again, go on by its count: for
     what the clock says is left of them, and never for longer than any lease may last."""
@@ -463,7 +469,7 @@ async def _go_on_here(
         await session.run(_GO_ON, volume, branch, token, boot, now_ms() + left)
 
 
-async def _refuse_renamed(session: Session) -> None:
+async def _refuse_renamed(session: RowSession) -> None:
     """A volume whose row was damaged may be the one that is looked for: in its place an empty one
     must not be made."""
     for guard, *row in await session.rows(GUARDED):

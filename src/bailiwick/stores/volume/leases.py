@@ -18,11 +18,11 @@ import msgspec
 
 from bailiwick.errors import LockHeld, ParseError
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.stores.volume.core import Turn
-from bailiwick.stores.volume.database import INFINITY
-from bailiwick.stores.volume.lookup import VolumeHandle, stand
+from bailiwick.stores.volume.core import ChangeTurn
+from bailiwick.stores.volume.lookup.paths import VolumeHandle, stand
 from bailiwick.stores.volume.refusals import stale_token
-from bailiwick.stores.volume.rows import DIRECTORY, Bound
+from bailiwick.stores.volume.rows.database import INFINITY
+from bailiwick.stores.volume.rows.records import DIRECTORY, BoundName
 from bailiwick.versions import Leased, Mark
 
 _RECORD: Final = "SELECT token, owner, boot, ends_ms, expires_ms, parent, name FROM lease"
@@ -73,7 +73,7 @@ class _Record(NamedTuple):
         the one it was given to."""
         return self.token == mark.lock_token and self.owner == mark.subject
 
-    def is_alive(self, turn: Turn) -> bool:
+    def is_alive(self, turn: ChangeTurn) -> bool:
         """One of another start is judged by the clock. Opening a volume has brought all of them
         to this start, so that is one of a machine that shares the file at this moment."""
         if not self.expires_ms:
@@ -85,7 +85,7 @@ class _Record(NamedTuple):
 
 
 async def check_lease(
-    turn: Turn, parent: int, name: str, mark: Mark, *, beneath: Bound | None = None
+    turn: ChangeTurn, parent: int, name: str, mark: Mark, *, beneath: BoundName | None = None
 ) -> None:
     """Refuse a change of a place that another holds a lease on, itself or a directory above it;
     for a directory that goes as a whole (``beneath``) also where something in it is locked.
@@ -112,7 +112,7 @@ def _is_followed(own: _Record, found: list[_Record]) -> bool:
     return any(each.token > own.token for each in found)
 
 
-async def _covering(turn: Turn, parent: int, name: str) -> list[_Record]:
+async def _covering(turn: ChangeTurn, parent: int, name: str) -> list[_Record]:
     """The newest lease of a place, and of each directory that it lies in by its own place."""
     view, found = turn.tree.view, list[_Record]()
     way = await turn.tree.way_up(parent) or []
@@ -124,7 +124,7 @@ async def _covering(turn: Turn, parent: int, name: str) -> list[_Record]:
     return found
 
 
-async def _inside(turn: Turn, top: Bound, mark: Mark) -> list[_Record]:
+async def _inside(turn: ChangeTurn, top: BoundName, mark: Mark) -> list[_Record]:
     """Leases of what lies in a directory: those that may be alive, and with a token those that are
     not older."""
     if top.kind != DIRECTORY:
@@ -138,7 +138,7 @@ async def _inside(turn: Turn, top: Bound, mark: Mark) -> list[_Record]:
     return found
 
 
-async def _refuse_held(turn: Turn, owner: str, mark: Mark) -> None:
+async def _refuse_held(turn: ChangeTurn, owner: str, mark: Mark) -> None:
     is_stale = mark.lock_token is not None
     if is_stale:
         record = await _given_out(turn, mark)
@@ -149,7 +149,7 @@ async def _refuse_held(turn: Turn, owner: str, mark: Mark) -> None:
     )
 
 
-async def _given_out(turn: Turn, mark: Mark) -> _Record | None:
+async def _given_out(turn: ChangeTurn, mark: Mark) -> _Record | None:
     """The lease that the caller's token was given out for; None where there was none."""
     view = turn.tree.view
     row = await turn.transaction.session.row(_BY_TOKEN, view.volume, view.branch, mark.lock_token)
@@ -157,7 +157,7 @@ async def _given_out(turn: Turn, mark: Mark) -> _Record | None:
     return record if record is not None and record.is_of(mark) else None
 
 
-async def lock(turn: Turn, held: VolumeHandle, ttl_s: float, mark: Mark) -> Leased:
+async def lock(turn: ChangeTurn, held: VolumeHandle, ttl_s: float, mark: Mark) -> Leased:
     """Take a lease on a place, whether or not something stands there. Raises `LockHeld`."""
     _check_ttl(turn, ttl_s)
     spot = await stand(turn.tree, held)
@@ -173,7 +173,7 @@ async def lock(turn: Turn, held: VolumeHandle, ttl_s: float, mark: Mark) -> Leas
     return _leased(held.path, record)
 
 
-async def renew(turn: Turn, lease: Leased, ttl_s: float, mark: Mark) -> Leased:
+async def renew(turn: ChangeTurn, lease: Leased, ttl_s: float, mark: Mark) -> Leased:
     """Keep a lease for longer. Raises `LockHeld` where it has expired: another may have it."""
     _check_ttl(turn, ttl_s)
     record = await _given_out(turn, _with_token(mark, lease))
@@ -185,7 +185,7 @@ async def renew(turn: Turn, lease: Leased, ttl_s: float, mark: Mark) -> Leased:
     return _leased(lease.path, record)
 
 
-async def release(turn: Turn, lease: Leased, mark: Mark) -> bool:
+async def release(turn: ChangeTurn, lease: Leased, mark: Mark) -> bool:
     """Give a lease back. Returns whether it was still there."""
     view = turn.tree.view
     record = await _given_out(turn, _with_token(mark, lease))
@@ -200,7 +200,9 @@ def _with_token(mark: Mark, lease: Leased) -> Mark:
     return msgspec.structs.replace(mark, lock_token=lease.token)
 
 
-def _record(turn: Turn, token: int, owner: str, parent: int, name: str, ttl_s: float) -> _Record:
+def _record(
+    turn: ChangeTurn, token: int, owner: str, parent: int, name: str, ttl_s: float
+) -> _Record:
     """A lease from now on."""
     boot, now_ms = turn.core.uptime
     ttl_ms = int(ttl_s * 1000)
@@ -208,7 +210,7 @@ def _record(turn: Turn, token: int, owner: str, parent: int, name: str, ttl_s: f
     return _Record(token, owner, boot, now_ms() + ttl_ms, expires_ms, parent, name)
 
 
-async def _put(turn: Turn, record: _Record) -> None:
+async def _put(turn: ChangeTurn, record: _Record) -> None:
     token, owner, boot, ends_ms, expires_ms, parent, name = record
     view = turn.tree.view
     await turn.transaction.session.run(
@@ -221,13 +223,13 @@ def _leased(path: ScopedPath, record: _Record) -> Leased:
     return Leased(path=path, token=record.token, expires_ns=record.expires_ms * 1_000_000)
 
 
-def _check_ttl(turn: Turn, ttl_s: float) -> None:
+def _check_ttl(turn: ChangeTurn, ttl_s: float) -> None:
     most = turn.core.limits.lock_ttl_seconds_max
     if not 0 < ttl_s <= most:
         raise ParseError(f"a lock lasts up to {most:g} seconds", details={"limit": most})
 
 
-async def _count(turn: Turn) -> None:
+async def _count(turn: ChangeTurn) -> None:
     row = await turn.transaction.session.row(_COUNT, turn.tree.view.volume)
     if row is not None:
         turn.transaction.set_locks(row[0])

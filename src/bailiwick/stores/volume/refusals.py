@@ -12,7 +12,7 @@ from bailiwick.nodes.refusals import (
     root_stays,
 )
 from bailiwick.paths import ScopedPath
-from bailiwick.stores.volume.rows import Inode
+from bailiwick.stores.volume.rows.records import Inode
 
 __all__ = [
     "check_expected",

@@ -33,20 +33,21 @@ from bailiwick.store import (
     WritePlan,
     Written,
 )
-from bailiwick.stores.volume import changing
-from bailiwick.stores.volume.blobs import Blobs
-from bailiwick.stores.volume.content import (
+from bailiwick.stores.volume import changes
+from bailiwick.stores.volume.content.appends import Growing
+from bailiwick.stores.volume.content.blobs import Blobs
+from bailiwick.stores.volume.content.chunks import (
     INLINE_BYTES_MAX,
     SPILL_BYTES_MIN,
     Stored,
     named,
     store_pieces,
 )
-from bailiwick.stores.volume.core import MAIN, Core, Turn, default_modes, open_core
-from bailiwick.stores.volume.counting import count_beneath
-from bailiwick.stores.volume.database import HEAD
-from bailiwick.stores.volume.growing import Growing
-from bailiwick.stores.volume.lookup import (
+from bailiwick.stores.volume.content.reader import ContentReader
+from bailiwick.stores.volume.content.small_writes import SmallWrite
+from bailiwick.stores.volume.content.uploads import VolumeUpload, cut
+from bailiwick.stores.volume.core import MAIN, ChangeTurn, VolumeCore, default_modes, open_core
+from bailiwick.stores.volume.lookup.paths import (
     VolumeHandle,
     current_directory,
     current_inode,
@@ -56,9 +57,10 @@ from bailiwick.stores.volume.lookup import (
     recall,
     stand,
 )
-from bailiwick.stores.volume.reading import ContentReader
+from bailiwick.stores.volume.lookup.subtree_counts import count_beneath
 from bailiwick.stores.volume.refusals import check_link_text, check_range, check_size, no_such
-from bailiwick.stores.volume.rows import (
+from bailiwick.stores.volume.rows.database import HEAD
+from bailiwick.stores.volume.rows.records import (
     DIRECTORY,
     FILE,
     LINK,
@@ -66,16 +68,14 @@ from bailiwick.stores.volume.rows import (
     TYPES,
     Inode,
 )
-from bailiwick.stores.volume.small_writes import SmallWrite
-from bailiwick.stores.volume.staging import VolumeStage
-from bailiwick.stores.volume.uploads import Upload, cut
+from bailiwick.stores.volume.staged_trees import VolumeStage
 from bailiwick.stores.volume.uptime import Uptime
-from bailiwick.stores.volume.versions import Versions
-from bailiwick.stores.volume.watching import VolumeLog
+from bailiwick.stores.volume.versions.api import VolumeVersions
+from bailiwick.stores.volume.versions.change_log import VolumeLog
 from bailiwick.versions import Mark
 
 if TYPE_CHECKING:
-    from bailiwick.stores.volume.nominating import Wanted
+    from bailiwick.stores.volume.search.candidates import WantedContent
 
 _PAST_POWERS: Final = frozenset({"KnowsMissing", "Narrows", "Nominates"})
 
@@ -94,7 +94,7 @@ class VolumeStore:
 
     def __init__(
         self,
-        core: Core,
+        core: VolumeCore,
         symlinks: Symlinks,
         whole: VolumeStore | None = None,
         mark: Mark = NOBODY,
@@ -146,7 +146,7 @@ class VolumeStore:
         return cls(core, symlinks)
 
     @property
-    def core(self) -> Core:
+    def core(self) -> VolumeCore:
         """What the parts of this room share."""
         return self._core
 
@@ -334,13 +334,13 @@ class VolumeStore:
             return await small.done() if written is None else written
         volume, pieces = core.view.volume, await cut(data, core.pack)
 
-        async def job(turn: Turn) -> Written:
+        async def job(turn: ChangeTurn) -> Written:
             async def store() -> Stored:
                 return Stored(None, await store_pieces(turn.transaction, volume, len(data), pieces))
 
-            spot, old = await changing.admit(turn.tree, held, plan)
-            fresh = changing.Fresh(len(data), digest, store)
-            return await changing.publish(turn, held, spot, old, fresh, plan, self._mark)
+            spot, old = await changes.admit(turn.tree, held, plan)
+            fresh = changes.FreshContent(len(data), digest, store)
+            return await changes.publish(turn, held, spot, old, fresh, plan, self._mark)
 
         return await core.change(job)
 
@@ -352,8 +352,8 @@ class VolumeStore:
     ) -> Written:
         held = self._held(entry)
         async with self._core.looking() as session:
-            await changing.admit(await self._core.tree(session), held, plan)
-        upload, published = Upload(self._core, held.path), False
+            await changes.admit(await self._core.tree(session), held, plan)
+        upload, published = VolumeUpload(self._core, held.path), False
         try:
             async for chunk in chunks:
                 self._check_open()
@@ -362,7 +362,7 @@ class VolumeStore:
             self._check_open()
             prepared = await upload.finish()
             written = await self._core.change(
-                partial(changing.publish_prepared, held, plan, prepared, self._mark)
+                partial(changes.publish_prepared, held, plan, prepared, self._mark)
             )
             published = True
             return written
@@ -384,13 +384,13 @@ class VolumeStore:
     async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
         held = self._held(entry)
         return await self._core.change(
-            lambda turn: changing.make_dir(turn, held, file_mode, self._mark, parents=parents)
+            lambda turn: changes.make_dir(turn, held, file_mode, self._mark, parents=parents)
         )
 
     async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         held = self._held(entry)
         removed = await self._core.change(
-            lambda turn: changing.remove(
+            lambda turn: changes.remove(
                 turn, held, self._mark, recursive=recursive, expected=expected
             )
         )
@@ -398,7 +398,7 @@ class VolumeStore:
             return 1 + removed.beneath
         return await self._count(removed)
 
-    async def _count(self, removed: changing.Removed) -> int:
+    async def _count(self, removed: changes.Removed) -> int:
         """How many objects went from a fork, whose own rows do not tell what it shares with others:
         counted afterwards, as it was."""
         core, before = self._core, removed.version - 1
@@ -415,7 +415,7 @@ class VolumeStore:
     ) -> bool:  # fmt: skip
         here, there = self._held(source), self._held(destination)
         return await self._core.change(
-            lambda turn: changing.move(
+            lambda turn: changes.move(
                 turn,
                 here,
                 there,
@@ -429,7 +429,7 @@ class VolumeStore:
     async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
         here, there = self._held(source), self._held(destination)
         return await self._core.change(
-            lambda turn: changing.copy(turn, here, there, self._mark, recursive=recursive)
+            lambda turn: changes.copy(turn, here, there, self._mark, recursive=recursive)
         )
 
     async def symlink(self, entry: Handle, target: str) -> None:
@@ -439,7 +439,7 @@ class VolumeStore:
             async with self._core.looking() as session:
                 await stand(await self._core.tree(session), held)
             raise SymlinkEscape("links are not made in this root", path=held.path)
-        await self._core.change(lambda turn: changing.symlink(turn, held, text, self._mark))
+        await self._core.change(lambda turn: changes.symlink(turn, held, text, self._mark))
 
     async def readlink(self, entry: Handle) -> str:
         held = self._held(entry)
@@ -454,7 +454,7 @@ class VolumeStore:
     ) -> None:
         held, verb = self._held(entry), "set_mode"
         await self._core.change(
-            lambda turn: changing.set_attributes(
+            lambda turn: changes.set_attributes(
                 turn, held, verb, self._mark, expected, file_mode=file_mode
             )
         )
@@ -465,7 +465,7 @@ class VolumeStore:
         """The time of access is not kept: nothing reads it back."""
         held = self._held(entry)
         await self._core.change(
-            lambda turn: changing.set_attributes(
+            lambda turn: changes.set_attributes(
                 turn, held, "set_times", self._mark, expected, mtime_ns=mtime_ns
             )
         )
@@ -485,10 +485,10 @@ class VolumeStore:
         binaries: bool, leave_out: tuple[str, ...], file_bytes_max: int | None, deadline_s: float,
     ) -> set[ScopedPath] | None:  # fmt: skip
         from bailiwick.search.grep import compile_query
-        from bailiwick.stores.volume.nominating import Wanted, nominated
+        from bailiwick.stores.volume.search.candidates import WantedContent, nominated
 
         query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
-        wanted = Wanted(query, binaries, frozenset(leave_out), file_bytes_max)
+        wanted = WantedContent(query, binaries, frozenset(leave_out), file_bytes_max)
         return nominated(await self._survey(directory, wanted, deadline_s))
 
     async def survey(
@@ -497,17 +497,17 @@ class VolumeStore:
         deadline_s: float,
     ) -> dict[ScopedPath, Surveyed] | None:  # fmt: skip
         from bailiwick.search.grep import compile_query
-        from bailiwick.stores.volume.nominating import Wanted
+        from bailiwick.stores.volume.search.candidates import WantedContent
 
         query = compile_query(pattern, literal=literal, ignore_case=ignore_case, word=word)
         left_out = frozenset(leave_out)
-        wanted = Wanted(query, True, left_out, file_bytes_max, entries_max, depth_max)
+        wanted = WantedContent(query, True, left_out, file_bytes_max, entries_max, depth_max)
         return await self._survey(directory, wanted, deadline_s)
 
     async def _survey(
-        self, directory: Handle, wanted: Wanted, deadline_s: float
+        self, directory: Handle, wanted: WantedContent, deadline_s: float
     ) -> dict[ScopedPath, Surveyed] | None:
-        from bailiwick.stores.volume.nominating import survey
+        from bailiwick.stores.volume.search.candidates import survey
 
         held = self._held(directory)
         async with self._core.looking() as session:
@@ -547,9 +547,9 @@ class VolumeStore:
         return VolumeLog(self._core)
 
     @property
-    def versions(self) -> Versions:
+    def versions(self) -> VolumeVersions:
         """History, forks, locks and housekeeping."""
-        return Versions(self)
+        return VolumeVersions(self)
 
     async def aclose(self) -> None:
         self._closed = True

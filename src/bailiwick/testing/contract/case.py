@@ -52,7 +52,7 @@ def _subject(driver: Driver, level: Level) -> Driver | Store:
     return driver.store
 
 
-class Room:
+class CaseRoom:
     """The cases of one topic, in the order they are written."""
 
     def __init__(self) -> None:

@@ -12,11 +12,11 @@ from bailiwick.errors import (
 )
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Handle, KnowsMissing, Look, Store, WritePlan
-from bailiwick.testing.contract.case import Room, refuses, tree
+from bailiwick.testing.contract.case import CaseRoom, refuses, tree
 from bailiwick.testing.contract.chunks import of, sha256_of
 from bailiwick.testing.driver import StoreDriver
 
-ROOM = Room()
+ROOM = CaseRoom()
 
 PLAN = WritePlan()
 

@@ -10,11 +10,11 @@ from bailiwick.errors import (
     SymlinkEscape,
     TooManyLinks,
 )
-from bailiwick.testing.contract.case import Room, names, refuses, tree
+from bailiwick.testing.contract.case import CaseRoom, names, refuses, tree
 from bailiwick.testing.contract.names import ALL_VERBS
 from bailiwick.testing.driver import Driver
 
-ROOM = Room()
+ROOM = CaseRoom()
 
 HOPS_MAX = 40
 

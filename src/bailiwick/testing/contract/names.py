@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 from bailiwick.errors import KINDS, NotADirectory, PathNotFound
 from bailiwick.testing.contract import chunks
-from bailiwick.testing.contract.case import Room, names, refuses, tree
+from bailiwick.testing.contract.case import CaseRoom, names, refuses, tree
 from bailiwick.testing.driver import Driver
 from bailiwick.testing.hostile_paths import ORDINARY, REFUSED, SAME_PLACE
 
-ROOM = Room()
+ROOM = CaseRoom()
 
 Verb = Callable[[Driver, str], Awaitable[object]]
 

@@ -10,7 +10,7 @@ from bailiwick.fronts.http.routes import (
     events,
     files,
     forks,
-    governing,
+    grants,
     locks,
     raw,
     search,
@@ -33,6 +33,6 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *audit.ROUTES,
     *approvals.ROUTES,
-    *governing.ROUTES,
+    *grants.ROUTES,
     *system.ROUTES,
 )

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from bailiwick.approvals import Answer, Approval, Preview, Question, always_for
 from bailiwick.call import NOTHING_TO_SHOW
 from bailiwick.errors import PathNotFound
-from bailiwick.fronts.http.lineage import descends
-from bailiwick.fronts.http.requests import Request
+from bailiwick.fronts.http.access.lineage import descends
+from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import Body
-from bailiwick.state.approvals import STATES
+from bailiwick.state.approvals.desk import STATES
 from bailiwick.wire import Document, Form, Result
 from bailiwick.wire.arguments import CURSOR, Argument, limit
 from bailiwick.wire.forms import Key, within

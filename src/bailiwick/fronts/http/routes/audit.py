@@ -7,11 +7,11 @@ import msgspec
 
 from bailiwick.audit import LedgerRecord
 from bailiwick.errors import PathNotFound
-from bailiwick.fronts.http.lineage import descends
-from bailiwick.fronts.http.requests import Request
+from bailiwick.fronts.http.access.lineage import descends
+from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route
-from bailiwick.state.reading import LedgerFilter
-from bailiwick.state.verifying import Verification
+from bailiwick.state.ledger.query import LedgerFilter
+from bailiwick.state.ledger.verification import Verification
 from bailiwick.wire import Document, Form, Result, values
 from bailiwick.wire.arguments import CHARACTERS_MAX, CURSOR, Argument, limit
 from bailiwick.wire.forms import Key

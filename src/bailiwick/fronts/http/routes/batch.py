@@ -7,8 +7,8 @@ from typing import Annotated, Any, Union
 import msgspec
 
 from bailiwick.errors import ApprovalTimeout, BailiwickError, ParseError, Unsupported
-from bailiwick.fronts.http import errors
-from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.messages import errors
+from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.routes import files, tree
 from bailiwick.fronts.http.settings import BATCH_OPERATIONS_MAX
 from bailiwick.fronts.http.table import Route, access

@@ -10,8 +10,8 @@ import msgspec
 
 from bailiwick.errors import BailiwickError, Closed, RateLimited, Unauthenticated
 from bailiwick.events import parse_cursor
-from bailiwick.fronts.http import errors
-from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.messages import errors
+from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.settings import (
     EVENT_BEAT_SECONDS,
     EVENT_BYTES_TOGETHER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bailiwick.errors import ParseError
-from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import route
 from bailiwick.wire import values, verbs

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-from bailiwick.fronts.http.leases import Held
-from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.access.leases import HeldLease
+from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import Body, route
 from bailiwick.grant import parse_subject
 from bailiwick.paths import parse
 from bailiwick.scope import Scope
-from bailiwick.scope.versioning import Lease
+from bailiwick.scope.versions import Lease
 from bailiwick.versions import Leased
 from bailiwick.wire import Document, Result, values, verbs
 from bailiwick.wire.arguments import Ttl
@@ -33,7 +33,7 @@ async def lock(request: Request) -> Reply:
     scope = await request.scoped(body.path)
     lease = await scope.lock(body.path, ttl=body.ttl)
     caller = request.caller
-    held = Held(
+    held = HeldLease(
         holder=caller.holder, subject=str(caller.subject),
         root=request.root or request.app.default_root(), fork=request.query.get("fork"),
         text=body.path, path=str(lease.path.beneath(scope.grant.base)), token=lease.token,
@@ -60,7 +60,7 @@ async def release(request: Request) -> Released:
     return Released(id=name, held=held)
 
 
-async def _own(request: Request, found: Held) -> Lease:
+async def _own(request: Request, found: HeldLease) -> Lease:
     """A lease of the caller, in the scope that they have now."""
     request.scope = await request.holding.scope(found.root, _WRITE, found.text, found.fork)
     scope = request.scope
@@ -69,7 +69,7 @@ async def _own(request: Request, found: Held) -> Lease:
     return Lease(scope, found.text, _leased(found, scope))
 
 
-async def _release_for_another(request: Request, found: Held) -> bool:
+async def _release_for_another(request: Request, found: HeldLease) -> bool:
     """Give back a lock of somebody whose grant may have ended, and the lock not. A lock knows its
     holder by name: so the person passes on, for this moment, a part of what they hold."""
     own = await request.holding.scope(found.root, _WRITE, None)
@@ -84,7 +84,7 @@ async def _release_for_another(request: Request, found: Held) -> bool:
             return await Lease(fork, found.path, _leased(found, fork)).release()
 
 
-def _leased(found: Held, scope: Scope) -> Leased:
+def _leased(found: HeldLease, scope: Scope) -> Leased:
     """The lease, as it is seen in a scope."""
     path = parse(found.path).path.relative_to(scope.grant.base)
     return Leased(path=path, token=found.token, expires_ns=found.expires_ns)

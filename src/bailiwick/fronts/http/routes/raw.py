@@ -12,8 +12,8 @@ from bailiwick.errors import (
     IsADirectory,
     RangeNotSatisfiable,
 )
-from bailiwick.fronts.http import bodies, ranges
-from bailiwick.fronts.http.requests import Headers, Reply, Request
+from bailiwick.fronts.http.messages import bodies, ranges
+from bailiwick.fronts.http.messages.requests import Headers, Reply, Request
 from bailiwick.fronts.http.settings import RAW_READ_BYTES, UPLOAD_BYTES_MAX
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import answering, from_query, route

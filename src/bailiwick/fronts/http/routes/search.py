@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bailiwick.errors import ParseError
-from bailiwick.fronts.http.requests import Request
+from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import from_query, route
 from bailiwick.wire import Document, values, verbs

@@ -6,14 +6,14 @@ import sys
 from typing import Any
 
 from bailiwick.errors import Busy, Closed
-from bailiwick.fronts.http import descriptors
-from bailiwick.fronts.http.requests import Reply, Request
+from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.settings import (
     DESCRIPTORS_SPARE_MIN,
     JSON_BYTES_MAX,
     UPLOAD_BYTES_MAX,
 )
 from bailiwick.fronts.http.table import Route
+from bailiwick.fronts.http.transport import descriptors
 from bailiwick.hooks.metrics import CONTENT_TYPE
 from bailiwick.wire import Result, values
 from bailiwick.wire.arguments import LINES_MAX

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bailiwick.errors import ParseError
-from bailiwick.fronts.http.requests import Request
+from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import body_of, from_body, from_query, place_of, route
 from bailiwick.wire import Document, values, verbs

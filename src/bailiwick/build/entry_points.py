@@ -1,0 +1,158 @@
+"""`bailiwick.open` and `bailiwick.open_sync`: one scope on one place, for the local user.
+
+They trust what they named.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Unpack
+
+from bailiwick.build.commands import finish_publishing
+from bailiwick.build.options import (
+    OpenOptions,
+    Options,
+    host_directory,
+    read_options,
+    refuse_ledger_limits,
+)
+from bailiwick.build.own import join
+from bailiwick.build.places import EMBEDDED, NamedPlace, open_volume, read_place
+from bailiwick.build.stores import disk_store, memory_store, remembered
+from bailiwick.errors import NotADirectory, RootNotFound
+from bailiwick.portal import Stay, SyncScope
+from bailiwick.scope import Scope
+from bailiwick.store import Store
+
+_VOLUME_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+"""How files are called that hold a database: whoever names one most likely means a volume."""
+
+
+class Opening:
+    """A place about to be opened: ``async with bailiwick.open(…) as fs``."""
+
+    def __init__(self, place: str | os.PathLike[str] | Store, options: Options) -> None:
+        refuse_ledger_limits(options)
+        self._place = read_place(place)
+        self._options = options
+        self._scope: Scope | None = None
+
+    async def __aenter__(self) -> Scope:
+        self._scope = scope = await open_scope(self._place, self._options)
+        return scope
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._scope is not None:
+            await self._scope.aclose()
+
+
+class SyncOpening:
+    """A place that is opened for blocking code: ``with bailiwick.open_sync(…) as fs``."""
+
+    def __init__(self, place: str | os.PathLike[str] | Store, options: Options) -> None:
+        refuse_ledger_limits(options)
+        self._place = read_place(place)
+        self._options = options
+        self._stay = Stay()
+
+    def __enter__(self) -> SyncScope:
+        return self._stay.begin(open_scope(self._place, self._options))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stay.end()
+
+
+def open(
+    place: str | os.PathLike[str] | Store = EMBEDDED, **options: Unpack[OpenOptions]
+) -> Opening:
+    """Open a place for the local user: ``async with bailiwick.open("./project") as fs``.
+
+    ``place`` is a directory, ``"memory:"``, or a volume: versioned files in one SQLite file,
+    ``"sqlite:agent.db?volume=main"``, also ``&branch=NAME`` for a fork and ``&blobs=FOLDER`` or
+    ``&blobs=s3://…`` for the content of large files. Without a place it is the volume ``main`` in
+    the user's data directory. A path object is always a directory. A store of your own
+    (`bailiwick.store.Store`) is a place too, and is closed with the scope. Options:
+
+    - ``trusted`` (True): whether it may be changed at all.
+    - ``access``: what the scope may do, for example ``{"read", "list", "metadata"}``.
+    - ``mount_point``: where absolute paths begin (the directory itself; ``/`` elsewhere).
+    - ``names``: ``"posix"``, or ``"portable"`` to refuse names that Windows or macOS would alias.
+    - ``limits``: a `Limits`.
+    - ``symlinks``: ``"in-root"`` follows links that stay inside, ``"reject"`` follows none.
+    - ``new_file_mode``: ``"private"`` (0600), ``"umask"``, or permission bits.
+    - ``ignore_files``: the names of files that hold ignore rules.
+
+    For a directory also ``hardlinks`` (``"allow"``, ``"reject"``), ``cross_mounts``,
+    ``containment`` (``"auto"``, ``"require-kernel"``, ``"walk"``), ``durability`` (``"full"``,
+    ``"rename"``), ``copy_in`` (host directories that `Scope.copy_in` may copy from) and
+    ``state_dir`` (where the journal of unfinished writes is kept) and ``history`` (``"off"``;
+    ``"on"`` keeps what is changed there, outside the tree, so that it can be restored and undone).
+    For a volume, and a directory with history, also ``keep_versions_days`` (30): how long earlier
+    versions are kept.
+    """
+    return Opening(place, read_options(dict(options)))
+
+
+def open_sync(
+    place: str | os.PathLike[str] | Store = EMBEDDED, **options: Unpack[OpenOptions]
+) -> SyncOpening:
+    """`open` for blocking code: the same options, the same verbs, no ``await``."""
+    return SyncOpening(place, read_options(dict(options)))
+
+
+async def open_scope(place: NamedPlace, options: Options) -> Scope:
+    """Make the store of a place and join everything to a scope with a full grant."""
+    place.refuse_unfit(options)
+    if place.volume is not None:
+        store, keeping = await open_volume(place.volume, options)
+        return join(store, options, place.volume.volume, "/", keeping=keeping)
+    if place.store is not None:
+        return join(place.store, options, "store", "/")
+    if place.directory is None:
+        return join(memory_store(options), options, "memory", "/")
+    directory = place.directory
+    name = directory.rpartition("/")[2] or "root"
+    try:
+        disk = disk_store(directory, options)
+    except (NotADirectory, RootNotFound) as error:
+        if directory.endswith(_VOLUME_SUFFIXES):
+            error.hint = f'for a volume write "sqlite:{name}"'
+        raise
+    store, kept = await remembered(disk, directory, options)
+    try:
+        if options.trusted:
+            await finish_publishing(store, options.names, options.limits, options.state_dir)
+        sources = await open_sources(options)
+    except BaseException:
+        if kept is not None:
+            await kept.aclose()
+        await store.aclose()
+        raise
+    return join(store, options, name, directory, sources, keeping=kept)
+
+
+async def open_sources(options: Options) -> tuple[Scope, ...]:
+    """The host directories that a root may copy from: each to be read, and only that."""
+    sources: list[Scope] = []
+    try:
+        for source in options.copy_in:
+            only_read = Options(trusted=False, state_dir=options.state_dir, limits=options.limits)
+            sources.append(
+                await open_scope(NamedPlace(directory=host_directory(source)), only_read)
+            )
+    except BaseException:
+        for scope in sources:
+            await scope.aclose()
+        raise
+    return tuple(sources)

@@ -1,0 +1,1 @@
+"""Who asks, from where, and which scopes, grants and leases are theirs."""

@@ -1,0 +1,282 @@
+"""The scopes that callers use, requested once and kept for as long as they hold.
+
+What a subject may do on a root may come from several grants, each for other access or another part
+of the tree. Each is requested from the authority when it is first needed; the one that answers a
+request is the first that holds the access and reaches the path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from bailiwick.errors import (
+    BailiwickError,
+    Closed,
+    GrantExpired,
+    GrantRevoked,
+    MissingAccess,
+    RootNotFound,
+    Unsupported,
+)
+from bailiwick.fronts.http.access.callers import ANONYMOUS, HttpCaller
+from bailiwick.grant import StandingGrant, Subject
+from bailiwick.operations import Access
+from bailiwick.paths import ScopedPath, parse
+from bailiwick.scope import Scope
+
+if TYPE_CHECKING:
+    from bailiwick.build.governed import Authority
+    from bailiwick.fronts.http.settings import ServerSettings
+
+FRONT = "http"
+
+_REASON = "requests over HTTP"
+_LOOKING: frozenset[Access] = frozenset(("read", "list", "metadata", "watch"))
+_READING: frozenset[Access] = frozenset(("read", "list", "metadata"))
+
+_FORKS_KEPT = 64
+
+
+class Holding:
+    """The scopes of one caller."""
+
+    def __init__(self, authority: Authority, caller: HttpCaller, settings: ServerSettings) -> None:
+        self._authority = authority
+        self._subject: Subject = caller.subject
+        self._grant_id = caller.grant_id
+        self.most: frozenset[Access] | None = None
+        if caller.subject is ANONYMOUS:
+            self.most = _READING
+        elif settings.read_only:
+            self.most = _LOOKING
+        self._wait_s = settings.ask_wait_s
+        self._shared = SharedGrants(settings.lock_key) if settings.workers > 1 else None
+        self._state: object = None
+        self._choices: dict[tuple[str, frozenset[Access]], list[StandingGrant]] = {}
+        self._opening: dict[tuple[str, StandingGrant | None], asyncio.Task[Scope]] = {}
+        self._open: dict[tuple[str, StandingGrant | None], Scope] = {}
+        self._forks: dict[tuple[str, str, str], Scope] = {}
+        self._parting: set[asyncio.Task[None]] = set()
+        self.temps: dict[str, Scope] = {}
+
+    async def scope(
+        self, root: str, needs: frozenset[Access], path: str | None, fork: str | None = None
+    ) -> Scope:
+        """The scope that answers a call. Raises `MissingAccess`, `RootNotFound`, `GrantRevoked`."""
+        if fork is not None:
+            return await self._fork(root, needs, path, fork)
+        scope = self.opened(root, needs, path)
+        if scope is not None:
+            return scope
+        if self._grant_id is not None:
+            return await self._granted(root)
+        return await self._request(root, self._standing(root, needs, path))
+
+    def opened(self, root: str, needs: frozenset[Access], path: str | None) -> Scope | None:
+        """The scope that answers a call in no fork, if it is open already. Raises
+        `MissingAccess`."""
+        if root in self.temps:
+            return self.temps[root]
+        if self._grant_id is not None:
+            return self._open.get((root, None))
+        return self._open.get((root, self._standing(root, needs, path)))
+
+    def _standing(self, root: str, needs: frozenset[Access], path: str | None) -> StandingGrant:
+        """The grant by which a call is answered."""
+        state = self._authority.standing_state
+        if state is not self._state:
+            self._choices.clear()
+            self._state = state
+        choices = self._choices.get((root, needs))
+        if choices is None:
+            choices = self._choices[root, needs] = self._choose(root, needs)
+        return choices[0] if len(choices) == 1 else _reaching(choices, path)
+
+    def _choose(self, root: str, needs: frozenset[Access]) -> list[StandingGrant]:
+        """The grants that hold the access; all of them where none does, so that what is missing is
+        refused by the verb, and is on record."""
+        held = self._authority.holdings(self._subject, root)
+        fitting = [each for each in held if needs <= each.access]
+        if not held:
+            raise MissingAccess("nobody granted this subject anything here")
+        return fitting or held
+
+    async def _request(self, root: str, standing: StandingGrant | None) -> Scope:
+        """Request a scope for the first who needs it; others wait for the same request."""
+        key = root, standing
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = asyncio.ensure_future(self._requested(root, standing))
+            self._opening[key] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(key, None))
+        scope = await asyncio.shield(opening)
+        self._open[key] = scope
+        return scope
+
+    async def _requested(self, root: str, standing: StandingGrant | None) -> Scope:
+        if standing is None:
+            assert self._grant_id is not None
+            scope = await self._authority.resume(self._grant_id, front=FRONT)
+            return scope.with_caller(FRONT, wait_s=self._wait_s)
+        access = standing.access if self.most is None else standing.access & self.most
+        if self._shared is not None:
+            return await self._share(self._shared, root, standing, access)
+        return await self._authority.request_root(
+            self._subject, root, access, _REASON, path=str(standing.path), front=FRONT,
+            wait_s=self._wait_s,
+        )  # fmt: skip
+
+    async def _share(
+        self, shared: SharedGrants, root: str, standing: StandingGrant, access: frozenset[Access]
+    ) -> Scope:
+        """The scope under the grant that all workers have for this: what is passed on or taken back
+        at one of them is so at all. After one that is over comes the next."""
+        for name in shared.names(str(self._subject), root, standing, access):
+            try:
+                return await self._authority.share_root(
+                    self._subject, root, access, _REASON, grant_id=name, path=str(standing.path),
+                    front=FRONT, wait_s=self._wait_s,
+                )  # fmt: skip
+            except GrantExpired:
+                continue
+            except GrantRevoked:
+                if standing.id:
+                    raise
+        raise AssertionError("there is always a next name")
+
+    async def _granted(self, root: str) -> Scope:
+        """The scope of a token that is for one grant."""
+        scope = await self._request(root, None)
+        if str(scope.root) != root:
+            del self._open[root, None]
+            raise RootNotFound(f"there is no root {root!r} for this token")
+        return scope
+
+    async def _fork(
+        self, root: str, needs: frozenset[Access], path: str | None, fork: str
+    ) -> Scope:
+        # A fork is seen through the grant that reaches the path, as the root itself is.
+        base = await self.scope(root, needs, path)
+        key = root, fork, base.grant.id
+        scope = self._forks.get(key)
+        if scope is None:
+            scope = await base.open_fork(fork)
+            scope = scope.with_caller(FRONT, wait_s=self._wait_s)
+            while len(self._forks) >= _FORKS_KEPT:
+                self._part(self._forks.pop(next(iter(self._forks))))
+            self._part(self._forks.pop(key, None))
+            self._forks[key] = scope
+        return scope
+
+    async def close_forks(self, root: str, fork: str) -> None:
+        """Let go of a fork that is about to go."""
+        for key in [key for key in self._forks if key[:2] == (root, fork)]:
+            await self._forks.pop(key).aclose()
+
+    def _part(self, scope: Scope | None) -> None:
+        """Close a scope once its work under way is done; nobody waits for that."""
+        if scope is not None:
+            task = asyncio.ensure_future(scope.aclose())
+            self._parting.add(task)
+            task.add_done_callback(self._parting.discard)
+
+    async def held(self, grant_id: str) -> Scope | None:
+        """A scope under a grant of this caller, wherever it was requested: another process may have
+        done so. Whoever has the token of one grant has that one only."""
+        for scope in (*self._open.values(), *self.temps.values()):
+            if scope.grant.id == grant_id:
+                return scope
+        entry = self._authority.grant(grant_id)
+        if entry is None or entry.kind != "held" or str(entry.grant.subject) != str(self._subject):
+            return None
+        if self._grant_id not in (None, grant_id):
+            return None
+        return await self._authority.resume(grant_id, front=FRONT)
+
+    def forget(self, scope: Scope, error: BailiwickError) -> None:
+        """Let go of a scope whose grant has ended, where another may be had; and of a fork that is
+        gone, since there may be another of its name.
+
+        One that was revoked is not requested again behind the back of whoever revoked it, unless
+        no grant was needed for it: people are who hands them out.
+        """
+        if not isinstance(error, (Closed, GrantExpired, GrantRevoked)):
+            return
+        self.temps.pop(str(scope.root), None)
+        for name, fork in list(self._forks.items()):
+            if fork is scope:
+                self._part(self._forks.pop(name))
+        for key, held in list(self._open.items()):
+            if held.grant.id != scope.grant.id:
+                continue
+            hosts = key[1] is not None and not key[1].id
+            if isinstance(error, GrantExpired) or (isinstance(error, GrantRevoked) and hosts):
+                del self._open[key]
+
+    async def make_temp(self, scope: Scope, seconds: float | None, workers: int) -> Scope:
+        """A private root, which this caller alone knows."""
+        if workers > 1:
+            raise Unsupported(
+                "a temporary root lives in one process, and this server has several",
+                hint="make a directory in a root, and remove it in the end",
+            )
+        temp = await scope.create_temp(seconds=seconds)
+        self.temps[str(temp.root)] = temp
+        return temp
+
+    async def aclose(self) -> None:
+        for fork in list(self._forks.values()):
+            await fork.aclose()
+        if self._parting:
+            await asyncio.wait(self._parting)
+        for temp in list(self.temps.values()):
+            await temp.aclose()
+        for scope in list(self._open.values()):
+            await scope.aclose()
+
+
+class SharedGrants:
+    """What the grants are called that the workers of one server have together."""
+
+    def __init__(self, key: bytes) -> None:
+        """``key`` is the same for all workers, and another for every server."""
+        self._key = key
+
+    @property
+    def front(self) -> str:
+        """What the names of all of them begin with."""
+        return f"shared-{self._digest('')[:8]}-"
+
+    def names(
+        self, subject: str, root: str, standing: StandingGrant, access: frozenset[Access]
+    ) -> Iterator[str]:
+        """The names for what a subject has of a root by a grant, one after the other."""
+        what = "\0".join((subject, root, standing.id, str(standing.path), *sorted(access)))
+        for number in itertools.count():
+            yield self.front + self._digest(f"{what}\0{number}")[:16]
+
+    def _digest(self, text: str) -> str:
+        return hmac.digest(self._key, text.encode(), hashlib.sha256).hex()
+
+
+def _reaching(choices: list[StandingGrant], path: str | None) -> StandingGrant:
+    """The first grant that reaches a path; the first of all where none does, to refuse it."""
+    if path is not None:
+        place = _place(path)
+        for each in choices:
+            if place is not None and place.lies_in(each.path):
+                return each
+    return choices[0]
+
+
+def _place(path: str) -> ScopedPath | None:
+    """Where a path leads as far as its text says; the verb itself says what is wrong with it."""
+    try:
+        return parse(path).path
+    except BailiwickError:
+        return None

@@ -1,0 +1,1 @@
+"""Requests and replies: their parts, read strictly and written by one rule."""

@@ -1,0 +1,1 @@
+"""Beneath the application: sockets, connections, and how long each may take."""

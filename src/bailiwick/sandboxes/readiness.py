@@ -1,0 +1,52 @@
+"""Waiting for a launcher on the event loop, until its command runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import ParamSpec
+
+from bailiwick.errors import BailiwickError, IoError
+from bailiwick.sandbox import Invocation
+from bailiwick.sandboxes import launch as launch_module
+from bailiwick.sandboxes.processes import RunningProcess
+
+P = ParamSpec("P")
+
+
+async def in_a_thread(
+    launch: Callable[P, launch_module.Launched], *arguments: P.args, **named: P.kwargs
+) -> launch_module.Launched:
+    """Whoever is cancelled meanwhile leaves nothing behind."""
+    thread = asyncio.ensure_future(asyncio.to_thread(launch, *arguments, **named))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        with contextlib.suppress(BailiwickError, OSError):
+            (await thread).abandon()
+        raise
+    except OSError as error:
+        if isinstance(error, BailiwickError):
+            raise
+        raise IoError(f"a sandbox could not be started: {error.strerror}") from error
+
+
+async def running(
+    launched: launch_module.Launched, command: Invocation, sandbox: str
+) -> RunningProcess:
+    """The process, when its command has started. Raises what kept it from that."""
+    process = RunningProcess(launched.started, command, sandbox)
+    try:
+        said = await launched.report()
+        if said != launch_module.READY:
+            await process.wait()
+            complaint = b"".join([piece.data async for piece in process.pieces()])
+            raise launch_module.failure(said, complaint)
+        process.begun()
+    except BaseException:
+        await process.close()
+        raise
+    finally:
+        launched.close()
+    return process

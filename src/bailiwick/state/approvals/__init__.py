@@ -1,0 +1,1 @@
+"""Questions to people, and the rules that their answers became."""

@@ -1,0 +1,334 @@
+"""Records on their way into the ledger: queued by whoever works, written in batches by the writer.
+
+On the caller's thread a record costs two appends. Encoding, hashing and inserting happen on the
+database's own thread, some hundred records in a transaction. What cannot be written stays queued
+and is tried again; where the queue is full, the records of reads are given up, counted, and their
+number is put on record as soon as that is possible. The records of changes are never given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import apsw
+
+from bailiwick.audit import AuthorityRecord, Record
+from bailiwick.errors import Busy, Closed, IoError
+from bailiwick.model import Change, Limits
+from bailiwick.sqlite.failures import from_sqlite
+from bailiwick.state.database import Connection, Database
+from bailiwick.state.ledger.chain import append
+from bailiwick.state.ledger.encoding import Hide, encode_authority, encode_record
+from bailiwick.state.ledger.intents import drop_intents
+from bailiwick.state.ledger.key import Keys
+from bailiwick.state.ledger.notes import OpenNotes, keep_settled
+
+_log = logging.getLogger("bailiwick.state")
+
+KeepChanges = Callable[[Connection, Sequence[Change]], None]
+"""Puts what one operation changed into the feed, in the transaction of its record."""
+
+ChangesKept = Callable[[], None]
+"""Is called on the event loop of the operation, once its changes are in the feed."""
+
+QUEUED_RECORDS_MAX = 65_536
+"""Records that may wait to be written, a few tens of megabytes: more means that writing fails, or
+that reads come faster than they can be recorded, and then they are held up."""
+
+_FLUSH_RECORDS_MAX = 1_024
+"""Records of one transaction: some ten milliseconds, in which no change can be announced."""
+
+_SETTLE_SECONDS_MAX = 0.005
+"""How long a settled change may wait for company, most often the next one's intent: a commit for
+itself would hold that up. Its own intent is durable all the while."""
+
+_RETRY_SECONDS = 1.0
+"""When records that could not be written are tried again, if nothing else is written before."""
+
+_HELD_UP_SECONDS_MAX = 2.0
+"""How long a read is held up by a full queue before its record is given up, and counted."""
+
+
+class Keeper(NamedTuple):
+    """The feed of one root, as the ledger sees it."""
+
+    keep: KeepChanges
+    kept: ChangesKept | None
+
+
+class Settled(NamedTuple):
+    """A change that was made, or failed, after it was announced."""
+
+    record: Record
+    intent: int | None
+    changes: Sequence[Change]
+    keeper: Keeper | None
+    loop: asyncio.AbstractEventLoop | None
+    noted: bool = False
+    """Whether it was announced by a note with the change itself."""
+
+
+class RecordQueue:
+    """The records of one process that are not durable yet, and the newest that are or will be.
+
+    ``settled`` is called on the writer's thread with the number of each intent that is gone.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        keys: Keys,
+        *,
+        limits: Limits,
+        clock: Callable[[], int],
+        hide: Hide,
+        settled: Callable[[int], None],
+        open_notes: OpenNotes,
+    ) -> None:
+        self.failing = False
+        self.dropped = 0
+        self.feed_failures = 0
+        self.ring: deque[Record] = deque(maxlen=limits.audit_ring_records)
+        self._database = database
+        self._keys = keys
+        self._batch_seconds_max = limits.audit_batch_seconds_max
+        self._clock = clock
+        self._hide = hide
+        self._settled = settled
+        self._open_notes = open_notes
+        self._pending: deque[Record | Settled] = deque()
+        self._taken = 0
+        """Records that the writer's thread is at: neither queued any more nor durable yet."""
+        self._left_over = False
+        """Whether more was queued than the last attempt took."""
+        self._dropped_told = 0
+        # Whether an attempt to write is queued that will come soon enough for each.
+        self._note_armed = False
+        self._settle_armed = False
+        self._retry_armed = False
+
+    def __len__(self) -> int:
+        return len(self._pending) + self._taken
+
+    def note(self, record: Record) -> None:
+        """Queue the record of a call that changed nothing. Raises `Closed`."""
+        pending = self._pending
+        if len(pending) >= QUEUED_RECORDS_MAX and not self._make_room():
+            self.dropped += 1
+            return
+        self.ring.append(record)
+        pending.append(record)
+        if not self._note_armed:
+            self._note_armed = True
+            self._arm(self._batch_seconds_max)
+
+    def settle(
+        self,
+        record: Record,
+        intent: int | None,
+        changes: Sequence[Change],
+        keeper: Keeper | None,
+        *,
+        noted: bool = False,
+    ) -> None:
+        """Queue the record of a change, which takes the place of its intent. Raises `Closed`."""
+        loop: asyncio.AbstractEventLoop | None = None
+        with suppress(RuntimeError):
+            loop = asyncio.get_running_loop()
+        self.ring.append(record)
+        # Whatever the length: as many as have announced themselves, and none can while writing
+        # fails.
+        self._pending.append(Settled(record, intent, changes, keeper, loop, noted))
+        if not self._settle_armed:
+            self._settle_armed = True
+            self._arm(_SETTLE_SECONDS_MAX)
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is durable. Raises `IoError`, `Closed`."""
+        loop = asyncio.get_running_loop()
+        while self._pending or self._taken:
+            done: asyncio.Future[None] = loop.create_future()
+            flush = _Flush(self)
+
+            def ended(
+                error: BaseException | None,
+                flush: _Flush = flush,
+                done: asyncio.Future[None] = done,
+            ) -> None:
+                flush.ended(error)
+                with suppress(RuntimeError):  # the loop was closed: nobody waits
+                    loop.call_soon_threadsafe(_tell, done)
+
+            self._database.submit(flush.run, ended=ended)
+            await done
+            if self.failing:  # this attempt, or another that had taken the records before it
+                raise IoError(f"records cannot be written: {self._database.last_error}")
+
+    def _arm(self, within_s: float) -> None:
+        """Have what is queued written within that time."""
+        flush = _Flush(self)
+        try:
+            self._database.submit(flush.run, within_s=within_s, ended=flush.ended)
+        except Closed:
+            self._note_armed = self._settle_armed = self._retry_armed = False
+            raise
+
+    def _make_room(self) -> bool:
+        """Hold the caller up until the queue is shorter; False where that does not help."""
+        deadline = time.monotonic() + _HELD_UP_SECONDS_MAX
+        while not self.failing and self._note_armed and time.monotonic() < deadline:
+            time.sleep(0.001)  # lets the writer's thread run
+            if len(self._pending) < QUEUED_RECORDS_MAX:
+                return True
+        return len(self._pending) < QUEUED_RECORDS_MAX
+
+    # --- on the writer's thread --------------------------------------------------------------
+
+    def _take(self) -> list[Record | Settled]:
+        """What is to be written next; on closing, all there is."""
+        self._note_armed = self._settle_armed = self._retry_armed = False
+        wanted = len(self._pending)
+        if not self._database.is_closing:
+            wanted = min(wanted, _FLUSH_RECORDS_MAX)
+        self._left_over = wanted < len(self._pending)
+        self._taken += wanted
+        return [self._pending.popleft() for _ in range(wanted)]
+
+    def _encoded(self, items: list[Record | Settled]) -> list[tuple[int, bytes]]:
+        rows = []
+        for item in items:
+            record = item.record if isinstance(item, Settled) else item
+            try:
+                rows.append((record.time_ns, encode_record(record, self._hide)))
+            except Exception as error:
+                # One record that cannot be kept must not keep all others from being kept.
+                _log.error("a record cannot be encoded", exc_info=error)
+                rows.append(self._lost(1))
+        return rows
+
+    def _lost(self, records: int) -> tuple[int, bytes]:
+        now = self._clock()
+        lost = AuthorityRecord(
+            time_ns=now, request_id=secrets.token_hex(8), subject="core:bailiwick", act="ledger",
+            outcome="failed", error_kind="io_error", reason="records could not be kept",
+            details={"lost_records": str(records)},
+        )  # fmt: skip
+        return now, encode_authority(lost, self._hide)
+
+    def _keep_changes(self, connection: Connection, settled: Settled) -> None:
+        """Put changes into the feed. A fault of the feed is counted, and the record kept."""
+        if settled.keeper is None or not settled.changes:
+            return
+        connection.execute("SAVEPOINT feed")
+        try:
+            settled.keeper.keep(connection, settled.changes)
+        except Exception as error:
+            if _is_machines(error):
+                raise
+            self.feed_failures += 1
+            _log.error("changes could not be put into the feed", exc_info=error)
+            connection.execute("ROLLBACK TO feed")
+        connection.execute("RELEASE feed")
+
+    def _try_again(self, items: list[Record | Settled]) -> None:
+        self._pending.extendleft(reversed(items))
+        self._taken -= len(items)
+        self.failing = True
+        # Until then nothing else need be armed: it would fail too.
+        if not self._retry_armed:
+            self._note_armed = self._settle_armed = self._retry_armed = True
+            with suppress(Closed):
+                self._arm(_RETRY_SECONDS)
+
+    def _go_on(self, written: int) -> None:
+        self._taken -= written
+        self.failing = False
+        if self._left_over and not self._settle_armed:
+            # What came since has seen to it itself that it will be written, with what comes next.
+            self._note_armed = self._settle_armed = True
+            with suppress(Closed):
+                self._arm(0.0)
+
+
+class _Flush:
+    """One attempt to write what is queued. Runs on the writer's thread."""
+
+    __slots__ = ("_items", "_queue", "_rows", "_telling")
+
+    def __init__(self, queue: RecordQueue) -> None:
+        self._queue = queue
+        self._items: list[Record | Settled] = []
+        self._rows: list[tuple[int, bytes]] = []
+        self._telling = 0
+
+    def run(self, connection: Connection) -> None:
+        queue = self._queue
+        self._items = queue._take()
+        self._rows = queue._encoded(self._items)
+        if queue.dropped > queue._dropped_told:
+            self._telling = queue.dropped - queue._dropped_told
+            queue._dropped_told += self._telling
+            self._rows.append(queue._lost(self._telling))
+        if not self._rows:
+            return
+        append(connection, queue._keys, self._rows)
+        settled = list(self._settled())
+        owner = queue._database.owner.name
+        numbers = [each.intent for each in settled if each.intent is not None and not each.noted]
+        if numbers:
+            drop_intents(connection, owner, numbers)
+        noted = [each.intent for each in settled if each.intent is not None and each.noted]
+        if noted:
+            keep_settled(connection, owner, noted, queue._open_notes.settled_below(noted))
+        for each in settled:
+            queue._keep_changes(connection, each)
+
+    def ended(self, error: BaseException | None) -> None:
+        queue = self._queue
+        if error is not None:
+            queue._dropped_told -= self._telling
+            queue._try_again(self._items)
+            return
+        if not self._rows:
+            return  # somebody else has taken them, and will say how it went
+        for each in self._settled():
+            if each.intent is not None:
+                queue._settled(each.intent)
+        self._tell_feeds()
+        queue._go_on(len(self._items))
+
+    def _settled(self) -> Iterator[Settled]:
+        return (item for item in self._items if isinstance(item, Settled))
+
+    def _tell_feeds(self) -> None:
+        """Tell each feed once, on the loop where it was changed."""
+        told = {
+            (each.keeper.kept, each.loop): None
+            for each in self._settled()
+            if each.changes and each.keeper is not None and each.keeper.kept is not None
+        }
+        for kept, loop in told:
+            if loop is None:
+                kept()
+                continue
+            with suppress(RuntimeError):  # the loop was closed: nobody there is waiting
+                loop.call_soon_threadsafe(kept)
+
+
+def _is_machines(error: Exception) -> bool:
+    """Whether the machine failed, so that trying again may help."""
+    if isinstance(error, apsw.Error):
+        error = from_sqlite(error)
+    return isinstance(error, IoError | Busy)
+
+
+def _tell(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)

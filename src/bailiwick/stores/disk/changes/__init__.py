@@ -1,0 +1,1 @@
+"""Changes of names and attributes, by the descriptor of the directory above."""

@@ -1,0 +1,1 @@
+"""Which files may hold a match: ripgrep, shut in by the kernel."""

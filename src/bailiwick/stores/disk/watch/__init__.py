@@ -1,0 +1,1 @@
+"""Noticing what other programs change in a root."""

@@ -1,0 +1,1 @@
+"""New content and new trees: staged beside their name, published in one step."""

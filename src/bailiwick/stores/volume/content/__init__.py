@@ -1,0 +1,1 @@
+"""What files hold: pieces and chunks in rows, large ones in a blob store."""

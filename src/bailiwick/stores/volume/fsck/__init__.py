@@ -1,0 +1,1 @@
+"""Whether a volume is sound, and whether its file is really ours."""

@@ -1,0 +1,153 @@
+"""What was looked up, remembered until a change names it.
+
+Kept by key (a name in a directory, a node), not by path: one change drops what it touched and
+nothing else, and a walk over remembered names costs a few dictionary lookups. What is dropped is
+read from the `change` table, so it does not matter which process made the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from bailiwick.stores.volume.rows.database import RowSession
+from bailiwick.stores.volume.rows.records import BoundName, BranchView, Inode, RowKey, RowPlace
+
+NAMES_MAX: Final = 65_536
+"""About 10 MiB of names."""
+
+INODES_MAX: Final = 8_192
+"""With the largest content that is kept in a row, 32 MiB."""
+
+CHANGES_MAX: Final = 4_096
+"""With more changes since the last look forgetting everything is cheaper than reading them."""
+
+NOTED_MAX: Final = 1_024
+"""Changes of our own that are kept for whoever looks next."""
+
+LEVELS_MAX: Final = 10_000
+"""No tree is so deep (a path has 4,096 bytes): a directory lies in itself."""
+
+Kept = TypeVar("Kept")
+
+_KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
+_SINCE: Final = """
+SELECT version, parent, name, node, was FROM change
+WHERE volume = $1 AND branch = $2 AND version > $3 ORDER BY version LIMIT $4
+"""
+
+
+class Own(NamedTuple):
+    """A change of our own: the numbers it took, after ``first`` up to ``last``, and the keys that
+    each of its versions touched. A file that was ``written`` is known as it is now."""
+
+    first: int
+    last: int
+    keys: Sequence[list[RowKey]]
+    written: Inode | None
+
+
+class Cache:
+    """Names, nodes and places of one branch, as they were at version ``seen``."""
+
+    __slots__ = ("_noted", "inodes", "names", "places", "seen")
+
+    def __init__(self) -> None:
+        self.names: dict[tuple[int, str], BoundName | None] = {}
+        self.inodes: dict[int, Inode | None] = {}
+        self.places: dict[int, RowPlace | None] = {}
+        self.seen = 0
+        self._noted: dict[int, Own] = {}
+
+    def clear(self) -> None:
+        self.names.clear()
+        self.inodes.clear()
+        self.places.clear()
+
+    def leads_up(self, directory: int, root: int) -> bool:
+        """Whether it is remembered that a directory stands, and so do all that it lies in."""
+        places, inodes = self.places, self.inodes
+        for _ in range(LEVELS_MAX):
+            if directory == root:
+                return True
+            place = places.get(directory)
+            if place is None or inodes.get(directory) is None:
+                return False
+            directory = place.parent
+        return False
+
+    async def catch_up(self, session: RowSession, view: BranchView) -> None:
+        """Forget what was changed since the last time."""
+        last, horizon = await session.row(_KEPT, view.volume) or (0, 0)
+        if last == self.seen:
+            return
+        if self.seen < horizon or not (self.names or self.inodes or self.places):
+            # The log may have been cut, or there is nothing to forget.
+            self.clear()
+        else:
+            rows = await session.rows(_SINCE, view.volume, view.branch, self.seen, CHANGES_MAX)
+            if len(rows) == CHANGES_MAX:
+                self.clear()
+            for row in rows:
+                self.forget(*row)
+        self._noted.clear()
+        self.seen = last
+
+    # --- changes of our own: their log need not be read ----------------------------------------
+
+    def note(self, own: Own) -> None:
+        """A change of our own is committed. Called on the writer's thread."""
+        if len(self._noted) >= NOTED_MAX or sum(map(len, own.keys)) >= CHANGES_MAX:
+            self._noted.clear()  # there will be a gap, and the log is read after all
+        elif own.first != own.last:
+            self._noted[own.first] = own
+
+    def take_own(self, last: int) -> bool:
+        """Come to version ``last`` by what was noted; False where others have changed something."""
+        taken, at = [], self.seen
+        while at != last:
+            own = self._noted.pop(at, None)
+            if own is None:
+                return False
+            taken.append(own)
+            at = own.last
+        for own in taken:
+            self._apply(own)
+        return True
+
+    def take(self, own: Own) -> None:
+        """A change of our own was committed on the thread of those who look here."""
+        if self.seen == own.first:  # else somebody has changed something before it
+            self._apply(own)
+
+    def _apply(self, own: Own) -> None:
+        for keys in own.keys:
+            for key in keys:
+                self.forget(*key)
+        if own.written is not None:
+            self.inodes[own.written.id] = own.written
+        self.seen = own.last
+
+    def forget(self, version: int, parent: int, name: str, node: int, was: int) -> None:
+        """Forget what one row of the change table touches."""
+        self.inodes.pop(node, None)
+        if parent:
+            self.names.pop((parent, name), None)
+            self.inodes.pop(parent, None)  # its time was kept up
+            self.inodes.pop(was, None)
+            self.places.pop(node, None)
+            self.places.pop(was, None)
+
+    def trim(self) -> None:
+        """Forget the oldest half of what has become too much."""
+        if len(self.names) > NAMES_MAX:
+            _forget_half(self.names)
+        if len(self.inodes) > INODES_MAX:
+            _forget_half(self.inodes)
+        if len(self.places) > NAMES_MAX:
+            _forget_half(self.places)
+
+
+def _forget_half(kept: dict[Kept, Any]) -> None:
+    for key in list(kept)[: len(kept) // 2]:
+        del kept[key]

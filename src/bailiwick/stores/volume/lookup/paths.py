@@ -1,0 +1,280 @@
+"""From a path to what it names: the one walk over names and links, and the handles it gives."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from bailiwick.errors import InternalError, NotADirectory, PathNotFound, SymlinkEscape, TooManyLinks
+from bailiwick.model import EntryType, Symlinks
+from bailiwick.paths import ROOT, ScopedPath, from_parts, link_steps
+from bailiwick.stores.volume.refusals import no_such, not_on_the_way, not_through_a_link, nowhere
+from bailiwick.stores.volume.rows.records import DIRECTORY, LINK, TYPES, BoundName, Inode
+from bailiwick.stores.volume.rows.tree import RowTree
+
+if TYPE_CHECKING:
+    from bailiwick.stores.volume.core import VolumeCore
+
+
+class VolumeHandle:
+    """A node that was found, a place for one (``parent``, ``missing``, the path's name), or both.
+
+    Reading verbs use the node where there is one, as it was when it was found: a file that is
+    replaced or removed is still read whole. Changing verbs use the place, and what has the name in
+    it at that instant.
+    """
+
+    __slots__ = ("core", "inode", "is_closed", "missing", "parent", "path", "size", "type")
+
+    def __init__(
+        self,
+        core: VolumeCore,
+        path: ScopedPath,
+        inode: Inode | None,
+        parent: int | None = None,
+        missing: tuple[str, ...] = (),
+        *,
+        is_entry: bool = False,
+    ) -> None:
+        """An entry is looked up again by every verb: ``inode`` is only what was there then."""
+        self.core = core
+        self.path = path
+        self.inode = None if is_entry else inode
+        self.parent = parent
+        self.missing = missing
+        self.is_closed = False
+        self.type: EntryType | None = None if inode is None else TYPES[inode.kind]
+        self.size = 0 if inode is None else inode.size
+        if not is_entry and inode is not None and inode.content is not None:
+            core.hold(self)
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self.core.let_go(self)
+
+
+def recall(core: VolumeCore, path: ScopedPath, *, is_entry: bool) -> VolumeHandle | None:
+    """What a path names, where all of it is remembered and no link lies on the way: most lookups,
+    without a statement for any name. None where it has to be looked up."""
+    cache = core.remembered()
+    if cache is None:
+        return None
+    names, node, kind, parent = cache.names, core.view.root, DIRECTORY, None
+    for name in path.parts:
+        bound = names.get((node, name))
+        if bound is None:
+            return None
+        parent = node
+        node, kind = bound
+        if kind == LINK:
+            return None
+    inode = cache.inodes.get(node)
+    if inode is None:
+        return None
+    if is_entry and parent is not None:
+        return VolumeHandle(core, path, inode, parent, is_entry=True)
+    return VolumeHandle(core, path, inode)
+
+
+def is_known_missing(core: VolumeCore, path: ScopedPath) -> bool:
+    """Whether it is remembered that nothing has this name."""
+    cache = core.remembered()
+    if cache is None:
+        return False
+    node, known = core.view.root, cache.names
+    for name in path.parts:
+        if (node, name) not in known:
+            return False
+        bound = known[node, name]
+        if bound is None:
+            return True
+        node = bound.node
+    return False
+
+
+class ReachedInode(NamedTuple):
+    """Where a walk came to: the node, its canonical path, and the names that were not there."""
+
+    node: int
+    kind: int
+    path: ScopedPath
+    missing: tuple[str, ...]
+
+
+async def walk(
+    tree: RowTree, path: ScopedPath, *, symlinks: Symlinks, hops_max: int
+) -> ReachedInode:
+    """Follow ``path`` from the root, links included, as far as it goes.
+
+    ``..`` in a link's text is physical: it leaves the directory that the walk has really come to.
+    A name that is missing ends the walk if the caller typed it; one that a link's text demands is
+    `PathNotFound`, since nobody asked for it to be made.
+    """
+    names = tree.cache.names
+    node, kind = tree.view.root, DIRECTORY
+    for count, name in enumerate(path.parts):
+        if kind != DIRECTORY:
+            raise not_on_the_way(path)
+        key = (node, name)
+        bound = names[key] if key in names else await tree.name(node, name)
+        if bound is None:
+            parts = path.parts
+            return ReachedInode(node, kind, from_parts(parts[:count]), parts[count:])
+        if bound.kind == LINK:
+            return await _walk_with_links(tree, path, symlinks=symlinks, hops_max=hops_max)
+        node, kind = bound
+    return ReachedInode(node, kind, path, ())
+
+
+async def _walk_with_links(
+    tree: RowTree, path: ScopedPath, *, symlinks: Symlinks, hops_max: int
+) -> ReachedInode:
+    root = BoundName(tree.view.root, DIRECTORY)
+    trail, names = [root], list[str]()
+    ahead = deque((name, True) for name in path.parts)
+    here, hops = root, 0
+    while ahead:
+        if here.kind != DIRECTORY:
+            raise not_on_the_way(path)
+        name, typed = ahead.popleft()
+        if name == ".":
+            continue
+        if name == "..":
+            if len(trail) == 1:
+                raise SymlinkEscape("a link leads outside this root", path=path)
+            trail.pop()
+            names.pop()
+            here = trail[-1]
+            continue
+        child = await tree.name(here.node, name)
+        if child is None:
+            if not typed:
+                raise PathNotFound("a link leads to nothing", path=path)
+            missing = (name, *(later for later, _ in ahead))
+            return ReachedInode(here.node, here.kind, from_parts(names), missing)
+        if child.kind == LINK:
+            hops += 1
+            _refuse_hop(path, hops, symlinks=symlinks, hops_max=hops_max)
+            text = await _text_of(tree, child.node, path)
+            if text.startswith("/"):
+                trail, names, here = [root], [], root
+            ahead.extendleft((part, False) for part in reversed(link_steps(text)))
+            continue
+        names.append(name)
+        here = child
+        if child.kind == DIRECTORY:
+            trail.append(child)
+    return ReachedInode(here.node, here.kind, from_parts(names), ())
+
+
+async def _text_of(tree: RowTree, link: int, path: ScopedPath) -> str:
+    inode = await tree.inode(link)
+    if inode is None or inode.data is None:
+        raise no_such(path)
+    return inode.data.decode()
+
+
+def _refuse_hop(path: ScopedPath, hops: int, *, symlinks: Symlinks, hops_max: int) -> None:
+    if symlinks == "reject":
+        raise SymlinkEscape("links are not followed in this root", path=path)
+    if hops > hops_max:
+        raise TooManyLinks("too many levels of links", path=path)
+
+
+async def find_object(
+    core: VolumeCore, tree: RowTree, path: ScopedPath, symlinks: Symlinks
+) -> VolumeHandle:
+    reached = await walk(tree, path, symlinks=symlinks, hops_max=core.limits.link_hops_max)
+    if reached.missing:
+        raise no_such(path)
+    inode = await tree.inode(reached.node)
+    if inode is None:
+        raise no_such(path)
+    return VolumeHandle(core, reached.path, inode)
+
+
+async def find_entry(
+    core: VolumeCore, tree: RowTree, path: ScopedPath, symlinks: Symlinks, *, parents: bool
+) -> VolumeHandle:
+    parent = path.parent
+    reached = await walk(tree, parent, symlinks=symlinks, hops_max=core.limits.link_hops_max)
+    if reached.kind != DIRECTORY:
+        raise not_on_the_way(path)
+    if reached.missing and not parents:
+        raise nowhere(path)
+    if reached.missing:
+        place = reached.path
+        for name in (*reached.missing, path.name):
+            place = place.child(name)
+        return VolumeHandle(core, place, None, reached.node, reached.missing)
+    place = path if reached.path == parent else reached.path.child(path.name)
+    bound = await tree.name(reached.node, path.name)
+    seen = None if bound is None else await tree.inode(bound.node)
+    return VolumeHandle(core, place, seen, reached.node, is_entry=True)
+
+
+class Spot(NamedTuple):
+    """Where an entry's name belongs at this instant: the deepest directory there is, those still
+    missing, and the node that has the name."""
+
+    directory: int
+    missing: tuple[str, ...]
+    bound: BoundName | None
+
+
+async def stand(tree: RowTree, held: VolumeHandle, *, parents: bool = False) -> Spot:
+    """What has the entry's name, in the directory that was held.
+
+    Directories missing above it are `PathNotFound`, unless ``parents`` allows to make them; so is
+    a directory that was removed, itself or together with one that it lies in.
+    """
+    if held.parent is None:
+        if held.path == ROOT:
+            return Spot(tree.view.root, (), BoundName(tree.view.root, DIRECTORY))
+        raise InternalError("a change needs a handle on an entry", path=held.path)
+    directory, missing = held.parent, held.missing
+    while missing:
+        child = await tree.name(directory, missing[0])
+        if child is None:
+            break
+        if child.kind == LINK:
+            raise not_through_a_link(held.path)
+        if child.kind != DIRECTORY:
+            raise not_on_the_way(held.path)
+        directory, missing = child.node, missing[1:]
+    if (missing and not parents) or await tree.way_up(directory) is None:
+        raise nowhere(held.path)
+    return Spot(directory, missing, None if missing else await tree.name(directory, held.path.name))
+
+
+async def stand_existing(tree: RowTree, held: VolumeHandle) -> tuple[Spot, BoundName]:
+    spot = await stand(tree, held)
+    if spot.bound is None:
+        raise no_such(held.path)
+    return spot, spot.bound
+
+
+async def current_inode(tree: RowTree, held: VolumeHandle) -> Inode:
+    """The node that was found, as it was then; for a mere place, what has the name now. A
+    directory is always as it is now."""
+    seen = held.inode
+    if seen is not None and seen.kind != DIRECTORY:
+        return seen
+    if seen is None:
+        _, bound = await stand_existing(tree, held)
+        inode = await tree.inode(bound.node)
+    else:
+        inode = await tree.inode(seen.id)
+    if inode is None:
+        raise no_such(held.path)
+    return inode
+
+
+async def current_directory(tree: RowTree, held: VolumeHandle) -> int:
+    inode = await current_inode(tree, held)
+    if inode.kind != DIRECTORY:
+        raise NotADirectory("not a directory", path=held.path)
+    if await tree.way_up(inode.id) is None:
+        raise PathNotFound("the directory was removed meanwhile", path=held.path)
+    return inode.id

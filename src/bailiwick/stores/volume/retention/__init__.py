@@ -1,0 +1,1 @@
+"""Taking away what nobody can look at any more."""

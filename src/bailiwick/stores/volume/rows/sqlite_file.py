@@ -1,0 +1,565 @@
+"""The volume's rows in an SQLite file: one writer for each process and file, readers of their own.
+
+Reads run where they are asked for, on the event loop: a point lookup takes a few microseconds, a
+thread hop ten times that. Changes go to the writer's thread, which commits whatever waits together.
+Several processes may have the same file open.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Protocol, cast
+from weakref import WeakSet
+
+import apsw
+
+from bailiwick.errors import FORKED, Closed, ParseError, from_os_error
+from bailiwick.finishing import in_thread
+from bailiwick.sqlite import fork_safety
+from bailiwick.sqlite.failures import from_sqlite
+from bailiwick.sqlite.writer import Frame, Task, WriterThread
+from bailiwick.stores.volume.fsck.ownership import refuse_strangers
+from bailiwick.stores.volume.lookup.cache import Cache
+from bailiwick.stores.volume.rows.database import HEAD, Job, Result, Row, RowSession, run_through
+from bailiwick.stores.volume.rows.records import BranchView, Numbers
+from bailiwick.stores.volume.rows.schema import PAGE_BYTES, for_sqlite, migrate, version_of
+
+WHOSE: Final = "volume"
+
+_BUSY_S_MAX: Final = 10.0
+"""How long a writer waits for one in another process, which holds the lock for one commit."""
+
+_PAUSE_S_MAX: Final = 0.004
+"""Waits between tries grow to this. SQLite's own are fixed, and let a waiting process starve."""
+
+_WAL_BYTES_KEPT: Final = 64 * 1024 * 1024
+"""What the log beside the database is cut back to after a burst."""
+
+_CACHE_KIB: Final = 16 * 1024
+"""Pages that the writer remembers: the names of a tree of several 100,000 files, to be counted."""
+
+_INLINE_S: Final = 0.000_3
+"""A commit that takes less is waited for in place: to be called back costs more than that is worth.
+A disk whose syncs take longer is noticed by the first few."""
+
+_IN_PLACE_S: Final = 0.001
+"""The same where there is no disk: only what takes long by itself goes to the thread."""
+
+_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+"""Filesystems without a disk: a sync does nothing there."""
+
+_NOTHING_MORE: Final[AbstractContextManager[None]] = nullcontext()
+
+_LAST: Final = "SELECT last FROM volume WHERE id = {}"
+"""With the number itself in it: asked by every look, and a value to be bound costs a tenth."""
+
+_STATE: Final = "SELECT last, locks FROM volume WHERE id = ?1"
+_GIVEN_OUT: Final = "UPDATE volume SET last = ?2 WHERE id = ?1"
+
+_ASIDE_KEPT: Final = 2
+"""Connections for long looks that are kept for the next one. To open one, to read the schema and to
+prepare a large statement takes a millisecond and more."""
+
+_STATEMENTS_KEPT: Final = 200
+"""More statements than the store has: none is ever prepared twice."""
+
+
+def connect(path: str, patience: Patience | None = None) -> apsw.Connection:
+    """A connection that waits for others in short, uneven steps."""
+    connection = fork_safety.connect(
+        path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=_STATEMENTS_KEPT
+    )
+    # Without this SQLite plans every statement with a range anew whenever it is run: it hopes to
+    # learn from the value that is bound. A point lookup then costs five to nine times as much.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    connection.set_busy_handler(patience or Patience())
+    return connection
+
+
+class Patience:
+    """Decides for SQLite whether a lock is waited for a little longer."""
+
+    def __init__(self) -> None:
+        self.waits = True
+        self._until = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = time.monotonic()
+        if tries == 0:
+            self._until = now + _BUSY_S_MAX
+        if now > self._until or not self.waits:
+            return False
+        time.sleep(random.uniform(0.0001, min(_PAUSE_S_MAX, 0.0002 * (tries + 1))))
+        return True
+
+
+class SqliteSession:
+    """Statements on one connection. None of them ever waits, so no coroutine here suspends."""
+
+    __slots__ = ("_begun", "_execute", "_looking", "run_raw")
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._execute = connection.execute
+        self.run_raw = connection.cursor().execute
+        """A statement in SQLite's words, done at once. One cursor does for all of them, as long as
+        an answer is taken whole (``.get``); one that was left halfway would be held on to."""
+        self._looking = False
+        self._begun = False
+
+    async def rows(self, sql: str, *values: Any) -> list[Row]:
+        if self._looking and not self._begun:
+            self._begin()
+        try:
+            return self._execute(for_sqlite(sql), values).fetchall()
+        except UnicodeEncodeError:
+            raise ParseError("a name is not valid text") from None
+
+    async def row(self, sql: str, *values: Any) -> Row | None:
+        if self._looking and not self._begun:
+            self._begin()
+        try:
+            return self._execute(for_sqlite(sql), values).fetchone()
+        except UnicodeEncodeError:
+            raise ParseError("a name is not valid text") from None
+
+    async def run(self, sql: str, *values: Any) -> None:
+        self.run_raw(for_sqlite(sql), values)
+
+    # --- looking: a read transaction, begun by its first statement -----------------------------
+
+    def _begin(self) -> None:
+        self._execute("BEGIN")
+        self._begun = True
+
+    async def __aenter__(self) -> RowSession:
+        self._looking = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._looking = False
+        if self._begun:
+            self._begun = False
+            # A look is short by nature. One that was held would keep the log from being cut.
+            try:
+                self._execute("COMMIT")
+            except apsw.Error as failure:
+                with suppress(apsw.Error):
+                    self._execute("ROLLBACK")
+                error = error or failure
+        if isinstance(error, apsw.Error):
+            raise from_sqlite(error, WHOSE) from error
+
+
+class VolumeTurn:
+    """What the writer remembers of one volume, between transactions and in them."""
+
+    def __init__(self, volume: int, frame: FileFrame, session: SqliteSession) -> None:
+        self.volume = volume
+        self.session = session
+        self.numbers = Numbers(-1)
+        self.locks = 0
+        self._flushed = -1
+        self._stamp = -1
+        self._frame = frame
+        self._caches: dict[int, Cache] = {}
+        self._key = (volume,)
+        self.on_commit = frame.on_commit
+
+    def set_locks(self, count: int) -> None:
+        self.locks = count
+
+    def cache(self, branch: int) -> Cache:
+        cache = self._caches.get(branch)
+        if cache is None:
+            cache = self._caches[branch] = Cache()
+            cache.seen = self.numbers.last
+        return cache
+
+    def enter(self) -> None:
+        """Take up what others have committed, once for each transaction."""
+        if self._stamp == self._frame.stamp:
+            return
+        row = self.session.run_raw(_STATE, self._key).get
+        if row is None:
+            raise Closed("the volume was deleted")
+        last, self.locks = row
+        if last != self._flushed:
+            for branch, cache in self._caches.items():
+                run_through(cache.catch_up(self.session, BranchView(self.volume, branch, 0, 0)))
+        self.numbers.last = self._flushed = last
+        self._stamp = self._frame.stamp
+
+    def flush(self) -> None:
+        """Write down how far the counter has come."""
+        if self._stamp != self._frame.stamp or self.numbers.last == self._flushed:
+            return
+        self.session.run_raw(_GIVEN_OUT, (self.volume, self.numbers.last))
+        self._flushed = self.numbers.last
+        for cache in self._caches.values():
+            cache.seen = self.numbers.last
+            cache.trim()
+
+    def forget(self) -> None:
+        """Something was undone: what is remembered may never have been."""
+        for cache in self._caches.values():
+            cache.clear()
+        self.locks = max(self.locks, 1)
+
+    def undone(self) -> None:
+        self.forget()
+        self._stamp = self._flushed = -1
+
+
+Work = Callable[[VolumeTurn], Result]
+"""Something to be done in a transaction, in one go."""
+
+
+class FileFrame(Frame):
+    """Around every transaction on a file: the counters of its volumes."""
+
+    def __init__(self, connection: apsw.Connection, patience: Patience) -> None:
+        self.stamp = 0
+        self.on_commit: Callable[[Callable[[], None]], None] = lambda _: None
+        self._patience = patience
+        self._session = SqliteSession(connection)
+        self._turns: dict[int, VolumeTurn] = {}
+
+    def turn(self, volume: int) -> VolumeTurn:
+        turn = self._turns.get(volume)
+        if turn is None:
+            turn = self._turns[volume] = VolumeTurn(volume, self, self._session)
+        return turn
+
+    def begin(self) -> None:
+        self.stamp += 1
+
+    def committing(self, *, control: bool) -> AbstractContextManager[None]:
+        for turn in self._turns.values():
+            turn.flush()
+        return _NOTHING_MORE
+
+    def undone(self) -> None:
+        for turn in self._turns.values():
+            turn.undone()
+
+    def wait(self, patiently: bool) -> None:
+        self._patience.waits = patiently
+
+
+class FileHolder(Protocol):
+    """Whoever reads, and may go on reading what others replace meanwhile."""
+
+    @property
+    def volume(self) -> int: ...
+    def oldest_held(self) -> int: ...
+
+
+class SqliteFile:
+    """A file that this process has open, shared by all stores on it."""
+
+    def __init__(
+        self,
+        path: str,
+        identity: tuple[int, int],
+        connection: apsw.Connection,
+        patience: Patience,
+    ) -> None:
+        self.path = path
+        self.identity = identity
+        self.session = secrets.token_hex(8)
+        self.settings: dict[str, dict[str, str]] = {}
+        self.frame = FileFrame(connection, patience)
+        in_memory = _is_in_memory(identity[0])
+        self.writer = WriterThread(
+            connection, whose=WHOSE, frame=self.frame, never_waits=in_memory,
+            inline_s=_IN_PLACE_S if in_memory else _INLINE_S,
+        )  # fmt: skip
+        self.frame.on_commit = self.writer.on_commit
+        self.users = 0
+        self.is_abandoned = False
+        self.holders: WeakSet[FileHolder] = WeakSet()
+        self._connection = connection
+        self._aside: deque[apsw.Connection] | None = deque()
+        self._aside_lock = threading.Lock()
+
+    def close_blocking(self) -> None:
+        self.writer.close()
+        with self._aside_lock:
+            aside, self._aside = self._aside or (), None
+        for connection in (*aside, self._connection):
+            connection.close()
+
+    @contextmanager
+    def aside(self) -> Iterator[apsw.Connection]:
+        """A connection for a long look at one state of the file, on a thread, while others go on.
+        Its statements stay prepared for the next such look."""
+        connection = None
+        try:
+            with self._aside_lock:
+                if self._aside:
+                    connection = self._aside.pop()
+            if connection is None:
+                connection = connect(self.path)
+                connection.pragma("query_only", True)
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
+            with self._aside_lock:
+                if self._aside is not None and len(self._aside) < _ASIDE_KEPT:
+                    self._aside.append(connection)
+                    connection = None
+        except apsw.Error as error:
+            raise from_sqlite(error, WHOSE) from error
+        finally:
+            if connection is not None:
+                connection.close()
+
+    @contextmanager
+    def at_hand(self) -> Iterator[apsw.Connection]:
+        """A connection for a look of milliseconds: the writer's where nobody uses it, which need
+        not read again what it has written itself. Whoever is to write waits so long."""
+        if not self.writer.busy.acquire(blocking=False):
+            with self.aside() as connection:
+                yield connection
+            return
+        try:
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                self._connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise from_sqlite(error, WHOSE) from error
+        finally:
+            self.writer.busy.release()
+
+    def integrity_blocking(self) -> list[str]:
+        """What SQLite finds wrong with the file: on a connection of its own, while others go on."""
+        try:
+            connection = connect(self.path)
+            try:
+                rows = connection.execute("PRAGMA integrity_check(20)").fetchall()
+            finally:
+                connection.close()
+        except apsw.Error as error:
+            return [from_sqlite(error, WHOSE).message]
+        return [str(row[0]) for row in rows if row[0] != "ok"]
+
+    def cursor(self) -> apsw.Cursor:
+        """For questions to the writer's connection, while `WriterThread.busy` is held."""
+        return self._connection.cursor()
+
+    def changes(self) -> int:
+        """Rows that this process has changed since it opened the file."""
+        return self._connection.total_changes()
+
+    def oldest_held(self, volume: int) -> int:
+        """The oldest version of a volume that somebody in this process may go on reading."""
+        holders = [each for each in list(self.holders) if each.volume == volume]
+        return min((each.oldest_held() for each in holders), default=HEAD)
+
+    def set_up(self, job: Callable[[RowSession], Coroutine[Any, Any, Result]]) -> Result:
+        """Run a job that needs no volume yet. Blocks."""
+
+        def run(connection: apsw.Connection) -> Result:
+            return run_through(job(SqliteSession(connection)))
+
+        return self.writer.run_blocking(run)
+
+    def run(self, volume: int, work: Work[Result], _: apsw.Connection) -> Result:
+        """Do something in a transaction of the writer's."""
+        turn = self.frame.turn(volume)
+        turn.enter()
+        before = turn.numbers.last
+        try:
+            return work(turn)
+        except BaseException:
+            if turn.numbers.last != before:
+                turn.forget()  # the numbers it took are not given out again
+            raise
+
+
+def _is_in_memory(device: int) -> bool:
+    """Whether a device is memory, by the kernel's list of mounts; False where there is none."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            lines = [line.split() for line in mounts]
+    except OSError:
+        return False
+    return any(
+        line[2] == number and line[line.index("-") + 1] in _IN_MEMORY
+        for line in lines
+        if "-" in line
+    )
+
+
+_files: dict[tuple[int, int], SqliteFile] = {}
+_files_lock = threading.Lock()
+
+
+def acquire(path: str) -> SqliteFile:
+    """The file at ``path``, made if missing. Blocks. To be given back by `release_blocking`."""
+    path = os.path.abspath(path)
+    refuse_strangers(path)
+    try:
+        with _files_lock:
+            # A file that SQLite has open here may not be opened beside it: closing that descriptor
+            # would let go of all locks that the process has on it.
+            if not os.path.exists(path):
+                with suppress(FileExistsError):
+                    os.close(
+                        os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                    )
+            status = os.stat(path)
+            identity = (status.st_dev, status.st_ino)
+            file = _files.get(identity)
+            if file is None:
+                file = _files[identity] = _open(path, identity)
+            file.users += 1
+            return file
+    except apsw.Error as error:
+        raise from_sqlite(error, WHOSE) from error
+    except OSError as error:
+        raise from_os_error(error) from error
+
+
+def _open(path: str, identity: tuple[int, int]) -> SqliteFile:
+    patience = Patience()
+    connection = connect(path, patience)
+    try:
+        version_of(connection)  # another program's file is left as it is
+        connection.pragma("page_size", PAGE_BYTES)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.pragma("journal_size_limit", _WAL_BYTES_KEPT)
+        connection.pragma("cache_size", -_CACHE_KIB)
+        migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return SqliteFile(path, identity, connection, patience)
+
+
+def release_blocking(file: SqliteFile) -> None:
+    """Give a file back; the last to do so closes it, once what is queued is done."""
+    with _files_lock:
+        file.users -= 1
+        if file.users or _files.get(file.identity) is not file:
+            return
+        del _files[file.identity]
+    file.close_blocking()
+
+
+@atexit.register
+def _close_what_is_open() -> None:
+    """A process that ends without closing keeps what it has queued all the same."""
+    for file in list(_files.values()):
+        with suppress(Exception):
+            file.close_blocking()
+
+
+def _let_go_after_fork() -> None:
+    """A forked child has no writer's thread, and must not touch what its parent goes on using."""
+    global _files_lock
+    _files_lock = threading.Lock()
+    for file in _files.values():
+        file.writer.abandon()
+        file.is_abandoned = True
+    _files.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_after_fork)
+
+
+class SqliteDatabase:
+    """One store's way to its volume in a file."""
+
+    def __init__(self, file: SqliteFile, volume: int) -> None:
+        self.file = file
+        self.volume = volume
+        self._last = _LAST.format(int(volume))
+        self._closed = False
+        try:
+            self._connection = connect(file.path)
+        except apsw.Error as error:
+            raise from_sqlite(error, WHOSE) from error
+        self._connection.pragma("query_only", True)
+        self._session = SqliteSession(self._connection)
+        self._ask = self._connection.cursor().execute
+        self._ask_writer = file.cursor().execute
+        self._busy = file.writer.busy
+
+    def reading(self) -> SqliteSession:
+        self._check_open()
+        return self._session
+
+    async def last(self) -> int:
+        return self.newest()
+
+    def newest(self) -> int:
+        """The last number that was given out, told at once."""
+        if self._closed or self.file.is_abandoned:
+            self._check_open()
+        try:
+            # The writer's connection knows the pages that it has written. Another one has to find
+            # them again after each change, which takes ten times as long.
+            if self._busy.acquire(blocking=False):
+                try:
+                    last: int | None = self._ask_writer(self._last).get
+                finally:
+                    self._busy.release()
+            else:
+                last = self._ask(self._last).get
+        except apsw.Error as error:
+            raise from_sqlite(error, WHOSE) from error
+        if last is None:
+            raise Closed("the volume was deleted")
+        return last
+
+    async def write(self, job: Job[Result]) -> Result:
+        return await self.work(lambda turn: run_through(job(turn)))
+
+    def work(self, work: Work[Result]) -> Coroutine[Any, Any, Result]:
+        """Do what is done in one go, in a transaction on the writer's thread."""
+        self._check_open()
+        return self.file.writer.run(partial(self.file.run, self.volume, work))
+
+    def work_inline(self, work: Work[Result]) -> Result | None:
+        """Do a piece of work at once; None where it has to be awaited, and nothing was done."""
+        if self._closed or self.file.is_abandoned:
+            self._check_open()
+        done = self.file.writer.run_inline(partial(self.file.run, self.volume, work))
+        return None if done is None else cast(Result, done.unwrap())
+
+    def submit(self, job: Job[None]) -> None:
+        """Run a job some time soon; nobody waits for it, or learns that it failed."""
+        self._check_open()
+        work = partial(self.file.run, self.volume, lambda turn: run_through(job(turn)))
+        self.file.writer.put(Task(work, lambda _, __: None, None))
+
+    def _check_open(self) -> None:
+        if self.file.is_abandoned:
+            raise Closed("the store is closed", hint=FORKED)
+        if self._closed:
+            raise Closed("the store is closed")
+
+    async def aclose(self) -> None:
+        if self._closed or self.file.is_abandoned:
+            return
+        self._closed = True
+        self._connection.close()
+        # Off the loop: what is queued may have to tell the loop that it is done.
+        await in_thread(release_blocking, self.file)

@@ -1,0 +1,362 @@
+"""Looking at a tree of rows: names, nodes and places, in a branch, now or at an earlier version.
+
+A branch shows itself and its ancestors, each as it was at its bound (`lineage`). The nearest that
+knows a key decides, and what it knows may be that there is nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final, NamedTuple
+
+from bailiwick.paths import ScopedPath, from_parts
+from bailiwick.stores.volume.lookup.cache import LEVELS_MAX, Cache
+from bailiwick.stores.volume.rows.checksums import checked_inode, checked_name
+from bailiwick.stores.volume.rows.database import Row, RowSession
+from bailiwick.stores.volume.rows.records import (
+    DIRECTORY,
+    NOTHING,
+    BoundName,
+    BranchView,
+    Inode,
+    RowPlace,
+)
+
+PAGE_ROWS: Final = 512
+"""Rows fetched at a time where the end is not known."""
+
+INODE_COLUMNS: Final = (
+    "id, born, kind, mode, size, mtime_ns, edition, sha256, content, data, created_ns"
+)
+
+_INODE_FIELDS: Final = ", ".join(f"i.{column}" for column in INODE_COLUMNS.split(", "))
+
+# The newest row of a key that is not too new is found by its place in the index, and only then
+# asked whether it is still alive: a condition on `died` alone would read the key's whole history.
+NAME: Final = """
+SELECT d.node, d.kind, d.guard FROM lineage l JOIN dentry d
+    ON d.volume = l.volume AND d.branch = l.ancestor AND d.parent = $4 AND d.name = $5
+    AND d.born = (SELECT max(e.born) FROM dentry e
+        WHERE e.volume = l.volume AND e.branch = l.ancestor AND e.parent = $4 AND e.name = $5
+        AND e.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END)
+WHERE l.volume = $1 AND l.branch = $2 AND l.depth >= $6
+    AND d.died > CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+ORDER BY l.depth LIMIT 1
+"""
+
+INODE: Final = f"""
+SELECT {_INODE_FIELDS}, i.guard FROM lineage l JOIN inode i
+    ON i.volume = l.volume AND i.branch = l.ancestor AND i.id = $4
+    AND i.born = (SELECT max(e.born) FROM inode e
+        WHERE e.volume = l.volume AND e.branch = l.ancestor AND e.id = $4
+        AND e.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END)
+WHERE l.volume = $1 AND l.branch = $2 AND l.depth >= $5
+ORDER BY l.depth LIMIT 1
+"""
+
+PLACE: Final = """
+SELECT d.parent, d.name FROM lineage l JOIN dentry d
+    ON d.volume = l.volume AND d.branch = l.ancestor AND d.node = $4 AND d.kind <> 0
+    AND d.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+    AND d.died > CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+WHERE l.volume = $1 AND l.branch = $2
+ORDER BY l.depth LIMIT 1
+"""
+
+LEVEL: Final = """
+SELECT name, node, kind FROM dentry
+WHERE volume = $1 AND branch = $2 AND parent = $3 AND name > $4 AND born <= $5 AND died > $5
+ORDER BY name LIMIT $6
+"""
+
+# The names of a directory after $5 with what each node is, from all levels at once. A name counts
+# where no nearer level knows it, if only to hide it.
+IN_DIRECTORY: Final = """
+FROM lineage l JOIN dentry d
+    ON d.volume = l.volume AND d.branch = l.ancestor AND d.parent = $4 AND d.name > $5
+    AND d.born <= CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+    AND d.died > CASE WHEN l.bound < $3 THEN l.bound ELSE $3 END
+    AND d.kind <> 0
+    AND NOT EXISTS (SELECT 1 FROM lineage n JOIN dentry f
+        ON f.volume = n.volume AND f.branch = n.ancestor AND f.parent = d.parent
+        AND f.name = d.name AND f.born <= CASE WHEN n.bound < $3 THEN n.bound ELSE $3 END
+        AND f.died > CASE WHEN n.bound < $3 THEN n.bound ELSE $3 END
+        WHERE n.volume = l.volume AND n.branch = $2 AND n.depth < l.depth)
+JOIN inode i ON i.volume = d.volume AND i.id = d.node
+    AND (i.branch, i.born) = (SELECT e.branch, e.born FROM lineage k JOIN inode e
+        ON e.volume = k.volume AND e.branch = k.ancestor AND e.id = d.node
+        AND e.born <= CASE WHEN k.bound < $3 THEN k.bound ELSE $3 END
+        WHERE k.volume = l.volume AND k.branch = $2
+        ORDER BY k.depth, e.born DESC LIMIT 1)
+WHERE l.volume = $1 AND l.branch = $2
+"""
+
+# The same in a branch without ancestors, in half the time.
+IN_LONE_DIRECTORY: Final = """
+FROM dentry d JOIN inode i
+    ON i.volume = d.volume AND i.branch = d.branch AND i.id = d.node
+    AND i.born = (SELECT max(e.born) FROM inode e
+        WHERE e.volume = d.volume AND e.branch = d.branch AND e.id = d.node AND e.born <= $3)
+WHERE d.volume = $1 AND d.branch = $2 AND d.parent = $4 AND d.name > $5
+    AND d.born <= $3 AND d.died > $3
+"""
+
+_LISTED: Final = "SELECT d.name, d.node, d.kind, i.size, i.mtime_ns"
+
+LISTING: Final = f"{_LISTED} {IN_LONE_DIRECTORY} ORDER BY d.name LIMIT $6"
+
+LISTING_UP_TO: Final = f"{_LISTED} {IN_DIRECTORY} AND d.name <= $6 ORDER BY d.name"
+
+# Names that are alive in a branch without ancestors. The directories are found by an index of their
+# own, and the names in each are counted in an index without looking at their rows.
+BENEATH: Final = """
+WITH RECURSIVE inner_node (id) AS (
+    SELECT $3
+    UNION ALL
+    SELECT d.node FROM inner_node n CROSS JOIN dentry d
+    WHERE d.volume = $1 AND d.branch = $2 AND d.parent = n.id
+        AND d.died = 9223372036854775807 AND d.kind = 2
+)
+SELECT sum((SELECT count(*) FROM dentry e
+    WHERE e.volume = $1 AND e.branch = $2 AND e.parent = n.id AND e.died = 9223372036854775807))
+FROM inner_node n
+"""
+
+# The directories that lie exactly $5 levels beneath another, in a branch without ancestors.
+_AT_LEVEL: Final = """
+WITH RECURSIVE inner_node (id, level) AS (
+    SELECT $4, 0
+    UNION ALL
+    SELECT d.node, n.level + 1 FROM inner_node n CROSS JOIN dentry d
+    WHERE d.volume = $1 AND d.branch = $2 AND d.parent = n.id AND d.born <= $3 AND d.died > $3
+        AND d.kind = 2 AND n.level < $5
+)
+SELECT id FROM inner_node WHERE level = $5
+"""
+
+# The same where names may be hidden by nearer levels.
+_AT_LEVEL_OF_ANY: Final = """
+WITH RECURSIVE level (depth, branch, bound) AS MATERIALIZED (
+    SELECT depth, ancestor, CASE WHEN bound < $3 THEN bound ELSE $3 END FROM lineage
+    WHERE volume = $1 AND branch = $2
+),
+inner_node (id, level) AS (
+    SELECT $4, 0
+    UNION ALL
+    SELECT d.node, n.level + 1 FROM inner_node n CROSS JOIN level l CROSS JOIN dentry d
+    WHERE d.volume = $1 AND d.branch = l.branch AND d.parent = n.id
+        AND d.born <= l.bound AND d.died > l.bound AND d.kind = 2 AND n.level < $5
+        AND NOT EXISTS (SELECT 1 FROM level k CROSS JOIN dentry f
+            WHERE k.depth < l.depth AND f.volume = $1 AND f.branch = k.branch
+                AND f.parent = d.parent AND f.name = d.name
+                AND f.born <= k.bound AND f.died > k.bound)
+)
+SELECT id FROM inner_node WHERE level = $5
+"""
+
+LEVELS: Final = """
+SELECT ancestor, bound FROM lineage WHERE volume = $1 AND branch = $2 ORDER BY depth
+"""
+
+
+class Level(NamedTuple):
+    """An ancestor, and the version at which it is seen."""
+
+    branch: int
+    bound: int
+
+
+async def levels_of(session: RowSession, view: BranchView) -> tuple[Level, ...]:
+    """The branch itself and its ancestors, nearest first, as seen at the view's version."""
+    rows = await session.rows(LEVELS, view.volume, view.branch)
+    return tuple(Level(branch, min(bound, view.at)) for branch, bound in rows)
+
+
+async def open_tree(session: RowSession, view: BranchView) -> RowTree:
+    """Any branch at any version. Nothing of it is remembered beyond this."""
+    return RowTree(session, view, await levels_of(session, view), Cache())
+
+
+class RowTree:
+    """One look at a view, through one session. What is remembered may be of an earlier look."""
+
+    __slots__ = ("cache", "levels", "session", "view")
+
+    def __init__(
+        self, session: RowSession, view: BranchView, levels: tuple[Level, ...], cache: Cache
+    ) -> None:
+        self.session = session
+        self.view = view
+        self.levels = levels
+        self.cache = cache
+
+    # --- by name -----------------------------------------------------------------------------
+
+    async def name(self, parent: int, name: str) -> BoundName | None:
+        """The node that has a name in a directory."""
+        key = (parent, name)
+        names = self.cache.names
+        if key in names:
+            return names[key]
+        bound = await self.name_uncached(parent, name)
+        names[key] = bound
+        return bound
+
+    async def name_uncached(self, parent: int, name: str, depth: int = 0) -> BoundName | None:
+        """The node that has a name, from the rows, as seen by the ancestors from ``depth`` on."""
+        view = self.view
+        row = await self.session.row(NAME, view.volume, view.branch, view.at, parent, name, depth)
+        if row is None:
+            return None
+        bound = checked_name(parent, name, *row)
+        return None if bound.kind == NOTHING else bound
+
+    async def children(
+        self, parent: int, after: str = "", limit: int | None = None
+    ) -> list[tuple[str, BoundName]]:
+        """The names of a directory in order: those after ``after``, at most ``limit``.
+
+        The levels are merged first and what hides something is taken out then; only what is left
+        is counted.
+        """
+        found: list[tuple[str, BoundName]] = []
+        cursors = [
+            _Cursor(self.session, self.view.volume, level, parent, after) for level in self.levels
+        ]
+        heads = [
+            (row[0], depth, row) for depth, each in enumerate(cursors) if (row := await each.next())
+        ]
+        heapq.heapify(heads)
+        before = ""
+        while heads and (limit is None or len(found) < limit):
+            name, depth, (_, node, kind) = heads[0]
+            if name != before and kind != NOTHING:
+                found.append((name, BoundName(node, kind)))
+            before = name
+            following = await cursors[depth].next()
+            if following is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (following[0], depth, following))
+        return found
+
+    async def is_empty(self, directory: int) -> bool:
+        return not await self.children(directory, limit=1)
+
+    async def count_beneath(self, directory: int) -> int | None:
+        """How many names lie in a directory and all beneath it, at this moment; None where that
+        cannot be told without looking at each, because the branch has ancestors."""
+        if len(self.levels) > 1:
+            return None
+        view = self.view
+        row = await self.session.row(BENEATH, view.volume, view.branch, directory)
+        return int(row[0]) if row else 0
+
+    async def is_deeper(self, bound: BoundName, levels: int) -> bool:
+        """Whether anything lies more than ``levels`` levels beneath a node. Only directories are
+        looked at, and none that lies deeper than that."""
+        if levels < 0:
+            return True
+        if bound.kind != DIRECTORY:
+            return False
+        view = self.view
+        sql = _AT_LEVEL if len(self.levels) == 1 else _AT_LEVEL_OF_ANY
+        values = (view.volume, view.branch, view.at, bound.node, levels)
+        for (lowest,) in await self.session.rows(sql, *values):
+            if not await self.is_empty(lowest):
+                return True
+        return False
+
+    async def listing(self, parent: int, after: str, limit: int) -> list[Row]:
+        """At most ``limit`` names after ``after``, each with node, kind, size and time."""
+        view = self.view
+        values = (view.volume, view.branch, view.at, parent, after)
+        if len(self.levels) == 1:
+            return await self.session.rows(LISTING, *values, limit)
+        # Which names these are is found page by page in each level; to sort all that follow would
+        # take longer with every page of a large directory.
+        names = await self.children(parent, after, limit)
+        return await self.session.rows(LISTING_UP_TO, *values, names[-1][0]) if names else []
+
+    # --- by node -----------------------------------------------------------------------------
+
+    async def inode(self, node: int) -> Inode | None:
+        """What a node is; None where it was removed, or never was."""
+        inodes = self.cache.inodes
+        if node in inodes:
+            return inodes[node]
+        inode = await self.inode_uncached(node)
+        inodes[node] = inode
+        return inode
+
+    async def inode_uncached(self, node: int, depth: int = 0) -> Inode | None:
+        view = self.view
+        row = await self.session.row(INODE, view.volume, view.branch, view.at, node, depth)
+        if row is None:
+            return None
+        inode = checked_inode(Inode(*row[:-1]), row[-1])
+        return None if inode.kind == NOTHING else inode
+
+    async def place(self, node: int) -> RowPlace | None:
+        """The name that a node has, be its directory alive or not."""
+        places = self.cache.places
+        if node in places:
+            return places[node]
+        view = self.view
+        row = await self.session.row(PLACE, view.volume, view.branch, view.at, node)
+        place = None if row is None else RowPlace(*row)
+        places[node] = place
+        return place
+
+    async def way_up(self, node: int) -> list[tuple[int, str]] | None:
+        """The node and the directories it lies in, each with its name, up to the root.
+
+        None where one of them was removed, since removing a directory touches nothing that lies in
+        it; also where a change under way has put a directory into itself, to be refused.
+        """
+        way: list[tuple[int, str]] = []
+        root, places, inodes = self.view.root, self.cache.places, self.cache.inodes
+        while node != root:
+            # What is remembered is looked at here: every change goes this way.
+            place = places.get(node) or await self.place(node)
+            inode = inodes.get(node) or await self.inode(node)
+            if place is None or inode is None or len(way) > LEVELS_MAX:
+                return None
+            way.append((node, place.name))
+            node = place.parent
+        way.append((node, ""))
+        return way
+
+    async def path(self, node: int) -> ScopedPath | None:
+        """The path of a node; None where it has none any more."""
+        way = await self.way_up(node)
+        return None if way is None else from_parts([name for _, name in reversed(way[:-1])])
+
+
+class _Cursor:
+    """The names of a directory in one level, a page at a time."""
+
+    __slots__ = ("_after", "_level", "_more", "_page", "_parent", "_session", "_volume")
+
+    def __init__(
+        self, session: RowSession, volume: int, level: Level, parent: int, after: str
+    ) -> None:
+        self._session = session
+        self._volume = volume
+        self._level = level
+        self._parent = parent
+        self._after = after
+        self._page: list[Row] = []
+        self._more = True
+
+    async def next(self) -> Row | None:
+        if not self._page and self._more:
+            branch, bound = self._level
+            self._page = await self._session.rows(
+                LEVEL, self._volume, branch, self._parent, self._after, bound, PAGE_ROWS
+            )
+            self._more = len(self._page) == PAGE_ROWS
+            if self._page:
+                self._after = self._page[-1][0]
+                self._page.reverse()
+        return self._page.pop() if self._page else None

@@ -1,0 +1,1 @@
+"""What was and what is tried apart: histories, branches, merges, the log."""

@@ -1,0 +1,1 @@
+"""`create_archive` and `extract_archive`."""

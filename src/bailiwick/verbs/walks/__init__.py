@@ -1,0 +1,1 @@
+"""Walks beneath a held directory, and what they leave out."""

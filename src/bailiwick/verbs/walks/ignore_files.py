@@ -1,0 +1,258 @@
+"""Which paths ignore files mark, kept in step with the ignore files themselves.
+
+Listings and searches look at the ignore files every time. The mark on a single read or write may
+lag behind a foreign change of an ignore file by a quarter of a second: it is only a mark, and two
+lookups a level on every small read would cost more than the read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from bailiwick.call import Call
+from bailiwick.errors import BailiwickError
+from bailiwick.model import MatchedIgnore
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.policy import Hide
+from bailiwick.search.ignore import IgnoreLevel, compile_rules, is_compiled
+from bailiwick.store import Child, Handle, Reader
+
+IGNORE_FILE_NAMES = (".gitignore", ".bailiwickignore")
+
+_MARK_FRESH_NS = 250_000_000
+_CACHE_ENTRIES_MAX = 4_096
+_IGNORE_FILE_BYTES_MAX = 1024 * 1024
+"""An ignore file larger than this is not one a person wrote; the rest of it is not looked at."""
+
+_INLINE_CHARACTERS_MAX = 16 * 1024
+"""Some thousand rules, at ten microseconds each: a longer ignore file is compiled off the loop."""
+
+
+class _Known(NamedTuple):
+    checked_ns: int
+    above: IgnoreLevel | None
+    texts: dict[str, str]
+    level: IgnoreLevel
+
+
+class IgnoreMark(NamedTuple):
+    """How a file is marked by the ignore files that it rests on, and when the first of them was
+    looked at: a mark of what was known before is no fresher than that."""
+
+    checked_ns: int
+    mark: MatchedIgnore | None
+    rests_on: tuple[ScopedPath, ...]
+    absent: tuple[ScopedPath, ...]
+    """Where it could rest on another, if there was one."""
+
+
+class Ignores:
+    """The ignore rules of one root."""
+
+    def __init__(
+        self, *, names: tuple[str, ...] = IGNORE_FILE_NAMES, monotonic_ns: Callable[[], int]
+    ) -> None:
+        self.names = names
+        self._monotonic_ns = monotonic_ns
+        self._levels: dict[ScopedPath, _Known] = {}
+        self._marks: dict[ScopedPath, IgnoreMark] = {}
+        self._times_forgotten = 0
+
+    def anew(self) -> Ignores:
+        """Ignore rules for another tree: nothing of this one is remembered."""
+        return Ignores(names=self.names, monotonic_ns=self._monotonic_ns)
+
+    def forget(self, path: ScopedPath) -> None:
+        """Our own changes show at once: drop what may depend on ``path``."""
+        if path.endswith(self.names) and path.name in self.names:
+            self.forget_all()
+
+    def forget_all(self) -> None:
+        """A directory was moved, removed or copied: its ignore files went with it."""
+        self._levels.clear()
+        self._marks.clear()
+        self._times_forgotten += 1  # what is being looked up meanwhile is not kept
+
+    def known_mark(self, call: Call, path: ScopedPath) -> IgnoreMark | None:
+        """What `mark` would answer, if that is known: most often it is, and nobody need wait."""
+        known = self._marks.get(path)
+        if known is None or self._monotonic_ns() - known.checked_ns >= _MARK_FRESH_NS:
+            return None
+        return None if known.rests_on and _hides_any(call, known.rests_on) else known
+
+    def _renewed(self, call: Call, path: ScopedPath) -> IgnoreMark | None:
+        """A mark that rests on nothing, if there still is nothing that it could rest on."""
+        known = self._marks.get(path)
+        if known is None or known.rests_on or call.past is not None:
+            return None
+        is_missing = getattr(call.store, "is_missing", None)
+        if is_missing is None:
+            return None
+        now = self._monotonic_ns()
+        if not all(map(is_missing, known.absent)):
+            return None
+        self._marks[path] = renewed = IgnoreMark(now, known.mark, (), known.absent)
+        return renewed
+
+    async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
+        """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
+        known = self.known_mark(call, path) or self._renewed(call, path)
+        if known is not None:
+            return known.mark
+        forgotten = self._times_forgotten
+        level, checked_ns = await self._look_up(call.store, path.parent, fresh=False, call=call)
+        mark: MatchedIgnore | None = None
+        if level.ignored:
+            mark = "directory"
+        elif level.is_ignored(path.name, False):
+            mark = "file"
+        if forgotten == self._times_forgotten:
+            self._keep_mark(call, path, checked_ns, mark)
+        return mark
+
+    def _keep_mark(
+        self, call: Call, path: ScopedPath, checked_ns: int, mark: MatchedIgnore | None
+    ) -> None:
+        """Keep how a file is marked for whoever may see all that this rests on. What is hidden
+        from this caller has no part in their mark, but in that of others."""
+        rests_on: list[ScopedPath] = []
+        absent: list[ScopedPath] = []
+        here = path
+        while here != ROOT:
+            here = here.parent
+            known = self._levels.get(here)
+            if known is None:
+                return  # dropped meanwhile
+            for name in self.names:
+                (rests_on if name in known.texts else absent).append(here.child(name))
+        if not _hides_any(call, rests_on):
+            _bound(self._marks)
+            self._marks[path] = IgnoreMark(checked_ns, mark, tuple(rests_on), tuple(absent))
+
+    async def level_of(
+        self, store: Reader, directory: ScopedPath, *, call: Call | None = None
+    ) -> IgnoreLevel:
+        """The rules in force in ``directory``: those of every directory from the root to it.
+
+        For a ``call``, without the ignore files that policy hides from it.
+        """
+        return (await self._look_up(store, directory, fresh=True, call=call))[0]
+
+    async def _look_up(
+        self, store: Reader, directory: ScopedPath, *, fresh: bool, call: Call | None
+    ) -> tuple[IgnoreLevel, int]:
+        """The rules in force, with the time at which the first of them was looked at."""
+        now, forgotten = self._monotonic_ns(), self._times_forgotten
+        is_missing = None
+        if call is not None and call.store is store and call.past is None:
+            is_missing = getattr(store, "is_missing", None)
+        oldest_ns = now
+        level: IgnoreLevel | None = None
+        shown: IgnoreLevel | None = None
+        here = ROOT
+        for name in ("", *directory.parts):
+            here = here.child(name) if name else here
+            above, known = level, self._levels.get(here)
+            if known is None or fresh or now - known.checked_ns >= _MARK_FRESH_NS:
+                texts = await self._texts_at(store, here, is_missing)
+                if known is None or known.texts != texts or known.above is not level:
+                    await _compile_large(texts)
+                    known = _Known(now, level, texts, _enter(level, name, texts))
+                else:
+                    known = known._replace(checked_ns=now)
+                if forgotten == self._times_forgotten:
+                    _bound(self._levels)
+                    self._levels[here] = known
+            elif known.above is not level:
+                known = known._replace(above=level, level=_enter(level, name, known.texts))
+                self._levels[here] = known
+            level, oldest_ns = known.level, min(oldest_ns, known.checked_ns)
+            seen = known.texts if call is None else _seen(call, here, known.texts)
+            same = shown is above and seen is known.texts
+            shown = level if same else _enter(shown, name, seen)
+        assert shown is not None
+        return shown, oldest_ns
+
+    async def texts_among(
+        self, call: Call, directory: Handle, entries: list[Child]
+    ) -> dict[str, str]:
+        """The ignore files of a directory that was just listed: no lookup where there are none."""
+        texts: dict[str, str] = {}
+        for name in self.names:
+            at = bisect_left(entries, (name,))  # they are sorted by name
+            if at < len(entries) and entries[at].name == name and entries[at].type == "file":
+                try:
+                    handle = await call.store.descend(directory, name)
+                except BailiwickError:
+                    continue
+                texts.update(await _text_of(call.store, handle, name))
+        await _compile_large(texts)
+        return _seen(call, directory.path, texts)
+
+    async def _texts_at(
+        self, store: Reader, directory: ScopedPath, is_missing: Callable[[ScopedPath], bool] | None
+    ) -> dict[str, str]:
+        """The ignore files of a directory: most often there are none, which ``is_missing`` may say
+        sooner than a lookup."""
+        texts: dict[str, str] = {}
+        for name in self.names:
+            path = directory.child(name)
+            try:
+                if is_missing is not None and is_missing(path):
+                    continue
+                handle = await store.resolve(path, "entry")
+            except BailiwickError:
+                continue
+            texts.update(await _text_of(store, handle, name))
+        return texts
+
+
+async def _compile_large(texts: dict[str, str]) -> None:
+    """Have what takes long to compile done in a thread: entering the level then finds it done."""
+    for text in texts.values():
+        if len(text) > _INLINE_CHARACTERS_MAX and not is_compiled(text):
+            await asyncio.to_thread(compile_rules, text)
+
+
+def _enter(above: IgnoreLevel | None, name: str, texts: dict[str, str]) -> IgnoreLevel:
+    return IgnoreLevel.top(texts) if above is None else above.enter(name, texts)
+
+
+def _seen(call: Call, directory: ScopedPath, texts: dict[str, str]) -> dict[str, str]:
+    """Those of the ignore files that policy does not hide: what they ignore would give them away.
+
+    The grant plays no part: rules from above the part that it reaches hold in it too.
+    """
+    hidden = [name for name in texts if _hides_any(call, (directory.child(name),))]
+    if not hidden:
+        return texts
+    return {name: text for name, text in texts.items() if name not in hidden}
+
+
+def _hides_any(call: Call, files: Sequence[ScopedPath]) -> bool:
+    """Whether policy hides one of these files from the caller."""
+    stages, access = call.pipeline, call.operation.access
+    return stages.discreet and any(
+        isinstance(stages.judge(call, file, access), Hide) for file in files
+    )
+
+
+async def _text_of(store: Reader, handle: Handle, name: str) -> dict[str, str]:
+    """One ignore file's text; like git, one that is no readable file ignores nothing."""
+    try:
+        if handle.type != "file":
+            return {}
+        content = await store.read(handle, 0, _IGNORE_FILE_BYTES_MAX)
+        return {name: content.data.decode("utf-8", "surrogateescape")}
+    except BailiwickError:
+        return {}
+    finally:
+        handle.close()
+
+
+def _bound(cache: dict[ScopedPath, _Known] | dict[ScopedPath, IgnoreMark]) -> None:
+    if len(cache) >= _CACHE_ENTRIES_MAX:
+        cache.clear()
