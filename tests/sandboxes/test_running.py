@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import shutil
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -349,3 +351,26 @@ async def test_limits_are_those_of_the_command(workshop):
     assert rows["Max core file size"] == ["0", "0"]
     assert "\n1048576\n" in said.out
     assert "No space left" in said.err
+
+
+@pytest.mark.spec("EXEC-5")
+async def test_settings_of_the_machine_are_as_they_were(workshop):
+    """Numbers of processes are limited for root by a setting that once was the whole machine's."""
+    paths = ("/proc/sys/kernel/pid_max", "/proc/sys/kernel/hostname")
+    before = [Path(path).read_text() for path in paths]
+    said = await workshop.shell(f"cat {' '.join(paths)}")
+    assert [Path(path).read_text() for path in paths] == before
+    assert said.out.endswith("sandbox\n")
+
+
+@pytest.mark.spec("EXEC-5")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a file that runs as another user")
+async def test_a_file_that_would_run_as_another_user_does_not(workshop):
+    shutil.copy("/usr/bin/id", workshop.lower / "as-nobody")
+    os.chown(workshop.lower / "as-nobody", 65534, 65534)
+    os.chmod(workshop.lower / "as-nobody", 0o4755)
+    assert (await workshop.run("./as-nobody", "-u")).out == "0\n"
+    if os.statvfs(workshop.lower).f_flag & os.ST_NOSUID:
+        return  # nor would it without a sandbox, here
+    plain = subprocess.run([workshop.lower / "as-nobody", "-u"], capture_output=True, text=True)
+    assert plain.stdout == "65534\n"
