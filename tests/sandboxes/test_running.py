@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -374,3 +375,33 @@ async def test_a_file_that_would_run_as_another_user_does_not(workshop):
         return  # nor would it without a sandbox, here
     plain = subprocess.run([workshop.lower / "as-nobody", "-u"], capture_output=True, text=True)
     assert plain.stdout == "65534\n"
+
+
+@pytest.mark.spec("EXEC-4")
+@pytest.mark.parametrize("in_a_room", [False, True])
+async def test_no_descriptor_comes_in_however_many_there_are(workshop, in_a_room):
+    """A server has thousands open, and what is opened for a command comes after them: above what
+    the command may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 3_000
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip(f"no more than {hard} descriptors can be had: raise the limit (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    held = [os.open(workshop.lower, os.O_RDONLY) for _ in range(1_200)]
+    try:
+        command = Command(argv=("ls", "/proc/self/fd"), limits=CommandLimits(descriptors_max=64))
+        if in_a_room:
+            room = await workshop.sandbox.open(workshop.view())
+            process = await room.start(command)
+        else:
+            room, process = None, await workshop.sandbox.start(command, workshop.view())
+        await process.wait()
+        said = b"".join([piece.data async for piece in process.pieces()])
+        await process.close()
+        if room is not None:
+            await room.close()
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert said == b"0\n1\n2\n3\n"  # the last is the listing itself

@@ -42,7 +42,9 @@ MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 4096, 16384
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 TIOCSCTTY = 0x540E
 # The same on every architecture, as all that came after 423.
-SYS_MOUNT_SETATTR, SYS_LANDLOCK_CREATE, SYS_LANDLOCK_RESTRICT = 442, 444, 446
+SYS_CLOSE_RANGE, SYS_MOUNT_SETATTR = 436, 442
+SYS_LANDLOCK_CREATE, SYS_LANDLOCK_RESTRICT = 444, 446
+DESCRIPTOR_LAST = 0x7FFFFFFF
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
 LANDLOCK_SCOPES_SINCE, LANDLOCK_SCOPES = 6, 0b11
@@ -386,6 +388,21 @@ def build(plan: Plan, apart: bool) -> None:
         _mount_home(plan["home"], plan["home_masked"])
 
 
+def _close_all_but(kept: list[int]) -> None:
+    """Up to the last one there can be: limits say nothing of those that were open before."""
+    edges = [-1, *sorted(kept), DESCRIPTOR_LAST + 1]
+    for low, high in itertools.pairwise(edges):
+        if low + 1 < high:
+            _checked(
+                _libc.syscall(
+                    ctypes.c_long(SYS_CLOSE_RANGE),
+                    ctypes.c_uint(low + 1),
+                    ctypes.c_uint(high - 1),
+                    ctypes.c_uint(0),
+                )
+            )
+
+
 def _limit(limits: list[tuple[int, int]]) -> None:
     for number, most in limits:
         _, hard = resource.getrlimit(number)
@@ -410,7 +427,7 @@ def _to_bubblewrap(plan: Plan) -> None:
     filtered = plan["seccomp" if _scope_with_landlock() else "seccomp_unscoped"]
     os.dup2(plan["report"], REPORT, inheritable=True)
     plan["report"] = REPORT
-    os.closerange(REPORT + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    _close_all_but([0, 1, 2, REPORT])
     options = list(plan["options"])
     program = os.memfd_create("seccomp", 0)
     os.write(program, filtered)
@@ -456,13 +473,6 @@ def _first_process(plan: Plan, apart: bool) -> None:
     _in_steps(plan, steps)
 
 
-def _close_all_but(kept: list[int]) -> None:
-    edges = [-1, *sorted(kept), resource.getrlimit(resource.RLIMIT_NOFILE)[0]]
-    for low, high in itertools.pairwise(edges):
-        if low + 1 < high:  # from 0 to 0 means all of them (Python 3.11)
-            os.closerange(low + 1, high)
-
-
 def _watch(child: int, lifeline: int) -> int:
     """Wait for the end of the child, and bring it about when our own process has gone."""
     handle = os.pidfd_open(child)
@@ -505,6 +515,7 @@ def _become(plan: Plan) -> None:
         _checked(_libc.ioctl(0, ctypes.c_ulong(TIOCSCTTY), 0))
     _limit(plan["limits"])
     os.dup2(plan["report"], REPORT, inheritable=True)
+    plan["report"] = REPORT
     _close_all_but([0, 1, 2, REPORT])
     _as_a_shell_would_be()
     os.execve("/bin/sh", plan["command"], plan["env"])
