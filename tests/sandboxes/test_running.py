@@ -405,3 +405,14 @@ async def test_no_descriptor_comes_in_however_many_there_are(workshop, in_a_room
             os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert said == b"0\n1\n2\n3\n"  # the last is the listing itself
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_what_the_kernel_tells_root_of_the_machine_it_does_not_tell_a_command(workshop):
+    plain = Path("/proc/timer_list")
+    if not plain.exists():
+        pytest.skip("this kernel has no /proc/timer_list")
+    said = await workshop.shell("cat /proc/timer_list /proc/keys /proc/vmallocinfo /proc/kcore")
+    assert said.out == ""
+    if os.getuid() == 0:
+        assert "Timer List" in plain.read_text()

@@ -112,6 +112,19 @@ def _system() -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     return tuple(bound), tuple(linked)
 
 
+@cache
+def _shut_in_proc() -> tuple[str, ...]:
+    """What tells of the whole machine and is meant for root, not for whatever runs as root."""
+    found = [path for path in ("/proc/keys", "/proc/sched_debug") if os.path.exists(path)]
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if not entry.name.isdecimal():
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISREG(mode) and not mode & stat.S_IROTH:
+                    found.append(entry.path)
+    return tuple(sorted(found))
+
+
 def _settings(network: Network) -> list[tuple[str, bytes]]:
     uid, gid = os.getuid(), os.getgid()
     name = "root" if uid == 0 else "agent"
@@ -165,6 +178,8 @@ def _namespaces(command: Invocation) -> list[str]:
 def _mounts(view: View) -> list[str]:
     words = ["--ro-bind", f"{_STAGE}/root", "/"]
     words += ["--proc", "/proc", "--remount-ro", "/proc"]
+    for path in _shut_in_proc():
+        words += ["--ro-bind", "/dev/null", path]
     words += ["--dev", "/dev", "--bind", f"{_STAGE}/scratch/shm", "/dev/shm"]
     words += ["--remount-ro", "/dev"]
     words += ["--bind", f"{_STAGE}/scratch/tmp", "/tmp"]
