@@ -308,6 +308,13 @@ async def test_what_makes_no_sense_is_refused(workshop):
         (Invocation(argv=("a",)), View(trees=(Tree(place="/usr/x", lower="/nowhere"),))),
         (Invocation(argv=("a",)), View(trees=(Tree(place="/a/../b", lower="/nowhere"),))),
         (Invocation(argv=("a",)), View(trees=(Tree(place="/w", lower="/nowhere", upper="/x"),))),
+        (Invocation(argv=("a",)), View(trees=(Tree(place="/tmp", lower="/nowhere"),))),
+        (Invocation(argv=("a",)), View(trees=(Tree(place="/home", lower="/nowhere"),))),
+        (Invocation(argv=("a",)), workshop.view(readable=(HostPath("/"),))),
+        (Invocation(argv=("a",)), workshop.view(readable=(HostPath("/home"),))),
+        (Invocation(argv=("a",)), workshop.view(readable=(HostPath("/proc/1/root"),))),
+        (Invocation(argv=("a",)), workshop.view(readable=(HostPath("/dev"),))),
+        (Invocation(argv=("a",)), workshop.view(readable=(HostPath("etc"),))),
         (Invocation(argv=("a",)), workshop.view(masked=("../x",))),
         (Invocation(argv=("a",)), workshop.view(masked=("/x",))),
         (Invocation(argv=("x" * 200_000,)), plain),
@@ -389,7 +396,7 @@ async def test_no_descriptor_comes_in_however_many_there_are(workshop, in_a_room
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
     held = [os.open(workshop.lower, os.O_RDONLY) for _ in range(1_200)]
     try:
-        command = Command(argv=("ls", "/proc/self/fd"), limits=CommandLimits(descriptors_max=64))
+        command = Invocation(argv=("ls", "/proc/self/fd"), limits=CommandLimits(descriptors_max=64))
         if in_a_room:
             room = await workshop.sandbox.open(workshop.view())
             process = await room.start(command)

@@ -34,7 +34,8 @@ _SETTINGS = (
 )  # fmt: skip
 """Of the settings of the machine only what programs need to run at all, none of it secret."""
 
-_ROOM_OF_THE_SYSTEM = (*_SYSTEM, "/etc", "/proc", "/dev", "/sys")
+_ROOM_OF_THE_KERNEL = ("/proc", "/dev", "/sys")
+_ROOM_OF_THE_SYSTEM = (*_SYSTEM, "/etc", *_ROOM_OF_THE_KERNEL)
 _SCRATCH_FILES_MAX = 100_000
 """Names in the private directories: each takes a kilobyte of the kernel's memory."""
 
@@ -43,13 +44,19 @@ _SAY_READY_THEN_BECOME = 'printf + >&3; exec "$@" 3>&-'
 that is missing or cannot be run in the way that everybody knows: 127, 126."""
 
 
-def _checked_place(place: str) -> str:
-    clean = os.path.normpath(place)
-    if not place.startswith("/") or clean != place or "\0" in place or clean in ("/", "//"):
+def _is_within(path: str, rooms: tuple[str, ...]) -> bool:
+    return any(f"{path}/".startswith(f"{room}/") for room in rooms)
+
+
+def _checked_place(place: str, rooms: tuple[str, ...]) -> str:
+    """Absolute, in its one spelling, in none of ``rooms``, and around none of what is private."""
+    if not place.startswith("/") or os.path.normpath(place) != place or "\0" in place:
         raise ParseError("a place in the sandbox is an absolute path without . and ..")
-    if any(f"{clean}/".startswith(f"{room}/") for room in _ROOM_OF_THE_SYSTEM):
+    if _is_within(place, rooms):
         raise ParseError("a place in the sandbox cannot be among the directories of the system")
-    return clean
+    if place == "/" or any(_is_within(private, (place,)) for private in ("/tmp", HOME)):
+        raise ParseError("a place in the sandbox cannot hold its private directories")
+    return place
 
 
 def _beneath(place: str, relative: str) -> str:
@@ -83,7 +90,7 @@ def check_view(view: View) -> None:
     """Refuse a view that makes no sense."""
     if not view.trees:
         raise ParseError("a view has at least one tree")
-    places = [_checked_place(tree.place) for tree in view.trees]
+    places = [_checked_place(tree.place, _ROOM_OF_THE_SYSTEM) for tree in view.trees]
     if len(set(places)) != len(places):
         raise ParseError("two trees cannot stand at one place")
     for tree in view.trees:
@@ -92,8 +99,7 @@ def check_view(view: View) -> None:
         for path in tree.masked:
             masked_name(path)
     for each in view.readable:
-        if not os.path.isabs(each.path) or os.path.normpath(each.path) != each.path:
-            raise ParseError("what may be read of the host is an absolute path without . and ..")
+        _checked_place(each.path, _ROOM_OF_THE_KERNEL)
 
 
 # --- the machine -----------------------------------------------------------------------------
