@@ -13,13 +13,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from bailiwick.sandbox import Command, Tree, View
+from bailiwick.sandbox import Invocation, Tree, View
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.sandboxes.uppers import make_removable, touched
 
 ROUNDS = 30
 DIRECTORIES, FILES_EACH = 500, 20
-TRUE = Command(argv=("/bin/true",))
+TRUE = Invocation(argv=("/bin/true",))
 
 
 def plant(directory: Path) -> View:
