@@ -33,6 +33,7 @@ def _step(chance):
             f"mv -T {one} {other}", f"mv {one} {other}", f"cp -r {one} {other}",
             f"ln -s {name} {one}", f"chmod {mode} {one}", f"cp {one} .t && mv .t {one}",
             f"touch {one}", f"sed -i s/1/2/ {one}",
+            f"[ ! -f {one} ] || chmod 400 {one}",
         )
     )  # fmt: skip
 

@@ -51,13 +51,14 @@ async def finish_publishing(
 def _workplace(
     directory: HostDirectory, root: str, names: NameRule, limits: Limits, state_dir: str | None
 ) -> DirectoryWorkplace:
-    from bailiwick.sandboxes.uppers import touched
+    from bailiwick.sandboxes.uppers import open_left, touched
     from bailiwick.working_copies.folder import Folders
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
     folders = Folders(state_dir or default_state_dir(), _key(directory))
     return DirectoryWorkplace(
-        folders, root, directory, touched, names=names, entries_max=limits.exec_entries_max
+        folders, root, directory, touched, open_left, names=names,
+        entries_max=limits.exec_entries_max,
     )  # fmt: skip
 
 

@@ -27,6 +27,9 @@ from bailiwick.working_copy import Alterations, Altered, Base, Dropped, Publishi
 ReadUpper = Callable[[int, int], Iterable[Touched]]
 """What an overlay's upper directory tells of what was changed on top of a lower one."""
 
+OpenLeft = Callable[[int, str], int]
+"""Opens a file that a program left, whatever its mode and that of the directories around it."""
+
 _CHUNK_BYTES: Final = 256 * KiB
 _SPECIAL_BITS: Final = 0o7000
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -39,6 +42,7 @@ class Source(NamedTuple):
 
     top: int
     path: str
+    open: OpenLeft
 
 
 class DirectoryCopy:
@@ -46,6 +50,7 @@ class DirectoryCopy:
 
     def __init__(
         self, folder: Folder, lower: int, version_of: VersionOf, read_upper: ReadUpper,
+        open_left: OpenLeft,
         names: NameRule, entries_max: int,
     ) -> None:  # fmt: skip
         """``lower`` is a descriptor of the directory, owned from here on."""
@@ -53,6 +58,7 @@ class DirectoryCopy:
         self._lower = lower
         self._version_of = version_of
         self._read_upper = read_upper
+        self._open_left = open_left
         self._names = names
         self._entries_max = entries_max
         self._sources: dict[ScopedPath, Source] = {}
@@ -114,7 +120,7 @@ class DirectoryCopy:
 
     def _alterations(self) -> Alterations:
         upper = self._folder.upper
-        reading = _Reading(self._base, upper, self._lower, self._names)
+        reading = _Reading(self._base, upper, self._lower, self._names, self._open_left)
         reading.all(self._read_upper(upper, self._lower))
         self._sources = reading.sources
         altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
@@ -126,7 +132,7 @@ class DirectoryCopy:
         source = self._sources.get(path)
         if source is None:
             raise PathNotFound("is not among what was changed", path=path)
-        file = await in_thread(open_file, source)
+        file = await in_thread(_opened, source)
         try:
             while chunk := await in_thread(os.read, file, _CHUNK_BYTES):
                 yield chunk
@@ -165,11 +171,14 @@ class DirectoryCopy:
 class _Reading:
     """What an upper directory tells, turned into what became of each path."""
 
-    def __init__(self, survey: Survey, upper: int, lower: int, names: NameRule) -> None:
+    def __init__(
+        self, survey: Survey, upper: int, lower: int, names: NameRule, open_left: OpenLeft
+    ) -> None:
         self._survey = survey
         self._upper = upper
         self._lower = lower
         self._names = names
+        self._open_left = open_left
         self.altered: dict[ScopedPath, Altered] = {}
         self.sources: dict[ScopedPath, Source] = {}
         self.unfit: list[Dropped] = []
@@ -203,7 +212,9 @@ class _Reading:
             case "symlink_created" | "symlink_changed":
                 self._add_link(path, touched, base)
             case "file_created" | "file_changed":
-                self._add_file(path, touched, base, Source(self._upper, touched.path))
+                self._add_file(
+                    path, touched, base, Source(self._upper, touched.path, self._open_left)
+                )
             case _ if base is None or base.type != "directory" or base.mode != touched.mode:
                 mode = self._mode(touched)
                 self.altered[path] = Altered(path, "directory", base, mode)
@@ -263,7 +274,7 @@ class _Reading:
                 continue
             if base.type == "file":
                 touched = Touched(path=there, kind="file_created", mode=base.mode)
-                self._add_file(path, touched, None, Source(self._lower, text))
+                self._add_file(path, touched, None, Source(self._lower, text, _open_beneath))
             elif base.type == "symlink":
                 target = _link_text(self._lower, text)
                 self.altered[path] = Altered(path, "symlink", None, size=len(target), target=target)
@@ -289,9 +300,13 @@ def _parent(top: int, path: str) -> Iterator[tuple[int, str]]:
         os.close(directory)
 
 
-def open_file(source: Source) -> int:
-    """A regular file, to be read."""
-    with _parent(*source) as (directory, name):
+def _opened(source: Source) -> int:
+    return source.open(source.top, source.path)
+
+
+def _open_beneath(top: int, path: str) -> int:
+    """A regular file of the tree below, to be read."""
+    with _parent(top, path) as (directory, name):
         file = os.open(name, _FILE_FLAGS, dir_fd=directory)
     if not stat_bits.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
@@ -301,7 +316,7 @@ def open_file(source: Source) -> int:
 
 def _hashed(source: Source) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
-    file = open_file(source)
+    file = _opened(source)
     try:
         while chunk := os.read(file, _CHUNK_BYTES):
             digest.update(chunk)

@@ -8,7 +8,7 @@ from bailiwick.commands import WorkInfo
 from bailiwick.finishing import in_thread
 from bailiwick.paths import NameRule
 from bailiwick.store import HostDirectory
-from bailiwick.working_copies.directory import DirectoryCopy, ReadUpper
+from bailiwick.working_copies.directory import DirectoryCopy, OpenLeft, ReadUpper
 from bailiwick.working_copies.folder import About, Folder, Folders, new_id
 
 
@@ -16,13 +16,15 @@ class DirectoryWorkplace:
     """The working copies of a directory of this machine."""
 
     def __init__(
-        self, folders: Folders, root: str, directory: HostDirectory, read_upper: ReadUpper, *,
+        self, folders: Folders, root: str, directory: HostDirectory, read_upper: ReadUpper,
+        open_left: OpenLeft, *,
         names: NameRule, entries_max: int,
     ) -> None:  # fmt: skip
         self._folders = folders
         self._root = root
         self._directory = directory
         self._read_upper = read_upper
+        self._open_left = open_left
         self._names = names
         self._entries_max = entries_max
 
@@ -62,5 +64,11 @@ class DirectoryWorkplace:
             folder.close()
             raise
         return DirectoryCopy(
-            folder, lower, directory.version_of, self._read_upper, self._names, self._entries_max
+            folder,
+            lower,
+            directory.version_of,
+            self._read_upper,
+            self._open_left,
+            self._names,
+            self._entries_max,
         )
