@@ -12,6 +12,7 @@ from bailiwick.commands import Commands, LendsCommands
 from bailiwick.grant import Root
 from bailiwick.model import Limits
 from bailiwick.paths import NameRule
+from bailiwick.sandbox import Shortfall
 from bailiwick.store import HostDirectory, Store
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ def commands_for(
         )
 
     return commands
+
+
+@cache
+def sandbox_missing() -> tuple[Shortfall, ...]:
+    """What commands lack on this machine, found out by trying."""
+    from bailiwick.sandboxes.bubblewrap import Bubblewrap
+
+    return Bubblewrap().missing()
 
 
 async def finish_publishing(

@@ -13,7 +13,7 @@ place = governed.place
 
 POWERS = {
     "openat2", "landlock", "ripgrep", "bubblewrap", "user namespaces", "inotify", "sqlite", "zstd",
-    "fuse", "data directory", "descriptors",
+    "fuse", "data directory", "descriptors", "commands", "bounded commands",
 }  # fmt: skip
 
 
@@ -40,6 +40,8 @@ def test_the_doctor_says_what_a_lack_costs(tmp_path):
     facts = {fact["name"]: fact for fact in json.loads(done.stdout)["machine"]}
     assert facts["bubblewrap"]["works"] is False
     assert "grant show" in facts["bubblewrap"]["cost"]
+    assert facts["commands"]["works"] is False
+    assert "install" in facts["commands"]["found"]
 
 
 @pytest.mark.spec("CLI-3")

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bailiwick.build import open as open_place
+from bailiwick.build.commands import sandbox_missing
 from bailiwick.build.places import embedded_refusal
 from bailiwick.errors import BailiwickError
 from bailiwick.fronts.cli.exports import LANDLOCK_ABI
@@ -117,6 +118,18 @@ def _bubblewrap() -> tuple[bool, str]:
         return False, f"bwrap is there and cannot start: {said}"
     _, version = _try([program, "--version"])
     return True, version
+
+
+def _commands() -> tuple[bool, str]:
+    fatal = [each for each in sandbox_missing() if each.fatal]
+    if fatal:
+        return False, "; ".join(f"{each.what}: {each.remedy}" for each in fatal)
+    return True, "a program was run in a sandbox, on a working copy"
+
+
+def _bounded_commands() -> tuple[bool, str]:
+    lesser = [f"{each.what}: {each.remedy}" for each in sandbox_missing()]
+    return not lesser, "; ".join(lesser) or "memory and processes of a whole command"
 
 
 def _user_namespaces() -> tuple[bool, str]:
@@ -220,6 +233,12 @@ _POWERS = (
     _Power("ripgrep", _ripgrep, "grep searches large trees in process: the same answer, slower"),
     _Power(
         "bubblewrap", _bubblewrap, "what `grant show --format bwrap` prints cannot be used here"
+    ),
+    _Power("commands", _commands, "`bailiwick exec` and `scope.exec` are unsupported"),
+    _Power(
+        "bounded commands",
+        _bounded_commands,
+        "a command with many processes can use more memory than one may",
     ),
     _Power(
         "user namespaces",
