@@ -83,7 +83,7 @@ def new_key(volume_uid: str, digest: bytes) -> str:
 
 def check_key(key: str) -> str:
     """Refuse a key that would lead out of the place: a row may be damaged."""
-    if ".." in key or key.startswith("/"):
+    if not isinstance(key, str) or ".." in key or key.startswith("/"):
         raise IoError("the key of a blob is damaged")
     return key
 

@@ -196,11 +196,18 @@ async def chunk_of(session: RowSession, volume: int, chunk: int) -> Chunk:
     return found
 
 
+def _holds_bytes(data: object) -> bool:
+    """One flipped bit makes text of the bytes in a row."""
+    return not isinstance(data, (str, int, float))
+
+
 def checked(chunk: Chunk, data: Buffer | None, into: bytearray | None = None) -> Buffer:
     """The plain bytes of a chunk, from those that are kept, if they are what they should be. What
     has to be unpacked is so in ``into``, where that is given."""
     if data is None:
         raise IoError("a part of the content is missing", hint="check the volume")
+    if not _holds_bytes(data):
+        raise _damaged()
     if chunk.packed is not None and len(data) == chunk.packed:
         data = unpacked(data, chunk.size, into)
     if len(data) != chunk.size or digest_of(data) != chunk.digest:

@@ -13,7 +13,7 @@ from bailiwick.stores.volume.core import VolumeCore
 from bailiwick.stores.volume.fsck.consistency import ConsistencyCheck
 from bailiwick.stores.volume.retention.garbage import Pace, unpaced
 from bailiwick.stores.volume.retention.release import Releasing
-from bailiwick.stores.volume.rows.checksums import inode_guard, name_guard
+from bailiwick.stores.volume.rows.checksums import inode_guard, is_small_content, name_guard
 from bailiwick.stores.volume.rows.database import HEAD, Row, RowSession, Transaction
 from bailiwick.stores.volume.rows.records import DIRECTORY, FILE, LINK, NOTHING, BranchView, Inode
 from bailiwick.stores.volume.rows.tree import INODE_COLUMNS, RowTree, open_tree
@@ -285,9 +285,7 @@ class _Check:
     ) -> str | None:
         """What is wrong with a file's content, or None."""
         if content is None:
-            if data is None or len(data) != size:
-                return "the content has not the size it should have"
-            return None if hashlib.sha256(data).digest() == sha256 else "the content is damaged"
+            return None if is_small_content(size, sha256, data) else "the content is damaged"
         known = self._sound.get(content)
         if known is None:
             wrong = await self._hash_content(content, size)

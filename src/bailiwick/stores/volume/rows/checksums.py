@@ -14,6 +14,9 @@ from zlib import crc32
 from bailiwick.errors import IoError
 from bailiwick.stores.volume.rows.records import FILE, LINK, BoundName, Inode
 
+_NUMBERS: Final = 7
+"""The first columns of a node's row, which are numbers."""
+
 DAMAGED: Final = -1
 """Stands for a content that must not be read: there is none with this number."""
 
@@ -27,8 +30,9 @@ def inode_guard(inode: Inode) -> int:
     numbers = f"{node} {born} {kind} {mode} {size} {mtime_ns} {edition} {content or 0} "
     if created_ns is not None:  # a row from before has a sum without it
         numbers += f"{created_ns} "
-    told = numbers.encode() + (sha256 or b"")
-    return crc32(told + data if kind == LINK and data is not None else told)
+    # One flipped bit makes text of bytes: that is not what was written, and is left out.
+    told = numbers.encode() + (sha256 if isinstance(sha256, bytes) else b"")
+    return crc32(told + data if kind == LINK and isinstance(data, bytes) else told)
 
 
 def row_guard(*values: object) -> int:
@@ -54,9 +58,10 @@ def is_sound(inode: Inode, guard: int | None) -> bool:
     return is_small_content(inode.size, inode.sha256, inode.data)
 
 
-def is_small_content(size: int, sha256: bytes | None, data: bytes | None) -> bool:
-    """Whether content that is kept in a node's row is what was written."""
-    return data is not None and len(data) == size and hashlib.sha256(data).digest() == sha256
+def is_small_content(size: int, sha256: bytes | None, data: object) -> bool:
+    """Whether content that is kept in a node's row is what was written. Damage may have made
+    anything of it."""
+    return isinstance(data, bytes) and len(data) == size and hashlib.sha256(data).digest() == sha256
 
 
 def checked_name(parent: int, name: str, node: int, kind: int, guard: int | None) -> BoundName:
@@ -70,9 +75,10 @@ def checked_inode(inode: Inode, guard: int | None) -> Inode:
     replaced or removed."""
     if is_sound(inode, guard):
         return inode
-    if inode.kind != FILE:
+    if inode.kind != FILE or not all(isinstance(each, int) for each in inode[:_NUMBERS]):
         raise damaged()
-    return inode._replace(content=DAMAGED, data=None)
+    sha256 = inode.sha256 if isinstance(inode.sha256, bytes) else None
+    return inode._replace(content=DAMAGED, data=None, sha256=sha256)
 
 
 def damaged() -> IoError:

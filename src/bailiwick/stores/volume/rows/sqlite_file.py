@@ -30,6 +30,7 @@ from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, WriterThread
 from bailiwick.stores.volume.fsck.ownership import refuse_strangers
 from bailiwick.stores.volume.lookup.cache import Cache
+from bailiwick.stores.volume.rows.checksums import damaged
 from bailiwick.stores.volume.rows.database import HEAD, Job, Result, Row, RowSession, run_through
 from bailiwick.stores.volume.rows.records import BranchView, Numbers
 from bailiwick.stores.volume.rows.schema import PAGE_BYTES, for_sqlite, migrate, version_of
@@ -123,6 +124,8 @@ class SqliteSession:
             return self._execute(for_sqlite(sql), values).fetchall()
         except UnicodeEncodeError:
             raise ParseError("a name is not valid text") from None
+        except UnicodeDecodeError:
+            raise damaged() from None
 
     async def row(self, sql: str, *values: Any) -> Row | None:
         if self._looking and not self._begun:
@@ -131,6 +134,8 @@ class SqliteSession:
             return self._execute(for_sqlite(sql), values).fetchone()
         except UnicodeEncodeError:
             raise ParseError("a name is not valid text") from None
+        except UnicodeDecodeError:
+            raise damaged() from None
 
     async def run(self, sql: str, *values: Any) -> None:
         self.run_raw(for_sqlite(sql), values)
