@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, Final
@@ -34,6 +35,11 @@ from bailiwick.working_copy import Base, Publishing
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_LOCK_TRIES: Final = 20
+_LOCK_PAUSE_S: Final = 0.05
+"""A second in all: far longer than a program takes to start."""
 
 
 class About(Value, frozen=True, kw_only=True):
@@ -203,12 +209,9 @@ class Folders:
         try:
             lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(lock)
                 folder = Folder(self._path, about, directory, lock)
                 folder.save_about()
-            except BlockingIOError:
-                os.close(lock)
-                raise Busy("this working copy is in use") from None
             except BaseException:
                 os.close(lock)
                 raise
@@ -216,6 +219,18 @@ class Folders:
             os.close(directory)
             raise
         return folder
+
+
+def _lock(file: int) -> None:
+    """Of a process that was just killed a child may have the lock for the instant until it becomes
+    another program: it is tried for a while."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE_S)
+    raise Busy("this working copy is in use")
 
 
 def new_id() -> str:
