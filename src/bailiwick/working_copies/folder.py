@@ -227,9 +227,10 @@ def _lock(file: int) -> None:
     for _ in range(_LOCK_TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
         except BlockingIOError:
             time.sleep(_LOCK_PAUSE_S)
+        else:
+            return
     raise Busy("this working copy is in use")
 
 
