@@ -3,7 +3,7 @@ whole, or through a root that lies over another.
 
 A working copy knows of every path that was touched what stood below it when it was touched first.
 So what others change meanwhile is found, and never overwritten. Bringing it back is a verb like any
-other: `bailiwick.verbs.publication` works out a plan, and the pipeline carries it out.
+other: `bailiwick.verbs.working_copies` works out a plan, and the pipeline carries it out.
 """
 
 from __future__ import annotations

@@ -81,6 +81,9 @@ def _key(store: HostDirectory) -> str:
     directory = store.open_directory()
     try:
         place = os.readlink(f"/proc/self/fd/{directory}")
+    except OSError:  # without /proc no command runs either
+        status = os.fstat(directory)
+        place = f"{status.st_dev} {status.st_ino}"
     finally:
         os.close(directory)
     return hashlib.sha256(os.fsencode(place)).hexdigest()[:32]

@@ -462,8 +462,8 @@ def test_the_standard_library_is_survived():
     library = os.path.dirname(os.__file__)
     paths = [os.path.join(library, name) for name in ("asyncio", "json", "email", "typing.py")]
     code = (
-        "import sys; from bailiwick.fronts.cli.commands.guard import check, allowing;"
-        "findings, count = check(sys.argv[1:], allowing.AllowList('/'));"
+        "import sys; from bailiwick.fronts.cli.commands.guard import check, allow_list;"
+        "findings, count = check(sys.argv[1:], allow_list.AllowList('/'));"
         "assert count > 60; assert not [f for f in findings if f.category == 'unreadable']"
     )
     subprocess.run([sys.executable, "-c", code, *paths], check=True)

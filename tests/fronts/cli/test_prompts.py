@@ -207,7 +207,7 @@ WRITING = """
 import asyncio
 from bailiwick.build.governed import Authority
 from bailiwick.errors import ApprovalDenied
-from bailiwick.fronts.cli.asking import terminal_asker
+from bailiwick.fronts.cli.prompts import terminal_asker
 
 async def main():
     async with Authority.from_config("bailiwick.toml", state_dir="state") as authority:

@@ -379,7 +379,7 @@ async def test_a_long_stream_takes_little_memory(place, tmp_path):
 ENDING = """
 import asyncio, sys
 from bailiwick.stores.volume import VolumeStore
-from bailiwick.stores.volume.objects import open_blobs
+from bailiwick.stores.volume.content.object_store import open_blobs
 from bailiwick.testing.driver import StoreDriver
 
 async def main(path, url, how):
