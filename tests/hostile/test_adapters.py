@@ -39,6 +39,6 @@ def test_every_adapter_that_is_shipped_is_attacked():
         "mcp over http",
     }  # fmt: skip
     speaks = {"openai", "openai_agents", "anthropic", "langchain", "deepagents", "pydantic_ai"}
-    built_on = {"editing", "extras", "interrupting", "places", "rounds", "__init__"}
+    built_on = {"text_editor", "extras", "graph_interrupts", "places", "rounds", "__init__"}
     shipped = {file.stem for file in Path(fronts_tools.__file__).parent.glob("*.py")}
     assert shipped == speaks | built_on, "is it attacked?"
