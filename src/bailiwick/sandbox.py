@@ -114,6 +114,10 @@ class Invocation(Value, frozen=True, kw_only=True):
     network: Network = "none"
     limits: CommandLimits = CommandLimits()
 
+    replayable: bool = True
+    """Whether its output is kept to be read again. Without it there is one reader, what that one
+    has read is forgotten, nothing is thrown away, and a program that prints faster waits."""
+
 
 class Tree(Value, frozen=True, kw_only=True):
     """One directory of the host as the program sees it."""

@@ -124,3 +124,39 @@ async def test_output_can_be_read_again_after_the_end(workshop):
     await process.close()
     with pytest.raises(Closed):
         await anext(process.pieces())
+
+
+@pytest.mark.spec("EXEC-6")
+async def test_what_is_not_to_be_read_again_is_forgotten_and_nothing_is_thrown_away():
+    spool = Spool(SMALL, replayable=False)
+    said, reader = [], spool.pieces(0)
+    for number in range(200):
+        spool.add("stdout", b"%03d" % number * 100)
+        assert not spool.full
+        said.append((await anext(reader)).data[:3])
+    assert said == [b"%03d" % number for number in range(200)]
+    assert (spool.dropped_bytes, len(spool._recent), spool._file) == (0, 0, None)
+    for _ in range(4):
+        assert not spool.behind
+        spool.add("stdout", b"x" * 300)
+    assert spool.behind  # its reader is to read first
+    await anext(reader)
+    assert not spool.behind
+    with pytest.raises(Closed):
+        await read(spool)
+    spool.close()
+    assert not spool.behind
+
+
+@pytest.mark.spec("EXEC-6")
+async def test_a_program_whose_output_is_not_kept_waits_for_its_reader(workshop):
+    limits = CommandLimits(output_memory_bytes_max=10_000, output_bytes_max=20_000)
+    process = await workshop.start(
+        "sh", "-c", "head -c 3000000 /dev/zero; echo end", limits=limits, replayable=False
+    )
+    read = b""
+    async for piece in process.pieces():
+        read += piece.data
+    assert read == bytes(3_000_000) + b"end\n"
+    assert not (await process.wait()).truncated
+    await process.close()

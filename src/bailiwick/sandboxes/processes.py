@@ -74,7 +74,7 @@ class RunningProcess:
         self._loop = asyncio.get_running_loop()
         self._started = started
         self._sandbox = sandbox
-        self._spool = Spool(command.limits)
+        self._spool = Spool(command.limits, replayable=command.replayable)
         self._began = time.monotonic()
         self._timed_out = False
         self._ending: asyncio.Future[Ending] = self._loop.create_future()
@@ -116,13 +116,17 @@ class RunningProcess:
             self._stop_reading(fd)
             return
         self._spool.add(self._reading[fd], data)
-        if self._spool.full:
+        if self._spool.full or self._spool.behind:
             self._loop.remove_reader(fd)
             self._later(_DRAIN_PAUSE_S, self._go_on_reading, fd)
 
     def _go_on_reading(self, fd: int) -> None:
-        if fd in self._reading:
-            self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
+        if fd not in self._reading:
+            return
+        self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
+        if self._spool.behind:
+            self._later(_DRAIN_PAUSE_S, self._go_on_reading, fd)
+        else:
             self._loop.add_reader(fd, self._read, fd)
 
     def _stop_reading(self, fd: int) -> None:

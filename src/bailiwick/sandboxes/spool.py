@@ -3,6 +3,8 @@
 The newest pieces are in memory; older ones move to a file without a name as they become more than
 memory is meant to hold, so that the whole is a prefix in the file and the rest in memory. Beyond
 the most that is kept, output is counted and thrown away.
+
+One that is not to be read again holds what its one reader has not read yet, and no more.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _PIECE_BYTES_MIN = 64
 class Spool:
     """The output of one command. Used by the thread of its event loop only."""
 
-    def __init__(self, limits: CommandLimits) -> None:
+    def __init__(self, limits: CommandLimits, *, replayable: bool = True) -> None:
+        self._replayable = replayable
         self._memory_max = limits.output_memory_bytes_max
         self._most = limits.output_bytes_max
         self._recent: deque[Piece] = deque()
@@ -34,6 +37,7 @@ class Spool:
         self._ends: list[int] = []
         self._streams: list[Stream] = []
         self._next_seq = 0
+        self._forgotten = 0
         self._kept_bytes = 0
         self.dropped_bytes = 0
         self._ended = False
@@ -42,10 +46,16 @@ class Spool:
 
     @property
     def full(self) -> bool:
-        return self._kept_bytes >= self._most
+        """Whether more would be thrown away."""
+        return self._replayable and self._kept_bytes >= self._most
+
+    @property
+    def behind(self) -> bool:
+        """Whether its one reader has to read first, before more is to come."""
+        return not (self._replayable or self._closed) and self._recent_bytes >= self._memory_max
 
     def add(self, stream: Stream, data: bytes) -> None:
-        kept = data[: max(self._most - self._kept_bytes, 0)]
+        kept = data[: max(self._most - self._kept_bytes, 0)] if self._replayable else data
         self.dropped_bytes += len(data) - len(kept)
         if not kept or self._closed:
             return
@@ -53,7 +63,7 @@ class Spool:
         self._recent.append(Piece(self._next_seq, stream, kept))
         self._recent_bytes += len(kept)
         self._next_seq += 1
-        while self._recent_bytes > self._memory_max:
+        while self._replayable and self._recent_bytes > self._memory_max:
             self._move_oldest()
         self._tell()
 
@@ -92,18 +102,27 @@ class Spool:
             if self._closed:
                 raise Closed("the output was given up")
             if seq < self._next_seq:
-                yield self._piece(seq)
+                piece = self._piece(seq)
                 seq += 1
+                if not self._replayable:
+                    self._forget(seq)
+                yield piece
             elif self._ended:
                 return
             else:
                 await self._news.wait()
 
+    def _forget(self, before: int) -> None:
+        while self._forgotten < before:
+            self._recent_bytes -= len(self._recent.popleft().data)
+            self._forgotten += 1
+
     def _piece(self, seq: int) -> Piece:
-        in_file = len(self._ends)
-        if seq >= in_file:
-            return self._recent[seq - in_file]
-        assert self._file is not None
+        earlier = len(self._ends) + self._forgotten
+        if seq >= earlier:
+            return self._recent[seq - earlier]
+        if self._file is None:
+            raise Closed("this output was not kept to be read again")
         start = self._ends[seq - 1] if seq else 0
         self._file.seek(start)
         return Piece(seq, self._streams[seq], self._file.read(self._ends[seq] - start))
