@@ -10,6 +10,7 @@ from bailiwick.errors import (
     MissingAccess,
     ParseError,
     PathNotFound,
+    PolicyDenied,
     Unsupported,
 )
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
@@ -277,6 +278,26 @@ async def test_an_agent_sees_nothing_that_it_would_have_to_ask_for(project):
         assert told(result) == {("c.txt", "created")}
         assert "cat .env" in asked[0].command
         assert (project / ".env").read_text() == "SECRET=1\n"
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_a_difference_tells_nothing_that_was_kept_from_the_program(project):
+    """It can put something of its own at a name that it does not see."""
+    (project / ".env").write_text("SECRET=1\n")
+
+    async def allow(approval):
+        return "once"
+
+    async with opened(project) as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("c", "1"), access=fs.access)
+        agent = agent.with_caller("test", asker=allow)
+        result = await agent.exec(shell="echo mine > .env", publish="manual").result()
+        async with await agent.open_work(result.work_id) as work:
+            with pytest.raises(PolicyDenied):
+                await work.diff(".env")
+        async with await fs.open_work(result.work_id) as work:
+            assert "-SECRET=1\n+mine\n" in (await work.diff(".env")).text
+            await work.discard()
 
 
 @pytest.mark.spec("EXEC-7")
