@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bailiwick.build import OpenOptions, open, open_sync
     from bailiwick.build.governed import Authority
     from bailiwick.client import RemoteScope, connect, connect_sync
+    from bailiwick.commands import HostShare
     from bailiwick.errors import (
         AmbiguousTextMatch,
         ApprovalDenied,
@@ -107,7 +108,10 @@ if TYPE_CHECKING:
     from bailiwick.paths import ScopedPath
     from bailiwick.policy import Allow, Ask, Context, Decision, Deny, Hide
     from bailiwick.portal import SyncLease, SyncScope
+    from bailiwick.sandbox import CommandLimits, WindowSize
     from bailiwick.scope import Lease, Scope
+    from bailiwick.scope.sessions import Session
+    from bailiwick.sync_session import SyncSession
     from bailiwick.versions import (
         Comparison,
         Conflict,
@@ -128,6 +132,7 @@ _HOMES = {
     "bailiwick.build": "OpenOptions open open_sync",
     "bailiwick.build.governed": "Authority",
     "bailiwick.client": "RemoteScope connect connect_sync",
+    "bailiwick.commands": "HostShare",
     "bailiwick.errors": (
         "AmbiguousTextMatch ApprovalDenied ApprovalTimeout BailiwickError BinaryFile Busy "
         "Closed DirectoryNotEmpty FileAlreadyExists FileTooLarge ForbiddenOrigin GrantExpired "
@@ -150,7 +155,10 @@ _HOMES = {
     "bailiwick.operations": "Command",
     "bailiwick.policy": "Allow Ask Context Decision Deny Hide",
     "bailiwick.portal": "SyncLease SyncScope",
+    "bailiwick.sandbox": "CommandLimits WindowSize",
     "bailiwick.scope": "Lease Scope",
+    "bailiwick.scope.sessions": "Session",
+    "bailiwick.sync_session": "SyncSession",
     "bailiwick.versions": (
         "Comparison Conflict Difference Fork History MergeResult RestoreResult Snapshot UndoResult "
         "Version"
@@ -183,6 +191,7 @@ __all__ = [
     "ChangeResult",
     "Closed",
     "Command",
+    "CommandLimits",
     "Comparison",
     "Conflict",
     "Context",
@@ -212,6 +221,7 @@ __all__ = [
     "Hide",
     "History",
     "Hook",
+    "HostShare",
     "InternalError",
     "IoError",
     "IsADirectory",
@@ -249,6 +259,7 @@ __all__ = [
     "RouteNotFound",
     "Scope",
     "ScopedPath",
+    "Session",
     "Snapshot",
     "StandingGrant",
     "Stat",
@@ -256,6 +267,7 @@ __all__ = [
     "SymlinkEscape",
     "SyncLease",
     "SyncScope",
+    "SyncSession",
     "TextNotFound",
     "TextRead",
     "TooManyLinks",
@@ -266,6 +278,7 @@ __all__ = [
     "UntrustedWorkspace",
     "User",
     "Version",
+    "WindowSize",
     "WriteResult",
     "__version__",
     "connect",

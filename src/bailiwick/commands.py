@@ -37,6 +37,14 @@ class PlacedCopy(WorkingCopy, Protocol):
         """What a program sees at ``place``, without what is masked."""
         ...
 
+    async def note_session(self, note: SessionNote) -> None:
+        """Have it on record how the session goes on that works in this copy."""
+        ...
+
+    async def session_note(self) -> SessionNote | None:
+        """What was noted last; None where no session has worked here."""
+        ...
+
     def close(self) -> None:
         """Let go of it; what was changed stays, and can be opened again."""
         ...
@@ -45,8 +53,12 @@ class PlacedCopy(WorkingCopy, Protocol):
 class Workplace(Protocol):
     """Makes working copies of one root, and finds them again."""
 
+    def new_id(self) -> str:
+        """For one that is to be made."""
+        ...
+
     async def make(
-        self, *, subject: str, request_id: str, command: tuple[str, ...]
+        self, *, subject: str, request_id: str, command: tuple[str, ...], id: str | None = None
     ) -> PlacedCopy: ...
 
     async def open(self, id: str) -> PlacedCopy:
@@ -69,12 +81,35 @@ class WorkInfo(Value, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
 
 
+class SessionNote(Value, frozen=True, kw_only=True):
+    """What of a session outlives its process: where its commands are run, with which variables,
+    and the words of those that are under way."""
+
+    cwd: str = "."
+    env: dict[str, str] = {}
+    running: tuple[str, ...] = ()
+
+
+class HostShare(Value, frozen=True, kw_only=True):
+    """What commands may have of this machine besides their tree and the programs of the system.
+
+    Whoever opens a root says so; no scope can ask for more. ``networks`` are those that commands
+    may ask for. ``readable`` are absolute paths that they see at the same place and cannot change.
+    ``home`` is a directory that is their ``HOME``: what they change there is changed at once, and
+    passes no boundary.
+    """
+
+    networks: frozenset[Network] = frozenset(("none",))
+    readable: tuple[str, ...] = ()
+    home: str | None = None
+
+
 class Commands(NamedTuple):
-    """How commands are run in one root. ``networks`` are those that may be asked for."""
+    """How commands are run in one root."""
 
     sandbox: Sandbox
     workplace: Workplace
-    networks: frozenset[Network] = frozenset(("none",))
+    share: HostShare = HostShare()
 
 
 LendsCommands = Callable[[], Commands]

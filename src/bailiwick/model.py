@@ -79,7 +79,9 @@ class Limits(Value, frozen=True, kw_only=True):
     """How large a file may become through this scope."""
 
     exec_seconds_max: Seconds = 120.0
-    """How long a command may run: most builds end by then, and what hangs holds up no longer."""
+    session_seconds_max: Seconds = 8 * 3600.0
+    """How long a command may run: most builds end by then, and what hangs holds up no longer; and
+    one of a session that asks for more, such as a server. Zero: as long as it likes."""
 
     exec_memory_bytes_max: Amount = 2 * GiB
     """Memory of one process of a command: enough for compilers and tests, several at a time."""

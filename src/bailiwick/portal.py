@@ -19,6 +19,7 @@ from collections.abc import (
     Collection,
     Coroutine,
     Generator,
+    Mapping,
 )
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
@@ -33,7 +34,9 @@ from bailiwick.operations import Access
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.scope import Lease, Scope
 from bailiwick.scope.execution import Execution
+from bailiwick.scope.sessions import Session
 from bailiwick.sync_execution import SyncExecution
+from bailiwick.sync_session import SyncSession
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -498,6 +501,16 @@ class SyncScope:
         )
         return SyncExecution(execution, self._portal.run)
 
+    def session(self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None) -> SyncSession:
+        """One working copy for many commands, to be entered or closed: see `Scope.session`."""
+        session = self._portal.run(_new_session(self._scope, cwd, env), let_go=Session.aclose)
+        return SyncSession(session, self._portal.run)
+
+    def open_session(self, id: str) -> SyncSession:
+        """A session that was left: see `Scope.open_session`."""
+        session = self._portal.run(self._scope.open_session(id), let_go=Session.aclose)
+        return SyncSession(session, self._portal.run)
+
 
 def behind(scope: SyncScope) -> tuple[Scope, Portal]:
     """The scope that a blocking one stands for, and the way to its loop: for fronts, which are
@@ -542,6 +555,10 @@ class SyncLease:
 
 async def _begin(execution: Execution) -> Execution:
     return await execution
+
+
+async def _new_session(scope: Scope, cwd: PathText, env: Mapping[str, str] | None) -> Session:
+    return scope.session(cwd=cwd, env=env)
 
 
 async def _let_go(scope: Scope) -> None:

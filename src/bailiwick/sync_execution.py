@@ -51,6 +51,10 @@ class SyncExecution:
         """To the command, and to what it started in its own group."""
         self._run(self._execution.send_signal(signal))
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Its terminal has another size; without a terminal nothing happens."""
+        self._run(self._execution.resize(rows, columns))
+
     def close(self) -> None:
         """End it, with everything it started; what it changed until then is not brought back."""
         self._run(self._execution.aclose(), stoppable=False)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from bailiwick.build.stores import default_state_dir
-from bailiwick.commands import Commands, LendsCommands
+from bailiwick.commands import Commands, HostShare, LendsCommands
 from bailiwick.grant import Root
 from bailiwick.model import Limits
 from bailiwick.paths import NameRule
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def commands_for(
-    store: Store, root: Root, limits: Limits, state_dir: str | None
+    store: Store, root: Root, limits: Limits, state_dir: str | None, share: HostShare | None = None
 ) -> LendsCommands | None:
     """How commands are run in a root, put together when the first one is; None where it is no
-    directory of this machine."""
+    directory of this machine. ``share`` is what they may have of the machine besides."""
     if not isinstance(store, HostDirectory):
         return None
     directory: HostDirectory = store
@@ -32,9 +32,8 @@ def commands_for(
     def commands() -> Commands:
         from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
-        return Commands(
-            Bubblewrap(), _workplace(directory, str(root), root.names, limits, state_dir)
-        )
+        workplace = _workplace(directory, str(root), root.names, limits, state_dir)
+        return Commands(Bubblewrap(), workplace, share or HostShare())
 
     return commands
 

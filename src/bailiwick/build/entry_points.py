@@ -97,7 +97,8 @@ def open(
     ``containment`` (``"auto"``, ``"require-kernel"``, ``"walk"``), ``durability`` (``"full"``,
     ``"rename"``), ``copy_in`` (host directories that `Scope.copy_in` may copy from) and
     ``state_dir`` (where the journal of unfinished writes is kept) and ``history`` (``"off"``;
-    ``"on"`` keeps what is changed there, outside the tree, so that it can be restored and undone).
+    ``"on"`` keeps what is changed there, outside the tree, so that it can be restored and undone)
+    and ``commands`` (a `HostShare`: what commands may have of the machine besides the tree).
     For a volume, and a directory with history, also ``keep_versions_days`` (30): how long earlier
     versions are kept.
     """

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from bailiwick.commands import HostShare
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.model import (
     Containment,
@@ -43,6 +44,7 @@ class OpenOptions(TypedDict, total=False):
     state_dir: str
     history: Switch
     keep_versions_days: float
+    commands: HostShare
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +66,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str | None = None
     history: Switch = "off"
     keep_versions_days: float | None = None
+    commands: HostShare | None = None
 
 
 _DISK_ONLY = (
     "hardlinks", "cross_mounts", "containment", "durability", "copy_in", "state_dir", "history",
+    "commands",
 )  # fmt: skip
 
 _VOLUME_ONLY = ("keep_versions_days",)
@@ -120,6 +124,8 @@ def _check_values(options: Options) -> None:
     ):  # fmt: skip
         if getattr(options.limits, default) > getattr(options.limits, largest):
             raise ParseError(f"the limit {default!r} is larger than {largest!r}")
+    if not isinstance(options.commands, HostShare | None):
+        raise ParseError("the option 'commands' takes a bailiwick.HostShare")
     mode = options.new_file_mode
     if isinstance(mode, int) and (isinstance(mode, bool) or not 0 <= mode <= 0o777):
         raise ParseError("the option 'new_file_mode' takes permission bits from 0 to 0o777")

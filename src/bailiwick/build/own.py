@@ -84,7 +84,7 @@ def join(
         changes=feed,
         machine=machine,
         feed_for=lambda branch: own_feed(branch, options.limits, machine),
-        commands=commands_for(store, root, options.limits, options.state_dir),
+        commands=commands_for(store, root, options.limits, options.state_dir, options.commands),
     )
     ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
 

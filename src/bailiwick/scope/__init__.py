@@ -9,10 +9,10 @@ errors are those of `bailiwick.errors`, and a failed verb has changed nothing.
 from __future__ import annotations
 
 from bailiwick.scope.archives import ArchiveVerbs
-from bailiwick.scope.commands import CommandVerbs
 from bailiwick.scope.content import ContentVerbs
 from bailiwick.scope.core import Delegates, Delegation, Lent
 from bailiwick.scope.delegation import GoverningVerbs
+from bailiwick.scope.sessions import SessionVerbs
 from bailiwick.scope.tree_changes import ShapingVerbs
 from bailiwick.scope.tree_reads import LookingVerbs
 from bailiwick.scope.versions import Lease, VersionVerbs
@@ -21,7 +21,7 @@ __all__ = ["Delegates", "Delegation", "Lease", "Lent", "Scope"]
 
 
 class Scope(
-    ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, VersionVerbs, CommandVerbs,
+    ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, VersionVerbs, SessionVerbs,
     GoverningVerbs,
 ):  # fmt: skip
     """The tree one grant sees, and everything that can be done in it."""

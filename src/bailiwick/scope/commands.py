@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal, Self
 
 import msgspec
 
@@ -15,10 +15,13 @@ from bailiwick.operations import Command, Network
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.proposal import Proposal
 from bailiwick.sandbox import CommandLimits
-from bailiwick.scope.execution import Execution, PublishWhen
+from bailiwick.scope.execution import Execution, OwnCopy, PublishWhen
 from bailiwick.scope.working_copies import WorkVerbs
 from bailiwick.verbs import commands
-from bailiwick.verbs.commands import How, Started
+from bailiwick.verbs.commands import How, OwnRoom, Started, Workroom
+
+_AS_LONG_AS_IT_LIKES_S: Final = 365 * 24 * 3600
+"""Of processor time, for what runs without a timeout: the kernel counts it in nanoseconds."""
 
 
 class CommandVerbs(WorkVerbs):
@@ -50,36 +53,38 @@ class CommandVerbs(WorkVerbs):
         seconds. Raises, once it is awaited or read from, `MissingAccess` without ``execute``, and
         `Unsupported` where no sandbox is to be had.
         """
-        scope = self if self._request_id else self.with_request(
-            self._pipeline.machine.new_request_id()
-        )  # fmt: skip
-        assert scope._request_id is not None
+        scope, request_id = self._for_one_command()
 
         def start() -> Awaitable[Started]:
             if publish not in ("atomic", "partial", "manual"):
                 raise ParseError("publish is atomic, partial or manual")
             command = Command(
-                argv=tuple(_words(argv, shell)), cwd=str(scope._canonical(cwd)), network=network,
+                argv=words(argv, shell), cwd=str(scope._canonical(cwd)), network=network,
                 environment=tuple(f"{name}={value}" for name, value in (env or {}).items()),
             )  # fmt: skip
-            how = How(stdin, _bounds(scope.limits, timeout, limits))
-            return scope._start_command(command, cwd, how)
+            how = How(stdin, bounds(scope.limits, scope.limits.exec_seconds_max, timeout, limits))
+            return scope._start_command(command, Target(cwd, "object"), how, OwnRoom())
 
-        return Execution(start, scope._bring_back, publish, scope._request_id, scope._follow)
+        settle = OwnCopy(scope._bring_back).settle
+        return Execution(start, settle, publish, request_id, scope._follow)
+
+    def _for_one_command(self) -> tuple[Self, str]:
+        """This scope with a request: all that comes of the command is of that one."""
+        request_id = self._request_id or self._pipeline.machine.new_request_id()
+        return self.with_request(request_id), request_id
 
     def _canonical(self, cwd: PathText) -> ScopedPath:
         root = self.root
         return parse(cwd, root.mount_point, root.names).path.beneath(self.grant.base)
 
-    async def _start_command(self, command: Command, cwd: PathText, how: How) -> Started:
+    async def _start_command(
+        self, command: Command, where: Target, how: How, room: Workroom
+    ) -> Started:
         async def prepare(call: Call) -> Proposal[Started]:
             found = msgspec.structs.replace(command, cwd=str(call.handle.path))
-            return await commands.run_command(call, self._pipeline.commands, found, how, None)
+            return await commands.run_command(call, self._pipeline.commands, found, how, room)
 
-        return await self._run(
-            operations.EXEC, "exec", Target(cwd, "object"), prepare,
-            command=command,
-        )  # fmt: skip
+        return await self._run(operations.EXEC, "exec", where, prepare, command=command)
 
     def _follow(self, execution: Execution) -> None:
         """Closing the root ends what is still running in it."""
@@ -89,7 +94,8 @@ class CommandVerbs(WorkVerbs):
         execution.on_end(lambda: dependents.pop(key, None))
 
 
-def _words(argv: Sequence[str] | None, shell: str | None) -> Sequence[str]:
+def words(argv: Sequence[str] | None, shell: str | None) -> tuple[str, ...]:
+    """The words of a command. Raises `ParseError`."""
     if (argv is None) == (shell is None):
         raise ParseError("a command is a list of words, or a text for a shell", hint="give one")
     if shell is not None:
@@ -98,21 +104,29 @@ def _words(argv: Sequence[str] | None, shell: str | None) -> Sequence[str]:
         return ("/bin/sh", "-c", shell)
     if isinstance(argv, (str, bytes)) or not isinstance(argv, Sequence):
         raise ParseError("a command is a list of words", hint='["make", "test"], or shell=')
-    return argv
+    return tuple(argv)
 
 
-def _bounds(most: Limits, timeout: float | None, given: CommandLimits | None) -> CommandLimits:
-    """What a command may use: no more than the scope's limits, and less where that was asked."""
+def bounds(
+    most: Limits, seconds_max: float, timeout: float | None, given: CommandLimits | None
+) -> CommandLimits:
+    """What a command may use: no more than the scope's limits, and less where that was asked. Zero
+    ``seconds_max`` lets it run as long as it likes, where it asks for that."""
     seconds = most.exec_seconds_max if timeout is None else timeout
-    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds >= 0:
         raise ParseError("timeout is a number of seconds, more than none")
-    if seconds > most.exec_seconds_max:
+    if seconds == 0 and seconds_max != 0:
+        raise ParseError("timeout is more than no seconds", details={"limit": seconds_max})
+    if seconds > seconds_max > 0:
         raise ParseError(
-            "timeout is longer than a command may run here",
-            details={"limit": most.exec_seconds_max},
+            "timeout is longer than a command may run here", details={"limit": seconds_max}
         )
+    own = CommandLimits()
     bounds = CommandLimits(
-        seconds_max=float(seconds), memory_bytes_max=most.exec_memory_bytes_max,
+        seconds_max=float(seconds),
+        # One that may run for hours may compute for as long.
+        cpu_seconds_max=max(own.cpu_seconds_max, int(seconds or _AS_LONG_AS_IT_LIKES_S)),
+        memory_bytes_max=most.exec_memory_bytes_max,
         processes_max=most.exec_processes_max, descriptors_max=most.exec_descriptors_max,
         file_bytes_max=most.max_file_bytes, output_memory_bytes_max=most.exec_output_bytes_kept,
         output_bytes_max=most.exec_output_bytes_max,
@@ -121,9 +135,9 @@ def _bounds(most: Limits, timeout: float | None, given: CommandLimits | None) ->
         return bounds
     if not isinstance(given, CommandLimits):
         raise ParseError("limits takes a bailiwick.CommandLimits")
-    return CommandLimits(
-        **{
-            name: min(getattr(bounds, name), getattr(given, name))
-            for name in CommandLimits.__struct_fields__
-        }
-    )
+    less = {
+        name: min(getattr(bounds, name), getattr(given, name))
+        for name in CommandLimits.__struct_fields__
+    }
+    less["seconds_max"] = min(filter(None, (seconds, given.seconds_max)), default=0.0)
+    return CommandLimits(**less)

@@ -10,12 +10,12 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError
 from bailiwick.finishing import to_the_end
-from bailiwick.sandbox import Ending, Piece
+from bailiwick.sandbox import Ending, Piece, WindowSize
 from bailiwick.verbs.commands import Started
 from bailiwick.verbs.working_copies import Publish, withheld_for
 from bailiwick.working_copy import Published, WorkingCopy
@@ -23,6 +23,48 @@ from bailiwick.working_copy import Published, WorkingCopy
 PublishWhen = Literal["atomic", "partial", "manual"]
 
 BringBack = Callable[[WorkingCopy, Publish], Coroutine[Any, Any, Published]]
+
+NOTHING: Final = Published(changes=[], withheld=[], conflicts=[])
+
+
+class Settled(NamedTuple):
+    """What became of the changes of a command, and the working copy that holds what is left."""
+
+    published: Published
+    work_id: str | None
+
+
+Settle = Callable[[Started, PublishWhen], Coroutine[Any, Any, Settled]]
+"""Does with what a command has changed what is to be done when it has ended."""
+
+
+class OwnCopy:
+    """What becomes of a working copy that one command had to itself."""
+
+    def __init__(self, bring_back: BringBack) -> None:
+        self._bring_back = bring_back
+
+    async def settle(self, started: Started, publish: PublishWhen) -> Settled:
+        copy = started.copy
+        try:
+            published = NOTHING
+            if started.writable and publish != "manual":
+                published = await self._brought_back(copy, publish)
+            if started.writable and (await copy.alterations()).altered:
+                return Settled(published, copy.id)
+            await copy.discard()
+            return Settled(published, None)
+        finally:
+            copy.close()
+
+    async def _brought_back(self, copy: WorkingCopy, publish: Publish) -> Published:
+        """What refuses all of it withholds each path: the program has run, and that is told."""
+        try:
+            return await self._bring_back(copy, publish)
+        except BailiwickError as error:
+            found = await copy.alterations()
+            withheld = [withheld_for(error, each.path) for each in found.altered]
+            return Published(changes=[], withheld=withheld, conflicts=[])
 
 
 class Execution:
@@ -36,13 +78,13 @@ class Execution:
     def __init__(
         self,
         start: Callable[[], Awaitable[Started]],
-        bring_back: BringBack,
+        settle: Settle,
         publish: PublishWhen,
         request_id: str,
         followed: Callable[[Execution], None],
     ) -> None:
         self._start = start
-        self._bring_back = bring_back
+        self._settle = settle
         self._publish = publish
         self._followed = followed
         self.request_id = request_id
@@ -89,6 +131,11 @@ class Execution:
         """To the command, and to what it started in its own group."""
         (await self._process()).process.send_signal(signal)
 
+    async def resize(self, rows: int, columns: int) -> None:
+        """Its terminal has another size; without a terminal nothing happens."""
+        size = WindowSize(rows, columns)
+        (await self._process()).process.resize(size.rows, size.columns)
+
     async def aclose(self) -> None:
         """End it, with everything it started; what it changed until then is not brought back."""
         if self._starting is None:
@@ -129,45 +176,21 @@ class Execution:
         return started
 
     async def _to_its_end(self, started: Started) -> ExecResult:
-        copy = started.copy
         try:
             ending = await started.process.wait()
-            if not started.writable:
-                published = Published(changes=[], withheld=[], conflicts=[])
-                await copy.discard()
-                return self._result(ending, published, None)
-            if self._publish == "manual":
-                found = await copy.alterations()
-                if not found.altered:
-                    await copy.discard()
-                published = Published(changes=[], withheld=[], conflicts=[])
-                return self._result(ending, published, copy.id if found.altered else None)
-            published = await self._brought_back(copy, self._publish)
-            left = await copy.alterations()
-            if left.altered:
-                return self._result(ending, published, copy.id)
-            await copy.discard()
-            return self._result(ending, published, None)
+            return self._result(ending, await self._settle(started, self._publish))
         finally:
-            copy.close()
             for tell in self._ended:
                 tell()
 
-    async def _brought_back(self, copy: WorkingCopy, publish: Publish) -> Published:
-        """What refuses all of it withholds each path: the program has run, and that is told."""
-        try:
-            return await self._bring_back(copy, publish)
-        except BailiwickError as error:
-            found = await copy.alterations()
-            withheld = [withheld_for(error, each.path) for each in found.altered]
-            return Published(changes=[], withheld=withheld, conflicts=[])
-
-    def _result(self, ending: Ending, published: Published, work_id: str | None) -> ExecResult:
+    def _result(self, ending: Ending, settled: Settled) -> ExecResult:
+        published = settled.published
         return ExecResult(
             exit_code=ending.exit_code, signal=ending.signal, timed_out=ending.timed_out,
             duration_ms=round(ending.duration_seconds * 1000, 3), request_id=self.request_id,
             sandbox=ending.sandbox, changes=published.changes, withheld=published.withheld,
-            conflicts=published.conflicts, truncated=ending.truncated, work_id=work_id,
+            conflicts=published.conflicts, truncated=ending.truncated,
+            work_id=settled.work_id,
         )  # fmt: skip
 
 

@@ -54,10 +54,13 @@ class WorkVerbs(ScopeCore):
     async def open_work(self, id: str) -> OpenWork:
         """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in
         it."""
+        return OpenWork(self, await self._copy_left(id))
+
+    async def _copy_left(self, id: str) -> PlacedCopy:
         known = {each.id for each in await self.work()}
         if id not in known:
             raise PathNotFound("there is no such working copy", hint="`bailiwick work list`")
-        return OpenWork(self, await self._workplace().open(id))
+        return await self._workplace().open(id)
 
     def _workplace(self) -> Workplace:
         lends = self._pipeline.commands

@@ -7,8 +7,8 @@ judged when it is brought back (`bailiwick.verbs.working_copies`), path by path.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Final, Literal, NamedTuple
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Final, Literal, NamedTuple, Protocol
 
 from bailiwick import sandbox
 from bailiwick.call import Call
@@ -19,7 +19,7 @@ from bailiwick.operations import Access, Command
 from bailiwick.paths import ROOT, parse
 from bailiwick.policy import permits
 from bailiwick.proposal import Proposal, as_it_is
-from bailiwick.sandbox import CommandLimits, Process, View, WindowSize
+from bailiwick.sandbox import CommandLimits, HostPath, Process, View, WindowSize
 from bailiwick.version_acts import RunCommand
 
 _READ: Final[frozenset[Access]] = frozenset(("read",))
@@ -41,6 +41,7 @@ class How(NamedTuple):
     stdin: bytes | Literal["pipe"] | None
     limits: CommandLimits
     terminal: WindowSize | None = None
+    replayable: bool = True
 
 
 class Started(NamedTuple):
@@ -51,36 +52,44 @@ class Started(NamedTuple):
     writable: bool
 
 
+class Sight(NamedTuple):
+    """What of the tree a program is to see, and whether it may change it."""
+
+    place: str
+    masked: tuple[str, ...]
+    writable: bool
+
+
+class Workroom(Protocol):
+    """Where a command is started: in a working copy of its own, or in that of its session."""
+
+    async def start(
+        self, call: Call, commands: Commands, command: Command, how: How
+    ) -> Started: ...
+
+
 async def run_command(
-    call: Call, lends: LendsCommands | None, command: Command, how: How, copy: PlacedCopy | None
+    call: Call, lends: LendsCommands | None, command: Command, how: How, room: Workroom
 ) -> Proposal[Started]:
-    """Start ``command``, in ``copy`` or in a new one."""
+    """Start ``command`` in a workroom."""
     if lends is None:
         raise Unsupported(
             "no commands are run in this root",
             hint="commands are run in directories, where bubblewrap is installed",
         )
-    if call.handle.type != "directory":
+    if call.target.look == "object" and call.handle.type != "directory":
         raise NotADirectory("a command is run in a directory", path=call.handle.path)
     commands = lends()
-    if command.network not in commands.networks:
+    if command.network not in commands.share.networks:
         raise Unsupported(
             f"the network {command.network!r} is not let through here",
-            details={"networks": sorted(commands.networks)},
+            details={"networks": sorted(commands.share.networks)},
         )
     _check_machine(commands)
     call.command = command
 
-    async def start() -> Started:
-        placed = copy or await commands.workplace.make(
-            subject=str(call.grant.subject), request_id=call.request_id, command=command.argv
-        )
-        try:
-            return await _started(call, commands, command, how, placed)
-        except BaseException:
-            if copy is None:
-                await to_the_end(_given_up(placed))
-            raise
+    def start() -> Awaitable[Started]:
+        return room.start(call, commands, command, how)
 
     return Proposal(RunCommand(call.handle, command.text, start), as_it_is)
 
@@ -91,27 +100,56 @@ def _check_machine(commands: Commands) -> None:
             raise Unsupported(each.what, hint=each.remedy)
 
 
-async def _given_up(copy: PlacedCopy) -> None:
+class OwnRoom:
+    """For one command: a new working copy, and nobody else in it."""
+
+    async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
+        copy = await make_copy(call, commands, command, None)
+        try:
+            await copy.survey()
+            sight = await sight_of(call, copy)
+            process = await commands.sandbox.start(
+                for_sandbox(command, how), view_of(commands, copy, sight)
+            )
+        except BaseException:
+            await to_the_end(give_up(copy))
+            raise
+        return Started(process, copy, sight.writable)
+
+
+async def make_copy(call: Call, commands: Commands, command: Command, id: str | None) -> PlacedCopy:
+    return await commands.workplace.make(
+        subject=str(call.grant.subject), request_id=call.request_id, command=command.argv, id=id
+    )
+
+
+async def give_up(copy: PlacedCopy) -> None:
     await copy.discard()
     copy.close()
 
 
-async def _started(
-    call: Call, commands: Commands, command: Command, how: How, copy: PlacedCopy
-) -> Started:
-    await copy.survey()
+async def sight_of(call: Call, copy: PlacedCopy) -> Sight:
+    """What whoever calls lets a program see of what the survey has found."""
     masked = tuple([each async for each in _masked(call, copy)])
     writable = "write" in call.grant.access and call.grant.root.trusted
-    tree = copy.tree(place_of(call), masked, writable=writable)
-    process = await commands.sandbox.start(
-        sandbox.Invocation(
-            argv=command.argv, cwd=command.cwd,
-            env=dict(each.split("=", 1) for each in command.environment),
-            stdin=how.stdin, terminal=how.terminal, network=command.network, limits=how.limits,
-        ),
-        View(trees=(tree,)),
+    return Sight(place_of(call), masked, writable)
+
+
+def view_of(commands: Commands, copy: PlacedCopy, sight: Sight) -> View:
+    share = commands.share
+    return View(
+        trees=(copy.tree(sight.place, sight.masked, writable=sight.writable),), home=share.home,
+        readable=tuple(map(HostPath, share.readable)),
     )  # fmt: skip
-    return Started(process, copy, writable)
+
+
+def for_sandbox(command: Command, how: How) -> sandbox.Invocation:
+    return sandbox.Invocation(
+        argv=command.argv, cwd=command.cwd,
+        env=dict(each.split("=", 1) for each in command.environment),
+        stdin=how.stdin, terminal=how.terminal, network=command.network, limits=how.limits,
+        replayable=how.replayable,
+    )  # fmt: skip
 
 
 def place_of(call: Call) -> str:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iter
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
-from bailiwick.commands import NameSeen
+from bailiwick.commands import NameSeen, SessionNote
 from bailiwick.errors import BailiwickError, IoError, PathNotFound, escape_for_display
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB
@@ -112,6 +112,12 @@ class DirectoryCopy:
             upper=folder.upper_path if writable else None,
             work=folder.overlay_path if writable else None,
         )  # fmt: skip
+
+    async def note_session(self, note: SessionNote) -> None:
+        await in_thread(self._folder.save_session, note)
+
+    async def session_note(self) -> SessionNote | None:
+        return await in_thread(self._folder.load_session)
 
     # --- what was changed ---------------------------------------------------------------------
 
@@ -252,7 +258,10 @@ class _Reading:
     def _add_file(
         self, path: ScopedPath, touched: Touched, base: Base | None, source: Source
     ) -> None:
-        size, sha256 = _hashed(source)
+        try:
+            size, sha256 = _hashed(source)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # a command that is under way has taken it away since
         mode = self._mode(touched)
         self.altered[path] = Altered(path, "file", base, mode, size, sha256)
         self.sources[path] = source

@@ -5,6 +5,7 @@
     kept/         what is being replaced, until all is
     about.json    whose it is, and what for
     survey        what the tree held when it began
+    session       how the session goes on that works in it, where one does
     publishing    there while it is brought back
 
 It is locked by the process that uses it: the kernel lets go however that ends.
@@ -23,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bailiwick.commands import SessionNote
 from bailiwick.errors import Busy, PathNotFound, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.model import Value
@@ -88,6 +90,13 @@ class Folder:
     def load_survey(self) -> Survey:
         data = self._load("survey")
         return Survey({} if data is None else msgspec.msgpack.decode(data, type=dict[str, Base]))
+
+    def save_session(self, note: SessionNote) -> None:
+        self._save("session", msgspec.json.encode(note))
+
+    def load_session(self) -> SessionNote | None:
+        data = self._load("session")
+        return None if data is None else msgspec.json.decode(data, type=SessionNote)
 
     def note_publishing(self, what: Publishing | None) -> None:
         """Durable before anything is changed: whoever finds it goes on from there."""

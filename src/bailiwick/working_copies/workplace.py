@@ -28,11 +28,14 @@ class DirectoryWorkplace:
         self._names = names
         self._entries_max = entries_max
 
+    def new_id(self) -> str:
+        return new_id()
+
     async def make(
-        self, *, subject: str, request_id: str, command: tuple[str, ...]
+        self, *, subject: str, request_id: str, command: tuple[str, ...], id: str | None = None
     ) -> DirectoryCopy:
         about = About(
-            id=new_id(), root=self._root, subject=subject, began_ns=time.time_ns(),
+            id=id or new_id(), root=self._root, subject=subject, began_ns=time.time_ns(),
             request_id=request_id, command=command,
         )  # fmt: skip
         return self._copy(await in_thread(self._folders.make, about))

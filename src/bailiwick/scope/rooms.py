@@ -1,0 +1,142 @@
+"""The room that the commands of a session share: its working copy, mounted once for all of them.
+
+What is hidden from them, and what what they change is compared with, is decided when it is mounted.
+It stays until nothing may be at work in the copy, or until somebody may see less or more than
+before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from bailiwick.call import Call
+from bailiwick.commands import Commands, PlacedCopy, SessionNote
+from bailiwick.errors import Busy, Closed, PathNotFound
+from bailiwick.finishing import to_the_end
+from bailiwick.operations import Command, Network
+from bailiwick.paths import ScopedPath
+from bailiwick.sandbox import Process, Room
+from bailiwick.scope.execution import NOTHING, PublishWhen, Settled
+from bailiwick.verbs.commands import (
+    How,
+    Sight,
+    Started,
+    for_sandbox,
+    give_up,
+    make_copy,
+    sight_of,
+    view_of,
+)
+
+_WIDEST: Final[tuple[Network, ...]] = ("host", "loopback", "none")
+
+
+class SessionRoom:
+    """A `Workroom` for many commands. The working copy is made with the first of them."""
+
+    def __init__(self, id: str, copy: PlacedCopy | None) -> None:
+        self.lock: Final = asyncio.Lock()
+        """Held while a command is started, and as long as nobody may start one."""
+        self.copy = copy
+        self.note = SessionNote()
+        """What is kept of the session beside its copy, but for what is running."""
+        self._id = id
+        self._room: Room | None = None
+        self._sight: Sight | None = None
+        self._running: dict[Process, str] = {}
+        self._noting = asyncio.Lock()
+        self._left = False
+
+    async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
+        async with self.lock:
+            if self._left:
+                raise Closed("this session is closed")
+            is_new = self.copy is None
+            self.copy = copy = self.copy or await make_copy(call, commands, command, self._id)
+            try:
+                room, sight = await self._entered(call, commands, how, copy)
+                await self._write_note(command.words)
+                process = await room.start(for_sandbox(command, how))
+            except BaseException:
+                if is_new:
+                    await to_the_end(self._give_up())
+                raise
+            self._running[process] = command.words
+            return Started(process, copy, sight.writable)
+
+    async def _entered(
+        self, call: Call, commands: Commands, how: How, copy: PlacedCopy
+    ) -> tuple[Room, Sight]:
+        """The room, for someone who sees what it shows."""
+        if self._room is not None and self._sight == (sight := await sight_of(call, copy)):
+            return self._room, sight
+        await self.clear()
+        await copy.survey()
+        sight = await sight_of(call, copy)
+        network = next(each for each in _WIDEST if each in {*commands.share.networks, "none"})
+        self._room = await commands.sandbox.open(
+            view_of(commands, copy, sight), limits=how.limits, network=network
+        )
+        self._sight = sight
+        return self._room, sight
+
+    async def settle(self, started: Started, publish: PublishWhen) -> Settled:
+        """A command has ended: what it changed stays."""
+        self._running.pop(started.process, None)
+        if not self._left:
+            with suppress(OSError):  # it would tell of one too many
+                await self._write_note()
+        return Settled(NOTHING, self._id if started.writable else None)
+
+    async def _write_note(self, *starting: str) -> None:
+        async with self._noting:
+            if self.copy is not None:
+                running = (*self._running.values(), *starting)
+                await self.copy.note_session(msgspec.structs.replace(self.note, running=running))
+
+    # --- for whoever holds the lock ---------------------------------------------------------------
+
+    async def clear(self) -> None:
+        """See to it that nothing is mounted. Raises `Busy` where commands are under way."""
+        if self._running:
+            raise Busy("commands of this session are under way", hint="wait for them, or end them")
+        room, self._room = self._room, None
+        if room is not None:
+            await to_the_end(room.close())
+
+    def needed(self, path: ScopedPath) -> PlacedCopy:
+        if self.copy is None:
+            raise PathNotFound("was not changed in this session", path=path)
+        return self.copy
+
+    async def forget(self) -> None:
+        """The copy is gone: the next command gets a new one."""
+        async with self._noting:
+            if self.copy is not None:
+                self.copy.close()
+                self.copy = None
+
+    def leave(self) -> None:
+        """No command is to be started any more. Needs no lock."""
+        self._left = True
+
+    async def close(self) -> None:
+        """Keep the copy where it holds anything."""
+        await self.clear()
+        if self.copy is None:
+            return
+        if not (await self.copy.alterations()).altered:
+            await self.copy.discard()
+        await self.forget()
+
+    async def _give_up(self) -> None:
+        """Of what was to be made for the first command nothing stays."""
+        await self.clear()
+        async with self._noting:
+            copy, self.copy = self.copy, None
+            if copy is not None:
+                await give_up(copy)

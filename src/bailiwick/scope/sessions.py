@@ -1,0 +1,220 @@
+"""Sessions: one working copy over many commands, several of them at a time.
+
+Every command of a session is judged, asked about and recorded as any other. What they change stays
+in the session's working copy until it is published, which is one change of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from bailiwick.call import Target
+from bailiwick.commands import PlacedCopy, SessionNote
+from bailiwick.errors import Closed
+from bailiwick.finishing import to_the_end
+from bailiwick.operations import Command, Network
+from bailiwick.paths import PathText, ScopedPath
+from bailiwick.sandbox import CommandLimits, WindowSize
+from bailiwick.scope.commands import CommandVerbs, bounds, words
+from bailiwick.scope.execution import NOTHING, Execution
+from bailiwick.scope.rooms import SessionRoom
+from bailiwick.text.diff import UnifiedDiff
+from bailiwick.verbs.commands import How, Started
+from bailiwick.verbs.working_copies import Publish, Wanted
+from bailiwick.working_copy import Published, WorkChanges
+
+
+class SessionVerbs(CommandVerbs):
+    """Programs that build on what others have done before it is in the tree."""
+
+    def session(self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None) -> Session:
+        """A session: one working copy of this tree for many commands, one after the other or at a
+        time. ``cwd`` is where they are run, ``env`` the variables that each of them gets.
+
+        To be left as an asynchronous context manager, or closed. What was not published then is
+        kept, and `open_session` goes on from there.
+        """
+        id = self._workplace().new_id() if self._pipeline.commands is not None else ""
+        return Session(self, id, None, SessionNote(cwd=str(cwd), env=dict(env or {})))
+
+    async def open_session(self, id: str) -> Session:
+        """A session that was left, with its directory, its variables and its working copy. Its
+        processes are gone: `Session.lost` tells which. What a single command left apart can be
+        worked on in this way, too.
+
+        Raises `PathNotFound`, and `Busy` where somebody works in it.
+        """
+        copy = await self._copy_left(id)
+        try:
+            note = await copy.session_note() or SessionNote()
+        except BaseException:
+            copy.close()
+            raise
+        where = ScopedPath(note.cwd)
+        base = self.grant.base
+        cwd = where.relative_to(base) if where.lies_in(base) else "."
+        note = SessionNote(cwd=str(cwd), env=note.env, running=note.running)
+        return Session(self, id, copy, note)
+
+    def _follow_session(self, session: Session) -> None:
+        """Closing the root closes it."""
+        self._pipeline.dependents[id(session)] = session.aclose
+
+    def _forget_session(self, session: Session) -> None:
+        self._pipeline.dependents.pop(id(session), None)
+
+
+class Session:
+    """One working copy, and the commands that are run in it.
+
+    ``cwd`` and ``env`` hold for the commands that are started from then on; both are kept with the
+    working copy. A `cd` inside a shell is that shell's own affair.
+    """
+
+    def __init__(
+        self, scope: SessionVerbs, id: str, copy: PlacedCopy | None, note: SessionNote
+    ) -> None:
+        self._scope = scope
+        self._room = SessionRoom(id, copy)
+        self._executions: set[Execution] = set()
+        self._closed = False
+        self.id: Final = id
+        """Of the session and of its working copy: `bailiwick work show ID`."""
+        self.cwd: PathText = note.cwd
+        self.env: dict[str, str] = dict(note.env)
+        self.lost: Final = note.running
+        """The words of commands that were under way when it was left: their processes are gone."""
+        scope._follow_session(self)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} of {self._scope!r}>"
+
+    def exec(
+        self,
+        argv: Sequence[str] | None = None,
+        *,
+        shell: str | None = None,
+        cwd: PathText | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | Literal["pipe"] | None = None,
+        terminal: WindowSize | None = None,
+        timeout: float | None = None,
+        limits: CommandLimits | None = None,
+        network: Network = "none",
+        replayable: bool = True,
+    ) -> Execution:
+        """Run a program in the working copy of this session: see `Scope.exec`.
+
+        It goes on in the background for whoever does not wait for its result. ``cwd`` and ``env``
+        are for this command alone; ``env`` comes on top of the session's. With ``terminal`` its
+        streams are a terminal of that size, and `Execution.resize` changes it. ``timeout`` may be
+        as long as ``Limits.session_seconds_max``. Without ``replayable`` its output is read once,
+        by one reader, and not kept.
+        """
+        scope, request_id = self._scope._for_one_command()
+        where = self.cwd if cwd is None else cwd
+        variables = {**self.env, **(env or {})}
+
+        def start() -> Awaitable[Started]:
+            self._refuse_closed()
+            command = Command(
+                argv=words(argv, shell), cwd=str(scope._canonical(where)), network=network,
+                session=self.id,
+                environment=tuple(f"{name}={value}" for name, value in variables.items()),
+            )  # fmt: skip
+            most = scope.limits.session_seconds_max
+            how = How(stdin, bounds(scope.limits, most, timeout, limits), terminal, replayable)
+            self._room.note = SessionNote(cwd=str(scope._canonical(self.cwd)), env=dict(self.env))
+            # It may be a directory that another command of the session has made.
+            place = Target(where, "entry", parents=True)
+            return scope._start_command(command, place, how, self._room)
+
+        return Execution(start, self._room.settle, "manual", request_id, self._follow)
+
+    def _follow(self, execution: Execution) -> None:
+        self._executions.add(execution)
+        execution.on_end(lambda: self._executions.discard(execution))
+
+    async def publish(
+        self, publish: Publish = "atomic", *, paths: Iterable[PathText] | None = None
+    ) -> Published:
+        """Bring what was changed back into the tree: all of it or these paths, as one change.
+
+        The session goes on from there, with a new ``/tmp`` and ``HOME``. Raises `Busy` while
+        commands are under way.
+        """
+        async with self._unused() as copy:
+            if copy is None:
+                return NOTHING
+            return await self._scope._bring_back(copy, publish, self._scope._places(paths))
+
+    async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
+        """Give up what was changed: all of it, or these paths with what lies beneath them. Raises
+        `Busy` while commands are under way."""
+        async with self._unused() as copy:
+            if copy is None:
+                return []
+            wanted = Wanted("partial", self._scope._places(paths))
+            given_up = await self._scope._give_up(copy, wanted)
+            if not (await copy.alterations()).altered:
+                await self._room.forget()
+            return given_up
+
+    async def changes(self) -> WorkChanges:
+        """What publishing would do to the tree as it stands now. While commands are under way it
+        is what they have done until then."""
+        async with self._room.lock:
+            self._refuse_closed()
+            if self._room.copy is None:
+                return WorkChanges(changes=[], withheld=[], conflicts=[])
+            return await self._scope._changes_of(self._room.copy)
+
+    async def diff(self, path: PathText) -> UnifiedDiff:
+        """From what stands in the tree to what stands in the working copy."""
+        places = self._scope._places((path,))
+        assert places is not None
+        async with self._room.lock:
+            self._refuse_closed()
+            return await self._scope._difference_in(self._room.needed(places[0]), places[0])
+
+    async def aclose(self) -> None:
+        """End every command that is under way, and keep the working copy where it holds anything
+        that was not published."""
+        if self._closed:
+            return
+        self._closed = True
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
+        try:
+            self._room.leave()
+            for execution in list(self._executions):
+                await execution.aclose()
+            async with self._room.lock:
+                await self._room.close()
+        finally:
+            self._scope._forget_session(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        await self.aclose()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise Closed("this session is closed")
+
+    @asynccontextmanager
+    async def _unused(self) -> AsyncGenerator[PlacedCopy | None, None]:
+        """The working copy, in which nobody is at work as long as this is held."""
+        async with self._room.lock:
+            self._refuse_closed()
+            await self._room.clear()
+            yield self._room.copy
