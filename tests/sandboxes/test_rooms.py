@@ -86,6 +86,15 @@ async def test_an_upper_directory_serves_one_at_a_time(workshop):
     assert (await workshop.run("true")).code == 0
 
 
+@pytest.mark.spec("EXEC-4")
+@pytest.mark.parametrize(
+    "path", ["/", "/proc", "/proc/1", "/dev", "/sys/kernel", "/tmp", "/home", "/work", "/a/../b"]
+)
+async def test_what_may_be_read_does_not_stand_where_a_command_has_its_own(workshop, path):
+    with pytest.raises(ParseError):
+        await workshop.sandbox.open(workshop.view(readable=(HostPath(path),)))
+
+
 async def test_what_cannot_be_is_refused_and_leaves_nothing(workshop):
     with pytest.raises(ParseError):
         await workshop.sandbox.open(View(trees=()))
