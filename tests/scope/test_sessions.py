@@ -319,6 +319,24 @@ async def test_what_the_opener_shares_is_seen_and_nothing_else(project, tmp_path
         assert (await fs.exec(["cat", f"{tools}/t"]).result()).exit_code == 0
 
 
+async def test_what_would_lead_round_the_boundary_is_not_shared(project, tmp_path):
+    (tmp_path / "h" / "bin").mkdir(parents=True)
+    for wrong in (
+        {"readable": (str(project),)}, {"readable": (str(tmp_path),)}, {"readable": ("h",)},
+        {"home": str(project / "d")}, {"home": str(tmp_path / "state")},
+        {"home": str(tmp_path / "h"), "readable": (str(tmp_path / "h" / "bin"),)},
+    ):  # fmt: skip
+        with pytest.raises(ParseError):
+            async with opened(project, commands=bailiwick.HostShare(**wrong)):
+                pass
+    with pytest.raises(ParseError):
+        async with opened(project, commands={"home": "/"}):
+            pass
+    with pytest.raises(Unsupported):
+        async with bailiwick.open("memory:", commands=bailiwick.HostShare()):
+            pass
+
+
 def test_blocking_code_has_the_same(project):
     with bailiwick.open_sync(project, state_dir=str(project.parent / "state")) as fs:
         with fs.session(cwd="d") as session:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bailiwick.build.stores import default_state_dir
 from bailiwick.commands import Commands, HostShare, LendsCommands
+from bailiwick.errors import ParseError
 from bailiwick.grant import Root
 from bailiwick.model import Limits
 from bailiwick.paths import NameRule
@@ -44,6 +45,32 @@ def sandbox_missing() -> tuple[Shortfall, ...]:
     from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
     return Bubblewrap().missing()
+
+
+def check_share(share: HostShare | None, directory: str, state_dir: str | None) -> None:
+    """Refuse to share what would lead round a boundary: the tree itself, which is seen in another
+    way, our own state, and what a program can change to point elsewhere. Raises `ParseError`."""
+    if share is None:
+        return
+    shared = [*share.readable, *([] if share.home is None else [share.home])]
+    if any(not os.path.isabs(each) or os.path.normpath(each) != each for each in shared):
+        raise ParseError("what is shared of the machine is an absolute path without . and ..")
+    for each in shared:
+        for kept in (directory, state_dir or default_state_dir()):
+            if _overlap(each, kept):
+                raise ParseError(
+                    "what is shared of the machine cannot hold the directory that programs are run"
+                    " in, nor the state of Bailiwick, nor lie in them",
+                    details={"path": each},
+                )
+    if share.home is not None and any(_overlap(each, share.home) for each in share.readable):
+        raise ParseError("what may be read cannot lie in the home of programs, nor hold it")
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one holds the other, whatever links lead there."""
+    one, other = os.path.realpath(one), os.path.realpath(other)
+    return os.path.commonpath((one, other)) in (one, other)
 
 
 async def finish_publishing(

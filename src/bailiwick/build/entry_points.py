@@ -9,7 +9,7 @@ import os
 from types import TracebackType
 from typing import Unpack
 
-from bailiwick.build.commands import finish_publishing
+from bailiwick.build.commands import check_share, finish_publishing
 from bailiwick.build.options import (
     OpenOptions,
     Options,
@@ -123,6 +123,7 @@ async def open_scope(place: NamedPlace, options: Options) -> Scope:
     if place.directory is None:
         return join(memory_store(options), options, "memory", "/")
     directory = place.directory
+    check_share(options.commands, directory, options.state_dir)
     name = directory.rpartition("/")[2] or "root"
     try:
         disk = disk_store(directory, options)

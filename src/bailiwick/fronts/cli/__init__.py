@@ -44,6 +44,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "programs": {
         "exec": ("programs:run", "run a program in a sandbox, and bring back what it changed"),
+        "run": ("whole_programs", "let a program loose on a working copy, terminal and all"),
         "work": ("programs:work", "what programs changed apart: list, show, diff, apply, discard"),
     },
     "trees and volumes": {

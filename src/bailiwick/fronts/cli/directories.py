@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from bailiwick.errors import Unsupported
 
 if TYPE_CHECKING:
+    from bailiwick.commands import HostShare
     from bailiwick.scope import Scope
 
 Purpose = Literal["looking", "changing", "versions"]
@@ -25,10 +26,16 @@ looks does not wait for it, and what is brought in or out is not remembered twic
 
 
 @asynccontextmanager
-async def open_directory(directory: str, purpose: Purpose) -> AsyncIterator[Scope]:
-    """A scope on a directory. Links between files inside are as they are for their owner."""
+async def open_directory(
+    directory: str, purpose: Purpose, share: HostShare | None = None
+) -> AsyncIterator[Scope]:
+    """A scope on a directory. Links between files inside are as they are for their owner. Where
+    a person shares what the machine has with a program, it may run for as long as it likes: they
+    sit before it."""
     from bailiwick.build import open as open_scope
     from bailiwick.build.stores import default_state_dir
+    from bailiwick.commands import HostShare
+    from bailiwick.model import Limits
 
     place = Path(directory)  # a path object is a directory, whatever its name looks like
     with ExitStack() as stack:
@@ -46,6 +53,8 @@ async def open_directory(directory: str, purpose: Purpose) -> AsyncIterator[Scop
             hardlinks="allow",
             state_dir=state,
             history="on" if purpose == "versions" else "off",
+            commands=share or HostShare(),
+            limits=Limits() if share is None else Limits(session_seconds_max=0),
         ) as scope:
             yield scope
 

@@ -20,6 +20,7 @@ from bailiwick.fronts.cli.pager import run_paged
 
 if TYPE_CHECKING:
     # Loading it takes longer than the help of a command should.
+    from bailiwick.commands import HostShare
     from bailiwick.config.places import VolumePlace
     from bailiwick.scope import Scope
 
@@ -63,8 +64,11 @@ def with_scope(options: Options, action: Action, *, needs: Purpose = "looking") 
 
 
 @asynccontextmanager
-async def scope_for(options: Options, needs: Purpose) -> AsyncIterator[Scope]:
-    """The scope of whoever acts: the person at the terminal, or whom they act as."""
+async def scope_for(
+    options: Options, needs: Purpose, share: HostShare | None = None
+) -> AsyncIterator[Scope]:
+    """The scope of whoever acts: the person at the terminal, or whom they act as. ``share`` is what
+    programs may have of this machine, for as long as they like."""
     from bailiwick.fronts.cli.prompts import terminal_asker
     from bailiwick.grant import parse_subject
 
@@ -73,7 +77,7 @@ async def scope_for(options: Options, needs: Purpose) -> AsyncIterator[Scope]:
         raise Unsupported(
             "a server knows by the token who you are", hint="use a token of that subject"
         )
-    async with open_place(place, needs=needs, token=token_of(options)) as own:
+    async with open_place(place, needs=needs, token=token_of(options), share=share) as own:
         if is_server(place):
             yield own
             return
@@ -100,7 +104,11 @@ def is_server(place: str) -> bool:
 
 
 def open_place(
-    place: str, *, needs: Purpose = "looking", token: str | None = None
+    place: str,
+    *,
+    needs: Purpose = "looking",
+    token: str | None = None,
+    share: HostShare | None = None,
 ) -> AbstractAsyncContextManager[Scope]:
     """The one door: whatever a place is, what comes out has the verbs of a scope."""
     if place.startswith("memory:"):
@@ -108,14 +116,20 @@ def open_place(
             "what is in memory is gone when the command ends",
             hint="name a directory or a volume: -p sqlite:agent.db",
         )
-    if is_server(place):
+    if is_server(place) and share is None:
         return _connect(place, token)
+    if is_server(place):
+        raise Unsupported("programs are run on this machine", hint="name a directory of it")
     from bailiwick.build import open as open_scope
     from bailiwick.build.places import read_place
 
     found = read_place(place)
     if found.directory is not None:
-        return open_directory(found.directory, needs)
+        return open_directory(found.directory, needs, share)
+    if share is not None:
+        raise Unsupported(
+            "programs are run in directories", hint="bailiwick export takes a volume out into one"
+        )
     if found.volume is not None:
         _refuse_missing(place, found.volume)
     return open_scope(place)

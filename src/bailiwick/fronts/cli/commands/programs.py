@@ -72,23 +72,23 @@ def run(arguments: list[str]) -> int:
 async def _run(options: Options) -> int:
     async with scope_for(options, "versions") as scope:
         execution = scope.exec(
-            options.words, cwd=options.cwd, env=_environment(options.env), network=options.network,
+            options.words, cwd=options.cwd, env=environment(options.env), network=options.network,
             timeout=options.timeout, publish=options.publish,
             stdin=None if sys.stdin is None or sys.stdin.isatty() else "pipe",
         )  # fmt: skip
         async with execution:
             if sys.stdin is not None and not sys.stdin.isatty():
-                _hand_on_input(execution)
-            await (_print_pieces if options.json else _pass_through)(execution)
+                hand_on_input(execution)
+            await (print_pieces if options.json else pass_through)(execution)
             result = await execution.result()
     if options.json:
-        _print_line({"result": documents.fields(result)})
+        print_line({"result": documents.fields(result)})
     else:
         _say_what_was_left(result)
-    return _exit_code(result)
+    return exit_code(result)
 
 
-def _environment(given: list[str]) -> dict[str, str]:
+def environment(given: list[str]) -> dict[str, str]:
     found = {}
     for each in given:
         name, equals, value = each.partition("=")
@@ -97,7 +97,7 @@ def _environment(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _hand_on_input(execution: Execution) -> None:
+def hand_on_input(execution: Execution) -> None:
     """From a thread that nobody waits for: who types may never end."""
     loop = asyncio.get_running_loop()
 
@@ -122,32 +122,32 @@ async def _taken(job: Any) -> None:
     await job
 
 
-async def _pass_through(execution: Execution) -> None:
+async def pass_through(execution: Execution) -> None:
     async for piece in execution:
         stream = sys.stderr if piece.stream == "stderr" else sys.stdout
         stream.buffer.write(piece.data)
         stream.buffer.flush()
 
 
-async def _print_pieces(execution: Execution) -> None:
+async def print_pieces(execution: Execution) -> None:
     make = codecs.getincrementaldecoder("utf-8")
     decoders = {stream: make("backslashreplace") for stream in ("stdout", "stderr")}
     seq = 0
     async for piece in execution:
         seq = piece.seq
         text = decoders[piece.stream].decode(piece.data)
-        _print_line({"seq": seq, "stream": piece.stream, "data": text})
+        print_line({"seq": seq, "stream": piece.stream, "data": text})
     for stream, decoder in decoders.items():
         if text := decoder.decode(b"", final=True):
-            _print_line({"seq": seq + 1, "stream": stream, "data": text})
+            print_line({"seq": seq + 1, "stream": stream, "data": text})
 
 
-def _print_line(document: dict[str, Any]) -> None:
+def print_line(document: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
 
-def _exit_code(result: ExecResult) -> int:
+def exit_code(result: ExecResult) -> int:
     if result.timed_out:
         return EXIT_TIMED_OUT
     if result.exit_code is None:
@@ -157,7 +157,7 @@ def _exit_code(result: ExecResult) -> int:
 
 def _say_what_was_left(result: ExecResult) -> None:
     """On stderr: what goes through is the program's."""
-    for text in (*map(_withheld, result.withheld), *map(_conflict, result.conflicts)):
+    for text in (*map(withheld, result.withheld), *map(conflict, result.conflicts)):
         sys.stderr.write(text + "\n")
     if result.truncated:
         sys.stderr.write("note: it printed more than is kept\n")
@@ -167,12 +167,12 @@ def _say_what_was_left(result: ExecResult) -> None:
         )
 
 
-def _withheld(each: Withheld) -> str:
+def withheld(each: Withheld) -> str:
     by = f" (decided by {each.decided_by})" if each.decided_by else ""
     return escape_for_display(f"withheld {each.path}: {each.error_kind}: {each.reason}{by}")
 
 
-def _conflict(each: WorkConflict) -> str:
+def conflict(each: WorkConflict) -> str:
     return escape_for_display(f"conflict {each.path}: {each.reason}")
 
 
@@ -233,13 +233,13 @@ async def _show(scope: Scope, options: Options) -> int:
         print_json(documents.document("work", found, id=options.id))
         return EXIT_OK
     for change in found.changes:
-        line(_changed(change))
-    for text in (*map(_withheld, found.withheld), *map(_conflict, found.conflicts)):
+        line(changed(change))
+    for text in (*map(withheld, found.withheld), *map(conflict, found.conflicts)):
         line(paint(text, "red"))
     return EXIT_OK
 
 
-def _changed(each: WorkChange) -> str:
+def changed(each: WorkChange) -> str:
     came = "" if each.origin is None else f" (from {escape_for_display(each.origin)})"
     slash = "/" if each.type == "directory" else ""
     return f"{each.kind} {escape_for_display(each.path)}{slash}{came}"
@@ -275,8 +275,8 @@ def _say_published(published: Published, options: Options) -> int:
         print_json(documents.document("work", published, id=options.id))
     else:
         for change in published.changes:
-            line(_changed(change))
-        for text in (*map(_withheld, published.withheld), *map(_conflict, published.conflicts)):
+            line(changed(change))
+        for text in (*map(withheld, published.withheld), *map(conflict, published.conflicts)):
             sys.stderr.write(text + "\n")
     return EXIT_FAILED if published.withheld or published.conflicts else EXIT_OK
 
