@@ -18,8 +18,8 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
-from tests.sandboxes.test_ending import mounts_of_this_namespace, subprocess_count
-from tests.sandboxes.workshop import sleepers
+from tests.sandboxes.test_ending import mounts_of_this_namespace
+from tests.sandboxes.workshop import launchers_at_work, sleepers
 from tests.scope.test_exec import left_in, opened, told
 from tests.waiting import until
 
@@ -83,7 +83,7 @@ async def test_commands_build_on_each_other_and_the_tree_is_as_it_was_until_it_i
         assert left_in(project) == []
         versions = (await fs.history("a.txt")).versions
         assert published.request_id in {each.request_id for each in versions}
-    assert subprocess_count() == 0
+    assert not launchers_at_work()
 
 
 async def test_several_at_a_time_see_each_other_and_nothing_is_published_meanwhile(project):
@@ -105,7 +105,7 @@ async def test_several_at_a_time_see_each_other_and_nothing_is_published_meanwhi
         assert told(await session.publish()) == {("go", "created"), ("typed", "created")}
     assert (project / "typed").read_text() == "hello\n"
     assert mounts_of_this_namespace() == before
-    assert subprocess_count() == 0
+    assert not launchers_at_work()
 
 
 async def test_a_directory_and_variables_hold_for_the_commands_that_come(project):
@@ -175,7 +175,7 @@ async def test_the_end_of_the_scope_is_the_end_of_the_session(project):
     assert sleepers(70_031) == []
     assert (await running.result()).signal == 9
     assert left_in(project) == [session.id]
-    assert subprocess_count() == 0
+    assert not launchers_at_work()
 
 
 async def test_some_of_it_is_published_or_given_up(project):
@@ -366,4 +366,4 @@ async def test_a_cancelled_start_leaves_nothing(project):
             await asyncio.gather(task, return_exceptions=True)
         assert sleepers(70_032) == []
     assert left_in(project) == []
-    assert subprocess_count() == 0
+    assert not launchers_at_work()

@@ -153,9 +153,9 @@ async def _left_in(scope: Scope, session: Session) -> str | None:
 
 
 async def _ended(session: Session, options: Options, words: Sequence[str]) -> ExecResult:
-    from bailiwick.fronts.cli import handing_through
+    from bailiwick.fronts.cli import terminal_passthrough
 
-    terminal = handing_through.window() if _is_at_terminal(options) else None
+    terminal = terminal_passthrough.window() if _is_at_terminal(options) else None
     if terminal is not None and "TERM" in os.environ:
         session.env.setdefault("TERM", os.environ["TERM"])
     reads = terminal is not None or not (sys.stdin is None or sys.stdin.isatty())
@@ -166,16 +166,16 @@ async def _ended(session: Session, options: Options, words: Sequence[str]) -> Ex
     async with execution:
         with _signals(execution):
             if terminal is not None:
-                await handing_through.hand_through(execution)
+                await terminal_passthrough.hand_through(execution)
             else:
                 if reads:
                     hand_on_input(execution)
-                await (print_pieces if options.json else handing_through.pass_on)(execution)
+                await (print_pieces if options.json else terminal_passthrough.pass_on)(execution)
             return await execution.result()
 
 
 def _is_at_terminal(options: Options) -> bool:
-    from bailiwick.fronts.cli.handing_through import has_terminal
+    from bailiwick.fronts.cli.terminal_passthrough import has_terminal
 
     return has_terminal() and not options.json
 
