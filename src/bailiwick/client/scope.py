@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from bailiwick.client.commands import RemoteCommands
 from bailiwick.client.content import RemoteContent
 from bailiwick.client.delegation import RemoteGoverning
 from bailiwick.client.events import RemoteFollowing
@@ -16,8 +17,9 @@ from bailiwick.errors import Unsupported
 
 
 class RemoteScope(
-    RemoteContent, RemoteLooking, RemoteShaping, RemoteVersions, RemoteFollowing, RemoteGoverning
-):
+    RemoteContent, RemoteLooking, RemoteShaping, RemoteVersions, RemoteFollowing, RemoteGoverning,
+    RemoteCommands,
+):  # fmt: skip
     """The tree that one grant on a server sees, and everything that can be done in it.
 
     Has the verbs of a `Scope`; what HTTP does not serve is `Unsupported`.

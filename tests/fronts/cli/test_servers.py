@@ -87,3 +87,17 @@ async def test_a_token_and_a_root_are_given(tmp_path, monkeypatch):
         assert Typed("http://127.0.0.1:1").refused("ls") == "io_error"
 
     await typing(tmp_path, monkeypatch, session)
+
+
+@pytest.mark.spec("EXEC-10")
+async def test_programs_of_a_server_are_refused_in_words(tmp_path, monkeypatch):
+    def session(at, house):
+        for command, code in (
+            (("exec", "--", "true"), 125), (("work", "list"), 1), (("work", "show", "w1"), 1),
+        ):  # fmt: skip
+            done = within("-p", at.place, *command)
+            assert done.returncode == code, done.stderr
+            assert "unsupported: a server runs no programs" in done.stderr
+            assert "Traceback" not in done.stderr
+
+    await typing(tmp_path, monkeypatch, session, volume=False)
