@@ -66,11 +66,16 @@ def verbs_of(cls):
     return {name for name in dir(cls) if not name.startswith("_")} - plumbing
 
 
+PROGRAMS = {"exec", "work", "open_work", "session", "open_session"}
+"""What a server does not serve, and says so."""
+
+
 def test_there_are_the_same_verbs():
-    assert verbs_of(RemoteScope) == verbs_of(Scope) == VERBS.keys() | TWO_ROOTS | BESIDES
+    every = VERBS.keys() | TWO_ROOTS | BESIDES | PROGRAMS
+    assert verbs_of(RemoteScope) == verbs_of(Scope) == every
 
 
-@pytest.mark.parametrize("name", sorted(VERBS.keys() | TWO_ROOTS | BESIDES))
+@pytest.mark.parametrize("name", sorted(VERBS.keys() | TWO_ROOTS | BESIDES | PROGRAMS))
 def test_a_verb_takes_the_same(name):
     here, there = (inspect.signature(getattr(each, name)) for each in (Scope, RemoteScope))
     named = [(p.name, p.kind, p.default) for p in there.parameters.values()]
