@@ -319,6 +319,7 @@ async def test_what_rules_ask_about_is_asked_once_with_all_of_it(project):
         assert result.changes == []
         assert {each.error_kind for each in result.withheld} == {"approval_denied"}
         assert len(questions) == 2
+        assert questions[1].command == questions[0].command  # what it was changed by
         assert "a.txt" in questions[1].preview.diff
         assert ".git/config" in questions[1].preview.diff
         assert "-one\n+two\n" in questions[1].preview.diff

@@ -65,7 +65,7 @@ class CommandVerbs(WorkVerbs):
             how = How(stdin, bounds(scope.limits, scope.limits.exec_seconds_max, timeout, limits))
             return scope._start_command(command, Target(cwd, "object"), how, OwnRoom())
 
-        settle = OwnCopy(scope._bring_back).settle
+        settle = OwnCopy(scope._bring_back_from).settle
         return Execution(start, settle, publish, request_id, scope._follow)
 
     def _for_one_command(self) -> tuple[Self, str]:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError
 from bailiwick.finishing import to_the_end
+from bailiwick.operations import Command
 from bailiwick.sandbox import Ending, Piece, WindowSize
 from bailiwick.verbs.commands import Started
 from bailiwick.verbs.working_copies import Publish, withheld_for
@@ -22,7 +23,7 @@ from bailiwick.working_copy import Published, WorkingCopy
 
 PublishWhen = Literal["atomic", "partial", "manual"]
 
-BringBack = Callable[[WorkingCopy, Publish], Coroutine[Any, Any, Published]]
+BringBack = Callable[[WorkingCopy, Publish, Command], Coroutine[Any, Any, Published]]
 
 NOTHING: Final = Published(changes=[], withheld=[], conflicts=[])
 
@@ -49,7 +50,7 @@ class OwnCopy:
         try:
             published = NOTHING
             if started.writable and publish != "manual":
-                published = await self._brought_back(copy, publish)
+                published = await self._brought_back(started, publish)
             if started.writable and (await copy.alterations()).altered:
                 return Settled(published, copy.id)
             await copy.discard()
@@ -57,12 +58,12 @@ class OwnCopy:
         finally:
             copy.close()
 
-    async def _brought_back(self, copy: WorkingCopy, publish: Publish) -> Published:
+    async def _brought_back(self, started: Started, publish: Publish) -> Published:
         """What refuses all of it withholds each path: the program has run, and that is told."""
         try:
-            return await self._bring_back(copy, publish)
+            return await self._bring_back(started.copy, publish, started.command)
         except BailiwickError as error:
-            found = await copy.alterations()
+            found = await started.copy.alterations()
             withheld = [withheld_for(error, each.path) for each in found.altered]
             return Published(changes=[], withheld=withheld, conflicts=[])
 

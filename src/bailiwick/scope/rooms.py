@@ -66,7 +66,7 @@ class SessionRoom:
                     await to_the_end(self._give_up())
                 raise
             self._running[process] = command.words
-            return Started(process, copy, sight.writable)
+            return Started(command, process, copy, sight.writable)
 
     async def _entered(
         self, call: Call, commands: Commands, how: How, copy: PlacedCopy

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from bailiwick import operations
 from bailiwick.call import Call
@@ -22,6 +22,7 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.grant import Core, User
+from bailiwick.operations import Command
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.scope.core import ScopeCore
 from bailiwick.text.diff import UnifiedDiff
@@ -72,24 +73,37 @@ class WorkVerbs(ScopeCore):
         return isinstance(self.subject, (Core, User)) or each.subject == str(self.subject)
 
     async def _bring_back(
-        self, copy: WorkingCopy, publish: Publish, only: tuple[ScopedPath, ...] | None = None
+        self,
+        copy: WorkingCopy,
+        publish: Publish,
+        only: tuple[ScopedPath, ...] | None = None,
+        command: Command | None = None,
     ) -> Published:
-        """Publish what was changed in a working copy. What the store itself refuses is withheld as
-        what rules refuse is."""
+        """Publish what was changed in a working copy, by ``command`` where it was one alone. What
+        the store itself refuses is withheld as what rules refuse is."""
         refused: dict[ScopedPath, Withheld] = {}
         while True:
             try:
-                return await self._publish_work(copy, Wanted(publish, only, dict(refused)))
+                wanted = Wanted(publish, only, dict(refused))
+                return await self._publish_work(copy, wanted, command)
             except _OF_ONE_PATH as error:
                 path = None if error.path is None else ScopedPath(error.path)
                 if path is None or path in refused or len(refused) >= _REFUSALS_MAX:
                     raise
                 refused[path] = withheld_for(error, path)
 
-    async def _publish_work(self, copy: WorkingCopy, wanted: Wanted) -> Published:
+    def _bring_back_from(
+        self, copy: WorkingCopy, publish: Publish, command: Command
+    ) -> Coroutine[Any, Any, Published]:
+        return self._bring_back(copy, publish, command=command)
+
+    async def _publish_work(
+        self, copy: WorkingCopy, wanted: Wanted, command: Command | None
+    ) -> Published:
         return await self._run(
             operations.VERSION, "publish", self._top,
             lambda call: working_copies.bring_back(call, self._ignores, copy, wanted),
+            command=command,
         )  # fmt: skip
 
     async def _changes_of(self, copy: WorkingCopy) -> WorkChanges:

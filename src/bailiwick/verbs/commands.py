@@ -47,6 +47,7 @@ class How(NamedTuple):
 class Started(NamedTuple):
     """A command under way, and what it changes."""
 
+    command: Command
     process: Process
     copy: PlacedCopy
     writable: bool
@@ -114,7 +115,7 @@ class OwnRoom:
         except BaseException:
             await to_the_end(give_up(copy))
             raise
-        return Started(process, copy, sight.writable)
+        return Started(command, process, copy, sight.writable)
 
 
 async def make_copy(call: Call, commands: Commands, command: Command, id: str | None) -> PlacedCopy:
