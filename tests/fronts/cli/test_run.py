@@ -297,6 +297,18 @@ def test_what_is_typed_goes_to_the_program_and_control_c_too(project):
     assert sleepers(70_040) == []
 
 
+def test_ended_from_outside_it_gives_the_terminal_back(project):
+    with on_terminal(project, "--", "sh", "-c", "echo two > n; echo up; sleep 70043") as terminal:
+        before = termios.tcgetattr(terminal.person)
+        terminal.wait_for(b"up\r\n")
+        until_blocking(lambda: sleepers(70_043))
+        terminal.child.terminate()
+        terminal.wait_for(b"kept as")
+        assert termios.tcgetattr(terminal.person) == before
+        assert terminal.ended() == 137
+    assert sleepers(70_043) == []
+
+
 def test_an_interactive_shell_is_one(project):
     with on_terminal(project, "--apply", "--", "bash", "--norc", "-i") as terminal:
         terminal.wait_for(b"# " if os.getuid() == 0 else b"$ ")
