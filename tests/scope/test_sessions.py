@@ -18,6 +18,8 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from bailiwick.scope import rooms
+from bailiwick.verbs import commands
 from tests.sandboxes.test_ending import mounts_of_this_namespace
 from tests.sandboxes.workshop import launchers_at_work, sleepers
 from tests.scope.test_exec import left_in, opened, told
@@ -251,6 +253,27 @@ async def test_nothing_that_had_to_be_asked_for_is_seen_nor_told_by_a_difference
             assert "SECRET" not in repr(await session.changes())
             assert (project / ".env").read_text() == "SECRET=1\n"
             await session.discard()
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_what_may_be_seen_is_decided_anew_for_each_command(project, monkeypatch):
+    hidden = []
+
+    async def sight_of(call, copy):
+        """As rules would have it that are changed meanwhile."""
+        return (await commands.sight_of(call, copy))._replace(masked=tuple(hidden))
+
+    monkeypatch.setattr(rooms, "sight_of", sight_of)
+    async with opened(project) as fs, fs.session() as session:
+        running = await session.exec(["sleep", "70033"])
+        assert await said_by(session, "ls; touch n") == "a.txt\nd\n"
+        hidden.append("a.txt")
+        with pytest.raises(Busy):  # there is one view for all of them
+            await session.exec(["ls"])
+        await running.aclose()
+        assert await said_by(session, "ls") == "d\nn\n"
+        assert told(await session.publish()) == {("n", "created")}
+    assert sorted(os.listdir(project)) == ["a.txt", "d", "n"]
 
 
 @pytest.mark.spec("EXEC-3")

@@ -265,7 +265,7 @@ def on_terminal(project, *arguments):
 def test_the_terminal_is_handed_through_with_its_size_and_is_as_before_afterwards(project):
     script = (
         "trap 'stty size; exit 3' WINCH; test -t 0 && test -t 1 && test -t 2 && echo all;"
-        " stty size; echo $TERM; echo two > n; while :; do sleep 0.01; done"
+        " stty size; echo two > n; echo $TERM; while :; do sleep 0.01; done"
     )
     with on_terminal(project, "--", "sh", "-c", script) as terminal:
         before = termios.tcgetattr(terminal.person)
