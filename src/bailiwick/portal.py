@@ -37,6 +37,7 @@ from bailiwick.scope.execution import Execution
 from bailiwick.scope.sessions import Session
 from bailiwick.sync_execution import SyncExecution
 from bailiwick.sync_session import SyncSession
+from bailiwick.sync_work import SyncWork
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -282,6 +283,20 @@ def _blocking(
     return run
 
 
+def _executing(
+    verb: Callable[Concatenate[Scope, Arguments], Execution],
+) -> Callable[Concatenate[SyncScope, Arguments], SyncExecution]:
+    """The blocking twin of a verb that runs a program."""
+
+    @functools.wraps(verb)
+    def run(me: SyncScope, /, *given: Arguments.args, **more: Arguments.kwargs) -> SyncExecution:
+        begin = SyncExecution.begin(lambda: verb(me._scope, *given, **more))
+        execution = me._portal.run(begin, let_go=Execution.aclose)
+        return SyncExecution(execution, me._portal.run)
+
+    return run
+
+
 async def _hush(end: Callable[[], None]) -> None:
     """End what nobody got the end of."""
     end()
@@ -494,17 +509,17 @@ class SyncScope:
         lease = self._portal.run(_take(self._scope, path, ttl), let_go=Lease.release)
         return SyncLease(lease, self._portal)
 
-    def exec(self, *arguments: Any, **more: Any) -> SyncExecution:
-        """Run a program in a sandbox, on a working copy of this tree: see `Scope.exec`."""
-        execution = self._portal.run(
-            _begin(self._scope.exec(*arguments, **more)), let_go=Execution.aclose
-        )
-        return SyncExecution(execution, self._portal.run)
+    exec = _executing(Scope.exec)
+    work = _blocking(Scope.work)
+
+    def open_work(self, id: str) -> SyncWork:
+        """A working copy that was left: see `Scope.open_work`."""
+        return SyncWork(self._portal.run(self._scope.open_work(id)), self._portal.run)
 
     def session(self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None) -> SyncSession:
         """One working copy for many commands, to be entered or closed: see `Scope.session`."""
-        session = self._portal.run(_new_session(self._scope, cwd, env), let_go=Session.aclose)
-        return SyncSession(session, self._portal.run)
+        begin = SyncSession.begin(lambda: self._scope.session(cwd=cwd, env=env))
+        return SyncSession(self._portal.run(begin, let_go=Session.aclose), self._portal.run)
 
     def open_session(self, id: str) -> SyncSession:
         """A session that was left: see `Scope.open_session`."""
@@ -551,14 +566,6 @@ class SyncLease:
     def __exit__(self, *error: object) -> None:
         with contextlib.suppress(BailiwickError):  # it ends by itself
             self.release()
-
-
-async def _begin(execution: Execution) -> Execution:
-    return await execution
-
-
-async def _new_session(scope: Scope, cwd: PathText, env: Mapping[str, str] | None) -> Session:
-    return scope.session(cwd=cwd, env=env)
 
 
 async def _let_go(scope: Scope) -> None:

@@ -19,6 +19,11 @@ class SyncExecution:
         self._execution = execution
         self._run = run
 
+    @staticmethod
+    async def begin(make: Callable[[], Execution]) -> Execution:
+        """For the loop that it is to belong to: one that was started."""
+        return await make()
+
     @property
     def request_id(self) -> str:
         return self._execution.request_id

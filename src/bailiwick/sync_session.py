@@ -22,6 +22,11 @@ class SyncSession:
         self._session = session
         self._run = run
 
+    @staticmethod
+    async def begin(make: Callable[[], Session]) -> Session:
+        """For the loop that it is to belong to."""
+        return make()
+
     @property
     def id(self) -> str:
         return self._session.id
@@ -44,7 +49,8 @@ class SyncSession:
 
     def exec(self, *arguments: Any, **more: Any) -> SyncExecution:
         """Run a program in the working copy of this session: see `Session.exec`."""
-        execution = self._run(_begin(self._session, *arguments, **more), let_go=Execution.aclose)
+        begin = SyncExecution.begin(lambda: self._session.exec(*arguments, **more))
+        execution = self._run(begin, let_go=Execution.aclose)
         return SyncExecution(execution, self._run)
 
     def publish(
@@ -78,8 +84,3 @@ class SyncSession:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-async def _begin(session: Session, *arguments: Any, **more: Any) -> Execution:
-    """On the loop of the session: that is where it belongs."""
-    return await session.exec(*arguments, **more)

@@ -373,6 +373,10 @@ def test_blocking_code_has_the_same(project):
             assert session.exec(shell="echo $A > a.txt").result().exit_code == 0
             assert told(session.changes()) == {("a.txt", "updated")}
             assert "+b" in session.diff("a.txt").text
+        (info,) = fs.work()
+        with fs.open_work(info.id) as work:
+            assert (work.id, told(work.changes())) == (session.id, {("a.txt", "updated")})
+            assert "+b" in work.diff("a.txt").text
         with fs.open_session(session.id) as session:
             assert (session.cwd, session.env, session.lost) == (".", {"A": "b"}, ())
             assert told(session.publish()) == {("a.txt", "updated")}

@@ -1,0 +1,56 @@
+"""A working copy that was opened, for blocking code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from bailiwick.paths import PathText, ScopedPath
+from bailiwick.scope.working_copies import OpenWork
+from bailiwick.text.diff import UnifiedDiff
+from bailiwick.verbs.working_copies import Publish
+from bailiwick.working_copy import Published, WorkChanges
+
+
+class SyncWork:
+    """A `OpenWork` for blocking code. To be closed, or left as a context manager."""
+
+    def __init__(self, work: OpenWork, run: Callable[..., Any]) -> None:
+        """``run`` has a coroutine run to its end where the working copy belongs: `Portal.run`."""
+        self._work = work
+        self._run = run
+
+    @property
+    def id(self) -> str:
+        return self._work.id
+
+    def changes(self) -> WorkChanges:
+        """What it would do to the tree as it stands now."""
+        changes: WorkChanges = self._run(self._work.changes())
+        return changes
+
+    def diff(self, path: PathText) -> UnifiedDiff:
+        """From what stands in the tree to what stands in the copy."""
+        diff: UnifiedDiff = self._run(self._work.diff(path))
+        return diff
+
+    def apply(
+        self, paths: Iterable[PathText] | None = None, *, publish: Publish = "atomic"
+    ) -> Published:
+        """Bring it back into the tree: all of it, or these paths with what lies beneath them."""
+        published: Published = self._run(self._work.apply(paths, publish=publish))
+        return published
+
+    def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
+        """Give up what was changed: all of it, or these paths with what lies beneath them."""
+        given_up: list[ScopedPath] = self._run(self._work.discard(paths))
+        return given_up
+
+    def close(self) -> None:
+        self._run(self._work.__aexit__(None, None, None), stoppable=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
