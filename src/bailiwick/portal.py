@@ -287,10 +287,11 @@ def _executing(
     verb: Callable[Concatenate[Scope, Arguments], Execution],
 ) -> Callable[Concatenate[SyncScope, Arguments], SyncExecution]:
     """The blocking twin of a verb that runs a program."""
+    name = verb.__name__
 
     @functools.wraps(verb)
     def run(me: SyncScope, /, *given: Arguments.args, **more: Arguments.kwargs) -> SyncExecution:
-        begin = SyncExecution.begin(lambda: verb(me._scope, *given, **more))
+        begin = SyncExecution.begin(lambda: getattr(me._scope, name)(*given, **more))
         execution = me._portal.run(begin, let_go=Execution.aclose)
         return SyncExecution(execution, me._portal.run)
 
