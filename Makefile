@@ -60,11 +60,12 @@ run: venv ## Start the server and its console on a demo workspace.
 test: lint programs ## The whole gate: lint, then every test.
 	$(BIN)/python -m pytest -n 3 $(PYTEST_ARGS)
 
-# The console is tested in Chromium, sandboxes and exports of grants in bubblewrap. Whoever may
-# install them gets them; elsewhere those tests say so.
-PROGRAMS := chromium chromium-driver bubblewrap
+# The console is tested in Chromium, sandboxes and exports of grants in bubblewrap, mounts by
+# fusermount3. Whoever may install them gets them; elsewhere those tests say so.
+PROGRAMS := chromium chromium-driver bubblewrap fuse3
 programs:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null && command -v bwrap >/dev/null \
+	  && command -v fusermount3 >/dev/null \
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	       && { apt-get install -qq -y $(PROGRAMS) >/dev/null 2>&1 \
 	            || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \

@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 from bailiwick import operations
 from bailiwick.call import Caller, Target
-from bailiwick.operations import Access
+from bailiwick.errors import ApprovalDenied
+from bailiwick.operations import Access, Operation
 from bailiwick.paths import parse
+from bailiwick.policy import Ask, Decision
 from bailiwick.scope.core import ScopeCore
 
 Called = TypeVar("Called", bound=ScopeCore)
@@ -51,16 +53,51 @@ def refuse_if_not_allowed(
     Raises `MissingAccess`, `GrantExpired`, `GrantRevoked`, `UntrustedWorkspace`, `PolicyDenied`,
     `PathNotFound`, `Closed`.
     """
-    pipeline, grant = scope._pipeline, scope.grant
     operation = _BY_VERB.get(verb, operations.WRITE)
+    _refuse_unfit(scope, operation, needs)
+    for text in paths:
+        _judged(scope, operation, verb, Target(text, "entry"), operation.ruled)
+
+
+def refuse_writing(scope: ScopeCore, text: str, *, over: bool) -> None:
+    """Refuse a write that could not be made now, likewise: ``over`` what stands there, or as
+    something new. One that a person would be asked about is refused where nobody can be asked: for
+    whoever gathers what is written, and could only tell of a refusal when nobody listens any more.
+
+    Raises what `refuse_if_not_allowed` does, `ApprovalDenied` and `ParseError`.
+    """
+    operation = operations.WRITE
+    _refuse_unfit(scope, operation, frozenset())
+    target = Target(text, "entry", creates=not over)
+    ruled = operation.ruled_over if over else operation.ruled_new
+    decision = _judged(scope, operation, "write_bytes", target, ruled)
+    if isinstance(decision, Ask) and decision.default == "deny" and not _can_ask(scope):
+        raise ApprovalDenied(
+            "this needs a person's approval and nobody can be asked", decided_by=decision.source
+        )
+
+
+def _can_ask(scope: ScopeCore) -> bool:
+    caller = scope._caller
+    return caller.asker is not None or scope._pipeline.approvals.interactive(caller.front)
+
+
+def _refuse_unfit(scope: ScopeCore, operation: Operation, needs: frozenset[Access]) -> None:
+    pipeline, grant = scope._pipeline, scope.grant
     pipeline.refuse_closed()
     pipeline.check_access(grant, needs | operation.needed)
     pipeline.standing.holds(grant, operation)
-    for text in paths:
-        target = Target(text, "entry")
-        call = scope._call(operation, verb, target)
-        path = parse(text, grant.root.mount_point).path.beneath(grant.base)
-        pipeline.obey(call, pipeline.decide(call, path, operation.ruled, False), target, path)
+
+
+def _judged(
+    scope: ScopeCore, operation: Operation, verb: str, target: Target, ruled: frozenset[Access]
+) -> Decision:
+    pipeline, grant = scope._pipeline, scope.grant
+    call = scope._call(operation, verb, target)
+    path = parse(target.text, grant.root.mount_point).path.beneath(grant.base)
+    decision = pipeline.decide(call, path, ruled, False)
+    pipeline.obey(call, decision, target, path)
+    return decision
 
 
 _BY_VERB = {verb: each for each in operations.OPERATIONS.values() for verb in each.verbs}

@@ -413,22 +413,3 @@ def test_a_home_that_holds_the_state_can_be_looked_at_and_not_changed(tmp_path, 
     assert "XDG_STATE_HOME" in place("rm", "notes").stderr
     assert (home / "notes").read_text() == "mine\n"
     Typed(home / "project").ok("write", "a", "--text", "1")
-
-
-# --- what is not built -------------------------------------------------------------------------
-
-
-@pytest.mark.spec("CLI-1")
-@pytest.mark.parametrize(
-    ("command", "instead"),
-    [
-        (("mount", "x", "y"), "bailiwick export"), (("mount", "--help"), "bailiwick export"),
-    ],
-)  # fmt: skip
-def test_what_is_not_built_says_what_to_do_instead(command, instead):
-    done = within(*command)
-    assert done.returncode == 1
-    told = done.stdout + done.stderr
-    assert "unsupported" in told
-    assert "is not built" in told
-    assert instead in told

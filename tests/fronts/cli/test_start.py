@@ -88,10 +88,9 @@ def test_the_contract_names_these_commands():
     named = (
         "serve mcp acp ls tree cat write edit rm mv cp mkdir find grep stat diff history restore"
         " undo snapshot fork merge watch import export root grant policy approvals audit volume"
-        " guard doctor bench exec work"
+        " guard doctor bench exec work mount"
     )
     assert set(named.split()) <= set(cli.COMMANDS)
-    assert set(cli.NOT_BUILT) == {"mount"}
 
 
 @pytest.mark.spec("CLI-1", "PY-3")

@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "exec": ("programs:run", "run a program in a sandbox, and bring back what it changed"),
         "run": ("whole_programs", "let a program loose on a working copy, terminal and all"),
         "work": ("programs:work", "what programs changed apart: list, show, diff, apply, discard"),
+        "mount": ("mounting", "mount a tree on a directory, so that any program works in it"),
     },
     "trees and volumes": {
         "import": ("transfers:bring_in", "bring a directory into a volume or another place"),
@@ -78,11 +79,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS: dict[str, tuple[str, str]] = {
     name: command for group in GROUPS.values() for name, command in group.items()
 }
-
-NOT_BUILT: dict[str, str] = {
-    "mount": "bailiwick export PLACE DIR takes a tree out into a directory",
-}
-"""Commands that are known and not built, and what does the most of it."""
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -129,8 +125,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Loaded already, or this module would not be: what is inside does not import the package.
         sys.stdout.write(f"bailiwick {sys.modules['bailiwick'].__version__}\n")
         return EXIT_OK
-    if name in NOT_BUILT:
-        return _refused(name, "is not built", NOT_BUILT[name], as_json="--json" in rest)
     if name not in COMMANDS:
         return _unknown(name)
     # They go to the end, where an action such as `fork list` takes them too.

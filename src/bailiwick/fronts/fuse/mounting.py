@@ -1,0 +1,95 @@
+"""One mount, from its beginning to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from typing import Final, Self
+
+from bailiwick.fronts.fuse.device import attach, detach_lazily, detach_unused
+from bailiwick.fronts.fuse.serving import Answering, Workers
+from bailiwick.fronts.fuse.tree import Tree
+from bailiwick.portal import SyncScope
+
+_CHANGES: Final = frozenset(("write", "delete"))
+_END_SECONDS_MAX: Final = 10.0
+"""How long what is under way may take when the mount ends: a question to a person takes longer,
+and is not waited for."""
+
+
+class Mount:
+    """A scope, mounted on a directory while this is entered.
+
+    ``as_of`` shows what was at a version or snapshot; that, a grant that changes nothing and
+    ``read_only`` are mounted read-only. Leaving it publishes what is still being written.
+    """
+
+    def __init__(
+        self,
+        scope: SyncScope,
+        directory: str,
+        *,
+        as_of: str | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self.directory = os.path.abspath(directory)
+        self.read_only = (
+            read_only or as_of is not None or not scope.access & _CHANGES or not scope.root.trusted
+        )
+        self._scope = scope
+        self._as_of = as_of
+        self._tree = Tree(scope, as_of=as_of, read_only=self.read_only)
+        self._descriptor = self._ending = self._end = -1
+        self._over = False
+        self._workers: Workers | None = None
+
+    def __enter__(self) -> Self:
+        self._scope.lstat(".", as_of=self._as_of)  # before anything is mounted in vain
+        self._descriptor = attach(self.directory, read_only=self.read_only)
+        self._ending, self._end = os.pipe()
+        os.set_blocking(self._end, False)
+        self._workers = Workers(self._descriptor, Answering(self._tree), self.end)
+        self._workers.start()
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until somebody unmounts it, or says by `end` that it is over; whether that was."""
+        return self._over or bool(select.select([self._ending], [], [], timeout_s)[0])
+
+    def end(self) -> None:
+        """Have `wait` come back, also before it is entered. For handlers of signals too: it takes
+        no lock."""
+        self._over = True
+        if self._end >= 0:
+            with contextlib.suppress(OSError):  # it was said often enough, or has ended
+                os.write(self._end, b"x")
+
+    def __exit__(self, *error: object) -> None:
+        workers, self._workers = self._workers, None
+        if workers is None:
+            return
+        with contextlib.ExitStack() as stack:
+            if not workers.ended.is_set():
+                self._detach(workers, stack)
+            self._tree.contents.publish_all()
+            if workers.join(_END_SECONDS_MAX):
+                self._tree.contents.close()
+                end, self._end = self._end, -1
+                for descriptor in (self._descriptor, self._ending, end):
+                    os.close(descriptor)
+
+    def _detach(self, workers: Workers, stack: contextlib.ExitStack) -> None:
+        """Take it out of the tree. Programs that still have files open there lose them when the
+        descriptor is closed, and keep threads waiting until then: those are woken."""
+        if detach_unused(self.directory):
+            return
+        top = os.open(self.directory, os.O_PATH | os.O_DIRECTORY)
+        stack.callback(os.close, top)
+        detach_lazily(self.directory)
+        workers.end(lambda: _ask(top))
+
+
+def _ask(top: int) -> None:
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        os.fstatvfs(top)
