@@ -330,3 +330,46 @@ def test_what_a_grant_does_not_reach_is_not_listed_and_refused(kind, tmp_path):
             assert number(os.rename, top / "plain", top / "secret-2") == errno.EACCES
         agent.close()
         assert scope.read_bytes("secret").data == b"x"
+
+
+@kinds
+def test_what_is_added_to_a_file_is_added_to_what_others_added(kind, tmp_path):
+    with tree(kind, tmp_path) as (scope, top):
+        scope.write_bytes("log", b"1" * 300_000)
+        with open(top / "log", "ab", buffering=0) as one, open(top / "log", "rb") as reader:
+            one.write(b"2")
+            one.write(b"3")
+            scope.append("log", b"theirs")
+            reader.seek(299_999)
+            assert reader.read() == b"123"
+            os.fsync(one.fileno())
+            assert scope.read_bytes("log").data == b"1" * 300_000 + b"theirs23"
+            one.write(b"4")
+        assert scope.read_bytes("log", 300_000).data == b"theirs234"
+        with open(top / "log", "ab", buffering=0) as one, open(top / "log", "r+b", 0) as other:
+            one.write(b"5")
+            other.write(b"0")
+            other.seek(0)
+            assert other.read(2) == b"01"
+            one.write(b"6")
+        expected = b"0" + b"1" * 299_999 + b"theirs23456"
+        assert (top / "log").read_bytes() == scope.read_bytes("log").data == expected
+        with open(top / "log", "ab", buffering=0) as one:
+            one.write(b"7")
+            one.truncate(2)
+            one.write(b"8")
+        assert scope.read_bytes("log").data == b"018"
+        with open(top / "log", "ab", buffering=0) as one:
+            one.write(b"9")
+            os.unlink(top / "log")
+            assert os.fstat(one.fileno()).st_size == 4
+
+
+@kinds
+def test_more_is_added_than_fits_one_call(kind, tmp_path):
+    with tree(kind, tmp_path) as (scope, top):
+        scope.write_bytes("log", b"begin")
+        with open(top / "log", "ab") as file:
+            file.write(b"x" * (5 * 1024 * 1024))
+        assert scope.stat("log").size == 5 + 5 * 1024 * 1024
+        assert scope.read_bytes("log", 0, 7).data == b"beginxx"

@@ -76,17 +76,24 @@ class Contents:
 
     def read(self, node: Node, offset: int, size: int) -> bytes:
         with node.lock:
-            if node.staged is not None:
-                return node.staged.read(offset, size)
-            pieces: list[bytes] = []
-            while size > 0:
-                piece = self._piece(node, offset, size)
-                if not piece:
-                    break
-                pieces.append(piece)
-                offset += len(piece)
-                size -= len(piece)
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            staged = node.staged
+            if staged is None:
+                return self._pieces(node, offset, size)
+            if offset >= staged.base:
+                return staged.read(offset, size)
+            before = self._pieces(node, offset, min(size, staged.base - offset))
+            return before + staged.read(staged.base, size - len(before))
+
+    def _pieces(self, node: Node, offset: int, size: int) -> bytes:
+        pieces: list[bytes] = []
+        while size > 0:
+            piece = self._piece(node, offset, size)
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+            size -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _piece(self, node: Node, offset: int, size: int) -> bytes:
         for start, data in node.blocks:
@@ -107,12 +114,25 @@ class Contents:
     # --- writing ----------------------------------------------------------------------------------
 
     def stage(self, node: Node, *, empty: bool = False) -> Staged:
-        """The bytes of a file, to be changed. Under its lock."""
+        """All bytes of a file, to be changed. Under its lock."""
         staged = node.staged
-        if staged is None:
-            staged = node.staged = self._loaded(node, empty)
+        if staged is None or staged.base:
+            whole = self._loaded(node, empty)
             node.blocks.clear()
+            if staged is not None:
+                whole.take_over(staged)
+                staged.close()
+            node.staged = staged = whole
         return staged
+
+    def _stage_end(self, node: Node) -> Staged:
+        """Room after the end of a file: what is only added to is not read."""
+        if node.staged is None:
+            stood = self.stat(node)
+            node.staged = Staged(mode=stood.mode & 0o777, is_new=False, base=stood.size)
+            node.staged.version = stood.version
+            node.staged.mtime_ns = stood.mtime_ns
+        return node.staged
 
     def _loaded(self, node: Node, empty: bool) -> Staged:
         stood = self.stat(node)
@@ -154,7 +174,9 @@ class Contents:
     def write(self, node: Node, offset: int | None, data: memoryview) -> int:
         """Without an offset at the end."""
         with node.lock:
-            staged = self.stage(node)
+            staged = self._stage_end(node) if offset is None else node.staged
+            if staged is None or (offset is not None and offset < staged.base):
+                staged = self.stage(node)
             at = staged.size if offset is None else offset
             self._refuse_large(at + len(data))
             staged.write(at, data)
@@ -177,7 +199,7 @@ class Contents:
                 return
             try:
                 if staged.dirty:
-                    self._write(node, staged)
+                    staged = self._written(node, staged)
                 if staged.times is not None:
                     times, staged.times = staged.times, None
                     self.at(
@@ -192,7 +214,14 @@ class Contents:
                 raise
             node.cached = staged.version
 
-    def _write(self, node: Node, staged: Staged) -> None:
+    def _written(self, node: Node, staged: Staged) -> Staged:
+        """Publish it; what is staged from then on."""
+        if staged.base and staged.size - staged.base <= _WHOLE_BYTES_MAX:
+            # So that what others add meanwhile stays.
+            done = self.at(node, lambda path: self._scope.append(path, staged.added))
+            staged.appended(done.size, done.version)
+            return staged
+        staged = self.stage(node)
         whole = staged.read(0, staged.size) if staged.size <= _WHOLE_BYTES_MAX else None
         file_mode = staged.mode if staged.is_new else None
 
@@ -208,6 +237,7 @@ class Contents:
             ).version  # fmt: skip
 
         staged.published(self.at(node, write))
+        return staged
 
     def publish_all(self) -> None:
         """The last chance of what is still open: the mount ends."""

@@ -27,11 +27,12 @@ class Times(NamedTuple):
 
 
 class Staged:
-    """The bytes of one file. To be used under the lock of its node."""
+    """The bytes of one file, or only those from ``base`` on, which will be added to it. To be used
+    under the lock of its node."""
 
-    def __init__(self, *, mode: int, is_new: bool, exclusive: bool = False) -> None:
+    def __init__(self, *, mode: int, is_new: bool, exclusive: bool = False, base: int = 0) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES_MAX)  # noqa: SIM115
-        self.size = 0
+        self.base = self.size = base
         self.mode = mode
         self.is_new = is_new
         """Whether it stands nowhere but here."""
@@ -47,12 +48,12 @@ class Staged:
 
     def read(self, offset: int, size: int) -> bytes:
         size = max(0, min(size, self.size - offset))
-        self._file.seek(offset)
+        self._file.seek(offset - self.base)
         data = self._file.read(size)
         return data + bytes(size - len(data))
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
-        self._file.seek(offset)
+        self._file.seek(offset - self.base)
         self._file.write(data)
         self.size = max(self.size, offset + len(data))
         self._changed()
@@ -80,6 +81,24 @@ class Staged:
     def chunks(self) -> Iterator[bytes]:
         for offset in range(0, self.size, _CHUNK_BYTES):
             yield self.read(offset, _CHUNK_BYTES)
+
+    @property
+    def added(self) -> bytes:
+        """What comes after the base."""
+        return self.read(self.base, self.size - self.base)
+
+    def take_over(self, tail: Staged) -> None:
+        """Have at the end what was to be added."""
+        if tail.dirty:
+            self.write(self.size, tail.added)
+        self.mode, self.times, self.mtime_ns = tail.mode, tail.times, tail.mtime_ns
+
+    def appended(self, size: int, version: str) -> None:
+        """What comes after the base stands there now."""
+        self._file.seek(0)
+        self._file.truncate()
+        self.base = self.size = size
+        self.published(version)
 
     def published(self, version: str) -> None:
         self.version = version
