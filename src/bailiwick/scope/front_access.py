@@ -14,7 +14,7 @@ from bailiwick import operations
 from bailiwick.call import Caller, Target
 from bailiwick.errors import ApprovalDenied
 from bailiwick.operations import Access, Operation
-from bailiwick.paths import parse
+from bailiwick.paths import check_new_name, parse
 from bailiwick.policy import Ask, Decision
 from bailiwick.scope.core import ScopeCore
 
@@ -70,6 +70,8 @@ def refuse_writing(scope: ScopeCore, text: str, *, over: bool) -> None:
     _refuse_unfit(scope, operation, frozenset())
     target = Target(text, "entry", creates=not over)
     ruled = operation.ruled_over if over else operation.ruled_new
+    if not over:
+        check_new_name(text.rpartition("/")[2])
     decision = _judged(scope, operation, "write_bytes", target, ruled)
     if isinstance(decision, Ask) and decision.default == "deny" and not _can_ask(scope):
         raise ApprovalDenied(
@@ -94,7 +96,8 @@ def _judged(
 ) -> Decision:
     pipeline, grant = scope._pipeline, scope.grant
     call = scope._call(operation, verb, target)
-    path = parse(target.text, grant.root.mount_point).path.beneath(grant.base)
+    root = grant.root
+    path = parse(target.text, root.mount_point, root.names).path.beneath(grant.base)
     decision = pipeline.decide(call, path, ruled, False)
     pipeline.obey(call, decision, target, path)
     return decision

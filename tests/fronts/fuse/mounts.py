@@ -97,3 +97,20 @@ def run(directory, script, **environment):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@contextlib.contextmanager
+def elsewhere():
+    """A namespace in which everything is mounted that is so here now, as a sandbox has one: what is
+    unmounted here is still there."""
+    process = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", "echo there; exec cat"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    with process:
+        if not process.stdout.readline():
+            pytest.skip("no mount namespace can be made here: run as root")
+        try:
+            yield
+        finally:
+            process.stdin.close()

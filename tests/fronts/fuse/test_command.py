@@ -10,7 +10,7 @@ import pytest
 
 import bailiwick
 from bailiwick.fronts.fuse import device
-from tests.fronts.fuse.mounts import command, needs_fuse
+from tests.fronts.fuse.mounts import command, elsewhere, needs_fuse
 from tests.waiting import PATIENCE_S, until_blocking
 
 pytestmark = [needs_fuse, pytest.mark.spec("FUSE-1")]
@@ -150,3 +150,13 @@ def _volume(tmp_path):
     if not path.exists():
         assert typed("volume", "create", f"sqlite:{path}").returncode == 0
     return path
+
+
+def test_unmounting_ends_the_command_also_where_a_sandbox_has_taken_over_the_mount(
+    project, tmp_path
+):
+    with command(tmp_path, str(project)) as (process, top), elsewhere():
+        (top / "b").write_text("saved")
+        subprocess.run(["fusermount3", "-u", str(top)], check=True)
+        assert process.wait(PATIENCE_S) == 0
+    assert (project / "b").read_text() == "saved"

@@ -1,5 +1,6 @@
 """Files, directories and links through a mount, on every kind of place."""
 
+import contextlib
 import errno
 import os
 import stat
@@ -7,7 +8,7 @@ import stat
 import pytest
 
 import bailiwick
-from tests.fronts.fuse.mounts import KINDS, mounted, needs_fuse, opened, tree
+from tests.fronts.fuse.mounts import KINDS, elsewhere, mounted, needs_fuse, opened, tree
 from tests.waiting import until_blocking
 
 pytestmark = [needs_fuse, pytest.mark.spec("FUSE-1")]
@@ -250,6 +251,8 @@ def test_what_there_is_not_is_refused_as_programs_expect(kind, tmp_path):
         assert number(os.listxattr, top / "a") == errno.EOPNOTSUPP
         assert number(open, top / ("n" * 256), "w") == errno.ENAMETOOLONG
         assert number(open, os.fsencode(top) + b"/\xff", "w") == errno.EINVAL
+        assert number(os.open, top / "a\nb", os.O_CREAT | os.O_WRONLY) == errno.EINVAL
+        assert os.listdir(top) == ["a"]
         assert not os.path.exists(os.fsencode(top) + b"/\xff")
         os.chown(top / "a", os.getuid(), os.getgid())
 
@@ -285,6 +288,15 @@ def test_a_mount_that_is_used_ends_all_the_same(kind, tmp_path):
         assert scope.read_bytes("a").data == b"still open"
         with pytest.raises(OSError, match="endpoint"):
             file.close()
+
+
+def test_a_mount_that_a_sandbox_has_taken_over_ends_all_the_same(tmp_path):
+    with contextlib.ExitStack() as stack:
+        with tree("memory", tmp_path) as (_, top):
+            stack.enter_context(elsewhere())
+            (top / "a").write_text("x")
+        # No thread and no descriptor is left: that is looked at after every test.
+        assert os.listdir(tmp_path / "mnt") == []
 
 
 @kinds

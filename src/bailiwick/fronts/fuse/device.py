@@ -12,7 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
 from bailiwick.errors import (
     DirectoryNotEmpty,
@@ -96,13 +96,8 @@ def _refuse_unfit(directory: str) -> None:
         raise
 
 
-def detach_unused(directory: str) -> bool:
-    """Unmount, unless programs still use it; whether it was."""
-    return _unmounted(directory, "-u") is None
-
-
-def detach_lazily(directory: str) -> None:
-    """Take it out of the tree at once; for programs that use it, it is there until they end."""
+def detach(directory: str) -> None:
+    """Take it out of the tree at once; for whoever still uses it, it is there until they end."""
     why = _unmounted(directory, "-uz")
     if why is not None and mounted_at(directory) is not None:
         raise IoError(f"{_PROGRAM} could not unmount it", hint=why)
@@ -133,11 +128,16 @@ class Mounted(NamedTuple):
     type: str
 
 
+def open_table() -> TextIO:
+    """The kernel's table, which can also be waited on: it tells when it changes."""
+    return open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape")
+
+
 def mounted_at(directory: str) -> Mounted | None:
     """What is mounted on a directory, the topmost; None where nothing is."""
     wanted = _without_looking(directory)
     found = None
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+    with open_table() as table:
         for row in table:
             place, _, rest = row.partition(" - ")
             where = _unescaped(place.split(" ")[4])

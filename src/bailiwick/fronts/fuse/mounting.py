@@ -7,7 +7,7 @@ import os
 import select
 from typing import Final, Self
 
-from bailiwick.fronts.fuse.device import attach, detach_lazily, detach_unused
+from bailiwick.fronts.fuse.device import attach, detach, mounted_at, open_table
 from bailiwick.fronts.fuse.serving import Answering, Workers
 from bailiwick.fronts.fuse.tree import Tree
 from bailiwick.portal import SyncScope
@@ -16,6 +16,10 @@ _CHANGES: Final = frozenset(("write", "delete"))
 _END_SECONDS_MAX: Final = 10.0
 """How long what is under way may take when the mount ends: a question to a person takes longer,
 and is not waited for."""
+
+_UNREACHABLE_SECONDS_MAX: Final = 1.0
+"""The same where it was unmounted by others, and is still there in another namespace: nobody can be
+woken."""
 
 
 class Mount:
@@ -55,7 +59,13 @@ class Mount:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until somebody unmounts it, or says by `end` that it is over; whether that was."""
-        return self._over or bool(select.select([self._ending], [], [], timeout_s)[0])
+        with open_table() as table:
+            while not self._over and mounted_at(self.directory) is not None:
+                # The table is told of by what select calls an exception.
+                told, _, changed = select.select([self._ending], [], [table], timeout_s)
+                if told or not changed:
+                    return bool(told)
+        return True
 
     def end(self) -> None:
         """Have `wait` come back, also before it is entered. For handlers of signals too: it takes
@@ -70,24 +80,30 @@ class Mount:
         if workers is None:
             return
         with contextlib.ExitStack() as stack:
+            patience = _END_SECONDS_MAX
             if not workers.ended.is_set():
-                self._detach(workers, stack)
+                patience = self._detach(workers, stack)
             self._tree.contents.publish_all()
-            if workers.join(_END_SECONDS_MAX):
+            if workers.join(patience):
                 self._tree.contents.close()
                 end, self._end = self._end, -1
                 for descriptor in (self._descriptor, self._ending, end):
                     os.close(descriptor)
 
-    def _detach(self, workers: Workers, stack: contextlib.ExitStack) -> None:
-        """Take it out of the tree. Programs that still have files open there lose them when the
-        descriptor is closed, and keep threads waiting until then: those are woken."""
-        if detach_unused(self.directory):
-            return
+    def _detach(self, workers: Workers, stack: contextlib.ExitStack) -> float:
+        """Take it out of the tree; how long it may take to end.
+
+        Programs that still have files open, and mounts of other namespaces that were made of this
+        one, keep threads waiting until the descriptor is closed, which ends it for them too. So
+        the threads are woken, by what is asked of the top that is held meanwhile.
+        """
+        if mounted_at(self.directory) is None:
+            return _UNREACHABLE_SECONDS_MAX
         top = os.open(self.directory, os.O_PATH | os.O_DIRECTORY)
         stack.callback(os.close, top)
-        detach_lazily(self.directory)
+        detach(self.directory)
         workers.end(lambda: _ask(top))
+        return _END_SECONDS_MAX
 
 
 def _ask(top: int) -> None:
