@@ -1,5 +1,6 @@
 """`bailiwick mount`, as a process of its own: as whom, what of it, and how it ends."""
 
+import asyncio
 import errno
 import os
 import signal
@@ -11,6 +12,7 @@ import pytest
 import bailiwick
 from bailiwick.fronts.fuse import device
 from tests.fronts.fuse.mounts import command, elsewhere, needs_fuse
+from tests.fronts.http.serving import serving
 from tests.waiting import PATIENCE_S, until_blocking
 
 pytestmark = [needs_fuse, pytest.mark.spec("FUSE-1")]
@@ -160,3 +162,23 @@ def test_unmounting_ends_the_command_also_where_a_sandbox_has_taken_over_the_mou
         subprocess.run(["fusermount3", "-u", str(top)], check=True)
         assert process.wait(PATIENCE_S) == 0
     assert (project / "b").read_text() == "saved"
+
+
+async def test_a_tree_on_a_server_is_mounted_too(tmp_path):
+    def work(house):
+        with command(tmp_path, house.url, "--token", house.token) as (_, top):
+            (top / "d").mkdir()
+            (top / "d" / "a").write_text("one")
+            with open(top / "d" / "a", "a") as file:
+                file.write(" two")
+            (top / "d" / "b").write_bytes(b"x" * 5_000_000)
+            os.replace(top / "d" / "a", top / "c")
+            assert (top / "c").read_text() == "one two"
+            assert sorted(os.listdir(top / "d")) == ["b"]
+            with pytest.raises(FileNotFoundError):
+                (top / "none").read_text()
+
+    async with serving(tmp_path) as house:
+        await asyncio.to_thread(work, house)
+        assert (tmp_path / "tree" / "c").read_text() == "one two"
+        assert (tmp_path / "tree" / "d" / "b").stat().st_size == 5_000_000
