@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -182,3 +183,41 @@ async def test_a_tree_on_a_server_is_mounted_too(tmp_path):
         await asyncio.to_thread(work, house)
         assert (tmp_path / "tree" / "c").read_text() == "one two"
         assert (tmp_path / "tree" / "d" / "b").stat().st_size == 5_000_000
+
+
+WRITER = """
+import itertools, os, sys
+for number in itertools.count():
+    with open(f"part-{number}", "wb", buffering=0) as file:
+        file.write(b"%d" % number)
+        file.write(b"x" * (number * 977 % 20_000))
+    if number % 3 == 0:
+        os.replace(f"part-{number}", f"whole-{number}")
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["volume", "directory"])
+def test_a_kill_at_any_instant_loses_nothing_that_was_closed(kind, seed, project, tmp_path):
+    place = str(project) if kind == "directory" else f"sqlite:{_volume(tmp_path)}"
+    chance = random.Random(seed)
+    with command(tmp_path, place) as (process, top):
+        writer = subprocess.Popen(
+            ["sh", "-c", 'cd "$1" && exec "$2" -c "$3"', "sh", top, sys.executable, WRITER],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        with writer:
+            done = [int(writer.stdout.readline()) for _ in range(chance.randrange(1, 80))]
+            process.kill()
+            done += [int(line) for line in writer.stdout]
+        process.wait()
+        assert typed("mount", "--clean", str(top)).returncode == 0
+    # Opened as it was, so that what was begun is finished or taken back.
+    state = {"state_dir": str(tmp_path / "xdg-state" / "bailiwick")} if kind == "directory" else {}
+    with bailiwick.open_sync(place, **state) as scope:
+        for number in done:
+            name = f"whole-{number}" if number % 3 == 0 else f"part-{number}"
+            expected = b"%d" % number + b"x" * (number * 977 % 20_000)
+            assert scope.read_bytes(name).data == expected
