@@ -28,14 +28,14 @@ BringBack = Callable[[WorkingCopy, Publish, Command], Coroutine[Any, Any, Publis
 NOTHING: Final = Published(changes=[], withheld=[], conflicts=[])
 
 
-class Settled(NamedTuple):
+class SettledWork(NamedTuple):
     """What became of the changes of a command, and the working copy that holds what is left."""
 
     published: Published
     work_id: str | None
 
 
-Settle = Callable[[Started, PublishWhen], Coroutine[Any, Any, Settled]]
+Settle = Callable[[Started, PublishWhen], Coroutine[Any, Any, SettledWork]]
 """Does with what a command has changed what is to be done when it has ended."""
 
 
@@ -45,16 +45,16 @@ class OwnCopy:
     def __init__(self, bring_back: BringBack) -> None:
         self._bring_back = bring_back
 
-    async def settle(self, started: Started, publish: PublishWhen) -> Settled:
+    async def settle(self, started: Started, publish: PublishWhen) -> SettledWork:
         copy = started.copy
         try:
             published = NOTHING
             if started.writable and publish != "manual":
                 published = await self._brought_back(started, publish)
             if started.writable and (await copy.alterations()).altered:
-                return Settled(published, copy.id)
+                return SettledWork(published, copy.id)
             await copy.discard()
-            return Settled(published, None)
+            return SettledWork(published, None)
         finally:
             copy.close()
 
@@ -184,7 +184,7 @@ class Execution:
             for tell in self._ended:
                 tell()
 
-    def _result(self, ending: Ending, settled: Settled) -> ExecResult:
+    def _result(self, ending: Ending, settled: SettledWork) -> ExecResult:
         published = settled.published
         return ExecResult(
             exit_code=ending.exit_code, signal=ending.signal, timed_out=ending.timed_out,

@@ -20,7 +20,7 @@ from bailiwick.finishing import to_the_end
 from bailiwick.operations import Command, Network
 from bailiwick.paths import ScopedPath
 from bailiwick.sandbox import Process, Room
-from bailiwick.scope.execution import NOTHING, PublishWhen, Settled
+from bailiwick.scope.execution import NOTHING, PublishWhen, SettledWork
 from bailiwick.verbs.commands import (
     How,
     Sight,
@@ -84,13 +84,13 @@ class SessionRoom:
         self._sight = sight
         return self._room, sight
 
-    async def settle(self, started: Started, publish: PublishWhen) -> Settled:
+    async def settle(self, started: Started, publish: PublishWhen) -> SettledWork:
         """A command has ended: what it changed stays."""
         self._running.pop(started.process, None)
         if not self._left:
             with suppress(OSError):  # it would tell of one too many
                 await self._write_note()
-        return Settled(NOTHING, self._id if started.writable else None)
+        return SettledWork(NOTHING, self._id if started.writable else None)
 
     async def _write_note(self, *starting: str) -> None:
         async with self._noting:

@@ -89,7 +89,7 @@ async def test_a_token_and_a_root_are_given(tmp_path, monkeypatch):
     await typing(tmp_path, monkeypatch, session)
 
 
-@pytest.mark.spec("EXEC-10")
+@pytest.mark.spec("EXEC-3")
 async def test_programs_of_a_server_are_refused_in_words(tmp_path, monkeypatch):
     def session(at, house):
         for command, code in (

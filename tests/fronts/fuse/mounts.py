@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import bailiwick
-from bailiwick.fronts.fuse import Mount, device, lacks
+from bailiwick.fronts.fuse import FuseMount, device, lacks
 from tests.waiting import PATIENCE_S, until_blocking
 
 KINDS = ("memory", "volume", "directory")
@@ -34,7 +34,7 @@ def mounted(scope, directory, **options):
     memory that is mapped from a file, is for another process (`run`)."""
     directory.mkdir(exist_ok=True)
     try:
-        with Mount(scope, str(directory), **options):
+        with FuseMount(scope, str(directory), **options):
             yield directory
     finally:
         taken_away(directory)

@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "exec": ("programs:run", "run a program in a sandbox, and bring back what it changed"),
         "run": ("whole_programs", "let a program loose on a working copy, terminal and all"),
         "work": ("programs:work", "what programs changed apart: list, show, diff, apply, discard"),
-        "mount": ("mounting", "mount a tree on a directory, so that any program works in it"),
+        "mount": ("mount", "mount a tree on a directory, so that any program works in it"),
     },
     "trees and volumes": {
         "import": ("transfers:bring_in", "bring a directory into a volume or another place"),

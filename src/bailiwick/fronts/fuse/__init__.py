@@ -6,6 +6,6 @@ step. Only verbs of the scope are used.
 """
 
 from bailiwick.fronts.fuse.device import clean, lacks
-from bailiwick.fronts.fuse.mounting import Mount
+from bailiwick.fronts.fuse.mountpoint import FuseMount
 
-__all__ = ["Mount", "clean", "lacks"]
+__all__ = ["FuseMount", "clean", "lacks"]

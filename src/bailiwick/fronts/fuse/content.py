@@ -1,6 +1,6 @@
 """What files hold, as programs read and write them through a mount.
 
-Reads go to the scope in large pieces. Writes are gathered (`Staged`) and go to the scope as one
+Reads go to the scope in large pieces. Writes are gathered (`StagedBytes`) and go there as one
 write of the whole file when a program closes the file, or asks for it to be safe: a save is one
 version, judged and recorded once.
 """
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from bailiwick.errors import BailiwickError, PathNotFound, escape_for_display
-from bailiwick.fronts.fuse.nodes import Node, Nodes
-from bailiwick.fronts.fuse.staging import Staged
+from bailiwick.fronts.fuse.nodes import FuseNode, FuseNodes
+from bailiwick.fronts.fuse.staged_files import StagedBytes
 from bailiwick.model import KiB, MiB, Stat
 from bailiwick.portal import SyncScope, behind
 from bailiwick.scope.core import ScopeCore
@@ -38,15 +38,15 @@ _LOADS_MAX: Final = 8
 """How often a file that others keep changing is read anew before it is changed."""
 
 
-class Contents:
+class OpenContents:
     """The content of all nodes of a mount."""
 
-    def __init__(self, scope: SyncScope, nodes: Nodes, as_of: str | None) -> None:
+    def __init__(self, scope: SyncScope, nodes: FuseNodes, as_of: str | None) -> None:
         self._scope = scope
         self._nodes = nodes
         self._as_of = as_of
 
-    def at(self, node: Node, verb: Callable[[str], Result]) -> Result:
+    def at(self, node: FuseNode, verb: Callable[[str], Result]) -> Result:
         """Call a verb with the place of a node, again where that was moved meanwhile."""
         while True:
             path = self._nodes.path(node)
@@ -56,7 +56,7 @@ class Contents:
                 if self._nodes.path(node) == path:
                     raise
 
-    def stat(self, node: Node) -> Stat:
+    def stat(self, node: FuseNode) -> Stat:
         return self.at(node, lambda path: self._scope.lstat(path, as_of=self._as_of))
 
     def refuse_writing(self, path: str, *, over: bool) -> None:
@@ -68,13 +68,13 @@ class Contents:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def begin_reading(self, node: Node) -> None:
+    def begin_reading(self, node: FuseNode) -> None:
         """Refuse what may not be read, and have the beginning of what may."""
         with node.lock:
             if node.staged is None:
                 self._block(node, 0, _FIRST_BYTES)
 
-    def read(self, node: Node, offset: int, size: int) -> bytes:
+    def read(self, node: FuseNode, offset: int, size: int) -> bytes:
         with node.lock:
             staged = node.staged
             if staged is None:
@@ -84,7 +84,7 @@ class Contents:
             before = self._pieces(node, offset, min(size, staged.base - offset))
             return before + staged.read(staged.base, size - len(before))
 
-    def _pieces(self, node: Node, offset: int, size: int) -> bytes:
+    def _pieces(self, node: FuseNode, offset: int, size: int) -> bytes:
         pieces: list[bytes] = []
         while size > 0:
             piece = self._piece(node, offset, size)
@@ -95,7 +95,7 @@ class Contents:
             size -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _piece(self, node: Node, offset: int, size: int) -> bytes:
+    def _piece(self, node: FuseNode, offset: int, size: int) -> bytes:
         for start, data in node.blocks:
             if start <= offset < start + len(data):
                 return data[offset - start : offset - start + size]
@@ -103,7 +103,7 @@ class Contents:
         data = self._block(node, start, _BLOCK_BYTES)
         return data[offset - start : offset - start + size]
 
-    def _block(self, node: Node, start: int, size: int) -> bytes:
+    def _block(self, node: FuseNode, start: int, size: int) -> bytes:
         read = self.at(
             node, lambda path: self._scope.read_bytes(path, start, size, as_of=self._as_of)
         )
@@ -113,7 +113,7 @@ class Contents:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def stage(self, node: Node, *, empty: bool = False) -> Staged:
+    def stage(self, node: FuseNode, *, empty: bool = False) -> StagedBytes:
         """All bytes of a file, to be changed. Under its lock."""
         staged = node.staged
         if staged is None or staged.base:
@@ -125,18 +125,18 @@ class Contents:
             node.staged = staged = whole
         return staged
 
-    def _stage_end(self, node: Node) -> Staged:
+    def _stage_end(self, node: FuseNode) -> StagedBytes:
         """Room after the end of a file: what is only added to is not read."""
         if node.staged is None:
             stood = self.stat(node)
-            node.staged = Staged(mode=stood.mode & 0o777, is_new=False, base=stood.size)
+            node.staged = StagedBytes(mode=stood.mode & 0o777, is_new=False, base=stood.size)
             node.staged.version = stood.version
             node.staged.mtime_ns = stood.mtime_ns
         return node.staged
 
-    def _loaded(self, node: Node, empty: bool) -> Staged:
+    def _loaded(self, node: FuseNode, empty: bool) -> StagedBytes:
         stood = self.stat(node)
-        staged = Staged(mode=stood.mode & 0o777, is_new=False)
+        staged = StagedBytes(mode=stood.mode & 0o777, is_new=False)
         staged.version = stood.version
         staged.mtime_ns = stood.mtime_ns
         if empty:
@@ -152,7 +152,7 @@ class Contents:
             staged.close()
             raise
 
-    def _fill(self, node: Node, staged: Staged) -> bool:
+    def _fill(self, node: FuseNode, staged: StagedBytes) -> bool:
         """Read all of it. False where it was changed meanwhile."""
         version, offset = None, 0
         while True:
@@ -171,7 +171,7 @@ class Contents:
             if not read.truncated or not read.data:
                 return True
 
-    def write(self, node: Node, offset: int | None, data: memoryview) -> int:
+    def write(self, node: FuseNode, offset: int | None, data: memoryview) -> int:
         """Without an offset at the end."""
         with node.lock:
             staged = self._stage_end(node) if offset is None else node.staged
@@ -182,7 +182,7 @@ class Contents:
             staged.write(at, data)
             return len(data)
 
-    def resize(self, node: Node, size: int) -> None:
+    def resize(self, node: FuseNode, size: int) -> None:
         with node.lock:
             self._refuse_large(size)
             self.stage(node, empty=size == 0).truncate(size)
@@ -191,7 +191,7 @@ class Contents:
         if size > self._scope.limits.max_file_bytes:
             raise OSError(errno.EFBIG, "the file would be larger than it may be")
 
-    def publish(self, node: Node) -> None:
+    def publish(self, node: FuseNode) -> None:
         """Have what was written where everybody sees it. What nobody can find is not published."""
         with node.lock:
             staged = node.staged
@@ -214,7 +214,7 @@ class Contents:
                 raise
             node.cached = staged.version
 
-    def _written(self, node: Node, staged: Staged) -> Staged:
+    def _written(self, node: FuseNode, staged: StagedBytes) -> StagedBytes:
         """Publish it; what is staged from then on."""
         if staged.base and staged.size - staged.base <= _WHOLE_BYTES_MAX:
             # So that what others add meanwhile stays.
@@ -249,7 +249,7 @@ class Contents:
         for node in self._nodes.staged():
             self._let_go(node)
 
-    def _publish_at_last(self, node: Node) -> None:
+    def _publish_at_last(self, node: FuseNode) -> None:
         staged = node.staged
         if staged is None or staged.told:
             return
@@ -260,7 +260,7 @@ class Contents:
 
     # --- opening and closing ----------------------------------------------------------------------
 
-    def closed(self, node: Node, *, wrote: bool) -> None:
+    def closed(self, node: FuseNode, *, wrote: bool) -> None:
         """One who had it open has it no more. Nobody hears what goes wrong now, so that it is
         logged."""
         with node.lock:
@@ -274,13 +274,13 @@ class Contents:
                 self._let_go(node)
         self._nodes.closed(node)
 
-    def _let_go(self, node: Node) -> None:
+    def _let_go(self, node: FuseNode) -> None:
         if node.staged is not None:
             node.staged.close()
             node.staged = None
         node.blocks.clear()
 
-    def pin(self, node: Node) -> Callable[[], None]:
+    def pin(self, node: FuseNode) -> Callable[[], None]:
         """Have all of what an open file holds, since it will be taken away. What is given back
         undoes it. Under its lock."""
         if node.staged is not None or not node.is_open:
@@ -293,7 +293,7 @@ class Contents:
 
         return unpin
 
-    def current(self, node: Node) -> Staged | None:
+    def current(self, node: FuseNode) -> StagedBytes | None:
         """What is staged of a file, unless that is published and another stands there now. Under
         its lock."""
         staged = node.staged

@@ -121,7 +121,7 @@ def _said(done: subprocess.CompletedProcess[str]) -> str:
     return escape_for_display((done.stderr or done.stdout).strip()[:200]) or "it said nothing"
 
 
-class Mounted(NamedTuple):
+class MountedDevice(NamedTuple):
     """A row of the kernel's table."""
 
     directory: str
@@ -133,7 +133,7 @@ def open_table() -> TextIO:
     return open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape")
 
 
-def mounted_at(directory: str) -> Mounted | None:
+def mounted_at(directory: str) -> MountedDevice | None:
     """What is mounted on a directory, the topmost; None where nothing is."""
     wanted = _without_looking(directory)
     found = None
@@ -142,7 +142,7 @@ def mounted_at(directory: str) -> Mounted | None:
             place, _, rest = row.partition(" - ")
             where = _unescaped(place.split(" ")[4])
             if where == wanted:
-                found = Mounted(where, rest.split(" ")[0])
+                found = MountedDevice(where, rest.split(" ")[0])
     return found
 
 

@@ -13,27 +13,27 @@ import threading
 from collections.abc import Iterator
 
 from bailiwick.fronts.fuse.protocol import ROOT_ID
-from bailiwick.fronts.fuse.staging import Staged
+from bailiwick.fronts.fuse.staged_files import StagedBytes
 from bailiwick.model import EntryType
 
 
-class Node:
+class FuseNode:
     """One object. ``lock`` is held by whoever looks at its content or changes it."""
 
     def __init__(
-        self, number: int, ino: int, kind: EntryType, parent: Node | None, name: str
+        self, number: int, ino: int, kind: EntryType, parent: FuseNode | None, name: str
     ) -> None:
         self.number = number
         self.ino = ino
         self.kind: EntryType = kind
         self.parent = parent
         self.name = name
-        self.children: dict[str, Node] = {}
+        self.children: dict[str, FuseNode] = {}
         self.lookups = 0
         """How often the kernel was told of it, less what it has forgotten."""
         self.readers = 0
         self.writers = 0
-        self.staged: Staged | None = None
+        self.staged: StagedBytes | None = None
         self.version: str | None = None
         """What was last seen there."""
         self.blocks: list[tuple[int, bytes]] = []
@@ -58,27 +58,27 @@ class Node:
             self.blocks.clear()
 
 
-class Nodes:
+class FuseNodes:
     """All of them, by number and by place."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._last = ROOT_ID
         self._inos: set[int] = {ROOT_ID}
-        self.root = Node(ROOT_ID, ROOT_ID, "directory", None, "")
+        self.root = FuseNode(ROOT_ID, ROOT_ID, "directory", None, "")
         self._by_number = {ROOT_ID: self.root}
 
-    def __getitem__(self, number: int) -> Node:
+    def __getitem__(self, number: int) -> FuseNode:
         node = self._by_number.get(number)
         if node is None:
             raise OSError(errno.ESTALE, "there is no such node")
         return node
 
-    def path(self, node: Node) -> str:
+    def path(self, node: FuseNode) -> str:
         """Where it stands, as a scope names it. Raises `OSError` where it was taken away."""
         with self._lock:
             names: list[str] = []
-            here: Node | None = node
+            here: FuseNode | None = node
             while here is not None and here.number != ROOT_ID:
                 names.append(here.name)
                 here = here.parent
@@ -86,14 +86,14 @@ class Nodes:
                 raise OSError(errno.ENOENT, "it was taken away")
             return "/".join(reversed(names)) or "."
 
-    def path_in(self, parent: Node, name: str) -> str:
+    def path_in(self, parent: FuseNode, name: str) -> str:
         above = self.path(parent)
         return name if above == "." else f"{above}/{name}"
 
-    def child(self, parent: Node, name: str) -> Node | None:
+    def child(self, parent: FuseNode, name: str) -> FuseNode | None:
         return parent.children.get(name)
 
-    def known(self, parent: Node, name: str, kind: EntryType) -> Node:
+    def known(self, parent: FuseNode, name: str, kind: EntryType) -> FuseNode:
         """The node at a place, at which something of this kind stands; told to the kernel."""
         with self._lock:
             node = parent.children.get(name)
@@ -103,7 +103,7 @@ class Nodes:
             if node is None:
                 path = self.path_in(parent, name)
                 self._last += 1
-                node = Node(self._last, self._new_ino(path), kind, parent, name)
+                node = FuseNode(self._last, self._new_ino(path), kind, parent, name)
                 self._by_number[node.number] = parent.children[name] = node
             node.lookups += 1
             return node
@@ -120,7 +120,7 @@ class Nodes:
                 return ino
             salt += 1
 
-    def detach(self, node: Node) -> None:
+    def detach(self, node: FuseNode) -> None:
         """It stands nowhere any more; who has it open keeps it."""
         with self._lock:
             parent = node.parent
@@ -129,7 +129,7 @@ class Nodes:
             node.parent = None
             self._drop_unneeded(node)
 
-    def move(self, node: Node, parent: Node, name: str) -> None:
+    def move(self, node: FuseNode, parent: FuseNode, name: str) -> None:
         """It stands elsewhere now, with all beneath it, and what stood there is gone."""
         with self._lock:
             other = parent.children.get(name)
@@ -148,12 +148,12 @@ class Nodes:
                 node.lookups -= count
                 self._drop_unneeded(node)
 
-    def closed(self, node: Node) -> None:
+    def closed(self, node: FuseNode) -> None:
         """Nobody has it open any more."""
         with self._lock:
             self._drop_unneeded(node)
 
-    def _drop_unneeded(self, node: Node | None) -> None:
+    def _drop_unneeded(self, node: FuseNode | None) -> None:
         while node is not None and node.number != ROOT_ID:
             if node.lookups > 0 or node.children or node.is_open or node.staged is not None:
                 return
@@ -164,7 +164,7 @@ class Nodes:
                 self._inos.discard(node.ino)
             node = above
 
-    def new_in(self, parent: Node) -> Iterator[Node]:
+    def new_in(self, parent: FuseNode) -> Iterator[FuseNode]:
         """What was made in a directory here and is nowhere else yet."""
         with self._lock:
             children = list(parent.children.values())
@@ -173,13 +173,13 @@ class Nodes:
             if staged is not None and staged.is_new:
                 yield child
 
-    def staged(self) -> list[Node]:
+    def staged(self) -> list[FuseNode]:
         """All that is being written."""
         with self._lock:
             return [node for node in self._by_number.values() if node.staged is not None]
 
 
-def ino_of(parent: Node, name: str) -> int:
+def ino_of(parent: FuseNode, name: str) -> int:
     """The number that a listing shows: of what is known there, else any but none."""
     child = parent.children.get(name)
     return child.ino if child is not None else hash_of_name(name)

@@ -63,7 +63,7 @@ class Op(IntEnum):
     RENAME2 = 45
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """What stands before each request."""
 
     length: int
@@ -75,7 +75,7 @@ class Head(NamedTuple):
     pid: int
 
 
-class Attributes(NamedTuple):
+class FuseAttributes(NamedTuple):
     """What `stat` shows. ``mode`` holds the type too; the times are one."""
 
     ino: int
@@ -153,8 +153,8 @@ _UNBOUNDED_BLOCKS: Final = 2**28
 """A terabyte: what is left is known to quotas, which answer when they are used up."""
 
 
-def head(request: bytes) -> Head:
-    return Head(*_HEAD.unpack_from(request)[:7])
+def head(request: bytes) -> RequestHead:
+    return RequestHead(*_HEAD.unpack_from(request)[:7])
 
 
 HEAD_BYTES: Final = 40
@@ -208,7 +208,9 @@ def set_attributes(body: memoryview) -> SetAttributes:
     )
 
 
-def entry(node: int, shown: Attributes, owner: tuple[int, int], valid_ns: tuple[int, int]) -> bytes:
+def entry(
+    node: int, shown: FuseAttributes, owner: tuple[int, int], valid_ns: tuple[int, int]
+) -> bytes:
     """A name, and what stands there. ``valid_ns`` is how long the kernel may go by the name, and
     by the attributes."""
     named, stood = valid_ns
@@ -217,12 +219,12 @@ def entry(node: int, shown: Attributes, owner: tuple[int, int], valid_ns: tuple[
     ) + _packed(shown, owner)
 
 
-def attributes(shown: Attributes, owner: tuple[int, int], valid_ns: int) -> bytes:
+def attributes(shown: FuseAttributes, owner: tuple[int, int], valid_ns: int) -> bytes:
     for_how_long = _ATTRIBUTES_FOR.pack(valid_ns // _SECOND_NS, valid_ns % _SECOND_NS, 0)
     return for_how_long + _packed(shown, owner)
 
 
-def _packed(shown: Attributes, owner: tuple[int, int]) -> bytes:
+def _packed(shown: FuseAttributes, owner: tuple[int, int]) -> bytes:
     seconds, part = divmod(shown.mtime_ns, _SECOND_NS)
     seconds %= 2**64
     return _ATTRIBUTES.pack(

@@ -13,10 +13,10 @@ import time
 from typing import Final, NamedTuple
 
 from bailiwick.errors import DirectoryNotEmpty, FileAlreadyExists, ParseError, PathNotFound
-from bailiwick.fronts.fuse.content import Contents
-from bailiwick.fronts.fuse.nodes import Node, Nodes, ino_of
-from bailiwick.fronts.fuse.protocol import NOW, Attributes, SetAttributes
-from bailiwick.fronts.fuse.staging import Staged, Times
+from bailiwick.fronts.fuse.content import OpenContents
+from bailiwick.fronts.fuse.nodes import FuseNode, FuseNodes, ino_of
+from bailiwick.fronts.fuse.protocol import NOW, FuseAttributes, SetAttributes
+from bailiwick.fronts.fuse.staged_files import StagedBytes, Times
 from bailiwick.model import EntryType, Stat
 from bailiwick.portal import SyncScope
 
@@ -30,7 +30,7 @@ _TYPES: Final[dict[EntryType, int]] = {
 _RENAME_NOREPLACE: Final = 1
 
 
-class Listed(NamedTuple):
+class ListedDirectory(NamedTuple):
     """One row of a directory."""
 
     ino: int
@@ -38,19 +38,19 @@ class Listed(NamedTuple):
     mode: int
 
 
-class Tree:
+class MountedTree:
     """The verbs of a mount."""
 
     def __init__(self, scope: SyncScope, *, as_of: str | None, read_only: bool) -> None:
         self._scope = scope
         self._as_of = as_of
         self._read_only = read_only
-        self.nodes = Nodes()
-        self.contents = Contents(scope, self.nodes, as_of)
+        self.nodes = FuseNodes()
+        self.contents = OpenContents(scope, self.nodes, as_of)
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def look_up(self, parent: Node, name: str) -> tuple[Node, Attributes]:
+    def look_up(self, parent: FuseNode, name: str) -> tuple[FuseNode, FuseAttributes]:
         child = self.nodes.child(parent, name)
         if child is not None:
             with child.lock:
@@ -70,7 +70,7 @@ class Tree:
         node = self.nodes.known(parent, name, found.type)
         return node, self._seen(node, found)
 
-    def attributes(self, node: Node) -> tuple[Attributes, bool]:
+    def attributes(self, node: FuseNode) -> tuple[FuseAttributes, bool]:
         """What is shown of it, and whether that may change any moment."""
         with node.lock:
             staged = self.contents.current(node)
@@ -78,21 +78,24 @@ class Tree:
                 return _of_staged(node, staged), True
         return self._seen(node, self.contents.stat(node)), False
 
-    def _seen(self, node: Node, found: Stat) -> Attributes:
+    def _seen(self, node: FuseNode, found: Stat) -> FuseAttributes:
         if node.kind != found.type:
             raise OSError(errno.ESTALE, "something else stands there now")
         if node.staged is None:
             node.seen(found.version)
         mode = _TYPES[found.type] | (found.mode & 0o777)
-        return Attributes(node.ino, found.size, mode, max(found.links, 1), found.mtime_ns)
+        return FuseAttributes(node.ino, found.size, mode, max(found.links, 1), found.mtime_ns)
 
-    def read_link(self, node: Node) -> str:
+    def read_link(self, node: FuseNode) -> str:
         return self.contents.at(node, lambda path: self._scope.readlink(path, as_of=self._as_of))
 
-    def entries(self, node: Node) -> list[Listed]:
+    def entries(self, node: FuseNode) -> list[ListedDirectory]:
         """All that is in a directory, and what was made there and is still being written."""
         above = node.parent or node
-        listed = [Listed(node.ino, ".", stat.S_IFDIR), Listed(above.ino, "..", stat.S_IFDIR)]
+        listed = [
+            ListedDirectory(node.ino, ".", stat.S_IFDIR),
+            ListedDirectory(above.ino, "..", stat.S_IFDIR),
+        ]
         found: dict[str, int] = {child.name: stat.S_IFREG for child in self.nodes.new_in(node)}
         cursor = None
         while True:
@@ -109,11 +112,15 @@ class Tree:
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return listed + [Listed(ino_of(node, name), name, mode) for name, mode in found.items()]
+        return listed + [
+            ListedDirectory(ino_of(node, name), name, mode) for name, mode in found.items()
+        ]
 
     # --- making -----------------------------------------------------------------------------------
 
-    def create(self, parent: Node, name: str, mode: int, flags: int) -> tuple[Node, Attributes]:
+    def create(
+        self, parent: FuseNode, name: str, mode: int, flags: int
+    ) -> tuple[FuseNode, FuseAttributes]:
         """A file that is being written and stands nowhere yet; open."""
         path = self._new_path(parent, name)
         self.contents.refuse_writing(path, over=False)
@@ -124,26 +131,32 @@ class Tree:
             self.nodes.detach(child)
         node = self.nodes.known(parent, name, "file")
         with node.lock:
-            node.staged = Staged(mode=mode & 0o777, is_new=True, exclusive=bool(flags & os.O_EXCL))
+            node.staged = StagedBytes(
+                mode=mode & 0o777, is_new=True, exclusive=bool(flags & os.O_EXCL)
+            )
             node.writers += 1
             return node, _of_staged(node, node.staged)
 
-    def make_file(self, parent: Node, name: str, mode: int) -> tuple[Node, Attributes]:
+    def make_file(self, parent: FuseNode, name: str, mode: int) -> tuple[FuseNode, FuseAttributes]:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EPERM, "only files, directories and links are made here")
         path = self._new_path(parent, name)
         self._scope.write_bytes(path, b"", mode="create", file_mode=mode & 0o777)
         return self.look_up(parent, name)
 
-    def make_directory(self, parent: Node, name: str, mode: int) -> tuple[Node, Attributes]:
+    def make_directory(
+        self, parent: FuseNode, name: str, mode: int
+    ) -> tuple[FuseNode, FuseAttributes]:
         self._scope.make_dir(self._new_path(parent, name), file_mode=mode & 0o777)
         return self.look_up(parent, name)
 
-    def make_link(self, parent: Node, name: str, target: str) -> tuple[Node, Attributes]:
+    def make_link(
+        self, parent: FuseNode, name: str, target: str
+    ) -> tuple[FuseNode, FuseAttributes]:
         self._scope.symlink(self._new_path(parent, name), target)
         return self.look_up(parent, name)
 
-    def _new_path(self, parent: Node, name: str) -> str:
+    def _new_path(self, parent: FuseNode, name: str) -> str:
         self.refuse_read_only()
         child = self.nodes.child(parent, name)
         if child is not None and child.staged is not None and child.staged.is_new:
@@ -156,7 +169,7 @@ class Tree:
 
     # --- opening ----------------------------------------------------------------------------------
 
-    def open(self, node: Node, flags: int) -> bool:
+    def open(self, node: FuseNode, flags: int) -> bool:
         """Open a file. Whether the pages that the kernel has of it are right."""
         writes = flags & os.O_ACCMODE != os.O_RDONLY
         if writes:
@@ -181,7 +194,7 @@ class Tree:
 
     # --- taking away and moving -------------------------------------------------------------------
 
-    def remove(self, parent: Node, name: str) -> None:
+    def remove(self, parent: FuseNode, name: str) -> None:
         """A file or link. Who has it open goes on with what it held."""
         self.refuse_read_only()
         path = self.nodes.path_in(parent, name)
@@ -199,7 +212,7 @@ class Tree:
                     raise
             self.nodes.detach(node)
 
-    def remove_directory(self, parent: Node, name: str) -> None:
+    def remove_directory(self, parent: FuseNode, name: str) -> None:
         self.refuse_read_only()
         node = self.nodes.child(parent, name)
         if node is not None and next(self.nodes.new_in(node), None) is not None:
@@ -208,7 +221,7 @@ class Tree:
         if node is not None:
             self.nodes.detach(node)
 
-    def rename(self, parent: Node, name: str, to: Node, new: str, flags: int) -> None:
+    def rename(self, parent: FuseNode, name: str, to: FuseNode, new: str, flags: int) -> None:
         self.refuse_read_only()
         if flags & ~_RENAME_NOREPLACE:
             raise OSError(errno.EINVAL, "names are not exchanged here")
@@ -225,7 +238,9 @@ class Tree:
         self._move(node, other, to, new, replace=not flags & _RENAME_NOREPLACE)
         self.nodes.move(node, to, new)
 
-    def _move(self, node: Node, other: Node | None, to: Node, new: str, *, replace: bool) -> None:
+    def _move(
+        self, node: FuseNode, other: FuseNode | None, to: FuseNode, new: str, *, replace: bool
+    ) -> None:
         path, destination = self.nodes.path(node), self.nodes.path_in(to, new)
         if node.kind == "directory":
             if other is not None and replace:
@@ -246,7 +261,7 @@ class Tree:
 
     # --- attributes -------------------------------------------------------------------------------
 
-    def set_attributes(self, node: Node, wanted: SetAttributes) -> None:
+    def set_attributes(self, node: FuseNode, wanted: SetAttributes) -> None:
         self.refuse_read_only()
         if wanted.uid not in (None, os.getuid()) or wanted.gid not in (None, os.getgid()):
             raise OSError(errno.EPERM, "all belongs to whoever mounted it")
@@ -257,7 +272,7 @@ class Tree:
         if wanted.mtime_ns is not None or wanted.atime_ns is not None:
             self._set_times(node, wanted.mtime_ns, wanted.atime_ns)
 
-    def _set_mode(self, node: Node, mode: int) -> None:
+    def _set_mode(self, node: FuseNode, mode: int) -> None:
         if mode & ~0o777:
             raise OSError(errno.EPERM, "only permission bits are kept here")
         with node.lock:
@@ -270,7 +285,7 @@ class Tree:
             if staged is not None and not staged.dirty:
                 staged.version = self.contents.stat(node).version
 
-    def _set_size(self, node: Node, size: int, *, by_handle: bool) -> None:
+    def _set_size(self, node: FuseNode, size: int, *, by_handle: bool) -> None:
         with node.lock:
             if by_handle or node.staged is not None:
                 self.contents.resize(node, size)
@@ -279,7 +294,7 @@ class Tree:
                 return
             self.contents.at(node, lambda path: self._scope.truncate(path, size))
 
-    def _set_times(self, node: Node, mtime_ns: int | None, atime_ns: int | None) -> None:
+    def _set_times(self, node: FuseNode, mtime_ns: int | None, atime_ns: int | None) -> None:
         if mtime_ns is None or node.kind == "symlink":
             # Neither when something was last read nor the times of links are kept, and whoever
             # copies a tree sets both: refused, they would take the whole copy for failed.
@@ -301,6 +316,6 @@ class Tree:
                 staged.version = self.contents.stat(node).version
 
 
-def _of_staged(node: Node, staged: Staged) -> Attributes:
+def _of_staged(node: FuseNode, staged: StagedBytes) -> FuseAttributes:
     links = 0 if node.is_gone else 1
-    return Attributes(node.ino, staged.size, stat.S_IFREG | staged.mode, links, staged.mtime_ns)
+    return FuseAttributes(node.ino, staged.size, stat.S_IFREG | staged.mode, links, staged.mtime_ns)

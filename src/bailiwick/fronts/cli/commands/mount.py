@@ -79,7 +79,7 @@ def _mount(options: Options) -> int:
     front = import_module(_FRONT)
     _refuse_inside(options)
     with _opened(options) as scope:
-        mount = front.Mount(
+        mount = front.FuseMount(
             scope, options.directory, as_of=options.as_of, read_only=options.read_only
         )
         # From before it is mounted: whoever is killed by a signal leaves a dead mount.

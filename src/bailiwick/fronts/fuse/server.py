@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from bailiwick.errors import BailiwickError, PathOutsideWorkspace, SymlinkEscape
 from bailiwick.fronts.fuse import protocol
-from bailiwick.fronts.fuse.nodes import Node
-from bailiwick.fronts.fuse.protocol import Attributes, Head, Op
-from bailiwick.fronts.fuse.tree import Listed, Tree
+from bailiwick.fronts.fuse.nodes import FuseNode
+from bailiwick.fronts.fuse.protocol import FuseAttributes, Op, RequestHead
+from bailiwick.fronts.fuse.tree import ListedDirectory, MountedTree
 
 _log = logging.getLogger("bailiwick.fuse")
 
@@ -35,7 +35,7 @@ _NAME_BYTES_MAX: Final = 255
 class _Handle(NamedTuple):
     """An open file. ``appends``: whatever the kernel says, at the end."""
 
-    node: Node
+    node: FuseNode
     writes: bool
     appends: bool
 
@@ -43,22 +43,22 @@ class _Handle(NamedTuple):
 class _Listing:
     """An open directory: what was in it when it was last read from its beginning."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: FuseNode) -> None:
         self.node = node
-        self.rows: list[Listed] = []
+        self.rows: list[ListedDirectory] = []
 
 
 class Answering:
     """What each request is answered with."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: MountedTree) -> None:
         self._tree = tree
         self._nodes, self._contents = tree.nodes, tree.contents
         self._owner = os.getuid(), os.getgid()
         self._numbers = itertools.count(1)
         self._files: dict[int, _Handle] = {}
         self._directories: dict[int, _Listing] = {}
-        self._by_op: dict[int, Callable[[Head, memoryview], bytes]] = {
+        self._by_op: dict[int, Callable[[RequestHead, memoryview], bytes]] = {
             Op.INIT: lambda _, body: protocol.init(body),
             Op.DESTROY: lambda *_: b"",
             Op.LOOKUP: self._look_up,
@@ -118,81 +118,81 @@ class Answering:
 
     # --- names ------------------------------------------------------------------------------------
 
-    def _entry(self, found: tuple[Node, Attributes]) -> bytes:
+    def _entry(self, found: tuple[FuseNode, FuseAttributes]) -> bytes:
         node, shown = found
         changes = node.staged is not None
         valid = _VALID_NS, 0 if changes else _VALID_NS
         return protocol.entry(node.number, shown, self._owner, valid)
 
-    def _look_up(self, head: Head, body: memoryview) -> bytes:
+    def _look_up(self, head: RequestHead, body: memoryview) -> bytes:
         return self._entry(self._tree.look_up(self._nodes[head.node], _only_name(body)))
 
-    def _symlink(self, head: Head, body: memoryview) -> bytes:
+    def _symlink(self, head: RequestHead, body: memoryview) -> bytes:
         name, target = protocol.names(body)
         return self._entry(self._tree.make_link(self._nodes[head.node], _checked(name), target))
 
-    def _mknod(self, head: Head, body: memoryview) -> bytes:
+    def _mknod(self, head: RequestHead, body: memoryview) -> bytes:
         mode, *_ = protocol.MKNOD.unpack_from(body)
         name = _only_name(body, protocol.MKNOD.size)
         return self._entry(self._tree.make_file(self._nodes[head.node], name, mode))
 
-    def _mkdir(self, head: Head, body: memoryview) -> bytes:
+    def _mkdir(self, head: RequestHead, body: memoryview) -> bytes:
         mode, _ = protocol.MKDIR.unpack_from(body)
         name = _only_name(body, protocol.MKDIR.size)
         return self._entry(self._tree.make_directory(self._nodes[head.node], name, mode))
 
-    def _link(self, head: Head, body: memoryview) -> bytes:
+    def _link(self, head: RequestHead, body: memoryview) -> bytes:
         raise OSError(errno.EPERM, "a file has one name here")
 
-    def _unlink(self, head: Head, body: memoryview) -> bytes:
+    def _unlink(self, head: RequestHead, body: memoryview) -> bytes:
         self._tree.remove(self._nodes[head.node], _only_name(body))
         return b""
 
-    def _rmdir(self, head: Head, body: memoryview) -> bytes:
+    def _rmdir(self, head: RequestHead, body: memoryview) -> bytes:
         self._tree.remove_directory(self._nodes[head.node], _only_name(body))
         return b""
 
-    def _rename(self, head: Head, body: memoryview) -> bytes:
+    def _rename(self, head: RequestHead, body: memoryview) -> bytes:
         (to,) = protocol.RENAME.unpack_from(body)
         return self._renamed(head, to, 0, protocol.names(body, protocol.RENAME.size))
 
-    def _rename2(self, head: Head, body: memoryview) -> bytes:
+    def _rename2(self, head: RequestHead, body: memoryview) -> bytes:
         to, flags, _ = protocol.RENAME2.unpack_from(body)
         return self._renamed(head, to, flags, protocol.names(body, protocol.RENAME2.size))
 
-    def _renamed(self, head: Head, to: int, flags: int, names: list[str]) -> bytes:
+    def _renamed(self, head: RequestHead, to: int, flags: int, names: list[str]) -> bytes:
         name, new = names
         self._tree.rename(self._nodes[head.node], name, self._nodes[to], _checked(new), flags)
         return b""
 
     # --- attributes -------------------------------------------------------------------------------
 
-    def _get_attributes(self, head: Head, body: memoryview) -> bytes:
+    def _get_attributes(self, head: RequestHead, body: memoryview) -> bytes:
         shown, changes = self._tree.attributes(self._nodes[head.node])
         return protocol.attributes(shown, self._owner, 0 if changes else _VALID_NS)
 
-    def _set_attributes(self, head: Head, body: memoryview) -> bytes:
+    def _set_attributes(self, head: RequestHead, body: memoryview) -> bytes:
         self._tree.set_attributes(self._nodes[head.node], protocol.set_attributes(body))
         return self._get_attributes(head, body)
 
-    def _read_link(self, head: Head, body: memoryview) -> bytes:
+    def _read_link(self, head: RequestHead, body: memoryview) -> bytes:
         return os.fsencode(self._tree.read_link(self._nodes[head.node]))
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _opened(self, node: Node, flags: int) -> int:
+    def _opened(self, node: FuseNode, flags: int) -> int:
         number = next(self._numbers)
         writes = flags & os.O_ACCMODE != os.O_RDONLY
         self._files[number] = _Handle(node, writes, bool(flags & os.O_APPEND))
         return number
 
-    def _open(self, head: Head, body: memoryview) -> bytes:
+    def _open(self, head: RequestHead, body: memoryview) -> bytes:
         flags, _ = protocol.OPEN.unpack_from(body)
         node = self._nodes[head.node]
         is_right = self._tree.open(node, flags)
         return protocol.opened(self._opened(node, flags), protocol.KEEP_CACHE if is_right else 0)
 
-    def _create(self, head: Head, body: memoryview) -> bytes:
+    def _create(self, head: RequestHead, body: memoryview) -> bytes:
         flags, mode, _, _ = protocol.CREATE.unpack_from(body)
         name = _only_name(body, protocol.CREATE.size)
         # Also where it is only read: what is made is written.
@@ -201,18 +201,18 @@ class Answering:
         self._files[number] = _Handle(node, True, bool(flags & os.O_APPEND))
         return self._entry((node, shown)) + protocol.opened(number)
 
-    def _read(self, head: Head, body: memoryview) -> bytes:
+    def _read(self, head: RequestHead, body: memoryview) -> bytes:
         handle, offset, size, *_ = protocol.TRANSFER.unpack_from(body)
         return self._contents.read(self._files[handle].node, offset, size)
 
-    def _write(self, head: Head, body: memoryview) -> bytes:
+    def _write(self, head: RequestHead, body: memoryview) -> bytes:
         handle, offset, size, flags, *_ = protocol.TRANSFER.unpack_from(body)
         file = self._files[handle]
         at = None if file.appends and not flags & protocol.WRITE_CACHE else offset
         data = body[protocol.TRANSFER.size : protocol.TRANSFER.size + size]
         return protocol.WRITTEN.pack(self._contents.write(file.node, at, data), 0)
 
-    def _fallocate(self, head: Head, body: memoryview) -> bytes:
+    def _fallocate(self, head: RequestHead, body: memoryview) -> bytes:
         handle, offset, length, mode, _ = protocol.FALLOCATE.unpack_from(body)
         if mode:
             raise OSError(errno.EOPNOTSUPP, "room is only made at the end")
@@ -222,32 +222,32 @@ class Answering:
                 self._contents.resize(node, offset + length)
         return b""
 
-    def _flush(self, head: Head, body: memoryview) -> bytes:
+    def _flush(self, head: RequestHead, body: memoryview) -> bytes:
         """A program closes a descriptor. What one that only read closes says nothing of others."""
         file = self._files[protocol.HANDLE.unpack_from(body)[0]]
         if file.writes:
             self._contents.publish(file.node)
         return b""
 
-    def _fsync(self, head: Head, body: memoryview) -> bytes:
+    def _fsync(self, head: RequestHead, body: memoryview) -> bytes:
         self._contents.publish(self._files[protocol.HANDLE.unpack_from(body)[0]].node)
         return b""
 
-    def _release(self, head: Head, body: memoryview) -> bytes:
+    def _release(self, head: RequestHead, body: memoryview) -> bytes:
         file = self._files.pop(protocol.HANDLE.unpack_from(body)[0])
         self._contents.closed(file.node, wrote=file.writes)
         return b""
 
     # --- directories ------------------------------------------------------------------------------
 
-    def _open_directory(self, head: Head, body: memoryview) -> bytes:
+    def _open_directory(self, head: RequestHead, body: memoryview) -> bytes:
         listing = _Listing(self._nodes[head.node])
         listing.rows = self._tree.entries(listing.node)  # so that opening is refused, not reading
         number = next(self._numbers)
         self._directories[number] = listing
         return protocol.opened(number)
 
-    def _read_directory(self, head: Head, body: memoryview) -> bytes:
+    def _read_directory(self, head: RequestHead, body: memoryview) -> bytes:
         handle, offset, size, *_ = protocol.TRANSFER.unpack_from(body)
         listing = self._directories[handle]
         if not listing.rows:  # read from its beginning once more
@@ -263,7 +263,7 @@ class Answering:
             listing.rows = []
         return b"".join(found)
 
-    def _release_directory(self, head: Head, body: memoryview) -> bytes:
+    def _release_directory(self, head: RequestHead, body: memoryview) -> bytes:
         del self._directories[protocol.HANDLE.unpack_from(body)[0]]
         return b""
 
@@ -286,7 +286,7 @@ def number_of(error: BailiwickError | OSError) -> int:
     return error.errno or errno.EIO
 
 
-class Workers:
+class FuseWorkers:
     """The threads that answer what comes over a descriptor."""
 
     def __init__(self, descriptor: int, answering: Answering, on_end: Callable[[], object]) -> None:

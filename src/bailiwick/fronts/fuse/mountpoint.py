@@ -8,8 +8,8 @@ import select
 from typing import Final, Self
 
 from bailiwick.fronts.fuse.device import attach, detach, mounted_at, open_table
-from bailiwick.fronts.fuse.serving import Answering, Workers
-from bailiwick.fronts.fuse.tree import Tree
+from bailiwick.fronts.fuse.server import Answering, FuseWorkers
+from bailiwick.fronts.fuse.tree import MountedTree
 from bailiwick.portal import SyncScope
 
 _CHANGES: Final = frozenset(("write", "delete"))
@@ -22,7 +22,7 @@ _UNREACHABLE_SECONDS_MAX: Final = 1.0
 woken."""
 
 
-class Mount:
+class FuseMount:
     """A scope, mounted on a directory while this is entered.
 
     ``as_of`` shows what was at a version or snapshot; that, a grant that changes nothing and
@@ -43,17 +43,17 @@ class Mount:
         )
         self._scope = scope
         self._as_of = as_of
-        self._tree = Tree(scope, as_of=as_of, read_only=self.read_only)
+        self._tree = MountedTree(scope, as_of=as_of, read_only=self.read_only)
         self._descriptor = self._ending = self._end = -1
         self._over = False
-        self._workers: Workers | None = None
+        self._workers: FuseWorkers | None = None
 
     def __enter__(self) -> Self:
         self._scope.lstat(".", as_of=self._as_of)  # before anything is mounted in vain
         self._descriptor = attach(self.directory, read_only=self.read_only)
         self._ending, self._end = os.pipe()
         os.set_blocking(self._end, False)
-        self._workers = Workers(self._descriptor, Answering(self._tree), self.end)
+        self._workers = FuseWorkers(self._descriptor, Answering(self._tree), self.end)
         self._workers.start()
         return self
 
@@ -90,7 +90,7 @@ class Mount:
                 for descriptor in (self._descriptor, self._ending, end):
                     os.close(descriptor)
 
-    def _detach(self, workers: Workers, stack: contextlib.ExitStack) -> float:
+    def _detach(self, workers: FuseWorkers, stack: contextlib.ExitStack) -> float:
         """Take it out of the tree; how long it may take to end.
 
         Programs that still have files open, and mounts of other namespaces that were made of this

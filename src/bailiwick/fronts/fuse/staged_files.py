@@ -26,7 +26,7 @@ class Times(NamedTuple):
     atime_ns: int | None
 
 
-class Staged:
+class StagedBytes:
     """The bytes of one file, or only those from ``base`` on, which will be added to it. To be used
     under the lock of its node."""
 
@@ -87,7 +87,7 @@ class Staged:
         """What comes after the base."""
         return self.read(self.base, self.size - self.base)
 
-    def take_over(self, tail: Staged) -> None:
+    def take_over(self, tail: StagedBytes) -> None:
         """Have at the end what was to be added."""
         if tail.dirty:
             self.write(self.size, tail.added)
