@@ -302,8 +302,8 @@ def test_a_child_does_not_wait_for_a_thread_that_only_its_parent_has():
 
 
 _MID_STATEMENT = """
-from bailiwick.sqlite import forking
-forking._WAIT_S_MAX = 0.1  # nobody comes out of a statement that waits for the fork
+from bailiwick.sqlite import fork_safety
+fork_safety._WAIT_S_MAX = 0.1  # nobody comes out of a statement that waits for the fork
 place, database, how = sys.argv[1:]
 
 def in_child():
@@ -316,7 +316,7 @@ def in_child():
         fs.write_text("child", "c")
 
 children = []
-connection = forking.connect(database)
+connection = fork_safety.connect(database)
 connection.execute("CREATE TABLE t (a)")
 if how == "statement":
     connection.create_scalar_function("forked", lambda: children.append(child_of(in_child)))

@@ -81,12 +81,12 @@ async def test_cancelled_while_it_starts_nothing_is_left(workshop):
 
 OWNER = """
 import asyncio, os, signal, sys
-from bailiwick.sandbox import Command, CommandLimits, Tree, View
+from bailiwick.sandbox import CommandLimits, Invocation, Tree, View
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
 async def main():
     lower, upper, work, script = sys.argv[1:]
     tree = Tree(place="/work/x", lower=lower, upper=upper, work=work)
-    command = Command(argv=("sh", "-c", script), limits=CommandLimits(seconds_max=0))
+    command = Invocation(argv=("sh", "-c", script), limits=CommandLimits(seconds_max=0))
     process = await Bubblewrap().start(command, View(trees=(tree,)))
     if os.environ.get("FORKED") and not (child := os.fork()):
         signal.pause()

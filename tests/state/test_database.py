@@ -418,8 +418,8 @@ def test_closing_leaves_one_file_without_a_log_and_no_owner(tmp_path):
 def test_process_that_ends_without_closing_keeps_what_it_queued(tmp_path):
     program = """if True:
         import sys
-        from bailiwick.state.database import Database, Part
-        database = Database.open(sys.argv[1], [Part("numbers", (
+        from bailiwick.state.database import Database, DatabasePart
+        database = Database.open(sys.argv[1], [DatabasePart("numbers", (
             "CREATE TABLE numbers (n INTEGER NOT NULL UNIQUE) STRICT",))])
         for n in range(30):
             database.submit(lambda c, n=n: c.execute("INSERT INTO numbers VALUES (?)", (n,)),
@@ -435,8 +435,8 @@ def test_forked_child_does_not_touch_what_its_parent_uses(tmp_path):
         import os, sys, warnings
         warnings.simplefilter("ignore")
         from bailiwick.errors import Closed
-        from bailiwick.state.database import Database, Part
-        database = Database.open(sys.argv[1], [Part("numbers", (
+        from bailiwick.state.database import Database, DatabasePart
+        database = Database.open(sys.argv[1], [DatabasePart("numbers", (
             "CREATE TABLE numbers (n INTEGER NOT NULL UNIQUE) STRICT",))])
         add = lambda n: lambda c: c.execute("INSERT INTO numbers VALUES (?)", (n,))
         database.write_blocking(add(1))

@@ -73,8 +73,8 @@ async def test_failed_commit_moves_it_on_all_the_same(tmp_path):
 
 DIES = """if True:
     import os, signal, sys
-    from bailiwick.state.database import Database, Part
-    database = Database.open(sys.argv[1], [Part("numbers", (
+    from bailiwick.state.database import Database, DatabasePart
+    database = Database.open(sys.argv[1], [DatabasePart("numbers", (
         "CREATE TABLE numbers (n INTEGER) STRICT",))])
     database._connection.set_commit_hook(lambda: os.kill(os.getpid(), signal.SIGKILL))
     database.write_blocking(lambda c: c.execute("INSERT INTO numbers VALUES (1)"), control=True)

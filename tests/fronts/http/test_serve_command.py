@@ -308,8 +308,9 @@ def test_who_stalls_would_be_waited_for_otherwise(tmp_path):
     """The control: the same clients, and nothing that ends them."""
     (tmp_path / "tree").mkdir()
     code = (
-        "import sys; from bailiwick.fronts.http import protocol, serving;"
-        "protocol.SHUTDOWN_STALL_SECONDS_MAX = 1e9; sys.exit(serving.main(sys.argv[1:]))"
+        "import sys; from bailiwick.fronts.http import serve_command;"
+        "from bailiwick.fronts.http.transport import protocol;"
+        "protocol.SHUTDOWN_STALL_SECONDS_MAX = 1e9; sys.exit(serve_command.main(sys.argv[1:]))"
     )
     with process(tmp_path, "tree", command=("-c", code)) as (server, told):
         with client(told) as person:

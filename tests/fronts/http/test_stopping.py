@@ -15,8 +15,9 @@ from tests.processes import is_gone
 from tests.waiting import PATIENCE_S, until_blocking
 
 IMPATIENT = (
-    "import sys; from bailiwick.fronts.http import serving;"
-    "serving._RESTARTS_SECONDS = {seconds}; sys.exit(serving.main(sys.argv[1:]))"
+    "import sys; from bailiwick.fronts.http import serve_command;"
+    "serve_command._RESTARTS_SECONDS = {seconds};"
+    " sys.exit(serve_command.main(sys.argv[1:]))"
 )
 
 

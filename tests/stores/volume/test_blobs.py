@@ -233,7 +233,8 @@ async def test_a_place_that_is_gone_is_not_asked_again_and_again(tmp_path):
 
 DYING = """
 import asyncio, os, signal, sys
-from bailiwick.stores.volume import VolumeStore, blobs, core
+from bailiwick.stores.volume import VolumeStore, core
+from bailiwick.stores.volume.content import blobs
 from bailiwick.testing.driver import StoreDriver
 
 def die(*_, **__):
@@ -242,7 +243,7 @@ def die(*_, **__):
 async def main(path, moment):
     fs = StoreDriver(VolumeStore.open(path))
     if moment == "before the row":
-        core.Core.change = die
+        core.VolumeCore.change = die
     else:
         kept = os.rename
         done = [0]
