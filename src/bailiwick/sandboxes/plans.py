@@ -100,6 +100,8 @@ def check_view(view: View) -> None:
             masked_name(path)
     for each in view.readable:
         _checked_place(each.path, _ROOM_OF_THE_KERNEL)
+        if any(_is_within(place, (each.path,)) for place in places):
+            raise ParseError("what may be read of the host cannot stand where a tree does")
 
 
 # --- the machine -----------------------------------------------------------------------------
