@@ -127,7 +127,8 @@ async def test_a_migration_that_fails_leaves_the_old_file(tmp_path, monkeypatch)
 DYING = """
 import os, sys
 import apsw
-from bailiwick.stores.volume import VolumeStore, schema
+from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.rows import schema
 
 known = schema._scripts()
 schema._scripts = lambda: (*known, *{more!r}, "SELECT die()")
