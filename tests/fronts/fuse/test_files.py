@@ -4,11 +4,12 @@ import contextlib
 import errno
 import os
 import stat
+import subprocess
 
 import pytest
 
 import bailiwick
-from tests.fronts.fuse.mounts import KINDS, elsewhere, mounted, needs_fuse, opened, tree
+from tests.fronts.fuse.mounts import KINDS, elsewhere, mounted, needs_fuse, opened, run, tree
 from tests.waiting import until_blocking
 
 pytestmark = [needs_fuse, pytest.mark.spec("FUSE-1")]
@@ -77,6 +78,27 @@ def test_a_save_is_one_version_however_many_writes_it_took(kind, tmp_path):
         assert versions(scope, "a") == 4
         (top / "a").read_bytes()
         assert versions(scope, "a") == 4
+
+
+@pytest.mark.parametrize("kind", ["volume", "directory"])
+@pytest.mark.parametrize("shell", ["{ %s; } > a", "( %s ) > a", "exec > a; %s"])
+def test_what_a_shell_and_its_programs_write_by_one_opening_is_one_version(kind, shell, tmp_path):
+    with tree(kind, tmp_path) as (scope, top):
+        run(top, shell % "/bin/echo one; echo two; /bin/echo three")
+        assert scope.read_bytes("a").data == b"one\ntwo\nthree\n"
+        assert versions(scope, "a") == 1
+
+
+@kinds
+def test_what_a_program_writes_that_outlives_who_opened_the_file_is_saved(kind, tmp_path):
+    with tree(kind, tmp_path) as (scope, top):
+        # The shell ends at once; what it started goes on, and ends with its input.
+        script = 'cd "$1"; { cat; /bin/echo last; } > a & exec > /dev/null'
+        command = ["sh", "-c", script, "sh", str(top)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as shell:
+            assert shell.stdin is not None
+            shell.stdin.close()
+        until_blocking(lambda: scope.exists("a") and scope.read_bytes("a").data == b"last\n")
 
 
 @pytest.mark.parametrize("kind", ["volume", "directory"])

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from bailiwick.errors import BailiwickError, PathOutsideWorkspace, SymlinkEscape
 from bailiwick.fronts.fuse import protocol
+from bailiwick.fronts.fuse.descriptors import writes_still
 from bailiwick.fronts.fuse.nodes import FuseNode
 from bailiwick.fronts.fuse.protocol import FuseAttributes, Op, RequestHead
 from bailiwick.fronts.fuse.tree import ListedDirectory, MountedTree
@@ -36,6 +37,7 @@ class _Handle(NamedTuple):
     """An open file. ``appends``: whatever the kernel says, at the end."""
 
     node: FuseNode
+    opener: int
     writes: bool
     appends: bool
 
@@ -180,25 +182,24 @@ class Answering:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _opened(self, node: FuseNode, flags: int) -> int:
+    def _opened(self, head: RequestHead, node: FuseNode, flags: int, *, writes: bool) -> int:
         number = next(self._numbers)
-        writes = flags & os.O_ACCMODE != os.O_RDONLY
-        self._files[number] = _Handle(node, writes, bool(flags & os.O_APPEND))
+        self._files[number] = _Handle(node, head.pid, writes, bool(flags & os.O_APPEND))
         return number
 
     def _open(self, head: RequestHead, body: memoryview) -> bytes:
         flags, _ = protocol.OPEN.unpack_from(body)
         node = self._nodes[head.node]
         is_right = self._tree.open(node, flags)
-        return protocol.opened(self._opened(node, flags), protocol.KEEP_CACHE if is_right else 0)
+        number = self._opened(head, node, flags, writes=flags & os.O_ACCMODE != os.O_RDONLY)
+        return protocol.opened(number, protocol.KEEP_CACHE if is_right else 0)
 
     def _create(self, head: RequestHead, body: memoryview) -> bytes:
         flags, mode, _, _ = protocol.CREATE.unpack_from(body)
         name = _only_name(body, protocol.CREATE.size)
         # Also where it is only read: what is made is written.
         node, shown = self._tree.create(self._nodes[head.node], name, mode, flags)
-        number = next(self._numbers)
-        self._files[number] = _Handle(node, True, bool(flags & os.O_APPEND))
+        number = self._opened(head, node, flags, writes=True)
         return self._entry((node, shown)) + protocol.opened(number)
 
     def _read(self, head: RequestHead, body: memoryview) -> bytes:
@@ -223,9 +224,13 @@ class Answering:
         return b""
 
     def _flush(self, head: RequestHead, body: memoryview) -> bytes:
-        """A program closes a descriptor. What one that only read closes says nothing of others."""
+        """A program closes a descriptor. What one that only read closes says nothing of others.
+        As long as it, or who opened the file, has another to write it, the save has not ended: that
+        one will be closed too, if only by the end of its process."""
         file = self._files[protocol.HANDLE.unpack_from(body)[0]]
-        if file.writes:
+        if not file.writes or file.node.staged is None:
+            return b""
+        if not any(writes_still(pid, file.node.ino) for pid in {head.pid, file.opener}):
             self._contents.publish(file.node)
         return b""
 
