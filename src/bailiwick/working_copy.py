@@ -110,7 +110,7 @@ class WorkingCopy(CopyContents, Protocol):
 
 
 class WorkChange(Value, frozen=True, kw_only=True):
-    """One path that was changed. A directory that went or moved is one, whatever lies in it."""
+    """One path that was changed. A directory that moved is one, whatever lies in it."""
 
     path: ScopedPath
     kind: ChangeKind

@@ -66,7 +66,8 @@ async def test_what_a_program_changed_comes_back_as_one_change(project):
         result = await execution.result()
         assert (result.exit_code, result.signal, result.timed_out) == (0, None, False)
         assert told(result) == {
-            ("a.txt", "updated"), ("d", "deleted"), ("n", "created"), ("l", "created")
+            ("a.txt", "updated"), ("d", "deleted"), ("d/b.txt", "deleted"), ("n", "created"),
+                ("n/f", "created"), ("l", "created"),
         }  # fmt: skip
         assert (project / "a.txt").read_text() == "two\n"
         assert not (project / "d").exists()

@@ -43,7 +43,7 @@ async def test_all_of_it_comes_back_as_one_change(opened):
         told = {(str(each.path), each.kind) for each in result.changes}
         assert told == {
             ("changed", "updated"), ("gone", "deleted"), ("d", "deleted"), ("made", "created"),
-            ("link", "created"),
+            ("link", "created"), ("d/inner", "deleted"), ("made/new", "created"),
         }  # fmt: skip
         assert (await fs.read_bytes("changed")).data == b"new\n"
         assert (await fs.stat("changed")).mode & 0o777 == 0o755

@@ -85,6 +85,7 @@ async def run_command(
         raise Unsupported(
             f"the network {command.network!r} is not let through here",
             details={"networks": sorted(commands.share.networks)},
+            hint="whoever opens the root lets networks through: commands=HostShare(networks=…)",
         )
     _check_machine(commands)
     call.command = command

@@ -10,7 +10,7 @@ question, one charge, one request to undo.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -99,7 +99,7 @@ async def bring_back(
 
     def published(done: Done) -> Published:
         return Published(
-            changes=list(_changes(done.plan)), conflicts=drawn.conflicts,
+            changes=list(_changes(call, done.plan.touches)), conflicts=drawn.conflicts,
             withheld=[*sifted.withheld, *sifted.dropped], version=done.version,
             request_id=call.request_id,
         )  # fmt: skip
@@ -144,7 +144,7 @@ async def changes(call: Call, copy: WorkingCopy) -> WorkChanges:
     drawn = await draw(call, found, wanted)
     sifted = _sift(call, drawn, found, wanted)
     return WorkChanges(
-        changes=list(_changes(Plan(_with_their_directories(drawn.touches)))),
+        changes=list(_changes(call, _with_their_directories(drawn.touches))),
         withheld=[*sifted.withheld, *sifted.dropped], conflicts=drawn.conflicts,
     )  # fmt: skip
 
@@ -192,10 +192,15 @@ async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[lis
     return Proposal(act, lambda _: given_up)
 
 
-def _changes(plan: Plan) -> Iterator[WorkChange]:
-    for each in plan.touches:
-        if not each.beneath:
-            yield WorkChange(path=each.path, kind=each.kind, type=each.type, origin=each.origin)
+def _changes(call: Call, touches: Sequence[Touch]) -> Iterator[WorkChange]:
+    """What there is to look at: what lies in a directory that moved is as it was. What went with a
+    directory, and was never shown, is not named."""
+    for each in touches:
+        if each.beneath and each.kind == "moved":
+            continue
+        if each.kind == "deleted" and not _may(call, each.path, METADATA):
+            continue
+        yield WorkChange(path=each.path, kind=each.kind, type=each.type, origin=each.origin)
 
 
 # --- what it would do -------------------------------------------------------------------------

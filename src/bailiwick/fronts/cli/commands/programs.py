@@ -15,10 +15,10 @@ from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.output import line, moment, paint, print_error, print_json, print_table
-from bailiwick.fronts.cli.place import scope_for, with_scope
+from bailiwick.fronts.cli.place import is_server, place_of, scope_for, with_scope
 
 if TYPE_CHECKING:
-    from bailiwick.commands import ExecResult
+    from bailiwick.commands import ExecResult, HostShare
     from bailiwick.scope import Scope
     from bailiwick.scope.execution import Execution
     from bailiwick.scope.working_copies import OpenWork
@@ -70,7 +70,7 @@ def run(arguments: list[str]) -> int:
 
 
 async def _run(options: Options) -> int:
-    async with scope_for(options, "versions") as scope:
+    async with scope_for(options, "versions", _shared(options)) as scope:
         execution = scope.exec(
             options.words, cwd=options.cwd, env=environment(options.env), network=options.network,
             timeout=options.timeout, publish=options.publish,
@@ -86,6 +86,15 @@ async def _run(options: Options) -> int:
     else:
         _say_what_was_left(result)
     return exit_code(result)
+
+
+def _shared(options: Options) -> HostShare | None:
+    """Whoever types it at the machine lets the network through."""
+    from bailiwick.commands import HostShare
+
+    if options.network == "none" or is_server(place_of(options)):
+        return None
+    return HostShare(networks=frozenset(("none", options.network)))
 
 
 def environment(given: list[str]) -> dict[str, str]:

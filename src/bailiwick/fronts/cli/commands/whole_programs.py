@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bailiwick.scope import Scope
     from bailiwick.scope.execution import Execution
     from bailiwick.scope.sessions import Session
-    from bailiwick.working_copy import Published, WorkChanges
+    from bailiwick.working_copy import Published, WorkChange, WorkChanges
 
 _SHOWN_MAX: Final = 20
 """Changes that are listed when a program has ended; `bailiwick work show` has all of them."""
@@ -207,9 +207,17 @@ def _signals(execution: Execution) -> Iterator[None]:
 # --- afterwards ----------------------------------------------------------------------------------
 
 
+def _outermost(changes: list[WorkChange]) -> Iterator[WorkChange]:
+    """A directory that came or went as a whole stands for what lies in it."""
+    kinds = {each.path: each.kind for each in changes if each.type == "directory"}
+    for each in changes:
+        if each.kind == "updated" or kinds.get(each.path.parent) != each.kind:
+            yield each
+
+
 def _say(result: ExecResult, options: Options) -> None:
     """On stderr: what goes through is the program's."""
-    lines = list(map(changed, result.changes))
+    lines = list(map(changed, _outermost(result.changes)))
     more = len(lines) - _SHOWN_MAX
     lines[_SHOWN_MAX:] = [f"… and {more} more"] if more > 0 else []
     lines += [*map(withheld, result.withheld), *map(conflict, result.conflicts)]
