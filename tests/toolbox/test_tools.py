@@ -69,7 +69,7 @@ def test_marks():
     assert {name for name, tool in OPERATIONS.items() if tool.read_only} == reading
     assert {name for name, tool in OPERATIONS.items() if tool.parallel_safe} == reading
     assert {name for name, tool in OPERATIONS.items() if tool.destructive} == {
-        "write_file", "edit_file", "rm", "move", "undo",
+        "write_file", "edit_file", "rm", "move", "undo", "run_command",
     }  # fmt: skip
 
 

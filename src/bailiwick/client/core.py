@@ -211,6 +211,9 @@ class RemoteCore:
             hint="set the limit max_file_bytes of the root there",
         )
 
+    def _runs_commands(self) -> bool:
+        return False  # as far as a caller of the server can tell
+
     def _with(self, **changes: Any) -> Self:
         return type(self)(msgspec.structs.replace(self._session, **changes), self._life)
 

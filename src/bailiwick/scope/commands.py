@@ -10,6 +10,7 @@ import msgspec
 from bailiwick import operations
 from bailiwick.call import Call, Target
 from bailiwick.errors import ParseError
+from bailiwick.finishing import to_the_end
 from bailiwick.model import Limits
 from bailiwick.operations import Command, Network
 from bailiwick.paths import PathText, ScopedPath, parse
@@ -80,11 +81,25 @@ class CommandVerbs(WorkVerbs):
     async def _start_command(
         self, command: Command, where: Target, how: How, room: Workroom
     ) -> Started:
+        begun: list[Started] = []
+
+        def remember(started: Started) -> Started:
+            begun.append(started)
+            return started
+
         async def prepare(call: Call) -> Proposal[Started]:
             found = msgspec.structs.replace(command, cwd=str(call.handle.path))
-            return await commands.run_command(call, self._pipeline.commands, found, how, room)
+            lends = self._pipeline.commands
+            proposal = await commands.run_command(call, lends, found, how, room)
+            return msgspec.structs.replace(proposal, result=remember)
 
-        return await self._run(operations.EXEC, "exec", where, prepare, command=command)
+        try:
+            return await self._run(operations.EXEC, "exec", where, prepare, command=command)
+        except BaseException:
+            # Cancelled when it had just begun: nobody will have it.
+            for started in begun:
+                await to_the_end(room.give_up(started))
+            raise
 
     def _follow(self, execution: Execution) -> None:
         """Closing the root ends what is still running in it."""

@@ -175,6 +175,10 @@ class ScopeCore:
         lent = msgspec.structs.replace(self._lent, grant=grant)
         return type(self)(lent, self._request_id, self._life)
 
+    def _runs_commands(self) -> bool:
+        lends = self._pipeline.commands
+        return lends is not None and not any(lack.fatal for lack in lends().sandbox.missing())
+
     async def aclose(self) -> None:
         """Wait for work under way and let go. Verbs called afterwards raise `Closed`."""
         if not self._lent.owns_root:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from bailiwick.commands import ExecResult
-from bailiwick.errors import BailiwickError
+from bailiwick.errors import BailiwickError, Closed
 from bailiwick.finishing import to_the_end
 from bailiwick.operations import Command
 from bailiwick.sandbox import Ending, Piece, WindowSize
@@ -141,9 +141,11 @@ class Execution:
         """End it, with everything it started; what it changed until then is not brought back."""
         if self._starting is None:
             return
-        try:
-            started = await self._starting
-        except BaseException:
+        if not self._starting.done():
+            self._starting.cancel()  # it may wait for a person who will never be there
+        await asyncio.wait([self._starting])
+        started = self._started
+        if started is None:
             return
         if self._ending is not None and not self._ending.done():
             self._publish = "manual"
@@ -163,8 +165,16 @@ class Execution:
     async def _begun(self) -> Self:
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._take_off())
+            self._starting.add_done_callback(_look_at)
             self._followed(self)
-        await asyncio.shield(self._starting)
+        try:
+            await asyncio.shield(self._starting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._starting.cancelled() or (task is not None and task.cancelling()):
+                raise
+            if self._started is None:  # else it was closed when it had just begun
+                raise Closed("it was closed before it had begun") from None
         return self
 
     async def _take_off(self) -> Started:

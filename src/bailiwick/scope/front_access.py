@@ -43,6 +43,12 @@ def with_file_max(scope: Called, file_bytes: int) -> Called:
     return scope._with_file_max(file_bytes)
 
 
+def runs_commands(scope: ScopeCore) -> bool:
+    """Whether programs can be run in this root, whoever may run them: it is a directory here, and
+    there is a sandbox."""
+    return scope._runs_commands()
+
+
 def refuse_if_not_allowed(
     scope: ScopeCore, verb: str, needs: frozenset[Access], paths: Sequence[str]
 ) -> None:

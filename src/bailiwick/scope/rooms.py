@@ -55,18 +55,27 @@ class SessionRoom:
         async with self.lock:
             if self._left:
                 raise Closed("this session is closed")
-            is_new = self.copy is None
-            self.copy = copy = self.copy or await make_copy(call, commands, command, self._id)
-            try:
-                room, sight = await self._entered(call, commands, how, copy)
-                await self._write_note(command.words)
-                process = await room.start(for_sandbox(command, how))
-            except BaseException:
-                if is_new:
-                    await to_the_end(self._give_up())
-                raise
-            self._running[process] = command.words
-            return Started(command, process, copy, sight.writable)
+            # Begun, it is begun: whoever is cancelled meanwhile gives it up then.
+            return await to_the_end(self._started(call, commands, command, how))
+
+    async def _started(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
+        is_new = self.copy is None
+        self.copy = copy = self.copy or await make_copy(call, commands, command, self._id)
+        try:
+            room, sight = await self._entered(call, commands, how, copy)
+            await self._write_note(command.words)
+            process = await room.start(for_sandbox(command, how))
+        except BaseException:
+            if is_new:
+                await to_the_end(self._drop_copy())
+            raise
+        self._running[process] = command.words
+        return Started(command, process, copy, sight.writable)
+
+    async def give_up(self, started: Started) -> None:
+        """What it has changed by then stays with what others did, as for one that is ended."""
+        await started.process.close()
+        await self.settle(started, "manual")
 
     async def _entered(
         self, call: Call, commands: Commands, how: How, copy: PlacedCopy
@@ -133,7 +142,7 @@ class SessionRoom:
             await self.copy.discard()
         await self.forget()
 
-    async def _give_up(self) -> None:
+    async def _drop_copy(self) -> None:
         """Of what was to be made for the first command nothing stays."""
         await self.clear()
         async with self._noting:

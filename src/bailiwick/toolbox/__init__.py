@@ -10,7 +10,9 @@ from bailiwick.toolbox.actor import Actor
 from bailiwick.toolbox.approval import Pending, by_word
 from bailiwick.toolbox.box import Toolbox
 from bailiwick.toolbox.configuration import (
+    ALL_OPERATIONS,
     BASE_OPERATIONS,
+    COMMAND_OPERATIONS,
     HISTORY_OPERATIONS,
     ToolConfig,
     ToolOptions,
@@ -20,7 +22,9 @@ from bailiwick.toolbox.failures import failure
 from bailiwick.toolbox.tool import Tool
 
 __all__ = [
+    "ALL_OPERATIONS",
     "BASE_OPERATIONS",
+    "COMMAND_OPERATIONS",
     "HISTORY_OPERATIONS",
     "Actor",
     "Pending",

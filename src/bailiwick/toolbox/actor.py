@@ -16,7 +16,7 @@ from bailiwick.errors import BailiwickError
 from bailiwick.grant import AgentRun, Core, User, check_subject
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
-from bailiwick.scope.front_access import as_called, caller_of, with_file_max
+from bailiwick.scope.front_access import as_called, caller_of, runs_commands, with_file_max
 from bailiwick.toolbox.approval import Pending, QuestionRecorder
 from bailiwick.toolbox.bridge import Bridge
 
@@ -31,7 +31,8 @@ class Actor:
     A scope that belongs to a person or to the host is passed on to ``agent_run:<front>/<session>``
     first, so that the rules for agents hold; one that an agent holds is used as it is. Where paths
     are narrowed the scope is always passed on, since it is the grant that narrows: links, moves
-    and searches then meet the bound too. So it is with the size that a file may reach.
+    and searches then meet the bound too. So it is with the size that a file may reach. A person's
+    scope is passed on without ``execute`` unless ``passes_execute``.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Actor:
         allowed_paths: Collection[str] | None = None,
         file_bytes_max: int | None = None,
         reason: str = "",
+        passes_execute: bool = False,
     ) -> None:
         self.front = front
         self._agent = AgentRun(front, session)
@@ -52,6 +54,10 @@ class Actor:
         self._allowed = allowed_paths
         self._file_bytes_max = file_bytes_max
         self._reason = reason
+        self._is_agent = not isinstance(self.owner.subject, (User, Core))
+        # What a person may do without anybody's grant is theirs; to run programs is passed on where
+        # it is said so. Whom somebody granted it has it.
+        self._executes = "execute" in self.owner.access and (self._is_agent or passes_execute)
         self._lent: Scope | None = None
         self._lending = asyncio.Lock()
         # Who opened the scope may have said how its person is asked, and how long they are waited
@@ -63,6 +69,11 @@ class Actor:
     @property
     def keeps_versions(self) -> bool:
         return "history" in self.owner.powers
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether programs can be run here, and the agent's grant holds ``execute``."""
+        return self._executes and runs_commands(self.owner)
 
     async def run(self, work: Work[Result], *, asker: Asker | None = None) -> Result:
         """Do it, and wait for the person where one is asked. Without an ``asker``, nor one of the
@@ -139,11 +150,13 @@ class Actor:
 
     async def _lend(self) -> Scope:
         owner = self.owner.with_caller(self.front)
-        is_agent = not isinstance(owner.subject, (User, Core))
-        if is_agent and self._allowed is None:
+        if self._is_agent and self._allowed is None:
             return _bounded(owner, self._file_bytes_max)
-        subject = owner.subject if is_agent else self._agent
-        lent = await owner.delegate(subject, allowed=self._allowed or (), reason=self._reason)
+        lent = await owner.delegate(
+            owner.subject if self._is_agent else self._agent,
+            access=owner.access if self._executes else None,
+            allowed=self._allowed or (), reason=self._reason,
+        )  # fmt: skip
         return _bounded(lent, self._file_bytes_max)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from abc import ABC, abstractmethod
 from typing import Any
 
 import msgspec
@@ -97,7 +98,15 @@ def binding_of(question: Question) -> str:
     return hashlib.sha256(msgspec.json.encode(bound, enc_hook=str)).hexdigest()[:32]
 
 
-class QuestionRecorder:
+class SpeaksOfOne(ABC):
+    """An asker for the one question that a call is paused for. What comes up after that was done
+    which they agreed to is another one, which nobody has seen."""
+
+    @abstractmethod
+    async def __call__(self, approval: Approval) -> Answer | None: ...
+
+
+class QuestionRecorder(SpeaksOfOne):
     """An asker that keeps the question and answers nothing: whoever waits for it goes away."""
 
     def __init__(self) -> None:
@@ -110,12 +119,23 @@ class QuestionRecorder:
         return None
 
 
+class PersonsWord(SpeaksOfOne):
+    """An asker that passes on what a person has said, about what they saw and nothing else.
+
+    Without a binding it is about whatever is asked; but a word about a command is always for that
+    command, so that there nobody has answered.
+    """
+
+    def __init__(self, answer: Answer, binding: str | None) -> None:
+        self._answer = answer
+        self._binding = binding
+
+    async def __call__(self, approval: Approval) -> Answer | None:
+        if self._binding is None:
+            return None if approval.question.command is not None else self._answer
+        return self._answer if binding_of(approval.question) == self._binding else "no"
+
+
 def by_word(allowed: bool, binding: str | None = None) -> Asker:
-    """An asker that passes on what a person has said, about what they saw and nothing else."""
-
-    async def answer(approval: Approval) -> Answer | None:
-        if binding is not None and binding_of(approval.question) != binding:
-            return "no"
-        return "once" if allowed else "no"
-
-    return answer
+    """An asker that says yes or no, for a person who has."""
+    return PersonsWord("once" if allowed else "no", binding)

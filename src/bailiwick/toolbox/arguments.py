@@ -110,6 +110,12 @@ class DiffArguments(Arguments, frozen=True, kw_only=True):
     version: Annotated[str | None, described("from this version to now")] = None
 
 
+class CommandArguments(Arguments, frozen=True, kw_only=True):
+    command: Annotated[str, described("text for /bin/sh")]
+    cwd: str = "."
+    timeout: Annotated[float, msgspec.Meta(gt=0, description="seconds")] | None = None
+
+
 def read(kind: type[Arguments], given: Any) -> Arguments:
     """What a model gave, checked. `ParseError` says in a line what is wrong with it.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from bailiwick.toolbox.arguments import Arguments, read
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.configuration import (
     BASE_OPERATIONS,
+    COMMAND_OPERATIONS,
     HISTORY_OPERATIONS,
     ToolConfig,
     check_name,
@@ -65,16 +66,14 @@ class Toolbox:
         self.actor = Actor(
             scope, front=front, session=session, allowed_paths=config.allowed_paths,
             file_bytes_max=config.file_bytes_max, reason=f"tools of the workspace {name}",
+            passes_execute=config.names_commands,
         )  # fmt: skip
         self._new_nonce = new_nonce
         self._prefix = prefix
         self._turn = asyncio.Lock()
         self._shown: dict[tuple[str, bytes], str] = {}
         self.keeps_versions = self.actor.keeps_versions
-        offered = (*BASE_OPERATIONS, *(HISTORY_OPERATIONS if self.keeps_versions else ()))
-        self._operations = {
-            f"{prefix}{each}": OPERATIONS[each] for each in offered if config.offers(each)
-        }
+        self._operations = {f"{prefix}{each}": OPERATIONS[each] for each in self._offered()}
         self.tools: tuple[Tool, ...] = tuple(
             tool_of(operation, tool_name) for tool_name, operation in self._operations.items()
         )
@@ -86,6 +85,14 @@ class Toolbox:
     def system_prompt(self) -> str:
         """What to tell the model before it uses the tools."""
         return prompt_fragment(self.name, self._prefix)
+
+    def _offered(self) -> Iterator[str]:
+        """By name: what the configuration wants, as far as it is to be had here."""
+        kept = (*BASE_OPERATIONS, *(HISTORY_OPERATIONS if self.keeps_versions else ()))
+        yield from filter(self.config.offers, kept)
+        for each in filter(self.config.offers, COMMAND_OPERATIONS):
+            if self.actor.runs_commands:  # looked at last: a sandbox may have to be tried for it
+                yield each
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a tool of this name."""

@@ -21,6 +21,11 @@ BASE_OPERATIONS = (
 )  # fmt: skip
 HISTORY_OPERATIONS = ("history", "undo", "diff")
 """Offered only where the store keeps versions."""
+COMMAND_OPERATIONS = ("run_command",)
+"""Offered only where the grant holds ``execute`` and programs can be run. A person's own scope is
+passed on with ``execute`` only where ``operations`` names it: nobody's agent gets a shell by
+surprise."""
+ALL_OPERATIONS = (*BASE_OPERATIONS, *HISTORY_OPERATIONS, *COMMAND_OPERATIONS)
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -70,18 +75,21 @@ class ToolConfig(
     the scope's own limit, for more."""
 
     def __post_init__(self) -> None:
-        known = (*BASE_OPERATIONS, *HISTORY_OPERATIONS)
-        unknown = sorted(set(self.operations or ()) - set(known))
+        unknown = sorted(set(self.operations or ()) - set(ALL_OPERATIONS))
         if unknown:
-            raise ParseError(
-                f"there is no tool {unknown[0]!r}", hint=f"the tools are {', '.join(known)}"
-            )
+            known = ", ".join(ALL_OPERATIONS)
+            raise ParseError(f"there is no tool {unknown[0]!r}", hint=f"the tools are {known}")
         if self.allowed_paths is not None:
             check_globs(self.allowed_paths, "allowed_paths")
             if not self.allowed_paths:
                 raise ParseError(
                     "allowed_paths is empty: nothing could be reached", hint="leave it out for all"
                 )
+
+    @property
+    def names_commands(self) -> bool:
+        """Whether it was said by name that programs may be run."""
+        return any(each in COMMAND_OPERATIONS for each in self.operations or ())
 
     def offers(self, operation: str) -> bool:
         return self.fs and (self.operations is None or operation in self.operations)

@@ -132,3 +132,21 @@ class DifferenceShown(ToolResult, frozen=True, kw_only=True):
     equal: bool
     truncated: bool = False
     omitted_bytes: int | None = None
+
+
+class CommandEnded(ToolResult, frozen=True, kw_only=True):
+    """``output`` is tagged. What was ``withheld``, or is in conflict with what others changed, is
+    kept in the working copy ``work_id``."""
+
+    output: str
+    exit_code: int | None = None
+    changes: list[dict[str, str]]
+    signal: int | None = None
+    timed_out: bool = False
+    withheld: list[dict[str, str]] = []
+    conflicts: list[dict[str, str]] = []
+    hint: str | None = None
+    truncated: bool = False
+    omitted_bytes: int | None = None
+    work_id: str | None = None
+    request_id: str | None = None

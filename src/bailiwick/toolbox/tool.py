@@ -10,6 +10,7 @@ import msgspec
 from bailiwick.toolbox import (
     arguments,
     change_tools,
+    command_tool,
     lookup_tools,
     read_tool,
     results,
@@ -132,6 +133,13 @@ _ALL = (
         "diff", "What changed in a file since a version, or since the one before.",
         arguments.DiffArguments, results.DifferenceShown, version_tools.diff,
         read_only=True, idempotent=True,
+    ),
+    ToolOperation(
+        "run_command",
+        "Run a shell command in a sandbox, without a network. What it changed comes back when it"
+        " has ended. Its output is tagged as untrusted.",
+        arguments.CommandArguments, results.CommandEnded, command_tool.run_command,
+        destructive=True,
     ),
 )  # fmt: skip
 

@@ -56,6 +56,6 @@ def attribute(text: str) -> str:
     return escape_for_display(text).translate(_ENTITIES)
 
 
-def cut_note(omitted_bytes: int) -> str:
+def cut_note(omitted_bytes: int, what_to_do: str = "refine your search/path") -> str:
     """What follows a text that was cut, outside its tags."""
-    return f"\n[... truncated, {omitted_bytes} bytes omitted; refine your search/path]"
+    return f"\n[... truncated, {omitted_bytes} bytes omitted; {what_to_do}]"

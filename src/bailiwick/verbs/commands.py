@@ -68,6 +68,10 @@ class Workroom(Protocol):
         self, call: Call, commands: Commands, command: Command, how: How
     ) -> Started: ...
 
+    async def give_up(self, started: Started) -> None:
+        """End a command that nobody has a use for, as if it had not been started."""
+        ...
+
 
 async def run_command(
     call: Call, lends: LendsCommands | None, command: Command, how: How, room: Workroom
@@ -106,6 +110,10 @@ class OwnRoom:
     """For one command: a new working copy, and nobody else in it."""
 
     async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
+        # Begun, it is begun: whoever is cancelled meanwhile gives it up then.
+        return await to_the_end(self._started(call, commands, command, how))
+
+    async def _started(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
         copy = await make_copy(call, commands, command, None)
         try:
             await copy.survey()
@@ -117,6 +125,10 @@ class OwnRoom:
             await to_the_end(give_up(copy))
             raise
         return Started(command, process, copy, sight.writable)
+
+    async def give_up(self, started: Started) -> None:
+        await started.process.close()
+        await give_up(started.copy)
 
 
 async def make_copy(call: Call, commands: Commands, command: Command, id: str | None) -> PlacedCopy:

@@ -15,7 +15,10 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
+import bailiwick
+from bailiwick.fronts.tools import tools as make_tools
 from bailiwick.fronts.tools.openai_agents import AgentTools, PatchEditor, function_tools
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.toolbox import by_word
 from tests.fronts.tools.support import answer, inner, name, workspace
 
@@ -322,3 +325,53 @@ async def test_what_was_agreed_to_in_another_process_counts_once_for_a_patch():
         again = await editor.create_file(made)
         assert answer(again.output)["errorKind"] == "approval_denied"
         assert not await fs.exists(".git/hooks/x")
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-5")
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_a_command_is_run_when_the_person_has_seen_it(tmp_path, agreed):
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+    project = tmp_path / "project"
+    project.mkdir()
+    async with bailiwick.open(project, state_dir=str(tmp_path / "state")) as fs:
+        kit = AgentTools(make_tools(fs, "notes", operations=["run_command"]))
+        model = Scripted(call("run_command", command="echo hi | tee said"), say("done"))
+        runner, result, interruption = await interrupted(model, kit)
+        assert list(project.iterdir()) == []
+        assert "echo hi | tee said" in kit.question(interruption).prompt
+        state = result.to_state()
+        state.approve(interruption) if agreed else state.reject(interruption)
+        result = await Runner.run(runner, state, run_config=QUIET)
+        assert result.final_output == "done"
+        assert [each.name for each in project.iterdir()] == (["said"] if agreed else [])
+        if agreed:
+            told = answer(model.outputs()["c1"])
+            assert inner(told["output"]) == "hi\n"
+            assert told["changes"] == [{"path": "said", "kind": "created"}]
+
+
+@pytest.mark.spec("EXEC-10", "EXEC-1")
+async def test_a_tool_that_is_approved_for_good_runs_no_other_command(tmp_path):
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+    project = tmp_path / "project"
+    project.mkdir()
+    async with bailiwick.open(project, state_dir=str(tmp_path / "state")) as fs:
+        kit = AgentTools(make_tools(fs, "notes", operations=["run_command"]))
+        model = Scripted(
+            call("run_command", "c1", command="touch one"),
+            call("run_command", "c2", command="touch two"),
+            say("done"),
+        )
+        runner, result, interruption = await interrupted(model, kit)
+        state = result.to_state()
+        state.approve(interruption, always_approve=True)
+        result = await Runner.run(runner, state, run_config=QUIET)
+        while result.interruptions:
+            state = result.to_state()
+            state.reject(result.interruptions[0])
+            result = await Runner.run(runner, state, run_config=QUIET)
+        assert [each.name for each in project.iterdir()] == ["one"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-_TEXTS = {"read_file": "text", "edit_file": "diff", "diff": "diff"}
+_TEXTS = {"read_file": "text", "edit_file": "diff", "diff": "diff", "run_command": "output"}
 """The field of an answer that is content."""
 
 _encode = msgspec.json.Encoder().encode

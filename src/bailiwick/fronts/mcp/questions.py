@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from bailiwick.approvals import Answer, Approval, Asker, Question, always_for
 from bailiwick.errors import escape_for_display
 from bailiwick.toolbox import Pending
-from bailiwick.toolbox.approval import binding_of
+from bailiwick.toolbox.approval import PersonsWord
 
 Result = TypeVar("Result")
 
@@ -70,7 +70,8 @@ async def settled(
     answer = answer_in((again.input_responses or {}).get(_KEY))
     if answer is None:
         return outcome
-    return await run(_by_answer(answer, outcome.binding))
+    # They saw one question; if it is another by now, nobody has agreed to that.
+    return await run(PersonsWord(answer, outcome.binding))
 
 
 def input_required(pending: Pending) -> dict[str, Any]:
@@ -87,14 +88,6 @@ def _by_form(peer: Peer) -> Asker:
     async def ask(approval: Approval) -> Answer | None:
         pending = Pending(tool="", question=approval.question, approval_id=approval.id)
         return answer_in(await peer.elicit(form_of(pending)))
-
-    return ask
-
-
-def _by_answer(answer: Answer, binding: str) -> Asker:
-    async def ask(approval: Approval) -> Answer | None:
-        # They saw one question; if it is another by now, nobody has agreed to that.
-        return answer if binding_of(approval.question) == binding else "no"
 
     return ask
 

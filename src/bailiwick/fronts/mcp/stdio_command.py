@@ -26,7 +26,7 @@ from bailiwick.fronts.mcp.workspaces import (
 from bailiwick.grant import User
 from bailiwick.model import MiB
 from bailiwick.operations import ALL_ACCESS
-from bailiwick.toolbox import BASE_OPERATIONS, HISTORY_OPERATIONS
+from bailiwick.toolbox import ALL_OPERATIONS
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
@@ -91,11 +91,10 @@ class _McpParser(argparse.ArgumentParser):
 
 
 def _tools(text: str) -> tuple[str, ...]:
-    known = (*BASE_OPERATIONS, *HISTORY_OPERATIONS)
     names = tuple(name.strip() for name in text.split(",") if name.strip())
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in ALL_OPERATIONS]
     if unknown or not names:
-        raise argparse.ArgumentTypeError(f"the tools are {', '.join(known)}")
+        raise argparse.ArgumentTypeError(f"the tools are {', '.join(ALL_OPERATIONS)}")
     return names
 
 

@@ -16,7 +16,7 @@ from bailiwick.fronts.mcp.service import Service, box_name, names_of
 from bailiwick.grant import AgentRun, Core, StandingGrant, Subject, User
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, Access
 from bailiwick.scope import Scope
-from bailiwick.toolbox import BASE_OPERATIONS, HISTORY_OPERATIONS, Toolbox, ToolConfig
+from bailiwick.toolbox import ALL_OPERATIONS, Toolbox, ToolConfig
 from bailiwick.toolbox.tool import OPERATIONS
 
 if TYPE_CHECKING:
@@ -83,10 +83,11 @@ async def open_service(authority: Authority, wanted: WantedService) -> AsyncIter
         yield service
 
 
-def _operations(wanted: WantedService) -> tuple[str, ...] | None:
+def _operations(wanted: WantedService) -> tuple[str, ...]:
+    # All by name: whether programs are run is for grants to say here, and they have (`_given`).
+    chosen = wanted.tools or ALL_OPERATIONS
     if "write" in wanted.most:
-        return wanted.tools
-    chosen = wanted.tools or (*BASE_OPERATIONS, *HISTORY_OPERATIONS)
+        return chosen
     return tuple(each for each in chosen if OPERATIONS[each].read_only)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
 import os
 import sys
@@ -16,6 +15,7 @@ from bailiwick.fronts.cli.arguments import Parser, takes_place
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.output import line, moment, paint, print_error, print_json, print_table
 from bailiwick.fronts.cli.place import is_server, place_of, scope_for, with_scope
+from bailiwick.wire.pieces import as_text
 
 if TYPE_CHECKING:
     from bailiwick.commands import ExecResult, HostShare
@@ -139,16 +139,8 @@ async def pass_through(execution: Execution) -> None:
 
 
 async def print_pieces(execution: Execution) -> None:
-    make = codecs.getincrementaldecoder("utf-8")
-    decoders = {stream: make("backslashreplace") for stream in ("stdout", "stderr")}
-    seq = 0
-    async for piece in execution:
-        seq = piece.seq
-        text = decoders[piece.stream].decode(piece.data)
-        print_line({"seq": seq, "stream": piece.stream, "data": text})
-    for stream, decoder in decoders.items():
-        if text := decoder.decode(b"", final=True):
-            print_line({"seq": seq + 1, "stream": stream, "data": text})
+    async for piece in as_text(execution):
+        print_line(piece._asdict())
 
 
 def print_line(document: dict[str, Any]) -> None:

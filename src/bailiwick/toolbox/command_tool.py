@@ -1,0 +1,143 @@
+"""`run_command`: a text for a shell, in a sandbox, on a working copy.
+
+A question about the command pauses a call as any other does. What the command changed is judged
+when it has run, and cannot be paused for: whoever was asked has seen the command, not what came of
+it. Where a rule wants a person asked about that, and nobody can be asked in line, it is kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from bailiwick.approvals import Answer, Approval, Asker
+from bailiwick.commands import ExecResult
+from bailiwick.scope.execution import Execution
+from bailiwick.scope.front_access import as_called, caller_of
+from bailiwick.toolbox.approval import SpeaksOfOne
+from bailiwick.toolbox.arguments import CommandArguments
+from bailiwick.toolbox.bench import Bench
+from bailiwick.toolbox.results import CommandEnded
+from bailiwick.toolbox.truncation import utf8_length
+from bailiwick.toolbox.untrusted_text import cut_note
+from bailiwick.wire.pieces import as_text
+
+_PATHS_MAX = 200
+"""Paths that an answer lists, of each sort."""
+
+_PRINT_LESS = "print less, or into a file"
+
+
+async def run_command(bench: Bench, asked: CommandArguments) -> CommandEnded:
+    scope = as_called(bench.scope, asker=_about_the_command(caller_of(bench.scope).asker))
+    execution = scope.exec(shell=asked.command, cwd=asked.cwd, timeout=asked.timeout)
+    try:
+        printed = await _printed(execution, bench.config.max_tool_result_bytes)
+        result = await execution.result()
+    finally:
+        await execution.aclose()
+    omitted = printed.omitted_bytes
+    return CommandEnded(
+        output=_tagged(bench, printed, asked.cwd),
+        exit_code=result.exit_code,
+        changes=[
+            {"path": str(each.path), "kind": each.kind}
+            | ({} if each.origin is None else {"from": str(each.origin)})
+            for each in result.changes[:_PATHS_MAX]
+        ],
+        signal=result.signal,
+        timed_out=result.timed_out,
+        withheld=[
+            {"path": each.path, "errorKind": each.error_kind, "reason": each.reason}
+            | ({} if each.decided_by is None else {"decidedBy": each.decided_by})
+            for each in result.withheld[:_PATHS_MAX]
+        ],
+        conflicts=[
+            {"path": str(each.path), "reason": each.reason}
+            for each in result.conflicts[:_PATHS_MAX]
+        ],
+        hint=_what_to_do(result),
+        truncated=omitted > 0 or result.truncated or _is_long(result),
+        omitted_bytes=omitted or None,
+        work_id=result.work_id,
+        request_id=bench.told(result.request_id) if result.changes else None,
+    )
+
+
+def _about_the_command(asker: Asker | None) -> Asker | None:
+    """An asker that was made for the one question a call is paused for says nothing about what
+    comes after it."""
+    if not isinstance(asker, SpeaksOfOne):
+        return asker
+    of_one = asker
+
+    async def ask(approval: Approval) -> Answer | None:
+        return None if approval.question.command is None else await of_one(approval)
+
+    return ask
+
+
+def _is_long(result: ExecResult) -> bool:
+    most = max(len(result.changes), len(result.withheld), len(result.conflicts))
+    return most > _PATHS_MAX
+
+
+def _what_to_do(result: ExecResult) -> str | None:
+    """What a model is to do about what did not come back."""
+    if result.work_id is None:
+        return None
+    said = ["not all came back" if result.changes else "nothing of what it changed came back"]
+    if result.conflicts:
+        said.append("others changed the same files: read them, then run the command again")
+    if result.withheld:
+        said.append("do not look for a way around what was withheld")
+    said.append(f"a person can look with `bailiwick work show {result.work_id}`, and apply it")
+    return "; ".join(said)
+
+
+# --- what it printed ------------------------------------------------------------------------------
+
+
+class _Printed(NamedTuple):
+    """The beginning and the end of what came, and how much lies between."""
+
+    head: str
+    tail: str
+    omitted_bytes: int
+
+
+async def _printed(execution: Execution, bytes_max: int) -> _Printed:
+    """As much as an answer holds: how a command began, and how it ended. No more is held."""
+    half = bytes_max // 2
+    head = bytearray()
+    tail: deque[bytes] = deque()
+    kept = omitted = 0
+    async for piece in as_text(execution):
+        data = piece.data.encode()
+        if not tail:
+            room = half - len(head)
+            head += data[:room]
+            data = data[room:]
+        if data:
+            tail.append(data)
+            kept += len(data)
+        while tail and kept - len(tail[0]) >= half:
+            gone = len(tail.popleft())
+            kept -= gone
+            omitted += gone
+    last = b"".join(tail)
+    if omitted == 0 and len(head) + kept <= bytes_max:
+        return _Printed((head + last).decode(), "", 0)
+    # Half a character on either side of what is left out is left out as well.
+    first, end = head.decode(errors="ignore"), last[-half:].decode(errors="ignore")
+    given = utf8_length(first) + utf8_length(end)
+    return _Printed(first, end, omitted + len(head) + kept - given)
+
+
+def _tagged(bench: Bench, printed: _Printed, ref: str) -> str:
+    bench.wrapper.begin(printed.head, printed.tail)
+    head = bench.wrapper.wrap(printed.head, ref)
+    if not printed.omitted_bytes:
+        return head
+    note = cut_note(printed.omitted_bytes, _PRINT_LESS)
+    return f"{head}{note}\n{bench.wrapper.wrap(printed.tail, ref)}"
