@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from bailiwick.approvals import Answer, Approval, Asker
 from bailiwick.commands import ExecResult
+from bailiwick.scope import Scope
 from bailiwick.scope.execution import Execution
 from bailiwick.scope.front_access import as_called, caller_of
 from bailiwick.toolbox.approval import SpeaksOfOne
@@ -25,17 +26,25 @@ from bailiwick.wire.pieces import as_text
 _PATHS_MAX = 200
 """Paths that an answer lists, of each sort."""
 
-_PRINT_LESS = "print less, or into a file"
+PRINT_LESS = "print less, or into a file"
+
+
+async def run_to_its_end(
+    scope: Scope, asked: CommandArguments, bytes_max: int
+) -> tuple[Printed, ExecResult]:
+    """Run a command for a model. Cancelled, it is ended with all that it started."""
+    scope = as_called(scope, asker=_about_the_command(caller_of(scope).asker))
+    execution = scope.exec(shell=asked.command, cwd=asked.cwd, timeout=asked.timeout)
+    try:
+        printed = await _printed(execution, bytes_max)
+        return printed, await execution.result()
+    finally:
+        await execution.aclose()
 
 
 async def run_command(bench: Bench, asked: CommandArguments) -> CommandEnded:
-    scope = as_called(bench.scope, asker=_about_the_command(caller_of(bench.scope).asker))
-    execution = scope.exec(shell=asked.command, cwd=asked.cwd, timeout=asked.timeout)
-    try:
-        printed = await _printed(execution, bench.config.max_tool_result_bytes)
-        result = await execution.result()
-    finally:
-        await execution.aclose()
+    most = bench.config.max_tool_result_bytes
+    printed, result = await run_to_its_end(bench.scope, asked, most)
     omitted = printed.omitted_bytes
     return CommandEnded(
         output=_tagged(bench, printed, asked.cwd),
@@ -56,7 +65,7 @@ async def run_command(bench: Bench, asked: CommandArguments) -> CommandEnded:
             {"path": str(each.path), "reason": each.reason}
             for each in result.conflicts[:_PATHS_MAX]
         ],
-        hint=_what_to_do(result),
+        hint=what_to_do(result),
         truncated=omitted > 0 or result.truncated or _is_long(result),
         omitted_bytes=omitted or None,
         work_id=result.work_id,
@@ -82,7 +91,7 @@ def _is_long(result: ExecResult) -> bool:
     return most > _PATHS_MAX
 
 
-def _what_to_do(result: ExecResult) -> str | None:
+def what_to_do(result: ExecResult) -> str | None:
     """What a model is to do about what did not come back."""
     if result.work_id is None:
         return None
@@ -98,7 +107,7 @@ def _what_to_do(result: ExecResult) -> str | None:
 # --- what it printed ------------------------------------------------------------------------------
 
 
-class _Printed(NamedTuple):
+class Printed(NamedTuple):
     """The beginning and the end of what came, and how much lies between."""
 
     head: str
@@ -106,7 +115,7 @@ class _Printed(NamedTuple):
     omitted_bytes: int
 
 
-async def _printed(execution: Execution, bytes_max: int) -> _Printed:
+async def _printed(execution: Execution, bytes_max: int) -> Printed:
     """As much as an answer holds: how a command began, and how it ended. No more is held."""
     half = bytes_max // 2
     head = bytearray()
@@ -127,17 +136,17 @@ async def _printed(execution: Execution, bytes_max: int) -> _Printed:
             omitted += gone
     last = b"".join(tail)
     if omitted == 0 and len(head) + kept <= bytes_max:
-        return _Printed((head + last).decode(), "", 0)
+        return Printed((head + last).decode(), "", 0)
     # Half a character on either side of what is left out is left out as well.
     first, end = head.decode(errors="ignore"), last[-half:].decode(errors="ignore")
     given = utf8_length(first) + utf8_length(end)
-    return _Printed(first, end, omitted + len(head) + kept - given)
+    return Printed(first, end, omitted + len(head) + kept - given)
 
 
-def _tagged(bench: Bench, printed: _Printed, ref: str) -> str:
+def _tagged(bench: Bench, printed: Printed, ref: str) -> str:
     bench.wrapper.begin(printed.head, printed.tail)
     head = bench.wrapper.wrap(printed.head, ref)
     if not printed.omitted_bytes:
         return head
-    note = cut_note(printed.omitted_bytes, _PRINT_LESS)
+    note = cut_note(printed.omitted_bytes, PRINT_LESS)
     return f"{head}{note}\n{bench.wrapper.wrap(printed.tail, ref)}"

@@ -8,7 +8,11 @@ from typing import get_args
 import pytest
 from deepagents import create_deep_agent
 from deepagents.backends import FilesystemBackend
-from deepagents.backends.protocol import BackendProtocol, FileOperationError
+from deepagents.backends.protocol import (
+    BackendProtocol,
+    FileOperationError,
+    SandboxBackendProtocol,
+)
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -16,6 +20,8 @@ from langgraph.types import Command
 import bailiwick
 from bailiwick.errors import KINDS
 from bailiwick.fronts.tools.deepagents import BailiwickBackend, literal
+from bailiwick.fronts.tools.deepagents_sandbox import BailiwickSandbox
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.fronts.tools.test_langchain import GO, THREAD, scripted
 
 TREE = {
@@ -262,3 +268,63 @@ def test_a_blocking_deep_agent_is_interrupted_too(agreed):
         assert len(agent.invoke(GO, THREAD)["__interrupt__"]) == 1
         state = agent.invoke(Command(resume=agreed), THREAD)
         assert ("KEY=1" in replies(state)[0]) is agreed
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path):
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+    place = tmp_path / "project"
+    place.mkdir()
+    return place
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-5")
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_a_deep_agent_runs_a_command_when_the_person_has_seen_it(project, tmp_path, agreed):
+    async with bailiwick.open(project, state_dir=str(tmp_path / "state")) as fs:
+        model = scripted(
+            calling("execute", command="echo hi | tee said; exit 3"), AIMessage(content="done")
+        )
+        graph = create_deep_agent(
+            model=model, backend=BailiwickSandbox(fs), checkpointer=InMemorySaver()
+        )
+        paused = await graph.ainvoke(GO, THREAD)
+        [interruption] = paused["__interrupt__"]
+        assert "echo hi | tee said; exit 3" in interruption.value["prompt"]
+        assert list(project.iterdir()) == []
+        word = {"approved": agreed, "binding": interruption.value["binding"]}
+        done = await graph.ainvoke(Command(resume=word), THREAD)
+        [told] = [each.content for each in done["messages"] if isinstance(each, ToolMessage)]
+        assert [each.name for each in project.iterdir()] == (["said"] if agreed else [])
+        if agreed:
+            assert told.startswith("hi\n")
+            assert "exit code 3" in told
+        else:
+            assert "approval_denied" in told
+
+
+@pytest.mark.spec("EXEC-10")
+async def test_a_sandbox_is_made_where_programs_can_be_run(project, tmp_path):
+    async with bailiwick.open(project, state_dir=str(tmp_path / "state")) as fs:
+        assert isinstance(BailiwickSandbox(fs), SandboxBackendProtocol)
+        assert not isinstance(BailiwickBackend(fs), SandboxBackendProtocol)
+        agent = await fs.delegate(bailiwick.AgentRun("c", "r"))
+        with pytest.raises(bailiwick.Unsupported):
+            BailiwickSandbox(agent)
+    async with bailiwick.open("memory:") as fs:
+        with pytest.raises(bailiwick.Unsupported):
+            BailiwickSandbox(fs)
+
+
+@pytest.mark.spec("EXEC-10")
+async def test_both_halves_execute(project, tmp_path, waiting):
+    async with bailiwick.open(project, state_dir=str(tmp_path / "state")) as fs:
+        backend = Twins(BailiwickSandbox(fs), waiting)
+        refused = await backend.execute("true")
+        assert refused.exit_code is None
+        assert refused.output.startswith("Error: approval_pending")

@@ -84,6 +84,8 @@ class BailiwickBackend(BackendProtocol):
     takes a backend for a whole filesystem.
     """
 
+    _runs_commands = False
+
     def __init__(
         self,
         scope: Scope | SyncScope,
@@ -94,6 +96,7 @@ class BailiwickBackend(BackendProtocol):
         self._actor = Actor(
             scope, front="deepagents", session=session or new_session(),
             allowed_paths=allowed_paths, reason="files of a deep agent",
+            passes_execute=self._runs_commands,
         )  # fmt: skip
         self._asker = GraphAsker()
 
