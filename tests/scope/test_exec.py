@@ -7,6 +7,7 @@ import pytest
 
 import bailiwick
 from bailiwick.errors import (
+    Closed,
     MissingAccess,
     ParseError,
     PathNotFound,
@@ -359,6 +360,26 @@ async def test_a_cancelled_start_leaves_nothing(project):
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+    assert left_in(project) == []
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-1")
+async def test_closed_while_a_person_is_asked_it_never_begins(project):
+    asked, never = asyncio.Event(), asyncio.Event()
+
+    async def person(approval):
+        asked.set()
+        await never.wait()
+
+    async with opened(project) as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("c", "r"), access=fs.access)
+        execution = agent.with_caller("python", asker=person).exec(shell="echo two > a.txt")
+        waiting = asyncio.ensure_future(execution.result())
+        await asked.wait()
+        await execution.aclose()
+        with pytest.raises(Closed):
+            await waiting
+    assert (project / "a.txt").read_text() == "one\n"
     assert left_in(project) == []
 
 
