@@ -1,6 +1,7 @@
 """The newest changes of a store's log: read once for a crowd, and the same as the log for all."""
 
 import asyncio
+import random
 from contextlib import aclosing
 
 import pytest
@@ -12,7 +13,7 @@ from bailiwick.change_log import Logged
 from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 from bailiwick.recent import Recent, RecentFeed
-from tests.waiting import loop_turns
+from tests.waiting import loop_turns, until
 
 PLACES = 100
 
@@ -38,7 +39,7 @@ class Log:
     def place_of(self, version):
         return version * PLACES + PLACES - 1
 
-    def read(self, after, limit):
+    async def read(self, after, limit):
         found, through = [], (after + 1) // PLACES - 1
         for number, version in enumerate(self.versions, start=1):
             if number <= through:
@@ -51,10 +52,17 @@ class Log:
         return Logged(found, through)
 
 
+def at_once(coroutine):
+    """What a coroutine returns that has nothing to wait for."""
+    with pytest.raises(StopIteration) as ended:
+        coroutine.send(None)
+    return ended.value.value
+
+
 def follow(recent, after):
     """All that is given from a place on."""
     told = []
-    while batch := recent.read(after, 256):
+    while batch := at_once(recent.read(after, 256)):
         told += batch
         after = batch[-1][0]
     return told
@@ -122,8 +130,8 @@ def test_whoever_reads_gets_what_the_log_says(steps):
                 readers[number] = log.place_of(len(log.versions))
             else:
                 after = readers[number]
-                told = recent.read(after, 3)
-                expected = log.read(after, 10_000).changes
+                told = at_once(recent.read(after, 3))
+                expected = at_once(log.read(after, 10_000)).changes
                 assert told == expected[: len(told)]
                 assert bool(told) == bool(expected)
                 if told:
@@ -144,14 +152,14 @@ class LoggedFeed(RecentFeed):
     def activate(self):
         pass
 
-    def head(self):
+    async def head(self):
         return self._log.place_of(len(self._log.versions))
 
-    def floor(self):
+    async def floor(self):
         return 0
 
-    def read_log(self, after, limit):
-        return self._log.read(after, limit)
+    async def read_log(self, after, limit):
+        return await self._log.read(after, limit)
 
     def place_of(self, version):
         return self._log.place_of(version)
@@ -185,3 +193,45 @@ async def test_who_waits_is_told_what_somebody_else_began_after():
         log.add(1)
         feed.wake_for_more()
         assert (await second).path == ScopedPath(f"f{log.place_of(3)}")
+
+
+class DistantLog(Log):
+    """A log that takes a few turns of the loop to answer, as one across a network does."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self._random = random.Random(seed)
+
+    async def read(self, after, limit):
+        await loop_turns(self._random.randrange(4))
+        found = await super().read(after, limit)  # as it was then
+        await loop_turns(self._random.randrange(4))
+        return found
+
+
+@pytest.mark.spec("EVENT-1", "EVENT-3")
+@pytest.mark.parametrize("seed", range(12))
+async def test_what_is_added_while_a_log_is_read_is_lost_to_nobody(seed):
+    log = DistantLog(seed)
+    chance, feed = random.Random(seed), LoggedFeed(log)
+    told, heard = [[] for _ in range(5)], []
+
+    async def gather(number):
+        async with aclosing(feed.follow()) as changes:
+            async for change in changes:
+                told[number].append(change)
+                await loop_turns(chance.randrange(3))
+
+    followers = [asyncio.ensure_future(gather(number)) for number in range(5)]
+    feed.subscribe(heard.append)
+    await loop_turns(20)
+    for _ in range(60):
+        log.add(chance.randrange(3))
+        feed.wake_for_more()
+        await loop_turns(chance.randrange(6))
+    expected = [place for version in log.versions for place, _ in version]
+    await until(lambda: all(len(each) == len(expected) for each in (*told, heard)))
+    for each in (*told, heard):
+        assert [int(change.path[1:]) for change in each] == expected
+    feed.close()
+    await asyncio.gather(*followers, return_exceptions=True)

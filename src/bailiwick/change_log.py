@@ -34,11 +34,16 @@ class ChangeLog(Protocol):
         """The name of this log, the same for everyone who opens it."""
         ...
 
-    def end(self) -> int:
+    def known(self) -> int:
+        """A version that is known here without a look: whatever is changed here from now on is
+        newer, and it is no older than what this process was told of or made."""
+        ...
+
+    async def end(self) -> int:
         """The newest version there is."""
         ...
 
-    def start(self) -> int:
+    async def start(self) -> int:
         """The version after which nothing is missing. Grows."""
         ...
 
@@ -46,7 +51,7 @@ class ChangeLog(Protocol):
         """The last place of a version."""
         ...
 
-    def read(self, after: int, limit: int) -> Logged:
+    async def read(self, after: int, limit: int) -> Logged:
         """The changes after a place, about ``limit`` of them. A version that changed too much to be
         told path by path is one ``rescan``. Raises `BailiwickError` where it cannot be read."""
         ...
@@ -60,12 +65,12 @@ class ChangeLog(Protocol):
         """The name of what the notes are kept in, the same for all branches."""
         ...
 
-    def notes(self, after: int, limit: int) -> list[Note]:
+    async def notes(self, after: int, limit: int) -> list[Note]:
         """Notes of the versions after one, oldest first, of all branches; none of what was
         only staged."""
         ...
 
-    def drained_through(self) -> int:
+    async def drained_through(self) -> int:
         """The version up to which no note is needed any more."""
         ...
 

@@ -336,24 +336,24 @@ class LogFeed(ABC):
         """Keep changes from now on."""
 
     @abstractmethod
-    def head(self) -> int:
+    async def head(self) -> int:
         """The position of the newest change."""
 
     @abstractmethod
-    def floor(self) -> int:
+    async def floor(self) -> int:
         """The oldest position from which nothing is missing. Grows; looked at after `read`."""
 
     @abstractmethod
-    def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
+    async def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
         """The changes after a position, oldest first, each with its own."""
 
-    def lost(self, position: int) -> bool:
+    async def lost(self, position: int) -> bool:
         """Whether something after a position is not kept any more. Looked at after `read`."""
-        return self.floor() > position
+        return await self.floor() > position
 
-    def may_have_more(self, position: int) -> bool:
+    async def may_have_more(self, position: int) -> bool:
         """Whether there may be something after a position, for one who has just read none."""
-        return self.head() > position
+        return await self.head() > position
 
     def prepared(self, changes: Sequence[Change]) -> Sequence[Change]:
         """Changes with their versions and times filled in.
@@ -384,10 +384,10 @@ class LogFeed(ABC):
         self.refuse_closed()
         asked = None if since is None else parse_cursor(since)
         self.activate()
-        head = self.head()
+        head = await self.head()
         position, reset = head, False
         if asked is not None:
-            reset = asked.feed != self.id or not self.floor() <= asked.sequence <= head
+            reset = asked.feed != self.id or not await self.floor() <= asked.sequence <= head
             position = head if reset else asked.sequence - (asked.part > 0)
         leave = self.lookout.attend()
         try:
@@ -399,9 +399,9 @@ class LogFeed(ABC):
                 begin = Cursor(self.id, position) if asked is None else asked
                 yield self._sign("rescan", begin)
             while True:
-                batch = self.read(position, _BATCH)
-                if self.lost(position):
-                    position = self.head()
+                batch = await self.read(position, _BATCH)
+                if await self.lost(position):
+                    position = await self.head()
                     yield self._sign("reset", Cursor(self.id, position))
                     continue
                 if not batch:
@@ -443,7 +443,7 @@ class LogFeed(ABC):
         try:
             await self.lookout.ready()
             self.refuse_closed()
-            return Cursor(self.id, self.head(), 0, self.lookout.session).text
+            return Cursor(self.id, await self.head(), 0, self.lookout.session).text
         finally:
             leave()
 
@@ -455,7 +455,7 @@ class LogFeed(ABC):
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
         try:
-            if not self._closed and not self.may_have_more(position):
+            if not self._closed and not await self.may_have_more(position):
                 self._someone_waits(position)
                 await waiting
         finally:
@@ -539,14 +539,18 @@ class MemoryFeed(LogFeed):
     def _now_ns(self) -> int:
         return self._time_ns()
 
-    def head(self) -> int:
+    async def head(self) -> int:
+        return self._head
+
+    @property
+    def _head(self) -> int:
         return self._floor + len(self._log)
 
-    def floor(self) -> int:
+    async def floor(self) -> int:
         self._forget_old()
         return self._floor
 
-    def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
+    async def read(self, after: int, limit: int) -> list[tuple[int, Change]]:
         first = max(after - self._floor, 0)
         found = self._log[first : first + limit]
         return list(enumerate(found, start=self._floor + first + 1))
@@ -566,7 +570,7 @@ class MemoryFeed(LogFeed):
         self._append([msgspec.structs.replace(each.change, time_ns=now) for each in noticed])
 
     def _append(self, changes: Sequence[Change]) -> None:
-        position = self.head()
+        position = self._head
         self._log.extend(changes)
         for change in changes:
             self.lookout.told(change)

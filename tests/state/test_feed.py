@@ -159,7 +159,7 @@ async def test_old_changes_are_pruned_in_small_steps(tmp_path):
             (kept[0], kept[1] - 1)
         ]
         assert (await take(state.feed, 1, old))[0].kind == "reset"
-        within = Cursor(state.feed.id, state.feed.floor()).text
+        within = Cursor(state.feed.id, await state.feed.floor()).text
         assert len(await take(state.feed, kept[0], within)) == kept[0]
 
 
@@ -298,7 +298,7 @@ async def test_foreign_changes_are_kept_once_however_many_watch(tmp_path):
         await until(lambda: all(each.told for each in followers))
         for follower in followers:
             await follower.quiet(0.3)
-        rows = states[0].feed.read_log(0, 100).changes
+        rows = (await states[0].feed.read_log(0, 100)).changes
         assert twice_told([told for _, told in rows]) == []
         for _, told in rows:
             model.apply(told)
@@ -397,7 +397,7 @@ async def test_own_changes_of_two_authorities_and_a_stranger(tmp_path, seed):
         await ended(process)
         for follower in followers:
             await follower.quiet(0.6)
-        rows = [told for _, told in states[0].feed.read_log(0, 100_000).changes]
+        rows = [told for _, told in (await states[0].feed.read_log(0, 100_000)).changes]
         for own, name in zip(owns, ("one", "two"), strict=True):
             mine = [told.request_id for told in rows if told.request_id.startswith(name)]
             assert mine == own.requests

@@ -40,20 +40,20 @@ class StoreFeed(RecentFeed):
         self._changes = log
         self._end_hearing: Callable[[], None] | None = None
         self._poll: asyncio.TimerHandle | None = None
-        self._heard = 0
+        self._looking: asyncio.Task[None] | None = None
 
     def activate(self) -> None:
         if self._end_hearing is None:
             self._end_hearing = self._changes.on_commit(self._hear)
 
-    def head(self) -> int:
-        return self._changes.place_of(self._changes.end())
+    async def head(self) -> int:
+        return self._changes.place_of(await self._changes.end())
 
-    def floor(self) -> int:
-        return self._changes.place_of(self._changes.start())
+    async def floor(self) -> int:
+        return self._changes.place_of(await self._changes.start())
 
-    def read_log(self, after: int, limit: int) -> Logged:
-        return self._changes.read(after, min(limit, _AT_ONCE))
+    async def read_log(self, after: int, limit: int) -> Logged:
+        return await self._changes.read(after, min(limit, _AT_ONCE))
 
     def place_of(self, version: int) -> int:
         return self._changes.place_of(version)
@@ -74,58 +74,47 @@ class StoreFeed(RecentFeed):
 
     def _hear(self) -> None:
         """Something was changed, here or elsewhere."""
-        if self._closed:
-            return
-        self.wake_for_more()
-        if self._listeners:
-            # Not from within the change itself: a listener may take its time.
-            asyncio.get_running_loop().call_soon(self._call_all_listeners)
-
-    def _call_all_listeners(self) -> None:
-        if self._closed or not self._listeners:
-            return
-        try:
-            found = self.read(self._heard, _AT_ONCE)
-        except BailiwickError as error:
-            _log.warning("the changes of a volume could not be read", exc_info=error)
-            return
-        for position, change in found:
-            self._heard = position
-            self._call_listeners(self.stamped(change, position))
-        if found:
-            asyncio.get_running_loop().call_soon(self._call_all_listeners)
+        if not self._closed:
+            self.wake_for_more()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        end = self._changes.end()
+        self.refuse_closed()
+        known = self._changes.known()
         if not self._listeners:
-            self._heard = self._changes.place_of(end)
+            self._heard = self._changes.place_of(known)
         unsubscribe = super().subscribe(listener)
-        self._look_later(end)
+        self._look_later(known)
         return unsubscribe
 
     def _look_later(self, seen: int) -> None:
-        if self._poll is None and not self._closed:
-            loop = asyncio.get_running_loop()
-            self._poll = loop.call_later(POLL_S, self._look, seen)
+        if self._poll is None and self._looking is None and not self._closed:
+            self._poll = asyncio.get_running_loop().call_later(POLL_S, self._begin_to_look, seen)
 
-    def _look(self, seen: int) -> None:
-        """Whether another process changed something. Ends when nobody waits or listens."""
+    def _begin_to_look(self, seen: int) -> None:
         self._poll = None
-        if self._closed:
-            return
+        if not self._closed:
+            loop = asyncio.get_running_loop()
+            self._looking = loop.create_task(self._look(seen), name="bailiwick-feed")
+
+    async def _look(self, seen: int) -> None:
+        """Whether another process changed something. Ends when nobody waits or listens."""
         try:
-            end = self._changes.end()
+            end = await self._changes.end()
         except BailiwickError as error:
             _log.warning("the changes of a volume could not be read", exc_info=error)
             end = seen
+        finally:
+            self._looking = None
         if end > seen:
             self._hear()
         if self._waiting or self._listeners:
-            self._poll = asyncio.get_running_loop().call_later(POLL_S, self._look, end)
+            self._look_later(end)
 
     def close(self) -> None:
         super().close()
         if self._poll is not None:
             self._poll.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
         if self._end_hearing is not None:
             self._end_hearing()

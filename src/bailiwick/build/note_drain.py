@@ -42,7 +42,7 @@ async def drain_once(place: VolumePlace, options: Options, ledger: DurableLedger
         return
     try:
         if isinstance(store, Logs):
-            await Draining(store.log, ledger).drain()
+            await (await Draining.begin(store.log, ledger)).drain()
     except BailiwickError as error:
         _log.warning("notes of a volume could not be taken over: %s", error.message)
     finally:
@@ -56,17 +56,22 @@ def _existing_store(place: VolumePlace, options: Options) -> Store | None:
 class Draining:
     """Takes notes over from `open` until `aclose`."""
 
-    def __init__(self, log: ChangeLog, ledger: DurableLedger) -> None:
+    def __init__(self, log: ChangeLog, ledger: DurableLedger, through: int) -> None:
         self._log = log
         self._ledger = ledger
-        self._through = log.drained_through()
+        self._through = through
         self._foreign = False
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
     @classmethod
+    async def begin(cls, log: ChangeLog, ledger: DurableLedger) -> Draining:
+        """Ready to go on where somebody has stopped."""
+        return cls(log, ledger, await log.drained_through())
+
+    @classmethod
     async def open(cls, log: ChangeLog, ledger: DurableLedger) -> Draining:
-        draining = cls(log, ledger)
+        draining = await cls.begin(log, ledger)
         await draining.drain()
         draining._task = asyncio.create_task(draining._run(), name="bailiwick-draining")
         return draining
@@ -75,7 +80,7 @@ class Draining:
         """Take over all that can be by now."""
         log = self._log
         async with self._turn:
-            while notes := log.notes(self._through, _NOTES_AT_A_TIME):
+            while notes := await log.notes(self._through, _NOTES_AT_A_TIME):
                 taken = await self._ledger.take_over(log.notes_id, notes, self._through)
                 before, self._through = self._through, taken.through
                 await self._let_go(before, taken.through, taken.foreign)

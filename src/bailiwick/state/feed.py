@@ -136,7 +136,6 @@ class DurableFeed(RecentFeed):
         self._ask_again: asyncio.TimerHandle | None = None
         self._noticed: list[News] = []
         self._held: list[News] = []
-        self._heard = 0
         self._followed = 0
 
     @classmethod
@@ -176,23 +175,32 @@ class DurableFeed(RecentFeed):
 
     def activate(self) -> None:
         if not self.lookout.watching:
-            self._followed = self.head()
+            self._followed = self._head()
             self._recent.clear()  # its cursors name a time of watching that is over
 
     def _now_ns(self) -> int:
         return time.time_ns()
 
-    def head(self) -> int:
+    async def head(self) -> int:
+        return self._head()
+
+    def _head(self) -> int:
         rows = self._database.read(
             "SELECT seq FROM feed WHERE root = ? ORDER BY seq DESC LIMIT 1", (self._number,)
         )
-        return int(rows[0][0]) if rows else self.floor()
+        return int(rows[0][0]) if rows else self._floor()
 
-    def floor(self) -> int:
+    async def floor(self) -> int:
+        return self._floor()
+
+    def _floor(self) -> int:
         rows = self._database.read("SELECT pruned FROM feed_roots WHERE id = ?", (self._number,))
         return int(rows[0][0])
 
-    def read_log(self, after: int, limit: int) -> Logged:
+    async def read_log(self, after: int, limit: int) -> Logged:
+        return self._rows_after(after, limit)
+
+    def _rows_after(self, after: int, limit: int) -> Logged:
         rows = self._database.read(
             f"SELECT seq, {_COLUMNS} FROM feed WHERE root = ? AND seq > ? ORDER BY seq LIMIT ?",
             (self._number, after, limit),
@@ -270,25 +278,11 @@ class DurableFeed(RecentFeed):
         """Something may have been added, here or elsewhere."""
         self._follow_told()
         self.wake_for_more()
-        if self._listeners:
-            self._call_all_listeners()
-
-    def _call_all_listeners(self) -> None:
-        try:
-            batch = self.read(self._heard, 256)
-        except BailiwickError as error:
-            _log.warning("the change feed could not be read", exc_info=error)
-            return
-        for position, change in batch:
-            self._heard = position
-            self._call_listeners(self.stamped(change, position))
-        if batch and not self._closed:
-            asyncio.get_running_loop().call_soon(self._hear)
 
     def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
         unsubscribe = super().subscribe(listener)
         if len(self._listeners) == 1:
-            self._heard = self.head()
+            self._heard = self._head()
         self._someone_waits(self._heard)
         return unsubscribe
 
@@ -304,7 +298,7 @@ class DurableFeed(RecentFeed):
         if self._closed:
             return
         try:
-            head = self.head()
+            head = self._head()
         except BailiwickError as error:
             _log.warning("the change feed could not be read", exc_info=error)
             head = seen
@@ -327,7 +321,7 @@ class DurableFeed(RecentFeed):
         if self._closed or not self.lookout.watching:
             return
         try:
-            rows = self.read_log(self._followed, _FOLLOW_ROWS).changes
+            rows = self._rows_after(self._followed, _FOLLOW_ROWS).changes
         except BailiwickError as error:
             _log.warning("the change feed could not be read", exc_info=error)
             return

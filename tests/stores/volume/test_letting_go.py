@@ -126,7 +126,7 @@ async def test_notes_of_a_deleted_fork_are_kept_until_they_were_taken_over(tmp_p
         await versions.delete_fork("work")
         await versions.collect(keep_days=0)
         assert [each.note for each in await versions.notes()] == [b"of the fork"]
-        (note,) = fs.store.log.notes(0, 10)
+        (note,) = await fs.store.log.notes(0, 10)
         assert note.note == b"of the fork"
         await fs.store.log.drained(note.version)
         await versions.collect(keep_days=0)

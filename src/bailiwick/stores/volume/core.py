@@ -213,6 +213,11 @@ class VolumeCore:
                 cache.trim()
         return cache
 
+    def known(self) -> int:
+        """The newest number that is known here: all that is changed here later is newer."""
+        self.check_open()
+        return self.database.newest()
+
     def tree_at(self, session: RowSession, view: BranchView) -> RowTree:
         """This branch as it was at a version. Nothing of it is remembered."""
         levels = tuple(Level(branch, min(bound, view.at)) for branch, bound in self.levels)

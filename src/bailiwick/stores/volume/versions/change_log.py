@@ -15,7 +15,7 @@ from bailiwick.change_log import Logged, Note
 from bailiwick.model import Change, EntryType
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.stores.volume.core import VolumeCore
-from bailiwick.stores.volume.rows.database import RowSession, Transaction, run_through
+from bailiwick.stores.volume.rows.database import RowSession, Transaction
 from bailiwick.stores.volume.rows.records import DIRECTORY, LINK, TYPES, BoundName, Inode, RowPlace
 from bailiwick.stores.volume.rows.tree import RowTree
 
@@ -29,7 +29,10 @@ CHANGES_MAX: Final = 10_000
 _ROWS_AT_A_TIME: Final = 256
 
 _END: Final = """
-SELECT version FROM change WHERE volume = $1 AND branch = $2 ORDER BY version DESC LIMIT 1
+SELECT CASE WHEN c.version > v.horizon THEN c.version ELSE v.horizon END FROM volume v
+    LEFT JOIN (SELECT version FROM change
+        WHERE volume = $1 AND branch = $2 ORDER BY version DESC LIMIT 1) c ON c.version > 0
+WHERE v.id = $1
 """
 _START: Final = "SELECT horizon FROM volume WHERE id = $1"
 _VERSIONS: Final = """
@@ -65,7 +68,7 @@ class _Version(NamedTuple):
 
 
 class VolumeLog:
-    """`bailiwick.store.ChangeLog` of one branch. Reading never waits for anything."""
+    """`bailiwick.change_log.ChangeLog` of one branch."""
 
     def __init__(self, core: VolumeCore) -> None:
         self._core = core
@@ -74,19 +77,19 @@ class VolumeLog:
     def id(self) -> str:
         return f"{self._core.identity.uid}-{self._core.view.branch}"
 
-    def end(self) -> int:
-        row = run_through(self._row(_END, self._core.view.volume, self._core.view.branch))
-        return max(self.start(), row[0] if row else 0)
+    def known(self) -> int:
+        return self._core.known()
 
-    def start(self) -> int:
-        row = run_through(self._row(_START, self._core.view.volume))
+    async def end(self) -> int:
+        row = await self._row(_END, self._core.view.volume, self._core.view.branch)
+        return int(row[0]) if row else 0
+
+    async def start(self) -> int:
+        row = await self._row(_START, self._core.view.volume)
         return int(row[0]) if row else 0
 
     def place_of(self, version: int) -> int:
         return version * PLACES + PLACES - 1
-
-    def read(self, after: int, limit: int) -> Logged:
-        return run_through(self._read(after, limit))
 
     def on_commit(self, told: Callable[[], None]) -> Callable[[], None]:
         return self._core.on_commit(told)
@@ -95,11 +98,8 @@ class VolumeLog:
     def notes_id(self) -> str:
         return self._core.identity.uid
 
-    def notes(self, after: int, limit: int) -> list[Note]:
-        return run_through(self._notes(after, limit))
-
-    def drained_through(self) -> int:
-        row = run_through(self._row(_DRAINED_THROUGH, self._core.view.volume))
+    async def drained_through(self) -> int:
+        row = await self._row(_DRAINED_THROUGH, self._core.view.volume)
         return int(row[0]) if row else 0
 
     async def drained(self, version: int) -> None:
@@ -116,12 +116,12 @@ class VolumeLog:
         async with self._core.looking() as session:
             return await session.row(sql, *values)
 
-    async def _notes(self, after: int, limit: int) -> list[Note]:
+    async def notes(self, after: int, limit: int) -> list[Note]:
         async with self._core.looking() as session:
             rows = await session.rows(_NOTES, self._core.view.volume, after, limit)
         return [Note(*row) for row in rows]
 
-    async def _read(self, after: int, limit: int) -> Logged:
+    async def read(self, after: int, limit: int) -> Logged:
         view = self._core.view
         found: list[tuple[int, Change]] = []
         version = (after + 1) // PLACES
