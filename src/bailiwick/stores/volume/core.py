@@ -27,7 +27,15 @@ from bailiwick.stores.volume.content.compression import Pack, packing
 from bailiwick.stores.volume.lookup.cache import Cache, Own
 from bailiwick.stores.volume.refusals import stale_token
 from bailiwick.stores.volume.rows.checksums import row_guard
-from bailiwick.stores.volume.rows.database import HEAD, INFINITY, RowSession, Transaction
+from bailiwick.stores.volume.rows.database import (
+    HEAD,
+    INFINITY,
+    AnswersAtOnce,
+    RowDatabase,
+    RowSession,
+    SharedDatabase,
+    Transaction,
+)
 from bailiwick.stores.volume.rows.mutation import Mutation
 from bailiwick.stores.volume.rows.records import (
     DIRECTORY,
@@ -36,13 +44,7 @@ from bailiwick.stores.volume.rows.records import (
     Inode,
     RowKey,
 )
-from bailiwick.stores.volume.rows.sqlite_file import (
-    SqliteDatabase,
-    SqliteFile,
-    Work,
-    acquire,
-    release_blocking,
-)
+from bailiwick.stores.volume.rows.sqlite_file import Work, acquire
 from bailiwick.stores.volume.rows.tree import Level, RowTree, levels_of
 from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
@@ -143,7 +145,7 @@ class VolumeCore:
 
     def __init__(
         self,
-        database: SqliteDatabase,
+        database: RowDatabase,
         identity: Identity,
         levels: tuple[Level, ...],
         blobs: Blobs,
@@ -156,6 +158,7 @@ class VolumeCore:
         at: int = HEAD,
     ) -> None:
         self.database = database
+        self.at_once = database.at_once
         self.identity = identity
         self.view = BranchView(identity.volume, identity.branch, identity.root, at)
         self.levels = levels
@@ -171,7 +174,7 @@ class VolumeCore:
         self._held: dict[int, int] = {}
         self._pin_due = 0.0
         self._told: list[Callable[[], None]] = []
-        database.file.holders.add(self)
+        database.shared.holders.add(self)
 
     @property
     def volume(self) -> int:
@@ -199,14 +202,17 @@ class VolumeCore:
         return RowTree(session, self.view, self.levels, cache)
 
     def remembered(self) -> Cache | None:
-        """What is known of the tree without looking; None where others have changed it."""
+        """What is known of the tree without looking; None where others have changed it, or to ask
+        whether they did takes waiting."""
         if self.is_closed:
             self.check_open()
+        if self.at_once is None:
+            return None
         if time.monotonic() > self._pin_due:
             self._renew_pin()
         cache = self._cache
         if self.view.at == HEAD:
-            last = self.database.newest()
+            last = self.at_once.newest()
             if last != cache.seen:
                 if not cache.take_own(last):
                     return None
@@ -216,7 +222,7 @@ class VolumeCore:
     def known(self) -> int:
         """The newest number that is known here: all that is changed here later is newer."""
         self.check_open()
-        return self.database.newest()
+        return self.database.known()
 
     def tree_at(self, session: RowSession, view: BranchView) -> RowTree:
         """This branch as it was at a version. Nothing of it is remembered."""
@@ -232,17 +238,17 @@ class VolumeCore:
         self._tell()
         return result
 
-    async def work(self, work: Work[Result]) -> Result:
+    async def work(self, database: AnswersAtOnce, work: Work[Result]) -> Result:
         """Do a piece of work that knows by itself what a turn is for: durable in the end."""
         self._check_changeable()
-        result = await self.database.work(work)
+        result = await database.work(work)
         self._tell()
         return result
 
-    def work_inline(self, work: Work[Result]) -> Result | None:
+    def work_inline(self, database: AnswersAtOnce, work: Work[Result]) -> Result | None:
         """Do a piece of work at once; None where it has to be awaited, and nothing was done."""
         self._check_changeable()
-        result = self.database.work_inline(work)
+        result = database.work_inline(work)
         if result is not None:
             self._tell()
         return result
@@ -323,12 +329,12 @@ class VolumeCore:
         A process that looked at nothing for a minute is forgotten, and so is what it holds.
         """
         self._pin_due = time.monotonic() + _PIN_S / 3
-        file, volume = self.database.file, self.view.volume
+        shared, volume = self.database.shared, self.view.volume
         expires_ms = self.clock_ns() // 1_000_000 + int(_PIN_S * 1000)
 
         async def renew(turn: Transaction) -> None:
-            version = min(turn.numbers.last, file.oldest_held(volume))
-            await turn.session.run(_PIN, volume, file.session, version, expires_ms)
+            version = min(turn.numbers.last, shared.oldest_held(volume))
+            await turn.session.run(_PIN, volume, shared.session, version, expires_ms)
 
         self.database.submit(renew)
 
@@ -340,7 +346,7 @@ class VolumeCore:
 
     async def _close(self) -> None:
         try:
-            if self._pin_due and self.database.file.users == 1:
+            if self._pin_due and self.database.shared.users == 1:
                 with suppress(BailiwickError):
                     await self.database.write(self._unpin)
         finally:
@@ -349,7 +355,7 @@ class VolumeCore:
 
     async def _unpin(self, turn: Transaction) -> None:
         """Nothing is read from here any more."""
-        await turn.session.run(_UNPIN, self.view.volume, self.database.file.session)
+        await turn.session.run(_UNPIN, self.view.volume, self.database.shared.session)
 
 
 class ChangeTurn:
@@ -406,11 +412,11 @@ def open_core(
     check_name("volume", volume)
     check_name("branch", branch)
     pack = packing(compression)
-    file = acquire(path)
+    shared: SharedDatabase = acquire(path)
     try:
-        blobs = blobs or FolderBlobs(f"{file.path}-blobs")
+        blobs = blobs or _folder_of(shared)
         settings = {"blobs": blobs.description, "compression": compression}
-        compare_settings(file, volume, settings)
+        compare_settings(shared, volume, settings)
         now_ns, uptime = clock_ns(), uptime or uptime_of_this_machine()
 
         async def find(session: RowSession) -> tuple[Identity, tuple[Level, ...]]:
@@ -419,10 +425,10 @@ def open_core(
             view = BranchView(identity.volume, identity.branch, identity.root, HEAD)
             return identity, await levels_of(session, view)
 
-        identity, levels = file.set_up(find)
-        database = SqliteDatabase(file, identity.volume)
+        identity, levels = shared.set_up(find)
+        database = shared.database(identity.volume)
     except BaseException:
-        release_blocking(file)
+        shared.release_blocking()
         raise
     return VolumeCore(
         database, identity, levels, blobs,
@@ -430,9 +436,16 @@ def open_core(
     )  # fmt: skip
 
 
-def compare_settings(file: SqliteFile, what: str, settings: dict[str, str]) -> None:
-    """Refuse settings other than those with which this process has something of a file open."""
-    open_with = file.settings.setdefault(what, settings)
+def _folder_of(shared: SharedDatabase) -> Blobs:
+    folder = shared.blobs_folder
+    if folder is None:
+        raise ParseError("where large files go is not said", hint="add &blobs=s3://bucket/place")
+    return FolderBlobs(folder)
+
+
+def compare_settings(shared: SharedDatabase, what: str, settings: dict[str, str]) -> None:
+    """Refuse settings other than those with which this process has something of it open."""
+    open_with = shared.settings.setdefault(what, settings)
     if open_with != settings:
         raise ParseError(
             f"{what} is open with other settings",

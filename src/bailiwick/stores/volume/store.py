@@ -79,6 +79,9 @@ if TYPE_CHECKING:
 
 _PAST_POWERS: Final = frozenset({"KnowsMissing", "Narrows", "Nominates"})
 
+_AT_ONCE_POWERS: Final = frozenset({"KnowsMissing", "Nominates"})
+"""What takes rows that are at hand: over a network, names would be asked for one by one."""
+
 _DRAFT_POWERS: Final = _PAST_POWERS | {"Stages", "Logs", "Marks", "Remembers"}
 """Within a transaction: a fork of what may never have been, and a lock that nobody else sees, would
 be of no use."""
@@ -166,9 +169,10 @@ class VolumeStore:
 
     @property
     def powers(self) -> frozenset[str]:
+        powers = _DRAFT_POWERS if self._is_draft else _POWERS
         if self._core.view.at != HEAD:
-            return _PAST_POWERS
-        return _DRAFT_POWERS if self._is_draft else _POWERS
+            powers = _PAST_POWERS
+        return powers if self._core.at_once else powers - _AT_ONCE_POWERS
 
     @property
     def description(self) -> dict[str, str]:

@@ -60,14 +60,18 @@ class SmallWrite:
 
     def done_inline(self) -> Written | None:
         """Do it at once, on this thread; None where it has to be awaited, and nothing was done."""
-        written = self._core.work_inline(self._in_turn)
+        if self._core.at_once is None:
+            return None
+        written = self._core.work_inline(self._core.at_once, self._in_turn)
         if written is not None and self._own is not None:
             self._core.took(self._own)
         return written
 
     def done(self) -> Coroutine[Any, Any, Written]:
         """Do it, durably: to be awaited."""
-        return self._core.work(self._in_turn_elsewhere)
+        if self._core.at_once is None:
+            return self._core.change(self._in_steps)
+        return self._core.work(self._core.at_once, self._in_turn_elsewhere)
 
     def _in_turn(self, turn: VolumeTurn) -> Written:
         written = self.in_one_piece(turn)

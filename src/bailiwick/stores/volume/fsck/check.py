@@ -185,8 +185,8 @@ class _Check:
     # --- the file and its rows -------------------------------------------------------------------
 
     async def _check_file(self) -> None:
-        """What SQLite itself has to say: pages and indexes that do not fit together."""
-        for what in await in_thread(self._core.database.file.integrity_blocking):
+        """What the database has to say: pages and indexes that do not fit together."""
+        for what in await self._core.database.integrity():
             self._found(f"the database: {what}")
 
     async def _check_guards(self) -> None:

@@ -93,7 +93,7 @@ class VolumeAutoCollection:
         self._orphans_due = 0.0
         self._task: asyncio.Task[None] | None = None
         compare_settings(
-            self._core.database.file, f"the retention of the volume {name!r}",
+            self._core.database.shared, f"the retention of the volume {name!r}",
             {"keep_versions_days": f"{self._keep_days:g}"},
         )  # fmt: skip
 

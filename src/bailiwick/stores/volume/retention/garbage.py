@@ -247,9 +247,9 @@ class _Collector:
             row = await turn.session.row(_MARKED, volume, cutoff)
             horizon = row[0] if row and row[0] is not None else 0
             pinned = await turn.session.row(
-                _PINNED, volume, core.database.file.session, now_ns // 1_000_000
+                _PINNED, volume, core.database.shared.session, now_ns // 1_000_000
             )
-            read_from = min(last, core.database.file.oldest_held(volume))
+            read_from = min(last, core.database.shared.oldest_held(volume))
             if pinned and pinned[0] is not None:
                 read_from = min(read_from, pinned[0])
             horizon = min(horizon, read_from)

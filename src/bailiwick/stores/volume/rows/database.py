@@ -2,22 +2,29 @@
 
 Everything above it is written once, as coroutines over a `RowSession`. On SQLite nothing ever
 waits, so a coroutine is simply run to its end (`run_through`), on the event loop for reads and
-on the writer's thread for changes; on a database across a network the same coroutines would be
-awaited.
+on the writer's thread for changes; on a database across a network the same coroutines are
+awaited. What a database can answer without waiting is a power of its own (`AnswersAtOnce`): what
+is built on it has a way without.
 Parameters are numbered, ``$1`` …, in every statement.
 """
 
 from __future__ import annotations
 
+import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakSet
 
 from bailiwick.errors import InternalError
 from bailiwick.stores.volume.rows.records import Numbers
 
 if TYPE_CHECKING:
+    import apsw
+
     from bailiwick.stores.volume.lookup.cache import Cache
+    from bailiwick.stores.volume.rows.sqlite_file import VolumeTurn
 
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
@@ -27,6 +34,19 @@ INFINITY = 9223372036854775807
 
 HEAD = INFINITY - 1
 """The version at which the newest state is seen."""
+
+
+class SpelledTwice(str):
+    """A statement that SQLite and PostgreSQL do not agree on: the text itself is for SQLite."""
+
+    __slots__ = ("postgres",)
+
+    def __new__(cls, sqlite: str, postgres: str) -> SpelledTwice:
+        both = super().__new__(cls, sqlite)
+        both.postgres = postgres
+        return both
+
+    postgres: str
 
 
 class RowSession(Protocol):
@@ -72,8 +92,66 @@ class Transaction(Protocol):
 Job = Callable[[Transaction], Coroutine[Any, Any, Result]]
 
 
+class Holder(Protocol):
+    """Whoever reads, and may go on reading what others replace meanwhile."""
+
+    @property
+    def volume(self) -> int: ...
+    def oldest_held(self) -> int: ...
+
+
+class SharedDatabase(ABC):
+    """A database that this process has open, shared by all stores on it."""
+
+    def __init__(self) -> None:
+        self.session = secrets.token_hex(8)
+        """The name under which this process says what is read here."""
+        self.settings: dict[str, dict[str, str]] = {}
+        self.users = 0
+        self.holders: WeakSet[Holder] = WeakSet()
+
+    def oldest_held(self, volume: int) -> int:
+        """The oldest version of a volume that somebody in this process may go on reading."""
+        holders = [each for each in list(self.holders) if each.volume == volume]
+        return min((each.oldest_held() for each in holders), default=HEAD)
+
+    @property
+    @abstractmethod
+    def blobs_folder(self) -> str | None:
+        """Where blobs are kept unless somebody says otherwise; None where somebody has to."""
+
+    @abstractmethod
+    def set_up(self, job: Callable[[RowSession], Coroutine[Any, Any, Result]]) -> Result:
+        """Run a job that needs no volume yet, in a transaction. Blocks."""
+
+    @abstractmethod
+    def database(self, volume: int) -> RowDatabase:
+        """A way to one of its volumes. Lets go of what was acquired for it when it is closed."""
+
+    @abstractmethod
+    def acquire_again(self) -> SharedDatabase:
+        """For one user more. Blocks."""
+
+    @abstractmethod
+    def release_blocking(self) -> None:
+        """Of what was acquired and is used by nobody."""
+
+
 class RowDatabase(Protocol):
     """One volume's way to its rows."""
+
+    @property
+    def shared(self) -> SharedDatabase: ...
+
+    @property
+    def at_once(self) -> AnswersAtOnce | None:
+        """What can be had of this database without waiting, if anything can."""
+        ...
+
+    def known(self) -> int:
+        """A number that was given out, the newest that is known without waiting: none that was
+        given out here is newer."""
+        ...
 
     def reading(self) -> AbstractAsyncContextManager[RowSession]:
         """A consistent, short look. Not to be held while anything else is awaited."""
@@ -91,7 +169,39 @@ class RowDatabase(Protocol):
         """
         ...
 
+    def submit(self, job: Job[None]) -> None:
+        """Run a job some time soon; nobody waits for it, or learns that it failed."""
+        ...
+
+    async def integrity(self) -> list[str]:
+        """What the database itself finds wrong with its tables."""
+        ...
+
     async def aclose(self) -> None: ...
+
+
+class AnswersAtOnce(Protocol):
+    """A power: rows at hand, on any thread, in the words of SQLite."""
+
+    def newest(self) -> int:
+        """The last number that was given out."""
+        ...
+
+    def work(self, work: Callable[[VolumeTurn], Result]) -> Coroutine[Any, Any, Result]:
+        """Do what is done in one go, in a transaction on the writer's thread."""
+        ...
+
+    def work_inline(self, work: Callable[[VolumeTurn], Result]) -> Result | None:
+        """Do a piece of work at once; None where it has to be awaited, and nothing was done."""
+        ...
+
+    def aside(self) -> AbstractContextManager[apsw.Connection]:
+        """A connection for a long look at one state, on a thread, while others go on."""
+        ...
+
+    def at_hand(self) -> AbstractContextManager[apsw.Connection]:
+        """A connection for a look of milliseconds, on a thread."""
+        ...
 
 
 def run_through(coroutine: Coroutine[Any, Any, Result]) -> Result:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import os
 import random
-import secrets
 import threading
 import time
 from collections import deque
@@ -18,8 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, cast
-from weakref import WeakSet
+from typing import Any, Final, cast
 
 import apsw
 
@@ -31,7 +29,14 @@ from bailiwick.sqlite.writer import Frame, Task, WriterThread
 from bailiwick.stores.volume.fsck.ownership import refuse_strangers
 from bailiwick.stores.volume.lookup.cache import Cache
 from bailiwick.stores.volume.rows.checksums import damaged
-from bailiwick.stores.volume.rows.database import HEAD, Job, Result, Row, RowSession, run_through
+from bailiwick.stores.volume.rows.database import (
+    Job,
+    Result,
+    Row,
+    RowSession,
+    SharedDatabase,
+    run_through,
+)
 from bailiwick.stores.volume.rows.records import BranchView, Numbers
 from bailiwick.stores.volume.rows.schema import PAGE_BYTES, for_sqlite, migrate, version_of
 
@@ -263,15 +268,7 @@ class FileFrame(Frame):
         self._patience.waits = patiently
 
 
-class FileHolder(Protocol):
-    """Whoever reads, and may go on reading what others replace meanwhile."""
-
-    @property
-    def volume(self) -> int: ...
-    def oldest_held(self) -> int: ...
-
-
-class SqliteFile:
+class SqliteFile(SharedDatabase):
     """A file that this process has open, shared by all stores on it."""
 
     def __init__(
@@ -281,10 +278,9 @@ class SqliteFile:
         connection: apsw.Connection,
         patience: Patience,
     ) -> None:
+        super().__init__()
         self.path = path
         self.identity = identity
-        self.session = secrets.token_hex(8)
-        self.settings: dict[str, dict[str, str]] = {}
         self.frame = FileFrame(connection, patience)
         in_memory = _is_in_memory(identity[0])
         self.writer = WriterThread(
@@ -292,9 +288,7 @@ class SqliteFile:
             inline_s=_IN_PLACE_S if in_memory else _INLINE_S,
         )  # fmt: skip
         self.frame.on_commit = self.writer.on_commit
-        self.users = 0
         self.is_abandoned = False
-        self.holders: WeakSet[FileHolder] = WeakSet()
         self._connection = connection
         self._aside: deque[apsw.Connection] | None = deque()
         self._aside_lock = threading.Lock()
@@ -370,10 +364,18 @@ class SqliteFile:
         """Rows that this process has changed since it opened the file."""
         return self._connection.total_changes()
 
-    def oldest_held(self, volume: int) -> int:
-        """The oldest version of a volume that somebody in this process may go on reading."""
-        holders = [each for each in list(self.holders) if each.volume == volume]
-        return min((each.oldest_held() for each in holders), default=HEAD)
+    @property
+    def blobs_folder(self) -> str:
+        return f"{self.path}-blobs"
+
+    def database(self, volume: int) -> SqliteDatabase:
+        return SqliteDatabase(self, volume)
+
+    def acquire_again(self) -> SqliteFile:
+        return acquire(self.path)
+
+    def release_blocking(self) -> None:
+        release_blocking(self)
 
     def set_up(self, job: Callable[[RowSession], Coroutine[Any, Any, Result]]) -> Result:
         """Run a job that needs no volume yet. Blocks."""
@@ -507,11 +509,30 @@ class SqliteDatabase:
         self._ask_writer = file.cursor().execute
         self._busy = file.writer.busy
 
+    @property
+    def shared(self) -> SqliteFile:
+        return self.file
+
+    @property
+    def at_once(self) -> SqliteDatabase:
+        return self
+
+    @property
+    def aside(self) -> Callable[[], AbstractContextManager[apsw.Connection]]:
+        return self.file.aside
+
+    @property
+    def at_hand(self) -> Callable[[], AbstractContextManager[apsw.Connection]]:
+        return self.file.at_hand
+
     def reading(self) -> SqliteSession:
         self._check_open()
         return self._session
 
     async def last(self) -> int:
+        return self.newest()
+
+    def known(self) -> int:
         return self.newest()
 
     def newest(self) -> int:
@@ -554,6 +575,9 @@ class SqliteDatabase:
         self._check_open()
         work = partial(self.file.run, self.volume, lambda turn: run_through(job(turn)))
         self.file.writer.put(Task(work, lambda _, __: None, None))
+
+    async def integrity(self) -> list[str]:
+        return await in_thread(self.file.integrity_blocking)
 
     def _check_open(self) -> None:
         if self.file.is_abandoned:

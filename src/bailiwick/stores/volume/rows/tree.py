@@ -111,7 +111,7 @@ LISTING_UP_TO: Final = f"{_LISTED} {IN_DIRECTORY} AND d.name <= $6 ORDER BY d.na
 # own, and the names in each are counted in an index without looking at their rows.
 BENEATH: Final = """
 WITH RECURSIVE inner_node (id) AS (
-    SELECT $3
+    SELECT CAST($3 AS BIGINT)
     UNION ALL
     SELECT d.node FROM inner_node n CROSS JOIN dentry d
     WHERE d.volume = $1 AND d.branch = $2 AND d.parent = n.id
@@ -125,7 +125,7 @@ FROM inner_node n
 # The directories that lie exactly $5 levels beneath another, in a branch without ancestors.
 _AT_LEVEL: Final = """
 WITH RECURSIVE inner_node (id, level) AS (
-    SELECT $4, 0
+    SELECT CAST($4 AS BIGINT), 0
     UNION ALL
     SELECT d.node, n.level + 1 FROM inner_node n CROSS JOIN dentry d
     WHERE d.volume = $1 AND d.branch = $2 AND d.parent = n.id AND d.born <= $3 AND d.died > $3
@@ -141,7 +141,7 @@ WITH RECURSIVE level (depth, branch, bound) AS MATERIALIZED (
     WHERE volume = $1 AND branch = $2
 ),
 inner_node (id, level) AS (
-    SELECT $4, 0
+    SELECT CAST($4 AS BIGINT), 0
     UNION ALL
     SELECT d.node, n.level + 1 FROM inner_node n CROSS JOIN level l CROSS JOIN dentry d
     WHERE d.volume = $1 AND d.branch = l.branch AND d.parent = n.id

@@ -24,6 +24,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.search.grep import Query
 from bailiwick.store import Surveyed
 from bailiwick.stores.volume.core import VolumeCore
+from bailiwick.stores.volume.rows.database import AnswersAtOnce
 from bailiwick.stores.volume.search.pages import (
     ALONE,
     DIRECTORY,
@@ -105,10 +106,16 @@ class _Scan:
     """One pass under way."""
 
     def __init__(
-        self, core: VolumeCore, top: ScopedPath, wanted: WantedContent, deadline_s: float
+        self,
+        core: VolumeCore,
+        database: AnswersAtOnce,
+        top: ScopedPath,
+        wanted: WantedContent,
+        deadline_s: float,
     ) -> None:
         self.is_given_up = False
         self._core = core
+        self._database = database
         self._top = top
         self._wanted = wanted
         self._until = time.monotonic() + deadline_s
@@ -141,7 +148,7 @@ class _Scan:
         sources: list[Pages] = []
         states: set[int] = set()
         for _ in range(_THREADS):
-            connection = stack.enter_context(self._core.database.file.aside())
+            connection = stack.enter_context(self._database.aside())
             states.update(last for (last,) in connection.execute(_LAST, (view.volume,)))
             sources.append(Pages(connection, view, levels, largest))
         return sources if len(states) == 1 else sources[:1]
@@ -229,9 +236,12 @@ async def survey(
 ) -> dict[ScopedPath, Surveyed] | None:
     """The directory ``top``, whose path is ``path``, and those beneath it.
 
-    None where there was no time to see all. Cancelled, it ends before this does.
+    None where there was no time to see all, or the rows are not at hand. Cancelled, it ends before
+    this does.
     """
-    scan = _Scan(core, path, wanted, deadline_s)
+    if core.at_once is None:
+        return None
+    scan = _Scan(core, core.at_once, path, wanted, deadline_s)
     running = asyncio.get_running_loop().run_in_executor(None, scan.run_blocking, top)
     try:
         return await asyncio.shield(running)

@@ -21,7 +21,6 @@ from bailiwick.stores.volume.core import (
 from bailiwick.stores.volume.rows.checksums import row_guard
 from bailiwick.stores.volume.rows.database import HEAD, INFINITY, RowSession, Transaction
 from bailiwick.stores.volume.rows.records import BranchView
-from bailiwick.stores.volume.rows.sqlite_file import SqliteDatabase, acquire, release_blocking
 from bailiwick.stores.volume.rows.tree import levels_of
 from bailiwick.versions import Fork, Snapshot
 
@@ -37,7 +36,7 @@ WHERE s.volume = $1 AND s.ended IS NULL ORDER BY s.name
 """
 # Under a name that nobody can say, until nobody reads it any more.
 _END_SNAPSHOT: Final = """
-UPDATE snapshot SET name = name || '#' || $3, ended = $3, guard = NULL
+UPDATE snapshot SET name = name || '#' || CAST(CAST($3 AS BIGINT) AS TEXT), ended = $3, guard = NULL
 WHERE volume = $1 AND name = $2
 """
 _PUT_BRANCH: Final = """
@@ -162,11 +161,11 @@ async def open_sibling(core: VolumeCore, branch: int) -> VolumeCore:
         levels = await levels_of(session, core.view._replace(branch=branch, at=HEAD))
     if not levels:
         raise PathNotFound("the branch was deleted")
-    file = acquire(core.database.file.path)
+    shared = core.database.shared.acquire_again()
     try:
-        database = SqliteDatabase(file, core.view.volume)
+        database = shared.database(core.view.volume)
     except BaseException:
-        release_blocking(file)
+        shared.release_blocking()
         raise
     identity = Identity(core.view.volume, core.identity.uid, branch, core.view.root)
     return VolumeCore(
