@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 # two lists the same.
 if TYPE_CHECKING:
     from bailiwick.approvals import Answer, Approval, Asker, Preview, Question
+    from bailiwick.archives.results import ArchiveResult, ExtractResult
     from bailiwick.audit import Record
     from bailiwick.build import OpenOptions, open, open_sync
     from bailiwick.build.governed import Authority
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
     )
     from bailiwick.hook import Hook
     from bailiwick.model import (
-        ArchiveResult,
         BytesRead,
         Change,
         ChangeResult,
@@ -93,7 +93,6 @@ if TYPE_CHECKING:
         Edit,
         EditResult,
         Entry,
-        ExtractResult,
         Found,
         GrepMatch,
         GrepResult,
@@ -127,6 +126,7 @@ if TYPE_CHECKING:
 
 # By module, the public names that live there.
 _HOMES = {
+    "bailiwick.archives.results": "ArchiveResult ExtractResult",
     "bailiwick.approvals": "Answer Approval Asker Preview Question",
     "bailiwick.audit": "Record",
     "bailiwick.build": "OpenOptions open open_sync",
@@ -148,8 +148,8 @@ _HOMES = {
     ),
     "bailiwick.hook": "Hook",
     "bailiwick.model": (
-        "ArchiveResult BytesRead Change ChangeResult DiffResult Edit EditResult Entry "
-        "ExtractResult Found GrepMatch GrepResult JsonRead Limits Page Stat TextRead WriteResult"
+        "BytesRead Change ChangeResult DiffResult Edit EditResult Entry Found GrepMatch GrepResult "
+        "JsonRead Limits Page Stat TextRead WriteResult"
     ),
     "bailiwick.paths": "ScopedPath",
     "bailiwick.operations": "Command",

@@ -5,9 +5,13 @@ Whoever composes a root lends this to its scopes. A root without it runs no comm
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
+from bailiwick.errors import RateLimited
+from bailiwick.grant import Core, Grant, User, parse_subject
 from bailiwick.model import EntryType, Value
 from bailiwick.operations import Network
 from bailiwick.sandbox import Sandbox, Tree
@@ -104,11 +108,74 @@ class HostShare(Value, frozen=True, kw_only=True):
     home: str | None = None
 
 
+class CommandSlots:
+    """How many commands are under way in one process, and of whom: one agent does not crowd out the
+    others, nor all of them the people who would end that. A room that a session keeps counts as
+    one, whatever is run in it."""
+
+    def __init__(self) -> None:
+        self._taken = Counter[str]()
+        # Looking and counting are one step, whichever threads come through here.
+        self._turn = threading.Lock()
+
+    def refuse_full(self, grant: Grant) -> None:
+        """Raises `RateLimited` where no more may be begun under a grant."""
+        with self._turn:
+            self._refuse_full(grant)
+
+    def _refuse_full(self, grant: Grant) -> None:
+        limits, most = grant.limits, grant.limits.exec_at_once_max
+        subject = accountable(grant)
+        if not _is_person(subject):
+            most = max(1, most - most // 4)
+            if self._taken[subject] >= limits.exec_per_subject_max:
+                raise RateLimited(
+                    "as many commands of this subject are under way as may be",
+                    hint="wait for one to end, or close a session",
+                    details={"limit": limits.exec_per_subject_max},
+                )
+        if self._taken.total() >= most:
+            raise RateLimited(
+                "as many commands are under way here as may be", hint="try again later",
+                details={"limit": most},
+            )  # fmt: skip
+
+    def take(self, grant: Grant) -> Callable[[], None]:
+        """Have one more, and what gives it back, which may be called twice. Raises
+        `RateLimited`."""
+        subject = accountable(grant)
+        with self._turn:
+            self._refuse_full(grant)
+            self._taken[subject] += 1
+        held = [subject]
+
+        def give_back() -> None:
+            with self._turn:
+                while held:
+                    self._taken.subtract(held)
+                    self._taken += Counter()  # forgets who has none
+                    held.clear()
+
+        return give_back
+
+
+def accountable(grant: Grant) -> str:
+    """For whom a command counts: the first through whose hands the grant came that is no person,
+    so that nobody has more of it by passing it on."""
+    hands = (*grant.via, str(grant.subject))
+    return next((each for each in hands if not _is_person(each)), hands[-1])
+
+
+def _is_person(subject: str) -> bool:
+    return isinstance(parse_subject(subject), (Core, User))
+
+
 class Commands(NamedTuple):
     """How commands are run in one root."""
 
     sandbox: Sandbox
     workplace: Workplace
+    slots: CommandSlots
     share: HostShare = HostShare()
 
 

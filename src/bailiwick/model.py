@@ -98,6 +98,19 @@ class Limits(Value, frozen=True, kw_only=True):
     exec_output_bytes_max: Amount = 64 * MiB
     """What is kept of a command's output in all: a long log. The rest is cut, and that is said."""
 
+    exec_at_once_max: Amount = 64
+    """Commands, and rooms of sessions, at a time in one process: each is three processes, some
+    descriptors and its programs' memory. A quarter of it is for people alone."""
+
+    exec_per_subject_max: Amount = 16
+    """Those of one subject: more than an agent can look after, and three others have room. People
+    are not held to it."""
+
+    exec_kept_seconds: Seconds = 600.0
+    exec_kept_max: Amount = 16
+    """How long a server keeps the output of a command that has ended, for whoever comes back, and
+    of how many commands of one subject, the newest: each may hold ``exec_output_bytes_max``."""
+
     exec_entries_max: Amount = 1_000_000
     """Names in a tree that commands are run in: all are looked at when one starts, and held."""
 
@@ -567,34 +580,3 @@ class Change(Value, frozen=True, kw_only=True):
     beneath: tuple[str, ...] = ()
     beneath_truncated: bool = False
     beneath_links: tuple[str, ...] = ()
-
-
-class ExtractResult(Value, frozen=True, kw_only=True):
-    """What came out of an archive. ``skipped`` are names of entries that stand for the destination
-    itself; everything else was made, or nothing was."""
-
-    path: ScopedPath
-    destination: ScopedPath
-    files: int
-    directories: int
-    links: int
-    bytes: int
-    skipped: list[str]
-    request_id: str
-
-
-class ArchiveResult(Value, frozen=True, kw_only=True):
-    """An archive that was made: what it holds (``bytes`` of content), and the file it became."""
-
-    path: ScopedPath
-    format: str
-    files: int
-    directories: int
-    links: int
-    bytes: int
-    size: int
-    sha256: str
-    version: str
-    created: bool
-    file_mode: int
-    request_id: str

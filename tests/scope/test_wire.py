@@ -4,12 +4,13 @@ import msgspec
 import pytest
 
 from bailiwick import model
+from bailiwick.archives import results
 from bailiwick.paths import ScopedPath
 from tests.scope.every_verb import VERBS, plant_tree
 
 NOT_RESULTS = {
     model.Value, model.Limits, model.Edit, model.Change, model.Entry, model.GrepMatch,
-    model.ArchiveResult, model.ExtractResult,
+    results.ArchiveResult, results.ExtractResult,
 }  # fmt: skip
 """Values that are no result of these verbs, or rows of one. Archives have tests of their own."""
 

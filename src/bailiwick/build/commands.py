@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from bailiwick.build.stores import default_state_dir
-from bailiwick.commands import Commands, HostShare, LendsCommands
+from bailiwick.commands import Commands, CommandSlots, HostShare, LendsCommands
 from bailiwick.errors import ParseError
 from bailiwick.grant import Root
 from bailiwick.model import Limits
@@ -34,9 +34,15 @@ def commands_for(
         from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
         workplace = _workplace(directory, str(root), root.names, limits, state_dir)
-        return Commands(Bubblewrap(), workplace, share or HostShare())
+        return Commands(Bubblewrap(), workplace, _slots(), share or HostShare())
 
     return commands
+
+
+@cache
+def _slots() -> CommandSlots:
+    """What commands use up is the machine's, whichever roots they are run in."""
+    return CommandSlots()
 
 
 @cache

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from bailiwick import operations
+from bailiwick.archives.results import ArchiveResult, ExtractResult
 from bailiwick.call import Target
-from bailiwick.model import ArchiveResult, ExtractResult, Limits, WriteMode
+from bailiwick.model import Limits, WriteMode
 from bailiwick.paths import PathText
 from bailiwick.scope.content import new
 from bailiwick.scope.core import ScopeCore

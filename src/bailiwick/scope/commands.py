@@ -67,7 +67,7 @@ class CommandVerbs(WorkVerbs):
             return scope._start_command(command, Target(cwd, "object"), how, OwnRoom())
 
         settle = OwnCopy(scope._bring_back_from).settle
-        return Execution(start, settle, publish, request_id, scope._follow)
+        return Execution(start, settle, publish, request_id, scope._follow, scope._still_holds)
 
     def _for_one_command(self) -> tuple[Self, str]:
         """This scope with a request: all that comes of the command is of that one."""
@@ -100,6 +100,11 @@ class CommandVerbs(WorkVerbs):
             for started in begun:
                 await to_the_end(room.give_up(started))
             raise
+
+    def _still_holds(self) -> None:
+        """Raise where what a command was started under has ended."""
+        self._refuse_closed()
+        self._pipeline.standing.holds(self.grant, operations.EXEC)
 
     def _follow(self, execution: Execution) -> None:
         """Closing the root ends what is still running in it."""

@@ -16,7 +16,7 @@ from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError, Closed
 from bailiwick.finishing import to_the_end
 from bailiwick.operations import Command
-from bailiwick.sandbox import Ending, Piece, WindowSize
+from bailiwick.sandbox import Ending, Piece, Process, WindowSize
 from bailiwick.verbs.commands import Started
 from bailiwick.verbs.working_copies import Publish, withheld_for
 from bailiwick.working_copy import Published, WorkingCopy
@@ -26,6 +26,10 @@ PublishWhen = Literal["atomic", "partial", "manual"]
 BringBack = Callable[[WorkingCopy, Publish, Command], Coroutine[Any, Any, Published]]
 
 NOTHING: Final = Published(changes=[], withheld=[], conflicts=[])
+
+_LOOK_SECONDS: Final = 1.0
+"""How often it is looked whether the grant of a command still holds: whoever takes one back does
+not watch its programs go on."""
 
 
 class SettledWork(NamedTuple):
@@ -83,11 +87,15 @@ class Execution:
         publish: PublishWhen,
         request_id: str,
         followed: Callable[[Execution], None],
+        holds: Callable[[], object],
     ) -> None:
+        """``holds`` raises where its grant does not hold any more: it is ended then, and what it
+        changed is withheld."""
         self._start = start
         self._settle = settle
         self._publish = publish
         self._followed = followed
+        self._holds = holds
         self.request_id = request_id
         self._starting: asyncio.Task[Started] | None = None
         self._ending: asyncio.Task[ExecResult] | None = None
@@ -188,11 +196,26 @@ class Execution:
 
     async def _to_its_end(self, started: Started) -> ExecResult:
         try:
-            ending = await started.process.wait()
+            try:
+                ending = await self._to_the_end_of(started.process)
+            finally:
+                started.give_back()
             return self._result(ending, await self._settle(started, self._publish))
         finally:
             for tell in self._ended:
                 tell()
+
+    async def _to_the_end_of(self, process: Process) -> Ending:
+        ending = asyncio.ensure_future(process.wait())
+        try:
+            while not (await asyncio.wait([ending], timeout=_LOOK_SECONDS))[0]:
+                try:
+                    self._holds()
+                except BailiwickError:
+                    await process.kill()
+        finally:
+            ending.cancel()
+        return ending.result()
 
     def _result(self, ending: Ending, settled: SettledWork) -> ExecResult:
         published = settled.published

@@ -22,6 +22,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.sandbox import Process, Room
 from bailiwick.scope.execution import NOTHING, PublishWhen, SettledWork
 from bailiwick.verbs.commands import (
+    GiveBack,
     How,
     Sight,
     Started,
@@ -47,6 +48,7 @@ class SessionRoom:
         self._id = id
         self._room: Room | None = None
         self._sight: Sight | None = None
+        self._give_back: GiveBack = lambda: None
         self._running: dict[Process, str] = {}
         self._noting = asyncio.Lock()
         self._left = False
@@ -55,10 +57,17 @@ class SessionRoom:
         async with self.lock:
             if self._left:
                 raise Closed("this session is closed")
-            # Begun, it is begun: whoever is cancelled meanwhile gives it up then.
-            return await to_the_end(self._started(call, commands, command, how))
+            give_back = commands.slots.take(call.grant)
+            try:
+                # Begun, it is begun: whoever is cancelled meanwhile gives it up then.
+                return await to_the_end(self._started(call, commands, command, how, give_back))
+            except BaseException:
+                give_back()
+                raise
 
-    async def _started(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
+    async def _started(
+        self, call: Call, commands: Commands, command: Command, how: How, give_back: GiveBack
+    ) -> Started:
         is_new = self.copy is None
         self.copy = copy = self.copy or await make_copy(call, commands, command, self._id)
         try:
@@ -70,11 +79,14 @@ class SessionRoom:
                 await to_the_end(self._drop_copy())
             raise
         self._running[process] = command.words
-        return Started(command, process, copy, sight.writable)
+        return Started(command, process, copy, sight.writable, give_back)
 
     async def give_up(self, started: Started) -> None:
         """What it has changed by then stays with what others did, as for one that is ended."""
-        await started.process.close()
+        try:
+            await started.process.close()
+        finally:
+            started.give_back()
         await self.settle(started, "manual")
 
     async def _entered(
@@ -87,10 +99,15 @@ class SessionRoom:
         await copy.survey()
         sight = await sight_of(call, copy)
         network = next(each for each in _WIDEST if each in {*commands.share.networks, "none"})
-        self._room = await commands.sandbox.open(
-            view_of(commands, copy, sight), limits=how.limits, network=network
-        )
-        self._sight = sight
+        give_back = commands.slots.take(call.grant)
+        try:
+            self._room = await commands.sandbox.open(
+                view_of(commands, copy, sight), limits=how.limits, network=network
+            )
+        except BaseException:
+            give_back()
+            raise
+        self._sight, self._give_back = sight, give_back
         return self._room, sight
 
     async def settle(self, started: Started, publish: PublishWhen) -> SettledWork:
@@ -115,7 +132,10 @@ class SessionRoom:
             raise Busy("commands of this session are under way", hint="wait for them, or end them")
         room, self._room = self._room, None
         if room is not None:
-            await to_the_end(room.close())
+            try:
+                await to_the_end(room.close())
+            finally:
+                self._give_back()
 
     def needed(self, path: ScopedPath) -> PlacedCopy:
         if self.copy is None:

@@ -7,7 +7,7 @@ judged when it is brought back (`bailiwick.verbs.working_copies`), path by path.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final, Literal, NamedTuple, Protocol
 
 from bailiwick import sandbox
@@ -35,6 +35,9 @@ _SYSTEM_PLACES: Final = (
 """Where a root cannot stand inside: a program looks there for the system."""
 
 
+GiveBack = Callable[[], None]
+
+
 class How(NamedTuple):
     """How a command is run, beyond its words."""
 
@@ -51,6 +54,8 @@ class Started(NamedTuple):
     process: Process
     copy: PlacedCopy
     writable: bool
+    give_back: GiveBack
+    """To be called when it has ended: others may have its turn."""
 
 
 class Sight(NamedTuple):
@@ -92,6 +97,7 @@ async def run_command(
             hint="whoever opens the root lets networks through: commands=HostShare(networks=…)",
         )
     _check_machine(commands)
+    commands.slots.refuse_full(call.grant)  # nobody is asked about what cannot be begun
     call.command = command
 
     def start() -> Awaitable[Started]:
@@ -110,10 +116,17 @@ class OwnRoom:
     """For one command: a new working copy, and nobody else in it."""
 
     async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
-        # Begun, it is begun: whoever is cancelled meanwhile gives it up then.
-        return await to_the_end(self._started(call, commands, command, how))
+        give_back = commands.slots.take(call.grant)
+        try:
+            # Begun, it is begun: whoever is cancelled meanwhile gives it up then.
+            return await to_the_end(self._started(call, commands, command, how, give_back))
+        except BaseException:
+            give_back()
+            raise
 
-    async def _started(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
+    async def _started(
+        self, call: Call, commands: Commands, command: Command, how: How, give_back: GiveBack
+    ) -> Started:
         copy = await make_copy(call, commands, command, None)
         try:
             await copy.survey()
@@ -124,10 +137,13 @@ class OwnRoom:
         except BaseException:
             await to_the_end(give_up(copy))
             raise
-        return Started(command, process, copy, sight.writable)
+        return Started(command, process, copy, sight.writable, give_back)
 
     async def give_up(self, started: Started) -> None:
-        await started.process.close()
+        try:
+            await started.process.close()
+        finally:
+            started.give_back()
         await give_up(started.copy)
 
 

@@ -10,16 +10,15 @@ from typing import Annotated
 
 import msgspec
 
+from bailiwick.archives.results import ArchiveResult, ExtractResult
 from bailiwick.audit import LedgerRecord
 from bailiwick.model import (
-    ArchiveResult,
     BytesRead,
     Change,
     ChangeResult,
     DiffResult,
     EditResult,
     Entry,
-    ExtractResult,
     Found,
     GrepMatch,
     GrepResult,

@@ -19,6 +19,7 @@ from bailiwick.acts import WriteStream
 from bailiwick.archives.entries import STEP_BYTES, ArchiveEntry
 from bailiwick.archives.formats import format_for
 from bailiwick.archives.names import entry_name
+from bailiwick.archives.results import ArchiveResult
 from bailiwick.archives.writer import ArchiveWriter, new_writer, written
 from bailiwick.call import Call, Target
 from bailiwick.errors import (
@@ -29,7 +30,7 @@ from bailiwick.errors import (
     NotARegularFile,
     ParseError,
 )
-from bailiwick.model import ArchiveResult, Stat
+from bailiwick.model import Stat
 from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import DEPTH_MAX, ScopedPath
 from bailiwick.policy import Allow, Decision, Hide

@@ -23,6 +23,7 @@ from bailiwick.approvals import Preview
 from bailiwick.archives.bounds import Bounds
 from bailiwick.archives.entries import STEP_BYTES, ArchiveEntry, Need, Steps
 from bailiwick.archives.reader import read_archive
+from bailiwick.archives.results import ExtractResult
 from bailiwick.call import Asked, Call
 from bailiwick.errors import (
     BailiwickError,
@@ -36,7 +37,7 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.meter import NOTHING, Amount
-from bailiwick.model import EntryType, ExtractResult, Limits
+from bailiwick.model import EntryType, Limits
 from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import DEPTH_MAX, PATH_BYTES_MAX, ScopedPath, folded
 from bailiwick.policy import Allow, Ask
