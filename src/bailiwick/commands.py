@@ -62,7 +62,13 @@ class Workplace(Protocol):
         ...
 
     async def make(
-        self, *, subject: str, request_id: str, command: tuple[str, ...], id: str | None = None
+        self,
+        *,
+        subject: str,
+        request_id: str,
+        command: tuple[str, ...],
+        via: tuple[str, ...] = (),
+        id: str | None = None,
     ) -> PlacedCopy: ...
 
     async def open(self, id: str) -> PlacedCopy:
@@ -83,6 +89,9 @@ class WorkInfo(Value, frozen=True, kw_only=True):
     began_ns: int
     request_id: str = ""
     command: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
+    """Through whose hands the grant had come: a name that somebody chose for another is not that of
+    whoever is called so."""
 
 
 class SessionNote(Value, frozen=True, kw_only=True):

@@ -143,3 +143,20 @@ async def test_the_room_of_a_session_counts_too_and_what_fails_does_not(tmp_path
         for session in sessions[1:]:
             await session.aclose()
         assert len(await started(agent, agent, agent)) == 3
+
+
+@pytest.mark.spec("EXEC-8", "AUTH-5")
+async def test_a_name_that_somebody_chose_leads_to_nobody_elses_working_copies(tmp_path):
+    async with running(tmp_path) as house:
+        victim = await others(house, 1)
+        result = await victim.exec(shell="echo mine > a.txt", publish="manual").result()
+        agent = await house.scope(RUNNING)
+        namesake = await agent.delegate(victim.subject, access=RUNNING)
+        assert str(namesake.subject) == str(victim.subject)
+        assert await namesake.work() == []
+        for opens in (namesake.open_work, namesake.open_session):
+            with pytest.raises(PathNotFound):
+                await opens(result.work_id)
+        left = await namesake.exec(shell="echo theirs > a.txt", publish="manual").result()
+        assert [each.id for each in await namesake.work()] == [left.work_id]
+        assert [each.id for each in await victim.work()] == [result.work_id]

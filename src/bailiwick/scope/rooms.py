@@ -51,11 +51,12 @@ class SessionRoom:
         self._give_back: GiveBack = lambda: None
         self._running: dict[Process, str] = {}
         self._noting = asyncio.Lock()
-        self._left = False
+        self.left = False
+        """Whether no command is to be started any more."""
 
     async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
         async with self.lock:
-            if self._left:
+            if self.left:
                 raise Closed("this session is closed")
             give_back = commands.slots.take(call.grant)
             try:
@@ -113,7 +114,7 @@ class SessionRoom:
     async def settle(self, started: Started, publish: PublishWhen) -> SettledWork:
         """A command has ended: what it changed stays."""
         self._running.pop(started.process, None)
-        if not self._left:
+        if not self.left:
             with suppress(OSError):  # it would tell of one too many
                 await self._write_note()
         return SettledWork(NOTHING, self._id if started.writable else None)
@@ -151,7 +152,7 @@ class SessionRoom:
 
     def leave(self) -> None:
         """No command is to be started any more. Needs no lock."""
-        self._left = True
+        self.left = True
 
     async def close(self) -> None:
         """Keep the copy where it holds anything."""

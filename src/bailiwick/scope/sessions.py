@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy as copied
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -61,10 +62,10 @@ class SessionVerbs(CommandVerbs):
 
     def _follow_session(self, session: Session) -> None:
         """Closing the root closes it."""
-        self._pipeline.dependents[id(session)] = session.aclose
+        self._pipeline.dependents[id(session._room)] = session.aclose
 
     def _forget_session(self, session: Session) -> None:
-        self._pipeline.dependents.pop(id(session), None)
+        self._pipeline.dependents.pop(id(session._room), None)
 
 
 class Session:
@@ -80,7 +81,6 @@ class Session:
         self._scope = scope
         self._room = SessionRoom(id, copy)
         self._executions: set[Execution] = set()
-        self._closed = False
         self.id: Final = id
         """Of the session and of its working copy: `bailiwick work show ID`."""
         self.cwd: PathText = note.cwd
@@ -91,6 +91,20 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self._scope!r}>"
+
+    def with_request(self, request_id: str) -> Self:
+        """This session under an id: what is done by it is told and recorded with ``request_id``."""
+        return self._by(self._scope.with_request(request_id))
+
+    def with_approval(self, approval_id: str) -> Self:
+        """This session for a call that a person has approved: exactly the call they saw."""
+        return self._by(self._scope.with_approval(approval_id))
+
+    def _by(self, scope: SessionVerbs) -> Self:
+        """This session, used through another form of its scope."""
+        same = copied(self)
+        same._scope = scope
+        return same
 
     def exec(
         self,
@@ -184,14 +198,12 @@ class Session:
     async def aclose(self) -> None:
         """End every command that is under way, and keep the working copy where it holds anything
         that was not published."""
-        if self._closed:
-            return
-        self._closed = True
-        await to_the_end(self._close())
+        if not self._room.left:
+            self._room.leave()
+            await to_the_end(self._close())
 
     async def _close(self) -> None:
         try:
-            self._room.leave()
             for execution in list(self._executions):
                 await execution.aclose()
             async with self._room.lock:
@@ -209,7 +221,7 @@ class Session:
         await self.aclose()
 
     def _refuse_closed(self) -> None:
-        if self._closed:
+        if self._room.left:
             raise Closed("this session is closed")
 
     @asynccontextmanager

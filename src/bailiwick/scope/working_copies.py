@@ -70,7 +70,9 @@ class WorkVerbs(ScopeCore):
         return lends().workplace
 
     def _may_have(self, each: WorkInfo) -> bool:
-        return isinstance(self.subject, (Core, User)) or each.subject == str(self.subject)
+        if self.grant.via == () and isinstance(self.subject, (Core, User)):
+            return True
+        return (each.subject, each.via) == (str(self.subject), self.grant.via)
 
     async def _bring_back(
         self,
@@ -95,7 +97,8 @@ class WorkVerbs(ScopeCore):
     def _bring_back_from(
         self, copy: WorkingCopy, publish: Publish, command: Command
     ) -> Coroutine[Any, Any, Published]:
-        return self._bring_back(copy, publish, command=command)
+        # What approved the command says nothing of what it has changed.
+        return self._as_called(approval=None)._bring_back(copy, publish, command=command)
 
     async def _publish_work(
         self, copy: WorkingCopy, wanted: Wanted, command: Command | None

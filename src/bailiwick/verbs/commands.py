@@ -148,9 +148,11 @@ class OwnRoom:
 
 
 async def make_copy(call: Call, commands: Commands, command: Command, id: str | None) -> PlacedCopy:
+    grant = call.grant
     return await commands.workplace.make(
-        subject=str(call.grant.subject), request_id=call.request_id, command=command.argv, id=id
-    )
+        subject=str(grant.subject), request_id=call.request_id, command=command.argv,
+        via=grant.via, id=id,
+    )  # fmt: skip
 
 
 async def give_up(copy: PlacedCopy) -> None:

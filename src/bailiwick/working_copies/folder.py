@@ -53,6 +53,7 @@ class About(Value, frozen=True, kw_only=True):
     began_ns: int
     request_id: str = ""
     command: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
 
 
 class Folder:

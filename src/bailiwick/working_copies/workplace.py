@@ -32,11 +32,17 @@ class DirectoryWorkplace:
         return new_id()
 
     async def make(
-        self, *, subject: str, request_id: str, command: tuple[str, ...], id: str | None = None
+        self,
+        *,
+        subject: str,
+        request_id: str,
+        command: tuple[str, ...],
+        via: tuple[str, ...] = (),
+        id: str | None = None,
     ) -> DirectoryCopy:
         about = About(
             id=id or new_id(), root=self._root, subject=subject, began_ns=time.time_ns(),
-            request_id=request_id, command=command,
+            request_id=request_id, command=command, via=via,
         )  # fmt: skip
         return self._copy(await in_thread(self._folders.make, about))
 
@@ -50,7 +56,7 @@ class DirectoryWorkplace:
         return [
             WorkInfo(
                 id=each.id, root=each.root, subject=each.subject, began_ns=each.began_ns,
-                request_id=each.request_id, command=each.command,
+                request_id=each.request_id, command=each.command, via=each.via,
             )
             for each in await in_thread(self._folders.all)
         ]  # fmt: skip
