@@ -383,6 +383,41 @@ async def test_closed_while_a_person_is_asked_it_never_begins(project):
     assert left_in(project) == []
 
 
+@pytest.mark.spec("EXEC-3", "EXEC-8")
+async def test_closed_while_a_person_is_asked_about_what_it_changed_it_is_kept(tmp_path):
+    asked, never = asyncio.Event(), asyncio.Event()
+
+    async def person(approval):
+        asked.set()
+        await never.wait()
+
+    rules = rule("ask", "kept/**", access=["write"]) + ALLOW_EXEC
+    async with governed(tmp_path, rules, on_disk=True, state_dir=tmp_path / "state") as house:
+        agent = await house.authority.request_root(
+            bailiwick.AgentRun("c", "r"), "workspace:demo", RUNNING, "test"
+        )
+        execution = agent.with_caller("python", asker=person).exec(
+            shell="mkdir kept; echo > kept/f"
+        )
+        waiting = asyncio.ensure_future(execution.result())
+        await asked.wait()
+        await execution.aclose()
+        result = await waiting
+        assert {each.error_kind for each in result.withheld} == {"closed"}
+        assert not (house.place / "kept").exists()
+        [kept] = await agent.work()
+        assert kept.id == result.work_id
+
+
+@pytest.mark.spec("EXEC-3")
+async def test_of_a_command_that_was_refused_nothing_is_held(project):
+    async with opened(project) as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("c", "r"), access=fs.access)
+        with pytest.raises(bailiwick.BailiwickError):
+            await agent.exec(["true"]).result()
+        assert fs._pipeline.dependents == {}
+
+
 @pytest.mark.spec("EXEC-4", "EXEC-8")
 async def test_what_is_hidden_is_not_told_of_when_its_directory_goes(tmp_path):
     rules = rule("hide", "d/secret.txt", subject="agent_run:*") + ALLOW_EXEC

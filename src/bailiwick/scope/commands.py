@@ -66,8 +66,8 @@ class CommandVerbs(WorkVerbs):
             how = How(stdin, bounds(scope.limits, scope.limits.exec_seconds_max, timeout, limits))
             return scope._start_command(command, Target(cwd, "object"), how, OwnRoom())
 
-        settle = OwnCopy(scope._bring_back_from).settle
-        return Execution(start, settle, publish, request_id, scope._follow, scope._still_holds)
+        settlement = OwnCopy(scope._bring_back_from)
+        return Execution(start, settlement, publish, request_id, scope._follow, scope._still_holds)
 
     def _for_one_command(self) -> tuple[Self, str]:
         """This scope with a request: all that comes of the command is of that one."""

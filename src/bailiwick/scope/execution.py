@@ -10,7 +10,7 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError, Closed
@@ -39,8 +39,14 @@ class SettledWork(NamedTuple):
     work_id: str | None
 
 
-Settle = Callable[[Started, PublishWhen], Coroutine[Any, Any, SettledWork]]
-"""Does with what a command has changed what is to be done when it has ended."""
+class Settlement(Protocol):
+    """Does with what a command has changed what is to be done when it has ended."""
+
+    async def settle(self, started: Started, publish: PublishWhen) -> SettledWork: ...
+
+    def hurry(self) -> None:
+        """Wait for nobody any more: what a person would have to agree to is kept."""
+        ...
 
 
 class OwnCopy:
@@ -48,6 +54,7 @@ class OwnCopy:
 
     def __init__(self, bring_back: BringBack) -> None:
         self._bring_back = bring_back
+        self._bringing: asyncio.Task[Published] | None = None
 
     async def settle(self, started: Started, publish: PublishWhen) -> SettledWork:
         copy = started.copy
@@ -62,14 +69,25 @@ class OwnCopy:
         finally:
             copy.close()
 
+    def hurry(self) -> None:
+        if self._bringing is not None:
+            self._bringing.cancel()
+
     async def _brought_back(self, started: Started, publish: Publish) -> Published:
         """What refuses all of it withholds each path: the program has run, and that is told."""
+        self._bringing = asyncio.ensure_future(
+            self._bring_back(started.copy, publish, started.command)
+        )
+        await asyncio.wait([self._bringing])
         try:
-            return await self._bring_back(started.copy, publish, started.command)
+            return self._bringing.result()
         except BailiwickError as error:
-            found = await started.copy.alterations()
-            withheld = [withheld_for(error, each.path) for each in found.altered]
-            return Published(changes=[], withheld=withheld, conflicts=[])
+            refused: BailiwickError = error
+        except asyncio.CancelledError:
+            refused = Closed("it was closed before a person had answered")
+        found = await started.copy.alterations()
+        withheld = [withheld_for(refused, each.path) for each in found.altered]
+        return Published(changes=[], withheld=withheld, conflicts=[])
 
 
 class Execution:
@@ -83,7 +101,7 @@ class Execution:
     def __init__(
         self,
         start: Callable[[], Awaitable[Started]],
-        settle: Settle,
+        settlement: Settlement,
         publish: PublishWhen,
         request_id: str,
         followed: Callable[[Execution], None],
@@ -92,7 +110,7 @@ class Execution:
         """``holds`` raises where its grant does not hold any more: it is ended then, and what it
         changed is withheld."""
         self._start = start
-        self._settle = settle
+        self._settlement = settlement
         self._publish = publish
         self._followed = followed
         self._holds = holds
@@ -158,6 +176,7 @@ class Execution:
         if self._ending is not None and not self._ending.done():
             self._publish = "manual"
             await to_the_end(started.process.kill())
+            self._settlement.hurry()
             await asyncio.wait([self._ending])
         await to_the_end(started.process.close())
 
@@ -187,7 +206,11 @@ class Execution:
 
     async def _take_off(self) -> Started:
         """Start it, and have it followed to its end whoever waits for that."""
-        self._started = started = await self._start()
+        try:
+            self._started = started = await self._start()
+        except BaseException:
+            self._tell_the_end()
+            raise
         # What it printed can be read for as long as somebody has this.
         weakref.finalize(self, started.process.forget_output)
         self._ending = asyncio.ensure_future(self._to_its_end(started))
@@ -200,10 +223,13 @@ class Execution:
                 ending = await self._to_the_end_of(started.process)
             finally:
                 started.give_back()
-            return self._result(ending, await self._settle(started, self._publish))
+            return self._result(ending, await self._settlement.settle(started, self._publish))
         finally:
-            for tell in self._ended:
-                tell()
+            self._tell_the_end()
+
+    def _tell_the_end(self) -> None:
+        for tell in self._ended:
+            tell()
 
     async def _to_the_end_of(self, process: Process) -> Ending:
         ending = asyncio.ensure_future(process.wait())

@@ -119,6 +119,9 @@ class SessionRoom:
                 await self._write_note()
         return SettledWork(NOTHING, self._id if started.writable else None)
 
+    def hurry(self) -> None:
+        """Nobody is asked when a command has ended."""
+
     async def _write_note(self, *starting: str) -> None:
         async with self._noting:
             if self.copy is not None:

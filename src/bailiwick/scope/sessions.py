@@ -146,8 +146,8 @@ class Session:
             place = Target(where, "entry", parents=True)
             return scope._start_command(command, place, how, self._room)
 
-        settle = self._room.settle
-        return Execution(start, settle, "manual", request_id, self._follow, scope._still_holds)
+        room = self._room
+        return Execution(start, room, "manual", request_id, self._follow, scope._still_holds)
 
     def _follow(self, execution: Execution) -> None:
         self._executions.add(execution)

@@ -19,6 +19,7 @@ import msgspec
 
 from bailiwick.approvals import Answer, Approval, Asker, Question
 from bailiwick.errors import escape_for_display
+from bailiwick.operations import EXEC
 
 _DIFF_CHARACTERS_MAX = 8_000
 
@@ -98,6 +99,12 @@ def binding_of(question: Question) -> str:
     return hashlib.sha256(msgspec.json.encode(bound, enc_hook=str)).hexdigest()[:32]
 
 
+def is_about_a_command(question: Question) -> bool:
+    """Whether it is asked if a command may be run. What it has changed is asked about under its
+    name, too, but as a change."""
+    return question.operation == EXEC.name
+
+
 class SpeaksOfOne(ABC):
     """An asker for the one question that a call is paused for. What comes up after that was done
     which they agreed to is another one, which nobody has seen."""
@@ -132,7 +139,7 @@ class PersonsWord(SpeaksOfOne):
 
     async def __call__(self, approval: Approval) -> Answer | None:
         if self._binding is None:
-            return None if approval.question.command is not None else self._answer
+            return None if is_about_a_command(approval.question) else self._answer
         return self._answer if binding_of(approval.question) == self._binding else "no"
 
 

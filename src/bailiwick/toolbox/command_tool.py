@@ -15,7 +15,7 @@ from bailiwick.commands import ExecResult
 from bailiwick.scope import Scope
 from bailiwick.scope.execution import Execution
 from bailiwick.scope.front_access import as_called, caller_of
-from bailiwick.toolbox.approval import SpeaksOfOne
+from bailiwick.toolbox.approval import SpeaksOfOne, is_about_a_command
 from bailiwick.toolbox.arguments import CommandArguments
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.results import CommandEnded
@@ -81,7 +81,7 @@ def _about_the_command(asker: Asker | None) -> Asker | None:
     of_one = asker
 
     async def ask(approval: Approval) -> Answer | None:
-        return None if approval.question.command is None else await of_one(approval)
+        return await of_one(approval) if is_about_a_command(approval.question) else None
 
     return ask
 
