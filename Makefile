@@ -101,7 +101,7 @@ format: venv ## Rewrite the code in the house format.
 bench: venv ## Measure, and print ratios.
 	$(BIN)/python -m bench
 
-bench-fronts: venv ## Measure reads over HTTP and MCP; writes bench/http.json and bench/mcp.json.
+bench-fronts: venv ## Measure HTTP and MCP; writes bench/http.json and bench/mcp.json.
 	$(BIN)/python -m bench.http --json bench/http.json
 	$(BIN)/python -m bench.mcp --json bench/mcp.json
 

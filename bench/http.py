@@ -1,27 +1,32 @@
-"""`make bench-fronts`: a small read over HTTP, beside a bare Starlette route, in one run; and what
-a server's memory grows by while 1 GiB goes in and out.
+"""`make bench-fronts`: a small read and writes over HTTP, beside bare Starlette routes, in one run;
+and what a server's memory grows by while 1 GiB goes in and out.
 
 Both run as processes of their own with uvicorn, uvloop and httptools on loopback; the same client
-asks both in turns, so that what else the machine does falls on both alike. Starlette answers a
-document of the same length from memory: the least that any server of the kind does.
+asks both in turns, so that what else the machine does falls on both alike. Starlette answers a read
+with a document of the same length from memory, and a write by `open().write()`: the least that any
+server of the kind does. Writes go to 2,000 different files, and are told by what they take of the
+server's processor and of the client's patience.
 """
 
 import argparse
 import contextlib
 import http.client
 import json
-import os
 import select
+import shutil
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.scratch import SMALL, on_memory
+from bench.servers import Served, served
+
+FILES = 2_000
 SECONDS = 1.0
 """How long one turn is."""
 
@@ -31,10 +36,10 @@ FORGET_PEAK = "5"
 """What the kernel's `clear_refs` takes for "begin to look for the peak anew"."""
 
 BARE = """
-import asyncio, socket, sys
+import json, socket, sys
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 BODY = sys.stdin.buffer.read()
@@ -43,9 +48,15 @@ async def file(request):
     request.query_params["path"]
     return Response(BODY, media_type="application/json")
 
+async def write(request):
+    asked = json.loads(await request.body())
+    with open(sys.argv[1] + "/" + asked["path"], "w") as file:
+        file.write(asked["content"])
+    return JSONResponse({"path": asked["path"], "sizeBytes": len(asked["content"])})
+
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
-app = Starlette(routes=[Route("/file", file)])
+app = Starlette(routes=[Route("/file", file), Route("/file/write", write, methods=["POST"])])
 config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", loop="uvloop",
                         http="httptools")
 uvicorn.Server(config).run([listener])
@@ -91,63 +102,87 @@ def request_of(port: int, token: str | None) -> bytes:
 
 
 @contextlib.contextmanager
-def served(scratch: Path) -> Iterator[tuple[str, str, int]]:
-    """A server on a directory: its address, a token, and its process."""
-    (scratch / "root").mkdir()
-    (scratch / "root" / "small.txt").write_text("a line of text\n" * 64)
-    command = [sys.executable, "-m", "bailiwick", "serve", f"{scratch}/root"]
+def bare_routes(body: bytes, directory: Path) -> Iterator[Served]:
+    """The bare routes: one answers with ``body``, the other writes in ``directory``."""
     process = subprocess.Popen(
-        [*command, "--port", "0", "--json"],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "XDG_STATE_HOME": f"{scratch}/state"},
-    )
-    try:
-        told = json.loads(process.stdout.readline())
-        yield told["url"], told["token"], process.pid
-    finally:
-        process.terminate()
-        process.wait(30)
-        process.stdout.close()
-
-
-@contextlib.contextmanager
-def bare_route(body: bytes) -> Iterator[int]:
-    """The bare route, which answers with ``body``: its port."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", BARE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", BARE, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         process.stdin.write(body)
         process.stdin.close()
-        yield int(process.stdout.readline())
+        yield Served(f"http://127.0.0.1:{int(process.stdout.readline())}", "", process.pid)
     finally:
         process.terminate()
         process.wait(10)
         process.stdout.close()
 
 
-def measure_rates(url: str, token: str, rounds: int, connections: int) -> dict[str, float]:
-    asking = urllib.request.Request(f"{url}/file?path=small.txt")
-    asking.add_header("authorization", f"Bearer {token}")
+def read_body(server: Served) -> bytes:
+    asking = urllib.request.Request(f"{server.url}/file?path=small.txt")
+    asking.add_header("authorization", f"Bearer {server.token}")
     with urllib.request.urlopen(asking) as answer:
-        body = answer.read()
-    port = int(url.rpartition(":")[2])
+        body: bytes = answer.read()
+    return body
+
+
+def measure_rates(mine: Served, bare: Served, rounds: int, connections: int) -> dict[str, float]:
     ours: list[float] = []
     theirs: list[float] = []
-    with bare_route(body) as bare:
-        for number in range(rounds + 1):
-            pair = (
-                ask(bare, request_of(bare, None), SECONDS, connections),
-                ask(port, request_of(port, token), SECONDS, connections),
-            )
-            if number:  # the first warms up
-                theirs.append(pair[0])
-                ours.append(pair[1])
+    for number in range(rounds + 1):
+        pair = (
+            ask(bare.port, request_of(bare.port, None), SECONDS, connections),
+            ask(mine.port, request_of(mine.port, mine.token), SECONDS, connections),
+        )
+        if number:  # the first warms up
+            theirs.append(pair[0])
+            ours.append(pair[1])
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     return {
         "bailiwick_requests_a_second": round(statistics.median(ours)),
         "bare_starlette_requests_a_second": round(statistics.median(theirs)),
         "of_bare_starlette": round(statistics.median(ratios), 2),
+    }
+
+
+def write_each(server: Served, numbers: range) -> tuple[float, list[float]]:
+    """Write to different files over one connection: the server's processor time for each in ms, and
+    how long each took."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    shown = {"content-type": "application/json"}
+    if server.token:
+        shown["authorization"] = f"Bearer {server.token}"
+    took = []
+    before = server.processor_s()
+    for number in numbers:
+        body = json.dumps({"path": f"d{number % 20:02}/{number:04}.txt", "content": SMALL.decode()})
+        began = time.perf_counter()
+        connection.request("POST", "/file/write", body, shown)
+        answer = connection.getresponse()
+        answer.read()
+        took.append(time.perf_counter() - began)
+        assert answer.status in (200, 201), answer.status
+    used = server.processor_s() - before
+    connection.close()
+    return used / len(numbers) * 1e3, took
+
+
+def measure_writes(mine: Served, bare: Served) -> dict[str, float]:
+    """2,000 files are made, then written over, in turns of a hundred."""
+    used: dict[str, list[float]] = {"ours": [], "theirs": []}
+    took: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(2):
+        for begin in range(0, FILES, 100):
+            for who, server in (("theirs", bare), ("ours", mine)):
+                cpu_ms, times = write_each(server, range(begin, begin + 100))
+                used[who].append(cpu_ms)
+                took[who] += times
+    ratios = [mine / other for mine, other in zip(used["ours"], used["theirs"], strict=True)]
+    return {
+        "write_server_cpu_ms": round(statistics.median(used["ours"]), 3),
+        "starlette_write_server_cpu_ms": round(statistics.median(used["theirs"]), 3),
+        "write_cpu_times_starlette": round(statistics.median(ratios), 1),
+        "write_ms_p50": round(statistics.median(took["ours"]) * 1e3, 2),
+        "starlette_write_ms_p50": round(statistics.median(took["theirs"]) * 1e3, 2),
     }
 
 
@@ -187,15 +222,30 @@ def resident(pid: int, what: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
 
 
+def measure(place: Path, rounds: int, connections: int) -> dict[str, float]:
+    root, plain = place / "root", place / "plain"
+    for directory in (root, plain):
+        for number in range(20):
+            (directory / f"d{number:02}").mkdir(parents=True)
+    (root / "small.txt").write_text("a line of text\n" * 64)
+    with served(root, place / "state") as mine, bare_routes(read_body(mine), plain) as bare:
+        found = measure_rates(mine, bare, rounds, connections)
+        found |= measure_writes(mine, bare)
+        found |= measure_memory(mine.url, mine.token, mine.pid)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch, served(Path(scratch)) as (url, token, pid):
-        found = measure_rates(url, token, options.rounds, options.connections)
-        found |= measure_memory(url, token, pid)
+    place = on_memory()
+    try:
+        found = measure(place, options.rounds, options.connections)
+    finally:
+        shutil.rmtree(place)
     for name, value in found.items():
         print(f"{name:<34} {value}")
     if options.json is not None:

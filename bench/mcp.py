@@ -1,4 +1,5 @@
-"""`python -m bench.mcp`: reading a small file over MCP, beside the reference server, in one run.
+"""`python -m bench.mcp`: files over MCP, beside the reference server, in one run: one small file
+read over and over, and different files made, read, edited, written over, looked at and moved.
 
 Both are processes of their own, spoken to over pipes by the same plain client, in turns, so that
 what else the machine does falls on both alike. Each also says how long it takes to start, up to the
@@ -13,16 +14,19 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.scratch import on_memory
+from bench.servers import processor_s, python
+
 PACKAGE = "@modelcontextprotocol/server-filesystem"
 VERSION = "2026.8.31"
-CONTENT = "one line of a small file\n" * 40
+EDITED = "the line to edit"
+CONTENT = "one line of a small file\n" * 40 + f"{EDITED}\n"
+FILES = 1_000
 WARM = 200
 
 HANDSHAKE = {
@@ -35,8 +39,9 @@ HANDSHAKE = {
 class Server:
     """A server at work, and the client that asks it."""
 
-    def __init__(self, command: list[str], tool: str, path: str) -> None:
+    def __init__(self, command: list[str], dialect: "Dialect") -> None:
         began = time.perf_counter()
+        self.dialect = dialect
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
@@ -44,14 +49,16 @@ class Server:
         self.request("initialize", HANDSHAKE)
         self.started_s = time.perf_counter() - began
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        self._read = {"name": tool, "arguments": {"path": path}}
 
-    def read(self) -> float:
-        """Seconds for one read of the file."""
+    def processor_s(self) -> float:
+        return processor_s(self._process.pid)
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> float:
+        """Seconds for one call of a tool."""
         began = time.perf_counter()
-        answer = self.request("tools/call", self._read)
+        answer = self.request("tools/call", {"name": tool, "arguments": arguments})
         took = time.perf_counter() - began
-        assert "one line of a small file" in json.dumps(answer)
+        assert not answer["result"].get("isError"), answer
         return took
 
     def request(self, method: str, params: Any) -> Any:
@@ -94,44 +101,119 @@ def reference() -> Path:
     return file
 
 
+Call = tuple[str, dict[str, Any]]
+
+
+class Dialect:
+    """What each verb is called, and how a place is named."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def place(self, path: str) -> str:
+        return path
+
+    def read(self, path: str) -> Call:
+        return "read_file", {"path": self.place(path)}
+
+    def write(self, path: str) -> Call:
+        return "write_file", {"path": self.place(path), "content": CONTENT}
+
+    def edit(self, path: str) -> Call:
+        asked = {"path": self.place(path), "oldText": EDITED, "newText": "another line"}
+        return "edit_file", asked
+
+    def stat(self, path: str) -> Call:
+        return "stat", {"path": self.place(path)}
+
+    def move(self, path: str) -> Call:
+        return "move", {"from": self.place(path), "to": self.place(path + ".moved")}
+
+
+class ReferenceDialect(Dialect):
+    def place(self, path: str) -> str:
+        return str(self._root / path)
+
+    def read(self, path: str) -> Call:
+        return "read_text_file", {"path": self.place(path)}
+
+    def edit(self, path: str) -> Call:
+        edits = [{"oldText": EDITED, "newText": "another line"}]
+        return "edit_file", {"path": self.place(path), "edits": edits}
+
+    def stat(self, path: str) -> Call:
+        return "get_file_info", {"path": self.place(path)}
+
+    def move(self, path: str) -> Call:
+        asked = {"source": self.place(path), "destination": self.place(path + ".moved")}
+        return "move_file", asked
+
+
 @contextlib.contextmanager
 def servers() -> Iterator[dict[str, Server]]:
-    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
-        root = Path(place, "root")
-        root.mkdir()
-        (root / "a.txt").write_text(CONTENT)
-        commands = {
-            "bailiwick": (
-                [sys.executable, "-m", "bailiwick", "mcp", str(root), "--state", f"{place}/state"],
-                "read_file",
-                "a.txt",
-            ),
-            "reference": (
-                ["node", str(reference()), str(root)],
-                "read_text_file",
-                str(root / "a.txt"),
-            ),
-        }
-        running = {}
-        for name, (command, tool, path) in commands.items():
-            running[name] = Server(command, tool, path)
-            stack.callback(running[name].close)
-        yield running
+    place = on_memory()
+    try:
+        with contextlib.ExitStack() as stack:
+            running = {}
+            for name in ("bailiwick", "reference"):
+                root = place / name
+                for number in range(20):
+                    (root / f"d{number:02}").mkdir(parents=True)
+                (root / "a.txt").write_text(CONTENT)
+                if name == "bailiwick":
+                    state = ["--state", f"{place}/state"]
+                    command = [python(), "-m", "bailiwick", "mcp", str(root), *state]
+                    running[name] = Server(command, Dialect(root))
+                else:
+                    command = ["node", str(reference()), str(root)]
+                    running[name] = Server(command, ReferenceDialect(root))
+                stack.callback(running[name].close)
+            yield running
+    finally:
+        shutil.rmtree(place)
 
 
-def measure(reads: int) -> dict[str, float]:
+def measure(reads: int) -> dict[str, Any]:
     """Medians in milliseconds, and how many times the reference server's speed it is."""
     with servers() as running:
         times: dict[str, list[float]] = {name: [] for name in running}
         for _ in range(WARM + reads):
             for name, server in running.items():
-                times[name].append(server.read())
+                times[name].append(server.call(*server.dialect.read("a.txt")))
         medians = {name: statistics.median(each[WARM:]) * 1e3 for name, each in times.items()}
         return {
-            **{f"{name}_ms": median for name, median in medians.items()},
-            **{f"{name}_start_s": server.started_s for name, server in running.items()},
-            "times_as_fast": medians["reference"] / medians["bailiwick"],
+            **{f"{name}_ms": round(median, 3) for name, median in medians.items()},
+            **{f"{name}_start_s": round(each.started_s, 3) for name, each in running.items()},
+            "times_as_fast": round(medians["reference"] / medians["bailiwick"], 3),
+            "different_files": measure_verbs(running),
         }
+
+
+def measure_verbs(running: dict[str, Server]) -> dict[str, dict[str, float]]:
+    """Every verb on different files, in turns of a hundred: of the reference server's time, and of
+    the processor that it takes."""
+    found = {}
+    for verb in ("write", "read", "edit", "stat", "overwrite", "move"):
+        took: dict[str, list[float]] = {name: [] for name in running}
+        used: dict[str, list[float]] = {name: [] for name in running}
+        for begin in range(0, FILES, 100):
+            for name, server in running.items():
+                ask = getattr(server.dialect, "write" if verb == "overwrite" else verb)
+                before = server.processor_s()
+                for number in range(begin, begin + 100):
+                    took[name].append(server.call(*ask(f"d{number % 20:02}/{number:04}.txt")))
+                used[name].append(server.processor_s() - before)
+        p50 = {name: statistics.median(each) * 1e3 for name, each in took.items()}
+        p99 = {name: statistics.quantiles(each, n=100)[-1] for name, each in took.items()}
+        cpu = [a / b for a, b in zip(used["bailiwick"], used["reference"], strict=True)]
+        found[verb] = {
+            "p50 ms": round(p50["bailiwick"], 3),
+            "p50 of reference": round(p50["bailiwick"] / p50["reference"], 2),
+            "p99 of reference": round(p99["bailiwick"] / p99["reference"], 2),
+            "processor ms": round(statistics.median(used["bailiwick"]) * 10, 3),
+            "processor of reference": round(statistics.median(cpu), 2),
+        }
+    return found
 
 
 def main() -> None:
@@ -139,7 +221,7 @@ def main() -> None:
     parser.add_argument("--reads", type=int, default=2_000)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
-    found = {name: round(value, 3) for name, value in measure(options.reads).items()}
+    found = measure(options.reads)
     for name, value in found.items():
         print(f"{name:<20} {value}")
     if options.json is not None:

@@ -21,9 +21,11 @@ _METHOD = """
   (one call where a call takes longer), after one that is not timed. Each round gives one ratio to
   the baseline's turn of the same round. The tables show the median of these ratios, the range of
   the middle half of them, and as "quiet" the ratio of times in the quietest tenth of the rounds.
-- Everything runs in one process, inside one running event loop. Asynchronous calls are awaited one
-  after the other, so that nobody pays for starting a loop or a task. The blocking portal is the
-  exception by nature: each of its calls crosses two threads.
+- Asynchronous calls are awaited one after the other in one running event loop, so that nobody pays
+  for starting a loop or a task; blocking ones are called where no loop is to be seen.
+- What is done to many different files, and the agent's day, is told by the time of the processor
+  in all threads: others at work on the machine do not change it. What waits for a disk is told by
+  the clock.
 - An answer is checked before anything is timed: who returns other bytes, entries or matches is not
   measured.
 - Files lie on {places}. Bailiwick is measured as shipped: grant, lookup
@@ -40,8 +42,8 @@ _METHOD = """
 
 
 _TRIALS = (
-    ("http", "bench-fronts", "A small read over HTTP, and 1 GiB in and out"),
-    ("mcp", "bench-fronts", "A small read over MCP, beside the reference server"),
+    ("http", "bench-fronts", "Small reads and writes over HTTP, and 1 GiB in and out"),
+    ("mcp", "bench-fronts", "Small files over MCP, beside the reference server"),
     ("soak", "soak", "A crowd at a server"),
     ("attack", "attack", "Under a live attacker"),
     ("crash", "crash", "Under kill -9"),

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import datetime as dt
 import json
 import logging
@@ -12,13 +13,13 @@ import shutil
 import subprocess
 import sys
 
-from bench import chart, report, scratch
+from bench import chart, day, many, report, scratch
 from bench.cases import all_cases
 from bench.environment import ROOT
 from bench.figures import CaseFigures, PeerFigures, RunFigures, Verdict, crashed, of_case
 from bench.peers import PEERS, Peer
 from bench.peers.peer import Places
-from bench.timing import measure
+from bench.timing import Case, measure
 
 FIGURES = ROOT / "bench" / "results.json"
 PEAK_MIB_MAX = 64
@@ -77,15 +78,30 @@ async def _run(places: Places, only: list[str] | None, *, quick: bool) -> RunFig
     )
     for word in described:
         print(f"{word['name']} {word['version']}: {word['missing'] or word['remark']}")
+
+    async def take(case: Case) -> None:
+        if only is None or case.key in only:
+            measured = of_case(case, await measure(case, quick=quick))
+            figures["cases"].append(measured)
+            print(report.as_text(measured), flush=True)
+
     try:
+        if only is None or any(key.startswith("many") for key in only):
+            async with contextlib.AsyncExitStack() as stack:
+                hands = await many.opened(places.memory, places.state, stack)
+                durable = await many.opened_durably(places.disk, places.disk / "state", stack)
+                for case in many.many_cases(hands, durable, places.disk):
+                    await take(case)
         for case in all_cases(peers):
-            if only is None or case.key in only:
-                measured = of_case(case, await measure(case, quick=quick))
-                figures["cases"].append(measured)
-                print(report.as_text(measured), flush=True)
+            await take(case)
     finally:
         for peer in peers:
             await peer.close()
+    for key in (day.DAY, day.SEARCHING):
+        if only is None or key in only:
+            measured = of_case(day.day_case(key), day.measure_days(key, quick=quick))
+            figures["cases"].insert(0, measured)
+            print(report.as_text(measured), flush=True)
     if only is None or PEAK in only:
         figures["cases"].append(_memory_peak(places, mib=64 if quick else 1024))
         print(report.as_text(figures["cases"][-1]), flush=True)

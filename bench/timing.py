@@ -5,11 +5,12 @@ enough to drown the clock. Each round gives one ratio per contender, to the base
 very same round; the median of these ratios is the figure. A disturbance that lasts longer than a
 round slows all contenders alike, and one that is shorter spoils one ratio of many.
 
-All blocks run inside one running event loop. An asynchronous contender's block awaits its calls one
-after the other in one coroutine, as a caller would; a blocking one's block calls. Neither pays for
-starting a loop or a task.
+An asynchronous contender's block awaits its calls one after the other in one coroutine of a running
+event loop, as a caller would; a blocking one's block calls, where no loop is to be seen. Neither
+pays for starting a loop or a task.
 """
 
+import asyncio
 import gc
 import math
 import statistics
@@ -19,6 +20,8 @@ from time import perf_counter_ns
 from typing import Any, Literal
 
 TIMES = "\N{MULTIPLICATION SIGN}"
+
+Clock = Callable[[], int]
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,12 @@ class Case:
     block_ms: float = 0.7
     """How long a turn should take; 0 means one call. Short turns in many rounds: a disturbance then
     spoils few of them."""
+    block_calls: int | None = None
+    """So many calls make a turn, however long they take: for calls of which each does another
+    thing."""
+    clock: Clock = perf_counter_ns
+    """`process_time_ns` for what a process does however often it is interrupted, in all its
+    threads; the time of day for what waits for a disk."""
     note: str = ""
 
 
@@ -110,8 +119,10 @@ async def measure(case: Case, *, quick: bool) -> list[Timed]:
         for contender, times, size in zip(case.contenders, timed, sizes, strict=True):
             if times.failure is None and turn % contender.every == 0:
                 if case.block_ms:
-                    await _block(contender, 1)  # whose code and data the others have displaced
-                times.rounds[turn] = await _block(contender, size) / size / 1000
+                    await _block(
+                        contender, 1, case.clock
+                    )  # whose code and data the others have displaced
+                times.rounds[turn] = await _block(contender, size, case.clock) / size / 1000
     gc.unfreeze()
     return timed
 
@@ -124,24 +135,32 @@ async def _warmed_up(case: Case, contender: Contender, times: Timed) -> int:
             result = await result
         if contender.answer is not None and (seen := contender.answer(result)) != case.expected:
             raise ValueError(f"answered {seen!r}, not {case.expected!r}")
+        if case.block_calls is not None:
+            return case.block_calls
         if case.block_ms == 0:
             return 1
-        once_ns = min([await _block(contender, 1) for _ in range(3)])
+        once_ns = min([await _block(contender, 1, case.clock) for _ in range(3)])
     except Exception as error:
         times.failure = f"{type(error).__name__}: {error}"
         return 1
     return max(1, math.ceil(case.block_ms * 1e6 / once_ns))
 
 
-async def _block(contender: Contender, size: int) -> int:
+async def _block(contender: Contender, size: int, clock: Clock) -> int:
     """Nanoseconds of ``size`` calls one after the other."""
     call = contender.call
     if contender.awaits:
-        started = perf_counter_ns()
+        started = clock()
         for _ in range(size):
             await call()
-        return perf_counter_ns() - started
-    started = perf_counter_ns()
-    for _ in range(size):
-        call()
-    return perf_counter_ns() - started
+        return clock() - started
+    # Blocking code has no running loop: what is here only to await the others is put aside.
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        started = clock()
+        for _ in range(size):
+            call()
+        return clock() - started
+    finally:
+        asyncio._set_running_loop(running)

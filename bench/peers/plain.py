@@ -52,20 +52,8 @@ class Plain(Peer):
         yield Contender("plain temp and rename (atomic, unchecked)", replace)
 
     def durable_write(self) -> Contenders:
-        folder = str(self.places.disk / "docs")
-        path = os.path.join(folder, "plain.txt")
-
-        def write() -> None:
-            with open(path + ".temp", "wb") as file:
-                file.write(SMALL)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(path + ".temp", path)
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            os.fsync(descriptor)
-            os.close(descriptor)
-
-        yield Contender(DURABLE, write)
+        path, write = str(self.places.disk / "docs" / "plain.txt"), replace_durably(SMALL)
+        yield Contender(DURABLE, lambda: write(path))
 
     def listing(self) -> Contenders:
         path = str(self.places.memory / "many")
@@ -158,6 +146,22 @@ class Plain(Peer):
 
     def help(self) -> Contenders:
         yield from self.startup()
+
+
+def replace_durably(data: bytes) -> Callable[[str], None]:
+    """What it takes by hand that a file is there, whole, after a power cut."""
+
+    def write(path: str) -> None:
+        with open(path + ".temp", "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path + ".temp", path)
+        descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+    return write
 
 
 def interpreter(statement: str) -> Callable[[], object]:
