@@ -14,7 +14,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from bailiwick.errors import InternalError
@@ -41,7 +41,7 @@ class SpelledTwice(str):
 
     __slots__ = ("postgres",)
 
-    def __new__(cls, sqlite: str, postgres: str) -> SpelledTwice:
+    def __new__(cls, sqlite: str, postgres: str) -> Self:
         both = super().__new__(cls, sqlite)
         both.postgres = postgres
         return both
