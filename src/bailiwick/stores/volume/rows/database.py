@@ -92,7 +92,7 @@ class Transaction(Protocol):
 Job = Callable[[Transaction], Coroutine[Any, Any, Result]]
 
 
-class Holder(Protocol):
+class RowsHolder(Protocol):
     """Whoever reads, and may go on reading what others replace meanwhile."""
 
     @property
@@ -108,7 +108,7 @@ class SharedDatabase(ABC):
         """The name under which this process says what is read here."""
         self.settings: dict[str, dict[str, str]] = {}
         self.users = 0
-        self.holders: WeakSet[Holder] = WeakSet()
+        self.holders: WeakSet[RowsHolder] = WeakSet()
 
     def oldest_held(self, volume: int) -> int:
         """The oldest version of a volume that somebody in this process may go on reading."""
