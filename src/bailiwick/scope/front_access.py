@@ -17,6 +17,7 @@ from bailiwick.operations import Access, Operation
 from bailiwick.paths import check_new_name, parse
 from bailiwick.policy import Ask, Decision
 from bailiwick.scope.core import ScopeCore
+from bailiwick.scope.sessions import Session, SessionVerbs
 
 Called = TypeVar("Called", bound=ScopeCore)
 
@@ -47,6 +48,18 @@ def runs_commands(scope: ScopeCore) -> bool:
     """Whether programs can be run in this root, whoever may run them: it is a directory here, and
     there is a sandbox."""
     return scope._runs_commands()
+
+
+def session_as_called(session: Session, scope: SessionVerbs) -> Session:
+    """A session for one call of whoever uses it: what is asked is asked as ``scope``, the same one
+    called otherwise, asks. It shares all but its directory."""
+    return session._as_called(scope)
+
+
+def enter(session: Session, directory: str) -> bool:
+    """Have the commands that come begin in ``directory``, as programs name it. False where it is
+    none of the session's tree."""
+    return session._enter(directory)
 
 
 def refuse_if_not_allowed(

@@ -54,6 +54,11 @@ class SessionRoom:
         self.left = False
         """Whether no command is to be started any more."""
 
+    @property
+    def place(self) -> str | None:
+        """Where the tree stood for the last command, as programs see it."""
+        return None if self._sight is None else self._sight.place
+
     async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
         async with self.lock:
             if self.left:

@@ -6,6 +6,7 @@ in the session's working copy until it is published, which is one change of the 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy as copied
@@ -14,10 +15,10 @@ from typing import Final, Literal, Self
 
 from bailiwick.call import Target
 from bailiwick.commands import PlacedCopy, SessionNote
-from bailiwick.errors import Closed
+from bailiwick.errors import Closed, ParseError
 from bailiwick.finishing import to_the_end
 from bailiwick.operations import Command, Network
-from bailiwick.paths import PathText, ScopedPath
+from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.sandbox import CommandLimits, WindowSize
 from bailiwick.scope.commands import CommandVerbs, bounds, words
 from bailiwick.scope.execution import NOTHING, Execution
@@ -148,6 +149,29 @@ class Session:
 
         room = self._room
         return Execution(start, room, "manual", request_id, self._follow, scope._still_holds)
+
+    def _as_called(self, scope: SessionVerbs) -> Session:
+        """This session for one call of whoever uses it: what is asked is asked as ``scope`` asks.
+        It shares all but ``cwd``."""
+        called = copy.copy(self)
+        called._scope = scope
+        return called
+
+    def _enter(self, directory: str) -> bool:
+        """Have the commands that come begin in a directory as programs see it; False for one that
+        is not of this tree."""
+        place = self._room.place
+        if place is None or not f"{directory}/".startswith(f"{place}/"):
+            return False
+        base = self._scope.grant.base
+        try:
+            where = parse(directory[len(place) :].lstrip("/") or ".", "/", "posix").path
+        except ParseError:
+            return False
+        if not where.lies_in(base):
+            return False
+        self.cwd = str(where.relative_to(base))
+        return True
 
     def _follow(self, execution: Execution) -> None:
         self._executions.add(execution)

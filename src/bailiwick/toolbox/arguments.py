@@ -116,6 +116,13 @@ class CommandArguments(Arguments, frozen=True, kw_only=True):
     timeout: Annotated[float, msgspec.Meta(gt=0, description="seconds")] | None = None
 
 
+class BashArguments(Arguments, frozen=True, kw_only=True):
+    """What the bash tool of Anthropic's models takes."""
+
+    command: str | None = None
+    restart: bool = False
+
+
 def read(kind: type[Arguments], given: Any) -> Arguments:
     """What a model gave, checked. `ParseError` says in a line what is wrong with it.
 

@@ -8,23 +8,26 @@ it. Where a rule wants a person asked about that, and nobody can be asked in lin
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncIterable
 from typing import NamedTuple
 
-from bailiwick.approvals import Answer, Approval, Asker
+from bailiwick.approvals import Answer, Approval
 from bailiwick.commands import ExecResult
 from bailiwick.scope import Scope
-from bailiwick.scope.execution import Execution
 from bailiwick.scope.front_access import as_called, caller_of
 from bailiwick.toolbox.approval import SpeaksOfOne, is_about_a_command
 from bailiwick.toolbox.arguments import CommandArguments
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.results import CommandEnded
 from bailiwick.toolbox.truncation import utf8_length
-from bailiwick.toolbox.untrusted_text import cut_note
-from bailiwick.wire.pieces import as_text
+from bailiwick.toolbox.untrusted_text import attribute, cut_note
+from bailiwick.wire.pieces import TextPiece, as_text
 
 _PATHS_MAX = 200
 """Paths that an answer lists, of each sort."""
+
+_PATHS_IN_WORDS = 20
+"""Paths that are told in a line."""
 
 PRINT_LESS = "print less, or into a file"
 
@@ -33,10 +36,11 @@ async def run_to_its_end(
     scope: Scope, asked: CommandArguments, bytes_max: int
 ) -> tuple[Printed, ExecResult]:
     """Run a command for a model. Cancelled, it is ended with all that it started."""
-    scope = as_called(scope, asker=_about_the_command(caller_of(scope).asker))
-    execution = scope.exec(shell=asked.command, cwd=asked.cwd, timeout=asked.timeout)
+    execution = about_the_command(scope).exec(
+        shell=asked.command, cwd=asked.cwd, timeout=asked.timeout
+    )
     try:
-        printed = await _printed(execution, bytes_max)
+        printed = await printed_by(as_text(execution), bytes_max)
         return printed, await execution.result()
     finally:
         await execution.aclose()
@@ -47,7 +51,7 @@ async def run_command(bench: Bench, asked: CommandArguments) -> CommandEnded:
     printed, result = await run_to_its_end(bench.scope, asked, most)
     omitted = printed.omitted_bytes
     return CommandEnded(
-        output=_tagged(bench, printed, asked.cwd),
+        output=tagged(bench, printed, asked.cwd),
         exit_code=result.exit_code,
         changes=[
             {"path": str(each.path), "kind": each.kind}
@@ -73,17 +77,17 @@ async def run_command(bench: Bench, asked: CommandArguments) -> CommandEnded:
     )
 
 
-def _about_the_command(asker: Asker | None) -> Asker | None:
-    """An asker that was made for the one question a call is paused for says nothing about what
-    comes after it."""
-    if not isinstance(asker, SpeaksOfOne):
-        return asker
-    of_one = asker
+def about_the_command(scope: Scope) -> Scope:
+    """A scope whose asker, where it was made for the one question a call is paused for, says
+    nothing about what comes after it."""
+    of_one = caller_of(scope).asker
+    if not isinstance(of_one, SpeaksOfOne):
+        return scope
 
     async def ask(approval: Approval) -> Answer | None:
         return await of_one(approval) if is_about_a_command(approval.question) else None
 
-    return ask
+    return as_called(scope, asker=ask)
 
 
 def _is_long(result: ExecResult) -> bool:
@@ -104,6 +108,26 @@ def what_to_do(result: ExecResult) -> str | None:
     return "; ".join(said)
 
 
+def in_words(bench: Bench, printed: Printed, result: ExecResult) -> str:
+    """All that a model is told, as text: what it printed, and in lines outside the tags how it
+    ended and what came of it."""
+    said = [tagged(bench, printed, ".")]
+    if result.timed_out:
+        said.append("[it ran out of time and was ended]")
+    elif result.exit_code is None:
+        said.append(f"[ended by signal {result.signal}]")
+    elif result.exit_code != 0:
+        said.append(f"[exit code {result.exit_code}]")
+    if result.changes:
+        told = ", ".join(
+            f"{attribute(str(each.path))} {each.kind}" for each in result.changes[:_PATHS_IN_WORDS]
+        )
+        more = len(result.changes) - _PATHS_IN_WORDS
+        said.append(f"[changed: {told}{f' and {more} more' if more > 0 else ''}]")
+    hint = what_to_do(result)
+    return "\n".join(said if hint is None else [*said, f"[{hint}]"])
+
+
 # --- what it printed ------------------------------------------------------------------------------
 
 
@@ -115,13 +139,13 @@ class Printed(NamedTuple):
     omitted_bytes: int
 
 
-async def _printed(execution: Execution, bytes_max: int) -> Printed:
+async def printed_by(pieces: AsyncIterable[TextPiece], bytes_max: int) -> Printed:
     """As much as an answer holds: how a command began, and how it ended. No more is held."""
     half = bytes_max // 2
     head = bytearray()
     tail: deque[bytes] = deque()
     kept = omitted = 0
-    async for piece in as_text(execution):
+    async for piece in pieces:
         data = piece.data.encode()
         if not tail:
             room = half - len(head)
@@ -143,7 +167,9 @@ async def _printed(execution: Execution, bytes_max: int) -> Printed:
     return Printed(first, end, omitted + len(head) + kept - given)
 
 
-def _tagged(bench: Bench, printed: Printed, ref: str) -> str:
+def tagged(bench: Bench, printed: Printed, ref: str) -> str:
+    """What it printed as a model gets it: between tags, with a note outside them where something
+    is left out."""
     bench.wrapper.begin(printed.head, printed.tail)
     head = bench.wrapper.wrap(printed.head, ref)
     if not printed.omitted_bytes:

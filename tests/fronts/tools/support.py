@@ -49,3 +49,10 @@ def http_library(client):
     """The HTTP library beneath the client of an SDK, whose releases do not agree on one."""
     names = (each.__module__.partition(".")[0] for each in client.__mro__)
     return importlib.import_module(next(name for name in names if name.startswith("httpx")))
+
+
+@asynccontextmanager
+async def running(project, **options):
+    """A person's scope, and tools on it that run commands."""
+    async with bailiwick.open(project, state_dir=str(project.parent / "state")) as fs:
+        yield fs, tools(fs, "notes", operations=["read_file", "run_command"], **options)

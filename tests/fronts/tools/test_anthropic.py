@@ -17,6 +17,7 @@ from tests.fronts.tools.support import (
     http_library,
     inner,
     name,
+    running,
     workspace,
 )
 
@@ -320,3 +321,116 @@ async def test_the_text_editor_undoes_its_own_edits(tmp_path):
         await fs.write_text("a", "the person's")
         with pytest.raises(ToolError, match="hash_mismatch"):
             await editor.call(undo)
+
+
+# --- bash ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-5")
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_a_command_of_bash_waits_for_the_person(project, agreed):
+    async with running(project) as (_, box):
+        bash = front.BashTool(box)
+        message = {"content": [use("bash", command="echo hi | tee said; exit 3")]}
+        done = await front.run_calls(box, message, bash=bash)
+        [waiting] = done.pending
+        assert "echo hi | tee said; exit 3" in waiting.pending.prompt
+        assert list(project.iterdir()) == []
+        block = await waiting.resume(allowed=agreed)
+        assert block["tool_use_id"] == "t1"
+        assert block.get("is_error", False) is not agreed
+        assert [each.name for each in project.iterdir()] == (["said"] if agreed else [])
+        if agreed:
+            assert inner(block["content"]) == "hi\n"
+            assert block["content"].endswith("\n[exit code 3]\n[changed: said created]")
+        else:
+            assert answer(block["content"])["errorKind"] == "approval_denied"
+
+
+@pytest.mark.spec("EXEC-10", "EXEC-3", "TOOL-5")
+async def test_bash_is_one_session_over_the_calls_of_the_tool_runner(project):
+    (project / "d").mkdir()
+    asked = []
+
+    async def person(approval):
+        asked.append(approval.question.command)
+        return "no" if "forbidden" in approval.question.command else "once"
+
+    async with running(project) as (_, box):
+        bash = front.BashTool(box, asker=person)
+        service = Service(
+            [use("bash", "t1", command="cd d; touch made; cd /tmp; cd -")],
+            [use("bash", "t2", command="pwd; ls; echo forbidding > /tmp/kept")],
+            [use("bash", "t3", command="cat /tmp/kept; touch forbidden")],
+            [use("bash", "t4", command="cat /tmp/kept; echo err >&2; printf '\\036/etc'")],
+            [use("bash", "t5", command="pwd"), use("bash", "t6", restart=True)],
+            [use("bash", "t7", command="pwd"), use("bash", "t8")],
+            [say("done")],
+        )
+        await run(service, [bash])
+        await bash.aclose()
+        results = {
+            block["tool_use_id"]: block
+            for sent in service.sent[1:]
+            for block in sent["messages"][-1]["content"]
+        }
+        assert inner(text_of(results["t2"])).endswith("/d\nmade\n")
+        assert "[changed: d/made created]" in text_of(results["t1"])
+        assert results["t3"]["is_error"] is True
+        assert "approval_denied" in text_of(results["t3"])
+        assert inner(text_of(results["t4"])) == "forbidding\nerr\n\x1e/etc", "/tmp is kept, too"
+        assert inner(text_of(results["t5"])).endswith("/d\n")
+        assert "restarted" in text_of(results["t6"])
+        assert not inner(text_of(results["t7"])).endswith("/d\n")
+        assert results["t8"]["is_error"] is True
+        assert not (project / "forbidden").exists()
+        assert len(asked) == 6, "each command by itself"
+
+
+@pytest.mark.spec("EXEC-10", "EXEC-8")
+async def test_what_is_not_brought_back_is_there_for_the_next_command_of_bash(project):
+    async def person(approval):
+        return "once"
+
+    async with running(project) as (fs, box):
+        bash = front.BashTool(box, asker=person, publish="manual")
+        text = await bash.call({"command": "echo one > a"})
+        assert list(project.iterdir()) == []
+        assert "bailiwick work show" in text
+        assert inner(await bash.call({"command": "cat a"})) == "one\n"
+        assert "kept as w" in await bash.call({"restart": True})
+        assert "No such file" in await bash.call({"command": "cat a"})
+        await bash.aclose()
+        assert len(await fs.work()) == 1
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-2")
+async def test_what_bash_prints_is_bounded_and_says_so(project):
+    async def person(approval):
+        return "once"
+
+    async with running(project, max_tool_result_bytes=1000) as (_, box):
+        bash = front.BashTool(box, asker=person)
+        text = await bash.call({"command": "seq 1 100000; printf '\\036'; seq 1 100000"})
+        assert "truncated" in text
+        assert len(text) < 2000
+        await bash.aclose()
+
+
+@pytest.mark.spec("EXEC-10")
+def test_the_blocking_runner_has_bash_too(project):
+    async def person(approval):
+        return "once"
+
+    with bailiwick.open_sync(project, state_dir=str(project.parent / "state")) as fs:
+        box = tools(fs, "notes", operations=["run_command"])
+        bash = front.Blocking(front.BashTool(box, asker=person), box)
+        assert bash.to_dict() == {"type": "bash_20250124", "name": "bash"}
+        assert inner(bash.call({"command": "echo hi"})) == "hi\n"
+
+
+@pytest.mark.spec("EXEC-10")
+async def test_bash_is_there_where_commands_are(project):
+    async with workspace() as (_, box):
+        with pytest.raises(bailiwick.MissingAccess):
+            front.BashTool(box)

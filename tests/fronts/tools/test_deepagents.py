@@ -21,7 +21,6 @@ import bailiwick
 from bailiwick.errors import KINDS
 from bailiwick.fronts.tools.deepagents import BailiwickBackend, literal
 from bailiwick.fronts.tools.deepagents_sandbox import BailiwickSandbox
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.fronts.tools.test_langchain import GO, THREAD, scripted
 
 TREE = {
@@ -271,16 +270,6 @@ def test_a_blocking_deep_agent_is_interrupted_too(agreed):
 
 
 # --- commands ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def project(tmp_path):
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
-    place = tmp_path / "project"
-    place.mkdir()
-    return place
 
 
 @pytest.mark.spec("EXEC-10", "TOOL-5")

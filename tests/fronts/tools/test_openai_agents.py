@@ -18,7 +18,6 @@ from openai.types.responses import (
 import bailiwick
 from bailiwick.fronts.tools import tools as make_tools
 from bailiwick.fronts.tools.openai_agents import AgentTools, PatchEditor, function_tools
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.toolbox import by_word
 from tests.fronts.tools.support import answer, inner, name, workspace
 
@@ -329,12 +328,7 @@ async def test_what_was_agreed_to_in_another_process_counts_once_for_a_patch():
 
 @pytest.mark.spec("EXEC-10", "TOOL-5")
 @pytest.mark.parametrize("agreed", [True, False])
-async def test_a_command_is_run_when_the_person_has_seen_it(tmp_path, agreed):
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
-    project = tmp_path / "project"
-    project.mkdir()
+async def test_a_command_is_run_when_the_person_has_seen_it(project, tmp_path, agreed):
     async with bailiwick.open(project, state_dir=str(tmp_path / "state")) as fs:
         kit = AgentTools(make_tools(fs, "notes", operations=["run_command"]))
         model = Scripted(call("run_command", command="echo hi | tee said"), say("done"))
@@ -353,12 +347,7 @@ async def test_a_command_is_run_when_the_person_has_seen_it(tmp_path, agreed):
 
 
 @pytest.mark.spec("EXEC-10", "EXEC-1")
-async def test_a_tool_that_is_approved_for_good_runs_no_other_command(tmp_path):
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
-    project = tmp_path / "project"
-    project.mkdir()
+async def test_a_tool_that_is_approved_for_good_runs_no_other_command(project, tmp_path):
     async with bailiwick.open(project, state_dir=str(tmp_path / "state")) as fs:
         kit = AgentTools(make_tools(fs, "notes", operations=["run_command"]))
         model = Scripted(

@@ -1,5 +1,5 @@
 """Anthropic: tool definitions for an application that runs the loop, tools for the SDK's own tool
-runner, and the text editor and memory tools that its models are trained on.
+runner, and the text editor, memory and bash tools that its models are trained on.
 
 The SDK has no pause of its own. An application that runs the loop gets calls that wait for a person
 from `run_calls`; with the tool runner the person is asked while the call waits, by the ``asker`` of
@@ -8,6 +8,7 @@ the tool or of the scope.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Literal
 
@@ -17,7 +18,12 @@ from bailiwick.fronts.tools.extras import extra
 from bailiwick.fronts.tools.places import from_top
 from bailiwick.fronts.tools.rounds import Round, ToolCall, as_text, field, run_round
 from bailiwick.fronts.tools.text_editor import Editor
-from bailiwick.toolbox import Tool, Toolbox
+from bailiwick.scope import Scope
+from bailiwick.scope.execution import PublishWhen
+from bailiwick.toolbox import Pending, Tool, Toolbox, by_word
+from bailiwick.toolbox.arguments import BashArguments, read
+from bailiwick.toolbox.command_tool import in_words
+from bailiwick.toolbox.shell import Shell
 
 with extra("anthropic"):
     from anthropic.lib.tools import (
@@ -47,19 +53,26 @@ def _param(tool: Tool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def run_calls(tools: Toolbox, message: Any) -> Round:
-    """Make the tool calls of a message; ``outputs`` are ``tool_result`` blocks for the next one."""
+async def run_calls(tools: Toolbox, message: Any, *, bash: BashTool | None = None) -> Round:
+    """Make the tool calls of a message; ``outputs`` are ``tool_result`` blocks for the next one.
+    Those of the bash tool are made where it is given."""
     calls = [
         ToolCall(field(block, "id"), field(block, "name"), field(block, "input"))
         for block in field(message, "content")
         if field(block, "type") == "tool_use"
     ]
-    return await run_round(tools, calls, _tool_result)
+    more = () if bash is None else ((bash, _bash_result),)
+    return await run_round(tools, calls, _tool_result, *more)
 
 
 def _tool_result(call: ToolCall, answer: dict[str, Any]) -> dict[str, Any]:
     result = {"type": "tool_result", "tool_use_id": call.id, "content": as_text(answer)}
     return {**result, "is_error": True} if answer.get("ok") is False else result
+
+
+def _bash_result(call: ToolCall, answer: dict[str, Any]) -> dict[str, Any]:
+    result = _tool_result(call, answer)
+    return {**result, "content": answer["text"]} if answer["ok"] else result
 
 
 # --- for the tool runner -----------------------------------------------------------------------
@@ -159,10 +172,93 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return await self.tools.actor.run(clear, asker=self._asker)
 
 
+class BashTool(BetaAsyncBuiltinFunctionTool):
+    """The bash tool, for the tool runner, or for `run_calls`; `Blocking` makes it one for the
+    blocking runner.
+
+    ``tools`` must offer `run_command`. A session is kept over the calls: files that were not
+    brought back, and the directory that a command ended in, are there for the next one. Processes
+    and variables of a command end with it. What it changed is brought back after each command,
+    unless ``publish`` is "manual": then `Shell.publish` of ``shell`` does that. ``timeout`` of a
+    command is in seconds.
+    """
+
+    def __init__(
+        self,
+        tools: Toolbox,
+        *,
+        asker: Asker | None = None,
+        publish: PublishWhen = "atomic",
+        timeout: float | None = None,
+    ) -> None:
+        tools.require("run_command")
+        self.tools = tools
+        self.shell = Shell(publish)
+        self._asker = asker
+        self._seconds = timeout
+
+    def to_dict(self) -> Any:
+        return {"type": "bash_20250124", "name": "bash"}
+
+    def __contains__(self, name: object) -> bool:
+        return name == "bash"
+
+    async def call(self, input: object) -> str:
+        return _told(await self._answer(input, self._asker))
+
+    async def attempt(self, name: str, arguments: Any = None) -> dict[str, Any] | Pending:
+        """Run a command; where a person would have to be asked first, the answer is the question,
+        and `resume` passes on their word."""
+
+        async def run() -> dict[str, Any] | Pending:
+            told = await self.tools.actor.attempt(name, self._work(arguments))
+            return told if isinstance(told, Pending) else {"ok": True, "text": told}
+
+        return await self.tools.answered(run)
+
+    async def resume(
+        self, name: str, arguments: Any, *, allowed: bool, binding: str | None = None
+    ) -> dict[str, Any]:
+        return await self._answer(arguments, by_word(allowed, binding))
+
+    async def aclose(self) -> None:
+        """End the session. What was not brought back is kept in a working copy."""
+        await self.tools.actor.bridge.run(self.shell.aclose)
+
+    async def _answer(self, given: Any, asker: Asker | None) -> dict[str, Any]:
+        async def run() -> dict[str, Any]:
+            return {
+                "ok": True, "text": await self.tools.actor.run(self._work(given), asker=asker),
+            }  # fmt: skip
+
+        return await self.tools.answered(run)
+
+    def _work(self, given: Any) -> Callable[[Scope], Coroutine[Any, Any, str]]:
+        asked = read(BashArguments, given)
+        assert isinstance(asked, BashArguments)
+        if asked.restart:
+            return self._restart
+        if asked.command is None:
+            raise ParseError("command or restart is needed")
+        command = asked.command
+
+        async def run(scope: Scope) -> str:
+            most = self.tools.config.max_tool_result_bytes
+            printed, result = await self.shell.run(scope, command, self._seconds, most)
+            return in_words(self.tools.bench(scope, "run_command"), printed, result)
+
+        return run
+
+    async def _restart(self, scope: Scope) -> str:
+        kept = await self.shell.restart()
+        more = "" if kept is None else f" What was not brought back is kept as {kept}."
+        return f"The shell was restarted.{more}"
+
+
 class Blocking(BetaBuiltinFunctionTool):
     """A tool for the blocking runner, from one for the other."""
 
-    def __init__(self, tool: RunnableTool | TextEditor, tools: Toolbox) -> None:
+    def __init__(self, tool: RunnableTool | TextEditor | BashTool, tools: Toolbox) -> None:
         self._tool = tool
         self._tools = tools
 

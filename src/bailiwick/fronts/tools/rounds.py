@@ -7,11 +7,11 @@ back as `PendingCall`, to be resumed with the person's word.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from bailiwick.toolbox import Pending, Toolbox
+from bailiwick.toolbox import Pending
 
 Render = Callable[["ToolCall", dict[str, Any]], dict[str, Any]]
 """From a call and its answer to what the provider wants to be sent."""
@@ -25,10 +25,22 @@ class ToolCall(NamedTuple):
     arguments: Any
 
 
+class Offered(Protocol):
+    """What is called by its name, and may pause: a `Toolbox`, or a tool with a name of its own."""
+
+    def __contains__(self, name: object) -> bool: ...
+
+    async def attempt(self, name: str, arguments: Any = None) -> dict[str, Any] | Pending: ...
+
+    async def resume(
+        self, name: str, arguments: Any, *, allowed: bool, binding: str | None = None
+    ) -> dict[str, Any]: ...
+
+
 class PendingCall(NamedTuple):
     """A call that waits for a person: show them ``pending``, then `resume`."""
 
-    tools: Toolbox
+    tools: Offered
     call: ToolCall
     pending: Pending
     render: Render
@@ -48,13 +60,18 @@ class Round(NamedTuple):
     pending: list[PendingCall]
 
 
-async def run_round(tools: Toolbox, calls: Iterable[ToolCall], render: Render) -> Round:
+async def run_round(
+    tools: Offered, calls: Iterable[ToolCall], render: Render, *more: tuple[Offered, Render]
+) -> Round:
     """Make the calls that are for these tools; others are left to whoever offers them."""
     outputs: list[dict[str, Any]] = []
     waiting: list[PendingCall] = []
+    offered = ((tools, render), *more)
     for call in calls:
-        if call.name not in tools:
+        found = next((each for each in offered if call.name in each[0]), None)
+        if found is None:
             continue
+        tools, render = found
         answer = await tools.attempt(call.name, call.arguments)
         if isinstance(answer, Pending):
             waiting.append(PendingCall(tools, call, answer, render))

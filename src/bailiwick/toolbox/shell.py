@@ -1,0 +1,127 @@
+"""A shell that is kept over the calls of a tool: one session, and the directory that it is in.
+
+Each command is a program of its own, judged and asked about by itself, and all that it started ends
+with it. What it has changed is brought back when it has ended, unless that is left to whoever has
+the shell; until then the commands that come see it, and nobody else does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable
+
+import msgspec
+
+from bailiwick.commands import ExecResult
+from bailiwick.errors import BailiwickError
+from bailiwick.scope import Scope
+from bailiwick.scope.execution import NOTHING, PublishWhen
+from bailiwick.scope.front_access import enter, session_as_called
+from bailiwick.scope.sessions import Session
+from bailiwick.toolbox.command_tool import Printed, about_the_command, printed_by
+from bailiwick.verbs.working_copies import withheld_for
+from bailiwick.wire.pieces import TextPiece, as_text
+from bailiwick.working_copy import Published
+
+_MARK = "\036"
+"""What stands before the directory that a command ended in. It comes last of what it prints; who
+prints such a thing too can only say wrongly where the next command begins."""
+
+_DIRECTORY_CHARACTERS_MAX = 4096
+"""As long as the name of a directory can be: what is longer is no such name, and not held."""
+
+_TELLS_WHERE = 'trap \'printf "\\036%s" "$PWD"\' EXIT; '
+
+
+class Shell:
+    """Runs commands in ``bash``, one after the other. Made for one agent."""
+
+    def __init__(self, publish: PublishWhen = "atomic") -> None:
+        self._publish = publish
+        self._session: Session | None = None
+        self._turn = asyncio.Lock()
+
+    async def run(
+        self, scope: Scope, command: str, seconds: float | None, bytes_max: int
+    ) -> tuple[Printed, ExecResult]:
+        """Run a command. Cancelled, it is ended with all that it started."""
+        async with self._turn:
+            if self._session is None:
+                self._session = scope.session()
+            session = session_as_called(self._session, about_the_command(scope))
+            execution = session.exec(
+                ["/bin/bash", "-c", f"{_TELLS_WHERE}{command}"], timeout=seconds
+            )
+            try:
+                where = _Directory()
+                printed = await printed_by(where.taken_from(as_text(execution)), bytes_max)
+                result = await execution.result()
+            finally:
+                await execution.aclose()
+            if where.told is not None and enter(session, where.told):
+                self._session.cwd = session.cwd
+            return printed, await self._settled(session, result)
+
+    async def publish(self) -> Published:
+        """Bring back what is not in the tree yet."""
+        async with self._turn:
+            return NOTHING if self._session is None else await self._session.publish()
+
+    async def restart(self) -> str | None:
+        """Begin anew, at the top. What was not brought back is kept in a working copy, which is
+        told."""
+        async with self._turn:
+            session, self._session = self._session, None
+            if session is None:
+                return None
+            found = await session.changes()
+            await session.aclose()
+            return session.id if found.changes or found.withheld or found.conflicts else None
+
+    async def aclose(self) -> None:
+        """End it. What was not brought back is kept in a working copy."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.aclose()
+
+    async def _settled(self, session: Session, result: ExecResult) -> ExecResult:
+        """What came of a command, once what it changed was brought back."""
+        found = await session.changes()
+        if not (found.changes or found.withheld or found.conflicts):
+            return msgspec.structs.replace(result, work_id=None)
+        if self._publish == "manual":
+            return result
+        try:
+            done = await session.publish(self._publish)
+        except BailiwickError as error:
+            withheld = [withheld_for(error, each.path) for each in found.changes]
+            done = Published(changes=[], withheld=withheld, conflicts=[])
+        return msgspec.structs.replace(
+            result, changes=done.changes, withheld=done.withheld, conflicts=done.conflicts,
+            request_id=done.request_id or result.request_id,
+            work_id=session.id if done.withheld or done.conflicts else None,
+        )  # fmt: skip
+
+
+class _Directory:
+    """Takes out of what a command prints where it ended."""
+
+    told: str | None = None
+
+    async def taken_from(self, pieces: AsyncIterable[TextPiece]) -> AsyncGenerator[TextPiece, None]:
+        held: TextPiece | None = None
+        async for piece in pieces:
+            if piece.stream != "stdout":
+                yield piece
+                continue
+            if held is not None:
+                piece = piece._replace(data=held.data + piece.data)
+            before, mark, after = piece.data.rpartition(_MARK)
+            if not mark or len(after) > _DIRECTORY_CHARACTERS_MAX:
+                held = None
+                yield piece
+            else:
+                held = piece._replace(data=mark + after)
+                yield piece._replace(data=before)
+        if held is not None:
+            self.told = held.data.removeprefix(_MARK)
