@@ -10,5 +10,6 @@ whoever has the bytes hands them in. Modules, in the order they build on each ot
 ``lines``     windows of lines into files of any size
 ``edits``     replacing text and nothing else
 ``diff``      unified diffs within a bound
+``merge``     what two have made of one text, joined; single hunks of a difference
 ``json_document``  JSON, and where it goes wrong
 """

@@ -41,7 +41,7 @@ class UnifiedDiff(Value, frozen=True):
     removed: int
 
 
-class _Block(Value, frozen=True):
+class Block(Value, frozen=True):
     """Lines ``a_low:a_high`` of one side are replaced by ``b_low:b_high`` of the other."""
 
     a_low: int
@@ -98,6 +98,23 @@ def unified_diff(
             f" {added} lines added, {removed} removed in all.\n"
         )
     return UnifiedDiff(text="".join(pieces), truncated=cut, added=added, removed=removed)
+
+
+def hunks_between(
+    a: str, b: str, *, context: int = 3, work_max: int = WORK_MAX
+) -> list[list[Block]]:
+    """The hunks of the unified diff from ``a`` to ``b``, in its order, by line numbers from zero:
+    each is made of the blocks that differ in it."""
+    if a == b:
+        return []
+    start, a_end, b_end = _differing_part(a, b, context)
+    before = a.count("\n", 0, start)
+    a_lines, b_lines = _DiffLines(a, start, a_end), _DiffLines(b, start, b_end)
+    blocks = [
+        Block(each.a_low + before, each.a_high + before, each.b_low + before, each.b_high + before)
+        for each in _blocks(*_changed_lines(a_lines, b_lines, work_max))
+    ]
+    return list(_hunks(blocks, context))
 
 
 def _header_name(name: str) -> str:
@@ -254,9 +271,9 @@ def _runs_back(rounds: list[_Round], n: int, m: int) -> Iterator[tuple[int, int,
             x, diagonal = entered - 1, diagonal - 1
 
 
-def _blocks(a_changed: bytearray, b_changed: bytearray) -> list[_Block]:
+def _blocks(a_changed: bytearray, b_changed: bytearray) -> list[Block]:
     """Pair the changed stretches of both sides; what lies between them is equal."""
-    blocks: list[_Block] = []
+    blocks: list[Block] = []
     i = j = 0
     next_a, next_b = _next(a_changed, 1, 0), _next(b_changed, 1, 0)
     while True:
@@ -266,7 +283,7 @@ def _blocks(a_changed: bytearray, b_changed: bytearray) -> list[_Block]:
             return blocks
         a_high = _next(a_changed, 0, i) if next_a == i else i
         b_high = _next(b_changed, 0, j) if next_b == j else j
-        blocks.append(_Block(i, a_high, j, b_high))
+        blocks.append(Block(i, a_high, j, b_high))
         if next_a == i:
             next_a = _next(a_changed, 1, a_high)
         if next_b == j:
@@ -279,9 +296,9 @@ def _next(flags: bytearray, flag: int, start: int) -> int:
     return found if found >= 0 else len(flags)
 
 
-def _hunks(blocks: list[_Block], context: int) -> Iterator[list[_Block]]:
+def _hunks(blocks: list[Block], context: int) -> Iterator[list[Block]]:
     """Group blocks whose context touches."""
-    hunk: list[_Block] = []
+    hunk: list[Block] = []
     for block in blocks:
         if hunk and block.a_low - hunk[-1].a_high > 2 * context:
             yield hunk
@@ -301,13 +318,13 @@ class _Writer:
         self._lines_before = lines_before
         self._context = context
 
-    def lines_in(self, hunk: list[_Block]) -> int:
+    def lines_in(self, hunk: list[Block]) -> int:
         """How many lines the hunk takes at most, its header and the marks at the end included."""
         first, last = hunk[0], hunk[-1]
         added = sum(block.b_high - block.b_low for block in hunk)
         return 3 + 2 * self._context + last.a_high - first.a_low + added
 
-    def written(self, hunk: list[_Block]) -> str:
+    def written(self, hunk: list[Block]) -> str:
         first, last = hunk[0], hunk[-1]
         before = min(self._context, first.a_low)
         after = min(self._context, len(self._a.lines) - last.a_high)
