@@ -37,6 +37,10 @@ class PlacedCopy(WorkingCopy, Protocol):
         """What the survey has found."""
         ...
 
+    async def keep_bases(self) -> None:
+        """Keep what lies below the files that were changed by now, as long as it is what it was."""
+        ...
+
     def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
         """What a program sees at ``place``, without what is masked."""
         ...

@@ -54,10 +54,14 @@ class SyncSession:
         return SyncExecution(execution, self._run)
 
     def publish(
-        self, publish: Publish = "atomic", *, paths: Iterable[PathText] | None = None
+        self,
+        publish: Publish = "atomic",
+        *,
+        paths: Iterable[PathText] | None = None,
+        merge: bool = False,
     ) -> Published:
-        """Bring what was changed back into the tree: all of it or these paths, as one change."""
-        published: Published = self._run(self._session.publish(publish, paths=paths))
+        """Bring what was changed back into the tree: see `Session.publish`."""
+        published: Published = self._run(self._session.publish(publish, paths=paths, merge=merge))
         return published
 
     def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:

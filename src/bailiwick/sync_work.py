@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from bailiwick.paths import PathText, ScopedPath
-from bailiwick.scope.working_copies import OpenWork
+from bailiwick.scope.working_copies import Hunks, OpenWork
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.working_copies import Publish
 from bailiwick.working_copy import Published, WorkChanges
@@ -35,15 +35,24 @@ class SyncWork:
         return diff
 
     def apply(
-        self, paths: Iterable[PathText] | None = None, *, publish: Publish = "atomic"
+        self,
+        paths: Iterable[PathText] | None = None,
+        *,
+        publish: Publish = "atomic",
+        merge: bool = False,
+        hunks: Hunks | None = None,
     ) -> Published:
-        """Bring it back into the tree: all of it, or these paths with what lies beneath them."""
-        published: Published = self._run(self._work.apply(paths, publish=publish))
+        """Bring it back into the tree: see `OpenWork.apply`."""
+        published: Published = self._run(
+            self._work.apply(paths, publish=publish, merge=merge, hunks=hunks)
+        )
         return published
 
-    def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
-        """Give up what was changed: all of it, or these paths with what lies beneath them."""
-        given_up: list[ScopedPath] = self._run(self._work.discard(paths))
+    def discard(
+        self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
+    ) -> list[ScopedPath]:
+        """Give up what was changed: see `OpenWork.discard`."""
+        given_up: list[ScopedPath] = self._run(self._work.discard(paths, hunks=hunks))
         return given_up
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
 from bailiwick.acts import Act, on_condition
@@ -191,17 +191,25 @@ class BringBack(_Planned, frozen=True, eq=False):
         await self.copy.publishing(self.what)
         try:
             done = await publish(store, self.what, self.copy)
-            await to_the_end(self.copy.settle(self.settled | paths_of(self.cleared)))
+            await to_the_end(self._settle())
         finally:
             await to_the_end(self.copy.publishing(None))
         return done
 
+    async def _settle(self) -> None:
+        copy, what = self.copy, self.what
+        for path in what.partly & paths_of(self.cleared):
+            await copy.rebase(path, what.merged[path])
+        await copy.settle((self.settled | paths_of(self.cleared)) - what.partly)
+
 
 class DiscardWork(Act[None], frozen=True, eq=False):
-    """Give up what was changed in a working copy: all of it where ``paths`` is None."""
+    """Give up what was changed in a working copy: all of it where ``paths`` is None, and some of it
+    in the files that are ``rewritten``."""
 
     copy: WorkingCopy
     paths: tuple[ScopedPath, ...] | None
+    rewritten: Mapping[ScopedPath, bytes] = {}
 
     @property
     def words(self) -> str:
@@ -210,8 +218,10 @@ class DiscardWork(Act[None], frozen=True, eq=False):
     async def on(self, store: Store) -> None:
         if self.paths is None:
             await self.copy.discard()
-        else:
-            await self.copy.settle(self.paths)
+            return
+        for path, data in self.rewritten.items():
+            await self.copy.rewrite(path, data)
+        await self.copy.settle(self.paths)
 
 
 class Commit(_Planned, frozen=True, eq=False):

@@ -59,12 +59,17 @@ class Alterations(NamedTuple):
 class Publishing(NamedTuple):
     """What is being brought back, kept with the working copy until all of it was: for whoever finds
     it when the process was killed in between. ``over`` is the version of what is replaced, removed
-    or moved, by path."""
+    or moved, by path. ``merged`` is what files become that are neither what stands in the tree nor
+    what stands in the copy; those of them that are ``partly`` brought stay changes of the copy.
+    Where ``taken_back`` is a number, it failed, and so many of the changes are being taken back."""
 
     plan: Plan
     over: Mapping[ScopedPath, str]
     mark: Mark
     size_max: int
+    merged: Mapping[ScopedPath, bytes] = {}
+    partly: frozenset[ScopedPath] = frozenset()
+    taken_back: int | None = None
 
 
 class CopyContents(Protocol):
@@ -93,12 +98,31 @@ class WorkingCopy(CopyContents, Protocol):
         """What was changed until now."""
         ...
 
+    async def base_image(self, path: ScopedPath) -> bytes | None:
+        """What a file held that was changed, when it was touched first; None where that is not
+        known, or is more than is ever compared."""
+        ...
+
     async def publishing(self, what: Publishing | None) -> None:
         """Have it on record that this is being brought back, or that nothing is any more."""
         ...
 
     async def settle(self, published: Collection[ScopedPath]) -> None:
         """Those are in the tree by now, and are no changes any more."""
+        ...
+
+    async def rebase(self, path: ScopedPath, image: bytes) -> None:
+        """A file that was brought back in part: what it is compared with is what stands in the tree
+        by now, which holds ``image``."""
+        ...
+
+    async def rewrite(self, path: ScopedPath, data: bytes) -> None:
+        """Give a file that was changed another content in the copy."""
+        ...
+
+    async def restored(self, paths: Collection[ScopedPath]) -> None:
+        """What stands there is what stood there before, which was brought back in vain: it has
+        another version by now, and nobody else has changed it."""
         ...
 
     async def discard(self) -> None:

@@ -452,6 +452,36 @@ async def test_a_working_copy_tells_nothing_of_what_may_not_be_read(tmp_path):
                 await work.discard()
 
 
+@pytest.mark.spec("EXEC-4", "EXEC-8")
+@pytest.mark.parametrize("stands", ["nothing", "file", "changed", "directory", "link"])
+async def test_what_is_left_at_a_hidden_name_is_new_as_far_as_is_told(tmp_path, stands):
+    rules = rule("hide", "secret", subject="agent_run:*") + ALLOW_EXEC
+    async with governed(tmp_path, rules, on_disk=True, state_dir=tmp_path / "state") as house:
+        secret = house.place / "secret"
+        if stands in ("file", "changed"):
+            secret.write_text("SECRET\n")
+        elif stands == "directory":
+            secret.mkdir()
+        elif stands == "link":
+            secret.symlink_to("nowhere")
+        agent = await house.scope(RUNNING)
+        result = await agent.exec(shell="echo guess > secret", publish="manual").result()
+        if stands == "changed":
+            secret.write_text("SECRET, and more\n")
+        async with await agent.open_work(result.work_id) as work:
+            shown = await work.changes()
+            assert [(str(each.path), each.kind) for each in shown.changes] == [
+                ("secret", "created")
+            ]
+            assert shown.conflicts == []
+            assert [(each.path, each.error_kind) for each in shown.withheld] == [
+                ("secret", "policy_denied")
+            ]
+            published = await work.apply(publish="partial")
+            assert (published.changes, published.conflicts) == ([], [])
+            assert published.withheld == shown.withheld
+
+
 @pytest.mark.spec("EXEC-6")
 async def test_much_output_is_kept_as_long_as_the_execution_is(project):
     async with opened(project) as fs:

@@ -21,6 +21,7 @@ class CopyByHand:
         self.dropped = []
         self.notes = []
         self._kept = {}
+        self.bases = {}
 
     async def base(self, path):
         try:
@@ -31,6 +32,8 @@ class CopyByHand:
 
     async def write(self, path, data, mode=0o644):
         path, base = ScopedPath(path), await self.base(path)
+        if base is not None and base.type == "file" and path not in self.bases:
+            self.bases[path] = (await self._scope.read_bytes(path)).data
         sha256 = hashlib.sha256(data).hexdigest()
         self.altered[path] = Altered(path, "file", base, mode, len(data), sha256)
         self.contents[path] = data
@@ -66,12 +69,30 @@ class CopyByHand:
     async def kept(self, path):
         yield self._kept[path]
 
+    async def base_image(self, path):
+        return self.bases.get(path)
+
+    async def rebase(self, path, image):
+        self.bases[path] = image
+        self.altered[path] = self.altered[path]._replace(base=await self.base(path))
+
+    async def rewrite(self, path, data):
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.altered[path] = self.altered[path]._replace(size=len(data), sha256=sha256)
+        self.contents[path] = data
+
+    async def restored(self, paths):
+        for path in paths:
+            if path in self.altered:
+                self.altered[path] = self.altered[path]._replace(base=await self.base(path))
+
     async def publishing(self, what):
         self.notes.append(what)
 
     async def settle(self, published):
         for path in published:
             self.altered.pop(path, None)
+            self.bases.pop(path, None)
 
     async def discard(self):
         self.altered.clear()

@@ -55,3 +55,27 @@ async def test_what_a_killed_process_was_bringing_back_is_there_whole_or_not_at_
     (count,) = {int(each) for each in found.values()}
     assert count in (acknowledged, acknowledged + 1)
     assert not list(place.rglob(".bailiwick~*"))
+
+
+@pytest.mark.spec("EXEC-8")
+@pytest.mark.parametrize("steps", range(4))
+async def test_what_was_being_taken_back_is_taken_back(tmp_path, steps):
+    """One change fails, so that all are undone, and the process dies in the middle of that."""
+    place, state = tmp_path / "place", tmp_path / "state"
+    place.mkdir()
+    for name in ("a", "gone"):
+        (place / name).write_text("old\n")
+    async with bailiwick.open(place, state_dir=str(state)) as fs:
+        shell = "rm gone; echo new > a; mkdir d; echo new > d/b; echo new > e; echo new > zz"
+        result = await fs.exec(shell=shell, publish="manual").result()
+    words = ["-m", "tests.working_copies.failing_program", place, state, result.work_id, steps]
+    died = subprocess.run([sys.executable, *map(str, words)], check=False)
+    assert died.returncode == 9
+    async with bailiwick.open(place, state_dir=str(state)) as fs:
+        found = {each.name: each.read_text() for each in place.iterdir()}
+        assert found == {"a": "old\n", "gone": "old\n"}
+        async with await fs.open_work(result.work_id) as work:
+            told = {str(each.path) for each in (await work.changes()).changes}
+            assert told == {"a", "gone", "d", "e", "zz"}
+            assert not (await work.apply()).conflicts
+        assert (place / "d" / "b").read_text() == "new\n"

@@ -25,6 +25,10 @@ PublishWhen = Literal["atomic", "partial", "manual"]
 
 BringBack = Callable[[WorkingCopy, Publish, Command], Coroutine[Any, Any, Published]]
 
+_BASES_PAUSE_S: Final = 0.5
+_BASES_SHARE: Final = 20
+"""A twentieth of the time at most is spent on looking at what a command has touched until now."""
+
 NOTHING: Final = Published(changes=[], withheld=[], conflicts=[])
 
 _LOOK_SECONDS: Final = 1.0
@@ -219,10 +223,13 @@ class Execution:
 
     async def _to_its_end(self, started: Started) -> ExecResult:
         try:
+            keeping = asyncio.ensure_future(_keep_bases(started))
             try:
                 ending = await self._to_the_end_of(started.process)
             finally:
                 started.give_back()
+                keeping.cancel()
+                await asyncio.wait([keeping])
             return self._result(ending, await self._settlement.settle(started, self._publish))
         finally:
             self._tell_the_end()
@@ -252,6 +259,21 @@ class Execution:
             conflicts=published.conflicts, truncated=ending.truncated,
             work_id=settled.work_id,
         )  # fmt: skip
+
+
+async def _keep_bases(started: Started) -> None:
+    """While it runs: what it has covered is kept before others change it, so that both can be
+    joined. Where there is much to look at, that is done less often."""
+    loop = asyncio.get_running_loop()
+    pause = _BASES_PAUSE_S
+    while started.writable:
+        await asyncio.sleep(pause)
+        began = loop.time()
+        try:
+            await started.copy.keep_bases()
+        except (BailiwickError, OSError):
+            return  # it can do without: what is not known is not joined
+        pause = max(_BASES_PAUSE_S, (loop.time() - began) * _BASES_SHARE)
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:

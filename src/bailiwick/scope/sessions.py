@@ -178,9 +178,14 @@ class Session:
         execution.on_end(lambda: self._executions.discard(execution))
 
     async def publish(
-        self, publish: Publish = "atomic", *, paths: Iterable[PathText] | None = None
+        self,
+        publish: Publish = "atomic",
+        *,
+        paths: Iterable[PathText] | None = None,
+        merge: bool = False,
     ) -> Published:
-        """Bring what was changed back into the tree: all of it or these paths, as one change.
+        """Bring what was changed back into the tree: all of it or these paths, as one change. With
+        ``merge`` texts that others have changed too are joined with theirs, where lines allow it.
 
         The session goes on from there, with a new ``/tmp`` and ``HOME``. Raises `Busy` while
         commands are under way.
@@ -188,7 +193,8 @@ class Session:
         async with self._unused() as copy:
             if copy is None:
                 return NOTHING
-            return await self._scope._bring_back(copy, publish, self._scope._places(paths))
+            only = self._scope._places(paths)
+            return await self._scope._bring_back(copy, publish, only, merge=merge)
 
     async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
         """Give up what was changed: all of it, or these paths with what lies beneath them. Raises

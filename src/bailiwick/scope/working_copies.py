@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,6 +35,9 @@ _OF_ONE_PATH = (
     PolicyDenied, SymlinkEscape, Unsupported,
 )  # fmt: skip
 """What is wrong with one path, found when it was tried, and says nothing about the others."""
+
+Hunks = Mapping[PathText, Collection[int]]
+"""Hunks of single files, by their numbers in the difference, from one on."""
 
 _REFUSALS_MAX = 64
 """Times that what the store itself refuses is left out and the rest tried again."""
@@ -80,13 +83,17 @@ class WorkVerbs(ScopeCore):
         publish: Publish,
         only: tuple[ScopedPath, ...] | None = None,
         command: Command | None = None,
+        *,
+        merge: bool = False,
+        hunks: Hunks | None = None,
     ) -> Published:
         """Publish what was changed in a working copy, by ``command`` where it was one alone. What
         the store itself refuses is withheld as what rules refuse is."""
+        asked = self._asked(publish, only, hunks)._replace(merge=merge)
         refused: dict[ScopedPath, Withheld] = {}
         while True:
             try:
-                wanted = Wanted(publish, only, dict(refused))
+                wanted = asked._replace(refused=dict(refused))
                 return await self._publish_work(copy, wanted, command)
             except _OF_ONE_PATH as error:
                 path = None if error.path is None else ScopedPath(error.path)
@@ -127,6 +134,24 @@ class WorkVerbs(ScopeCore):
             lambda call: working_copies.discard(call, copy, wanted),
         )  # fmt: skip
 
+    def _asked(
+        self, publish: Publish, only: tuple[ScopedPath, ...] | None, hunks: Hunks | None
+    ) -> Wanted:
+        """What is meant by paths, and by hunks of single files."""
+        if publish not in ("atomic", "partial"):
+            raise ParseError("publish is atomic or partial")
+        if hunks is None:
+            return Wanted(publish, only)
+        chosen: dict[ScopedPath, frozenset[int]] = {}
+        for path, numbers in hunks.items():
+            if isinstance(numbers, (str, bytes)) or not isinstance(numbers, Collection):
+                raise ParseError("hunks are given by a list of numbers for each path")
+            if not numbers or not all(type(each) is int for each in numbers):
+                raise ParseError("hunks are given by their numbers, from one on", path=str(path))
+            ((place,)) = self._places((path,)) or ()
+            chosen[place] = frozenset(numbers)
+        return Wanted(publish, (*(only or ()), *chosen), hunks=chosen)
+
     def _places(self, paths: Iterable[PathText] | None) -> tuple[ScopedPath, ...] | None:
         if paths is None:
             return None
@@ -159,17 +184,34 @@ class OpenWork:
         return await self._scope._difference_in(self._copy, places[0])
 
     async def apply(
-        self, paths: Iterable[PathText] | None = None, *, publish: Publish = "atomic"
+        self,
+        paths: Iterable[PathText] | None = None,
+        *,
+        publish: Publish = "atomic",
+        merge: bool = False,
+        hunks: Hunks | None = None,
     ) -> Published:
-        """Bring it back into the tree: all of it, or these paths with what lies beneath them."""
-        published = await self._scope._bring_back(self._copy, publish, self._scope._places(paths))
+        """Bring it back into the tree: all of it, or these paths with what lies beneath them.
+
+        With ``merge`` a text that others have changed meanwhile is joined with theirs, where no
+        lines were changed by both; the rest stays a conflict. ``hunks`` are those of single files
+        that alone are brought back, by their numbers in `diff`, from one on:
+        ``hunks={"a.py": [1, 3]}``.
+        """
+        scope = self._scope
+        published = await scope._bring_back(
+            self._copy, publish, scope._places(paths), merge=merge, hunks=hunks
+        )
         if not (await self._copy.alterations()).altered:
             await self._copy.discard()
         return published
 
-    async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
-        """Give up what was changed: all of it, or these paths with what lies beneath them."""
-        wanted = Wanted("partial", self._scope._places(paths))
+    async def discard(
+        self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
+    ) -> list[ScopedPath]:
+        """Give up what was changed: all of it, these paths with what lies beneath them, or
+        ``hunks`` of single files."""
+        wanted = self._scope._asked("partial", self._scope._places(paths), hunks)
         return await self._scope._give_up(self._copy, wanted)
 
     def close(self) -> None:

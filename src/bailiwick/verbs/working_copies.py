@@ -10,15 +10,15 @@ question, one charge, one request to undo.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import closing
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.errors import (
     BailiwickError,
-    FileTooLarge,
     NotADirectory,
     PathNotFound,
     PolicyDenied,
@@ -37,6 +37,7 @@ from bailiwick.verbs.checksum import content_hash
 from bailiwick.verbs.modes import mode_in
 from bailiwick.verbs.moves import Moves
 from bailiwick.verbs.walks.ignore_files import Ignores
+from bailiwick.verbs.work_content import content_at, content_in, joined, with_some_hunks
 from bailiwick.version_acts import BringBack, DiscardWork
 from bailiwick.versions import Done, Mark, Plan, Touch
 from bailiwick.working_copy import (
@@ -64,11 +65,15 @@ _PATHS_BETWEEN_PAUSES: Final = 256
 
 class Wanted(NamedTuple):
     """What is to be published: ``only`` these paths and what lies beneath them, None for all.
-    ``refused`` is what was refused when it was tried, by path."""
+    ``refused`` is what was refused when it was tried, by path. With ``merge`` what others have
+    changed too is joined with that, where lines allow it. ``hunks`` are those of single files that
+    alone are meant, by number."""
 
     publish: Publish
     only: tuple[ScopedPath, ...] | None = None
     refused: Mapping[ScopedPath, Withheld] = {}
+    merge: bool = False
+    hunks: Mapping[ScopedPath, frozenset[int]] = {}
 
     def covers(self, path: ScopedPath) -> bool:
         return self.only is None or any(path.lies_in(each) for each in self.only)
@@ -76,12 +81,16 @@ class Wanted(NamedTuple):
 
 class Drawn(NamedTuple):
     """What a working copy would do to the tree as it stands: ``over`` are the versions that it does
-    it to. What is ``settled`` is in the tree already, whoever brought it there."""
+    it to. What is ``settled`` is in the tree already, whoever brought it there. ``merged`` is what
+    files become that are brought as they stand neither here nor there; of those that are
+    ``partly`` brought something is left."""
 
     touches: list[Touch]
     over: dict[ScopedPath, str]
     conflicts: list[WorkConflict]
     settled: set[ScopedPath]
+    merged: dict[ScopedPath, bytes]
+    partly: frozenset[ScopedPath]
 
 
 async def bring_back(
@@ -89,9 +98,9 @@ async def bring_back(
 ) -> Proposal[Published]:
     """Publish what was changed in ``copy``."""
     found = await copy.alterations()
-    drawn = await draw(call, found, wanted)
+    drawn = await draw(call, copy, found, wanted)
     sifted = _sift(call, drawn, found, wanted)
-    held_back = wanted.publish == "atomic" and bool(sifted.withheld or drawn.conflicts)
+    held_back = wanted.publish == "atomic" and bool(sifted.withheld or sifted.conflicts)
     plan = Plan([] if held_back else sifted.touches)
 
     async def planned() -> Plan:
@@ -99,24 +108,25 @@ async def bring_back(
 
     def published(done: Done) -> Published:
         return Published(
-            changes=list(_changes(call, done.plan.touches)), conflicts=drawn.conflicts,
+            changes=list(_changes(call, done.plan.touches)), conflicts=sifted.conflicts,
             withheld=[*sifted.withheld, *sifted.dropped], version=done.version,
             request_id=call.request_id,
         )  # fmt: skip
 
     def act(plan: Plan) -> BringBack:
         mark = call.mark or Mark(str(call.grant.subject), call.request_id)
-        what = Publishing(plan, drawn.over, mark, call.limits.max_file_bytes)
+        what = Publishing(
+            plan, drawn.over, mark, call.limits.max_file_bytes, drawn.merged, drawn.partly
+        )
         return BringBack(call.handle, plan, copy, what, frozenset(drawn.settled))
 
-    work = Work(
-        planned, act, conditional=bool(drawn.settled), difference=partial(_differences, call, copy)
-    )
+    differences = partial(_differences, call, copy, drawn.merged)
+    work = Work(planned, act, conditional=bool(drawn.settled), difference=differences)
     return await propose(call, ignores, work, published)
 
 
 async def _differences(
-    call: Call, copy: WorkingCopy, plan: Plan, lines_max: int
+    call: Call, copy: WorkingCopy, merged: Mapping[ScopedPath, bytes], plan: Plan, lines_max: int
 ) -> tuple[str, bool]:
     """What becomes of the files that hold text, for the person who is asked."""
     shown: list[str] = []
@@ -127,7 +137,8 @@ async def _differences(
         if lines_max <= 0:
             return "".join(shown), True
         try:
-            each = await _difference(call, copy, altered[touch.path])
+            becomes = merged.get(touch.path)
+            each = await _difference(call, copy, altered[touch.path], becomes)
         except BailiwickError:
             continue  # no text, or too large: its name and hash are shown
         shown.append(each.text)
@@ -141,11 +152,17 @@ async def changes(call: Call, copy: WorkingCopy) -> WorkChanges:
     """What bringing it back would do, of which nothing is done."""
     found = await copy.alterations()
     wanted = Wanted("partial")
-    drawn = await draw(call, found, wanted)
+    drawn = await draw(call, copy, found, wanted)
     sifted = _sift(call, drawn, found, wanted)
+    conflicts = {each.path for each in drawn.conflicts} - {each.path for each in sifted.conflicts}
+    unseen = [
+        Touch(each.path, "created", each.type)
+        for each in found.altered
+        if each.path in conflicts and each.type is not None
+    ]
     return WorkChanges(
-        changes=list(_changes(call, _with_their_directories(drawn.touches))),
-        withheld=[*sifted.withheld, *sifted.dropped], conflicts=drawn.conflicts,
+        changes=list(_changes(call, _with_their_directories([*drawn.touches, *unseen]))),
+        withheld=[*sifted.withheld, *sifted.dropped], conflicts=sifted.conflicts,
     )  # fmt: skip
 
 
@@ -160,47 +177,45 @@ async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> Unified
     return await _difference(call, copy, altered)
 
 
-async def _difference(call: Call, copy: WorkingCopy, altered: Altered) -> UnifiedDiff:
+async def _difference(
+    call: Call, copy: WorkingCopy, altered: Altered, becomes: bytes | None = None
+) -> UnifiedDiff:
     path = altered.path
-    limit = call.limits.diff_bytes_max
-    old, new = await _text_at(call, path, limit) or "", ""
-    if altered.type == "file":
-        if altered.size > limit:
-            raise FileTooLarge("too large to be compared", path=path, details={"limit": limit})
-        async with aclosing(copy.content(path)) as chunks:
-            new = decode(b"".join([chunk async for chunk in chunks])).text
+    old, new = decode(await content_at(call, path)).text, ""
+    if becomes is None and altered.type == "file":
+        becomes = await content_in(copy, altered, call.limits.diff_bytes_max)
+    if becomes is not None:
+        new = decode(becomes).text
     return unified_diff(old, new, f"a/{path}", f"b/{path}", lines_max=call.limits.diff_lines_max)
-
-
-async def _text_at(call: Call, path: ScopedPath, limit: int) -> str | None:
-    try:
-        entry = await call.store.resolve(path, "entry")
-    except _NO_WAY:
-        return None
-    with closing(entry):
-        if entry.type != "file":
-            return None
-        return decode((await call.store.read(entry, 0, limit)).data).text
 
 
 async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[list[ScopedPath]]:
     """Give up what was changed, all of it or some."""
     found = await copy.alterations()
     given_up = [each.path for each in found.altered if wanted.covers(each.path)]
-    everything = wanted.only is None or len(given_up) == len(found.altered)
-    act = DiscardWork(call.handle, copy, None if everything else tuple(given_up))
+    rewritten = {
+        each.path: await with_some_hunks(call, copy, each, chosen, others=True)
+        for each in found.altered
+        if (chosen := wanted.hunks.get(each.path)) is not None
+    }
+    whole = [path for path in given_up if path not in rewritten]
+    everything = wanted.only is None or len(whole) == len(found.altered)
+    act = DiscardWork(call.handle, copy, None if everything else tuple(whole), rewritten)
     return Proposal(act, lambda _: given_up)
 
 
 def _changes(call: Call, touches: Sequence[Touch]) -> Iterator[WorkChange]:
-    """What there is to look at: what lies in a directory that moved is as it was. What went with a
-    directory, and was never shown, is not named."""
+    """What there is to look at: what lies in a directory that moved is as it was. Where something
+    is hidden from whoever calls, nothing else stands as far as they can tell."""
     for each in touches:
         if each.beneath and each.kind == "moved":
             continue
-        if each.kind == "deleted" and not _may(call, each.path, METADATA):
-            continue
-        yield WorkChange(path=each.path, kind=each.kind, type=each.type, origin=each.origin)
+        kind, origin = each.kind, each.origin
+        if kind != "created" and not _may(call, each.path, METADATA):
+            if kind == "deleted":
+                continue
+            kind, origin = "created", None
+        yield WorkChange(path=each.path, kind=kind, type=each.type, origin=origin)
 
 
 # --- what it would do -------------------------------------------------------------------------
@@ -216,10 +231,10 @@ class _Now(NamedTuple):
     target: str | None
 
 
-async def draw(call: Call, found: Alterations, wanted: Wanted) -> Drawn:
+async def draw(call: Call, copy: WorkingCopy, found: Alterations, wanted: Wanted) -> Drawn:
     """Compare what was altered with what stands in the tree by now."""
     altered = [each for each in found.altered if wanted.covers(each.path)]
-    drawing = _Drawing(call, altered)
+    drawing = _Drawing(call, copy, altered, wanted)
     for count, each in enumerate(altered, 1):
         if count % _PATHS_BETWEEN_PAUSES == 0:
             await asyncio.sleep(0)
@@ -230,8 +245,12 @@ async def draw(call: Call, found: Alterations, wanted: Wanted) -> Drawn:
 class _Drawing:
     """A plan in the making."""
 
-    def __init__(self, call: Call, altered: list[Altered]) -> None:
+    def __init__(
+        self, call: Call, copy: WorkingCopy, altered: list[Altered], wanted: Wanted
+    ) -> None:
         self._call = call
+        self._copy = copy
+        self._wanted = wanted
         self._store = call.store
         self._gone = {each.path for each in altered if each.type is None}
         self._made = {
@@ -244,11 +263,16 @@ class _Drawing:
         self._over: dict[ScopedPath, str] = {}
         self._conflicts: list[WorkConflict] = []
         self._settled: set[ScopedPath] = set()
+        self._merged: dict[ScopedPath, bytes] = {}
+        self._partly: set[ScopedPath] = set()
 
     async def finished(self) -> Drawn:
         goes = sorted(self._goes, key=lambda each: each.path.order, reverse=True)
         touches = await Moves(self._call, goes, self._comes).found()
-        return Drawn(touches, self._over, self._conflicts, self._settled)
+        return Drawn(
+            touches, self._over, self._conflicts, self._settled, self._merged,
+            frozenset(self._partly),
+        )  # fmt: skip
 
     async def add(self, each: Altered) -> None:
         path, base = each.path, each.base
@@ -272,7 +296,9 @@ class _Drawing:
             ) or (each.type is None and now is None):
                 self._settled.add(path)
             elif not await self._is_as_it_was(each, entry, now):
-                self._conflicts.append(WorkConflict(path=path))
+                await self._add_changed_by_both(each, entry, now)
+            elif path in self._wanted.hunks:
+                await self._add_some_hunks(each, entry, now)
             elif base is None or now is None:
                 self._comes.append(self._created(each))
             elif each.type is None:
@@ -283,6 +309,38 @@ class _Drawing:
             else:
                 self._goes.append(self._deleted(path, now))
                 self._comes.append(self._created(each))
+
+    async def _add_changed_by_both(self, each: Altered, entry: Handle, now: _Now | None) -> None:
+        """It is joined where that was asked for and is possible, else it is a conflict."""
+        path, base = each.path, each.base
+        data: bytes | None = None
+        reason = WorkConflict(path=path).reason
+        if self._wanted.merge and path not in self._wanted.hunks and now is not None:
+            if each.type == now.type == "file" and base is not None and base.type == "file":
+                data = await joined(self._call, self._copy, each, entry)
+            reason = f"{reason}, and it cannot be joined with that"
+        if data is None or now is None or base is None:
+            self._conflicts.append(WorkConflict(path=path, reason=reason))
+            return
+        mode = now.mode if each.mode & _PERMISSIONS == base.mode & _PERMISSIONS else each.mode
+        await self._comes_as(each._replace(mode=mode), data, entry, now)
+
+    async def _add_some_hunks(self, each: Altered, entry: Handle, now: _Now | None) -> None:
+        chosen = self._wanted.hunks[each.path]
+        data = await with_some_hunks(self._call, self._copy, each, chosen, others=False)
+        if hashlib.sha256(data).hexdigest() != each.sha256:
+            self._partly.add(each.path)
+        await self._comes_as(each, data, entry, now)
+
+    async def _comes_as(self, each: Altered, data: bytes, entry: Handle, now: _Now | None) -> None:
+        path = each.path
+        becomes = each._replace(size=len(data), sha256=hashlib.sha256(data).hexdigest())
+        self._merged[path] = data
+        if now is None:
+            self._comes.append(self._created(becomes))
+        else:
+            self._over[path] = now.version
+            self._comes.append(await self._updated(becomes, entry, now))
 
     async def _now(self, entry: Handle) -> _Now | None:
         if entry.type is None:
@@ -361,7 +419,14 @@ def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sift
         refusal = wanted.refused.get(touch.path) or _refusal(call, touch)
         if refusal is not None:
             refused[touch.path] = refusal
-    stays = {*refused, *(each.path for each in drawn.conflicts)}
+    conflicts: list[WorkConflict] = []
+    for conflict in drawn.conflicts:
+        kept = _kept_from(call, conflict.path)
+        if kept is None:
+            conflicts.append(conflict)
+        else:
+            refused[conflict.path] = kept
+    stays = {*refused, *(each.path for each in conflicts)}
     left = [each for each in drawn.touches if each.path not in stays]
     while True:
         dependent = [each for each in left if _depends(each, stays)]
@@ -379,7 +444,16 @@ def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sift
         _with_their_directories(left),
         [*refused.values(), *unfit],
         [_unsupported(each) for each in found.dropped],
+        conflicts,
     )
+
+
+def _kept_from(call: Call, path: ScopedPath) -> Withheld | None:
+    """What is refused where whoever calls may not know what stands there: the same as if nothing
+    did, so that a conflict does not tell them."""
+    if _may(call, path, METADATA):
+        return None
+    return _refusal(call, Touch(path, "created", "file"))
 
 
 def _with_their_directories(touches: list[Touch]) -> list[Touch]:
@@ -401,6 +475,7 @@ class _Sifted(NamedTuple):
     touches: list[Touch]
     withheld: list[Withheld]
     dropped: list[Withheld]
+    conflicts: list[WorkConflict]
 
 
 def _depends(touch: Touch, stays: set[ScopedPath]) -> bool:

@@ -20,6 +20,7 @@ from bailiwick.finishing import in_thread
 from bailiwick.model import KiB
 from bailiwick.paths import RESERVED_PREFIX, NameRule, ScopedPath, parse
 from bailiwick.sandbox import Touched, Tree
+from bailiwick.working_copies.base_images import BaseImages
 from bailiwick.working_copies.folder import Folder
 from bailiwick.working_copies.survey import Survey, VersionOf, look, survey
 from bailiwick.working_copy import Alterations, Altered, Base, Dropped, Publishing
@@ -63,6 +64,7 @@ class DirectoryCopy:
         self._entries_max = entries_max
         self._sources: dict[ScopedPath, Source] = {}
         self._base = Survey({})
+        self._bases = BaseImages(folder, lower, version_of)
 
     @property
     def id(self) -> str:
@@ -129,6 +131,7 @@ class DirectoryCopy:
         reading = _Reading(self._base, upper, self._lower, self._names, self._open_left)
         reading.all(self._read_upper(upper, self._lower))
         self._sources = reading.sources
+        self._bases.keep(reading.altered.values())
         altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
         return Alterations(altered, reading.unfit, reading.dropped)
 
@@ -156,6 +159,19 @@ class DirectoryCopy:
         finally:
             os.close(file)
 
+    async def base_image(self, path: ScopedPath) -> bytes | None:
+        return await in_thread(self._folder.load_base, path)
+
+    async def keep_bases(self) -> None:
+        await in_thread(self._keep_bases)
+
+    def _keep_bases(self) -> None:
+        for touched in self._read_upper(self._folder.upper, self._lower):
+            base = self._base.get(touched.path)
+            if touched.kind == "file_changed" and base is not None:
+                with suppress(BailiwickError):
+                    self._bases.keep_one(parse(touched.path, "/", self._names).path, base)
+
     # --- what became of it --------------------------------------------------------------------
 
     async def publishing(self, what: Publishing | None) -> None:
@@ -167,8 +183,34 @@ class DirectoryCopy:
     def _settle(self, published: Collection[ScopedPath]) -> None:
         for path in sorted(published, key=lambda each: each.order, reverse=True):
             _take_away(self._folder.upper, path)
+            self._folder.forget_base(path)
             self._base.put(str(path), look(self._lower, path, self._version_of))
         self._folder.save_survey(self._base)
+
+    async def rebase(self, path: ScopedPath, image: bytes) -> None:
+        await in_thread(self._rebase, path, image)
+
+    def _rebase(self, path: ScopedPath, image: bytes) -> None:
+        self._folder.save_base(path, image)
+        self._base.put(str(path), look(self._lower, path, self._version_of))
+        self._folder.save_survey(self._base)
+
+    async def restored(self, paths: Collection[ScopedPath]) -> None:
+        await in_thread(self._restored, paths)
+
+    def _restored(self, paths: Collection[ScopedPath]) -> None:
+        for path in paths:
+            self._base.put(str(path), look(self._lower, path, self._version_of))
+        self._folder.save_survey(self._base)
+
+    async def rewrite(self, path: ScopedPath, data: bytes) -> None:
+        await in_thread(self._rewrite, path, data)
+
+    def _rewrite(self, path: ScopedPath, data: bytes) -> None:
+        with _parent(self._folder.upper, path) as (directory, name):
+            was = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            staged = self._folder.stage(data, stat_bits.S_IMODE(was.st_mode) & ~_SPECIAL_BITS)
+            os.rename(staged, name, dst_dir_fd=directory)
 
     async def discard(self) -> None:
         await in_thread(self._folder.remove)

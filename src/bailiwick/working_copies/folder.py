@@ -3,6 +3,7 @@
     upper/        what was changed, as an overlay mount leaves it
     overlay/      the mount's own
     kept/         what is being replaced, until all is
+    bases/        what files held that were changed, when they were touched first
     about.json    whose it is, and what for
     survey        what the tree held when it began
     session       how the session goes on that works in it, where one does
@@ -149,6 +150,50 @@ class Folder:
     def _kept(self, path: ScopedPath) -> str:
         return os.path.join(self.path, "kept", hashlib.sha256(path.encode()).hexdigest())
 
+    def stage(self, data: bytes, mode: int) -> str:
+        """The path of a new file that is to be renamed to where it belongs."""
+        staged = os.path.join(self.path, "staged")
+        file = os.open(staged, _NEW_FLAGS, 0o600)
+        try:
+            _write_all(file, data)
+            os.fchmod(file, mode)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        return staged
+
+    # --- what lay below ---------------------------------------------------------------------------
+
+    def has_base(self, path: ScopedPath) -> bool:
+        return os.path.lexists(self._base(path))
+
+    def save_base(self, path: ScopedPath, data: bytes) -> None:
+        """Whole or not at all."""
+        place = self._base(path)
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        file = os.open(place + ".new", _NEW_FLAGS, 0o600)
+        try:
+            _write_all(file, data)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.rename(place + ".new", place)
+
+    def load_base(self, path: ScopedPath) -> bytes | None:
+        try:
+            file = os.open(self._base(path), _READ_FLAGS)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(file, "rb") as opened:
+            return opened.read()
+
+    def forget_base(self, path: ScopedPath) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._base(path))
+
+    def _base(self, path: ScopedPath) -> str:
+        return os.path.join(self.path, "bases", hashlib.sha256(path.encode()).hexdigest())
+
     def remove(self) -> None:
         """Take all of it away."""
         parent = os.open(os.path.dirname(self.path), _DIRECTORY_FLAGS)
@@ -269,6 +314,9 @@ def _encode(what: Publishing) -> bytes:
             "over": dict(what.over),
             "mark": [mark.subject, mark.request_id, mark.lock_token],
             "size_max": what.size_max,
+            "merged": dict(what.merged),
+            "partly": sorted(what.partly),
+            "taken_back": what.taken_back,
         },
         enc_hook=str,
     )
@@ -287,4 +335,6 @@ def _decode(data: bytes) -> Publishing:
     return Publishing(
         Plan(touches), {ScopedPath(path): version for path, version in found["over"].items()},
         Mark(subject, request_id, None, lock_token), found["size_max"],
+        {ScopedPath(path): data for path, data in found.get("merged", {}).items()},
+        frozenset(map(ScopedPath, found.get("partly", ()))), found.get("taken_back"),
     )  # fmt: skip

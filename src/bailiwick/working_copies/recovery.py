@@ -1,20 +1,20 @@
-"""Finishing what a killed process had begun to bring back.
+"""Finishing what a killed process had begun to bring back, or to take back.
 
 All of it was decided, asked, on record and charged for before the first change was made, and what
 it brings still lies in the working copy. So what is missing is done now, each change on its old
-condition; what others have changed since is left, and stays in the copy.
+condition; what others have changed since is left, and stays in the copy. Where it had failed, and
+was being taken back, that is what is finished: what was replaced lies beside the copy.
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import closing, suppress
+from contextlib import suppress
 
-from bailiwick.errors import BailiwickError, Busy, NotADirectory, PathNotFound
+from bailiwick.errors import BailiwickError, Busy, PathNotFound
 from bailiwick.finishing import in_thread
-from bailiwick.publication import paths_of, publish
+from bailiwick.publication import paths_of, publish, stands, take_back
 from bailiwick.store import Store
-from bailiwick.verbs.checksum import content_hash
 from bailiwick.versions import Marks, Plan, Stale, Touch
 from bailiwick.working_copies.directory import DirectoryCopy
 from bailiwick.working_copies.workplace import DirectoryWorkplace
@@ -43,8 +43,15 @@ async def _finish(copy: DirectoryCopy, store: Store) -> None:
     await copy.alterations()
     if "Marks" in store.powers and isinstance(store, Marks):
         store = store.marked(what.mark)
+    if what.taken_back is not None:
+        await take_back(store, what, copy)
+        await copy.publishing(None)
+        return
     done = [each for each in what.plan.touches if await _is_done(store, each, what, copy)]
-    await copy.settle(paths_of(Plan(done)))
+    brought = paths_of(Plan(done))
+    for path in what.partly & brought:
+        await copy.rebase(path, what.merged[path])
+    await copy.settle(brought - what.partly)
     await copy.publishing(None)
     if not (await copy.alterations()).altered:
         await copy.discard()
@@ -52,28 +59,10 @@ async def _finish(copy: DirectoryCopy, store: Store) -> None:
 
 async def _is_done(store: Store, touch: Touch, what: Publishing, copy: DirectoryCopy) -> bool:
     """Do one change, unless it was done already."""
-    if await _stands(store, touch):
+    if await stands(store, touch):
         return True
     try:
         await publish(store, what._replace(plan=Plan([touch._replace(beneath=False)])), copy)
     except (BailiwickError, Stale):
         return False
     return True
-
-
-async def _stands(store: Store, touch: Touch) -> bool:
-    try:
-        entry = await store.resolve(touch.path, "entry")
-    except (NotADirectory, PathNotFound):
-        return touch.kind == "deleted"
-    with closing(entry):
-        if touch.kind == "deleted" or entry.type is None:
-            return touch.kind == "deleted" and entry.type is None
-        if entry.type != touch.type:
-            return False
-        stat = await store.stat(entry)
-        if touch.type == "symlink":
-            return stat.target == touch.target
-        if touch.mode is not None and stat.mode & 0o777 != touch.mode:
-            return False
-        return touch.type == "directory" or await content_hash(store, entry) == touch.sha256

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bailiwick.scope import Scope
     from bailiwick.scope.execution import Execution
     from bailiwick.scope.working_copies import OpenWork
+    from bailiwick.verbs.working_copies import Publish
     from bailiwick.working_copy import Published, Withheld, WorkChange, WorkConflict
 
 EXIT_TIMED_OUT: Final = 124
@@ -203,10 +204,32 @@ def work(arguments: list[str]) -> int:
             action.add_argument(
                 "--partial", action="store_true", help="leave out what is refused or in conflict"
             )
+            action.add_argument(
+                "--merge", action="store_true",
+                help="join texts that others have changed meanwhile with theirs, where lines allow",
+            )  # fmt: skip
+        if name in ("apply", "discard"):
+            action.add_argument(
+                "--hunks", type=_numbers, metavar="N[,N…]",
+                help="some hunks of one file, by their numbers in its difference",
+            )  # fmt: skip
         takes_place(action)
     options = parser.parse_args(arguments)
+    if getattr(options, "hunks", None) and len(options.paths) != 1:
+        parser.error("--hunks are those of one file")
     options.no_pager = True
     return with_scope(options, _ACTIONS[options.action], needs="versions")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
+
+
+def _chosen(options: Options) -> dict[str, Any]:
+    """Which paths, or which hunks of one."""
+    if options.hunks:
+        return {"paths": (), "hunks": {options.paths[0]: options.hunks}}
+    return {"paths": options.paths or None}
 
 
 async def _list(scope: Scope, options: Options) -> int:
@@ -265,9 +288,8 @@ async def _files_of(copy: OpenWork) -> list[str]:
 
 async def _apply(scope: Scope, options: Options) -> int:
     async with await scope.open_work(options.id) as copy:
-        published = await copy.apply(
-            options.paths or None, publish="partial" if options.partial else "atomic"
-        )
+        publish: Publish = "partial" if options.partial else "atomic"
+        published = await copy.apply(publish=publish, merge=options.merge, **_chosen(options))
     return _say_published(published, options)
 
 
@@ -284,7 +306,7 @@ def _say_published(published: Published, options: Options) -> int:
 
 async def _discard(scope: Scope, options: Options) -> int:
     async with await scope.open_work(options.id) as copy:
-        given_up = await copy.discard(options.paths or None)
+        given_up = await copy.discard(**_chosen(options))
     if options.json:
         print_json(
             {"kind": "work", "id": options.id, "discarded": [str(each) for each in given_up]}
