@@ -1,5 +1,6 @@
 """`run_command`: offered where it was granted, asked about, and what comes back of it."""
 
+import asyncio
 import os
 
 import pytest
@@ -264,3 +265,40 @@ async def test_bounds_on_paths_hold_for_programs(project):
         assert inner(answer["output"]) == "d\ndocs\nout.txt\n"
         assert answer["changes"] == []
         assert not (project / "out.txt").exists()
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-4")
+async def test_many_commands_at_once_are_run_one_after_the_other(tmp_path):
+    async with running(tmp_path) as house:
+        agent = await agent_in(house)
+        box = toolbox(agent)
+        given = [{"command": f"echo {number} >> all; cat all"} for number in range(12)]
+        told = await asyncio.gather(*(box.call("run_command", each) for each in given))
+        lines = (house.place / "all").read_text().split()
+        assert sorted(map(int, lines)) == list(range(12))
+        assert [each.get("conflicts") for each in told] == [None] * 12
+        assert {inner(each["output"]).count("\n") for each in told} == set(range(1, 13))
+        assert await agent.work() == []
+    assert children_of(os.getpid()) == []
+
+
+@pytest.mark.spec("EXEC-10", "EXEC-8")
+async def test_many_commands_of_several_toolboxes_lose_nothing(tmp_path):
+    """Each set of tools has its own turn: what meets on the way back is a conflict, and kept."""
+    async with running(tmp_path) as house:
+        (house.place / "all").write_text("")
+        agent = await agent_in(house)
+        boxes = [toolbox(agent) for _ in range(6)]
+        told = await asyncio.gather(
+            *(
+                box.call("run_command", {"command": f"echo {number} >> all; echo > own{number}"})
+                for number, box in enumerate(boxes)
+            )
+        )
+        done = {number for number, each in enumerate(told) if not each.get("conflicts")}
+        assert done
+        assert {int(line) for line in (house.place / "all").read_text().split()} == done
+        assert {number for number in range(6) if (house.place / f"own{number}").exists()} == done
+        kept = {each["workId"] for each in told if each.get("conflicts")}
+        assert {each.id for each in await agent.work()} == kept
+        assert all("run the command again" in each["hint"] for each in told if "hint" in each)

@@ -8,7 +8,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from bailiwick.fronts.tools.langchain import langchain_tools
-from tests.fronts.tools.support import answer, blocking_workspace, inner, name, workspace
+from tests.fronts.tools.support import (
+    answer,
+    blocking_workspace,
+    inner,
+    name,
+    running,
+    workspace,
+)
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -149,3 +156,25 @@ async def test_without_a_graph_nothing_is_done_and_the_model_is_told():
         told = answer(await tool.ainvoke({"path": ".env"}))
         assert told["errorKind"] == "approval_pending"
         assert tool.metadata["readOnly"] is True
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-5")
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_a_command_interrupts_the_graph(project, agreed):
+    async with running(project) as (_, tools):
+        model = scripted(
+            calling(call("run_command", command="echo hi | tee -a said")),
+            AIMessage(content="done"),
+        )
+        agent = create_agent(model, langchain_tools(tools), checkpointer=InMemorySaver())
+        [paused] = (await agent.ainvoke(GO, THREAD))["__interrupt__"]
+        assert "echo hi | tee -a said" in paused.value["prompt"]
+        assert list(project.iterdir()) == []
+        word = {"approved": agreed, "binding": paused.value["binding"]}
+        told = answer(replies(await agent.ainvoke(Command(resume=word), THREAD))["c1"])
+        assert [each.name for each in project.iterdir()] == (["said"] if agreed else [])
+        if agreed:
+            assert inner(told["output"]) == "hi\n"
+            assert (project / "said").read_text() == "hi\n", "it was run once"
+        else:
+            assert told["errorKind"] == "approval_denied"

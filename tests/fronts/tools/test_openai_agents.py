@@ -3,13 +3,14 @@
 import json
 
 import pytest
-from agents import Agent, ApplyPatchTool, RunConfig, Runner
+from agents import Agent, ApplyPatchTool, RunConfig, Runner, RunState
 from agents.editor import ApplyPatchEditor, ApplyPatchOperation
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.usage import Usage
 from openai.types.responses import (
     ResponseApplyPatchToolCall,
+    ResponseFunctionShellToolCall,
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
@@ -19,7 +20,7 @@ import bailiwick
 from bailiwick.fronts.tools import tools as make_tools
 from bailiwick.fronts.tools.openai_agents import AgentTools, PatchEditor, function_tools
 from bailiwick.toolbox import by_word
-from tests.fronts.tools.support import answer, inner, name, workspace
+from tests.fronts.tools.support import answer, inner, name, running, workspace
 
 QUIET = RunConfig(tracing_disabled=True)
 
@@ -364,3 +365,94 @@ async def test_a_tool_that_is_approved_for_good_runs_no_other_command(project, t
             state.reject(result.interruptions[0])
             result = await Runner.run(runner, state, run_config=QUIET)
         assert [each.name for each in project.iterdir()] == ["one"]
+
+
+def shell(*commands, call_id="s1", **limits):
+    action = {"commands": list(commands), "max_output_length": None, "timeout_ms": None, **limits}
+    return ResponseFunctionShellToolCall(
+        id=f"id-{call_id}", call_id=call_id, type="shell_call", status="completed", action=action
+    )
+
+
+def streams(model, call_id="s1"):
+    """What the model was told of each command of a shell call."""
+    return [each["stdout"] or each["stderr"] for each in model.outputs()[call_id]]
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-5")
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_the_shell_tool_waits_for_the_person(project, agreed):
+    async with running(project) as (_, box):
+        kit = AgentTools(box)
+        model = Scripted(shell("echo one > a; exit 3", "cat a"), say("done"))
+        runner = agent(model, [kit.shell_tool()])
+        result = await Runner.run(runner, "go", run_config=QUIET)
+        [interruption] = result.interruptions
+        prompts = [each.prompt for each in kit.questions(interruption)]
+        assert ["echo one > a" in prompts[0], "cat a" in prompts[1]] == [True, True]
+        assert kit.question(interruption) is None, "who shows one of two shows half"
+        assert list(project.iterdir()) == []
+        state = result.to_state()
+        state.approve(interruption) if agreed else state.reject(interruption)
+        result = await Runner.run(runner, state, run_config=QUIET)
+        assert result.final_output == "done"
+        assert [each.name for each in project.iterdir()] == (["a"] if agreed else [])
+        if agreed:
+            first, second = streams(model)
+            assert first.endswith("[exit code 3]\n[changed: a created]")
+            assert inner(second) == "one\n"
+            [one, two] = model.outputs()["s1"]
+            assert (one["outcome"]["exit_code"], two["outcome"]["exit_code"]) == (3, 0)
+
+
+@pytest.mark.spec("EXEC-10", "EXEC-1")
+async def test_the_word_for_a_call_of_the_shell_is_for_no_other(project):
+    async with running(project) as (_, box):
+        kit = AgentTools(box)
+        model = Scripted(shell("touch one"), shell("touch two", call_id="s2"), say("done"))
+        runner = agent(model, [kit.shell_tool()])
+        result = await Runner.run(runner, "go", run_config=QUIET)
+        state = result.to_state()
+        state.approve(result.interruptions[0], always_approve=True)
+        await Runner.run(runner, state, run_config=QUIET)
+        assert [each.name for each in project.iterdir()] == ["one"]
+        [refused] = streams(model, "s2")
+        assert answer(refused)["errorKind"] == "approval_timeout"
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-5")
+@pytest.mark.parametrize("given", ["agreed", "nothing", "another"])
+async def test_a_call_of_the_shell_goes_on_in_another_process_with_what_was_shown(project, given):
+    async with running(project, session="run-1") as (_, box):
+        kit, turn = AgentTools(box), shell("touch one", "touch two")
+        result = await Runner.run(agent(Scripted(turn), [kit.shell_tool()]), "go", run_config=QUIET)
+        [interruption] = result.interruptions
+        bindings = [each.binding for each in kit.questions(interruption)]
+        kept = result.to_state().to_string()
+        agreed = {"agreed": {"s1": bindings}, "nothing": {}, "another": {"s1": bindings[1]}}[given]
+        model = Scripted(say("done"))
+        runner = agent(model, [AgentTools(box, agreed=agreed).shell_tool()])
+        state = await RunState.from_string(runner, kept)
+        state.approve(state.get_interruptions()[0])
+        await Runner.run(runner, state, run_config=QUIET)
+        made = {"agreed": ["one", "two"], "nothing": [], "another": ["two"]}[given]
+        assert sorted(each.name for each in project.iterdir()) == made
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-2")
+async def test_what_the_shell_prints_is_bounded_before_the_sdk_cuts_its_tags(project):
+    async with running(project) as (fs, box):
+        kit = AgentTools(box)
+        long = shell("seq 1 100000", "sleep 100", max_output_length=6000, timeout_ms=1000)
+        model = Scripted(long, say("done"))
+        runner = agent(model, [kit.shell_tool()])
+        result = await Runner.run(runner, "go", run_config=QUIET)
+        state = result.to_state()
+        state.approve(result.interruptions[0])
+        await Runner.run(runner, state, run_config=QUIET)
+        first, second = model.outputs()["s1"]
+        assert inner(first["stdout"]).startswith("1\n2\n")
+        assert "truncated" in first["stdout"]
+        assert inner(first["stdout"].partition("]\n")[2]).endswith("100000\n")
+        assert second["outcome"] == {"type": "timeout"}
+        assert await fs.work() == []

@@ -13,7 +13,7 @@ from pydantic_ai import (
 from pydantic_ai.models.function import FunctionModel
 
 from bailiwick.fronts.tools.pydantic_ai import BailiwickToolset
-from tests.fronts.tools.support import inner, name, workspace
+from tests.fronts.tools.support import inner, name, running, workspace
 
 
 class Script:
@@ -107,3 +107,24 @@ async def test_the_answer_is_bound_to_what_was_shown():
         await runner.run(message_history=first.all_messages(), deferred_tool_results=results)
         assert script.returns()["c1"]["errorKind"] == "approval_denied"
         assert (await fs.read_text(".git/config")).text == "another\n"
+
+
+@pytest.mark.spec("EXEC-10", "TOOL-5")
+@pytest.mark.parametrize("handed_back", [True, False])
+@pytest.mark.parametrize("agreed", [True, False])
+async def test_a_command_is_deferred_until_the_person_has_seen_it(project, agreed, handed_back):
+    async with running(project) as (_, tools):
+        script = Script([call("run_command", command="echo hi | tee -a said")], [TextPart("done")])
+        runner = agent(script, tools)
+        first = await runner.run("go")
+        assert "echo hi | tee -a said" in first.output.metadata["c1"]["prompt"]
+        assert list(project.iterdir()) == []
+        results = DeferredToolResults(
+            approvals={"c1": True if agreed else ToolDenied("no")},
+            metadata=first.output.metadata if handed_back else {},
+        )
+        last = await runner.run(message_history=first.all_messages(), deferred_tool_results=results)
+        assert last.output == "done"
+        assert [each.name for each in project.iterdir()] == (["said"] if agreed else [])
+        if agreed:
+            assert inner(script.returns()["c1"]["output"]) == "hi\n"
