@@ -162,7 +162,6 @@ def test_a_misspelt_option_is_met_with_the_right_one():
     [
         {"hardlinks": "reject"}, {"cross_mounts": False}, {"cross_mounts": True},
         {"containment": "auto"}, {"durability": "rename"}, {"copy_in": ["/tmp"]},
-        {"state_dir": "/tmp"},
     ],
     ids=repr,
 )  # fmt: skip

@@ -114,7 +114,7 @@ async def test_a_data_directory_that_cannot_be_made_is_an_error_with_a_way_out(h
     [
         {"hardlinks": "reject"}, {"cross_mounts": False}, {"cross_mounts": True},
         {"containment": "auto"}, {"durability": "rename"}, {"durability": "full"},
-        {"copy_in": ["/tmp"]}, {"state_dir": "/tmp"},
+        {"copy_in": ["/tmp"]}, {"history": "on"},
     ],
     ids=repr,
 )  # fmt: skip

@@ -126,8 +126,8 @@ if TYPE_CHECKING:
 
 # By module, the public names that live there.
 _HOMES = {
-    "bailiwick.archives.results": "ArchiveResult ExtractResult",
     "bailiwick.approvals": "Answer Approval Asker Preview Question",
+    "bailiwick.archives.results": "ArchiveResult ExtractResult",
     "bailiwick.audit": "Record",
     "bailiwick.build": "OpenOptions open open_sync",
     "bailiwick.build.governed": "Authority",

@@ -15,6 +15,7 @@ from bailiwick.grant import Core, Grant, User, parse_subject
 from bailiwick.model import EntryType, Value
 from bailiwick.operations import Network
 from bailiwick.sandbox import Sandbox, Tree
+from bailiwick.store import Store
 from bailiwick.working_copy import Withheld, WorkChange, WorkConflict, WorkingCopy
 
 
@@ -26,7 +27,7 @@ class NameSeen(NamedTuple):
 
 
 class PlacedCopy(WorkingCopy, Protocol):
-    """A working copy over a directory of this machine, in which commands are run."""
+    """A working copy in a directory of this machine, in which commands are run."""
 
     async def survey(self) -> None:
         """Look at all that stands in the tree now: what a command that is started from here on
@@ -41,8 +42,12 @@ class PlacedCopy(WorkingCopy, Protocol):
         """Keep what lies below the files that were changed by now, as long as it is what it was."""
         ...
 
+    async def show(self, masked: tuple[str, ...]) -> None:
+        """Have what the survey found ready for programs, without what is masked."""
+        ...
+
     def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
-        """What a program sees at ``place``, without what is masked."""
+        """What a program sees at ``place``, as it was shown, without what is masked."""
         ...
 
     async def note_session(self, note: SessionNote) -> None:
@@ -192,8 +197,14 @@ class Commands(NamedTuple):
     share: HostShare = HostShare()
 
 
-LendsCommands = Callable[[], Commands]
-"""Puts it together when it is first needed: most scopes run no command."""
+class LendsCommands(Protocol):
+    """Puts it together when it is first needed: most scopes run no command."""
+
+    def __call__(self) -> Commands: ...
+
+    def on(self, branch: Store) -> LendsCommands:
+        """How commands are run in another branch of the root."""
+        ...
 
 
 class ExecResult(Value, frozen=True, kw_only=True):

@@ -114,6 +114,15 @@ class Limits(Value, frozen=True, kw_only=True):
     exec_entries_max: Amount = 1_000_000
     """Names in a tree that commands are run in: all are looked at when one starts, and held."""
 
+    exec_tree_bytes_max: Amount = 4 * GiB
+    """Content of a volume, as far as a command sees it: it is written out for each version."""
+
+    exec_trees_kept: Amount = 8
+    exec_trees_bytes_kept: Amount = 8 * GiB
+    """Versions of a volume that stay written out for the commands to come: agents take turns with
+    a few views of it, and what they share is linked. Those in use, or needed by a working copy,
+    stay beyond that."""
+
     list_page_max: Amount = 2_000
     """Entries a page of `list`: a page a person or model can still take in."""
 

@@ -65,6 +65,67 @@ def tree(top):
     return found
 
 
+async def _brought_in(fs, found):
+    for path, held in sorted(found.items()):
+        if isinstance(held, str):
+            await fs.symlink(path, held)
+            continue
+        text, mode = held
+        if text is None:
+            await fs.make_dir(path, file_mode=0o700)
+        else:
+            await fs.write_bytes(path, text.encode(), file_mode=int(mode, 8) & 0o777)
+    for path, held in sorted(found.items(), reverse=True):
+        if not isinstance(held, str) and held[0] is None:
+            await fs.set_mode(path, int(held[1], 8) & 0o777)
+
+
+async def _taken_out(fs, top="."):
+    """What a scope holds, as `tree` tells it of a directory."""
+    found = {}
+    for entry in (await fs.list(top, include_ignored=True)).entries:
+        stat_ = await fs.lstat(entry.path)
+        if entry.type == "symlink":
+            found[str(entry.path)] = stat_.target
+        elif entry.type == "directory":
+            found[str(entry.path)] = (None, oct(stat.S_IFDIR | stat_.mode & 0o777))
+            found |= await _taken_out(fs, entry.path)
+        else:
+            text = (await fs.read_bytes(entry.path)).data.decode()
+            found[str(entry.path)] = (text, oct(stat.S_IFREG | stat_.mode & 0o777))
+    return found
+
+
+def same_in_a_store(seed, kind):
+    """The same for what is no directory, whose tree is written out."""
+    chance = random.Random(seed)
+    arena = f"{inside.arena()}/trees"
+    shutil.rmtree(arena, ignore_errors=True)
+    plain = f"{arena}/plain"
+    os.makedirs(plain)
+    _run(script(chance), plain)
+    was = tree(plain)
+    text = script(chance)
+    _run(text, plain)
+    place = "memory:" if kind == "memory" else f"sqlite:{arena}/agent.db"
+
+    async def bring_back():
+        async with bailiwick.open(place, state_dir=f"{arena}/state") as fs:
+            await _brought_in(fs, was)
+            result = await fs.exec(shell=text).result()
+            assert (result.exit_code, result.withheld, result.conflicts) == (0, [], []), text
+            assert await _taken_out(fs) == tree(plain), text
+            assert result.work_id is None
+            if kind == "volume" and result.changes:
+                await fs.undo(result.request_id)
+                assert await _taken_out(fs) == was, text
+
+    try:
+        asyncio.run(bring_back())
+    finally:
+        shutil.rmtree(arena, ignore_errors=True)
+
+
 def same(seed, history):
     """What is brought back is what the program would have left; undone it is what was."""
     chance = random.Random(seed)

@@ -332,12 +332,12 @@ async def test_what_rules_ask_about_is_asked_once_with_all_of_it(project):
 
 
 @pytest.mark.spec("EXEC-3")
-async def test_a_root_that_is_no_directory_runs_nothing(tmp_path):
-    async with bailiwick.open("memory:") as fs:
+async def test_a_transaction_runs_nothing(tmp_path):
+    async with bailiwick.open(f"sqlite:{tmp_path / 'agent.db'}") as fs, fs.transaction() as tx:
         with pytest.raises(Unsupported):
-            await fs.exec(["true"])
+            await tx.exec(["true"])
         with pytest.raises(Unsupported):
-            await fs.work()
+            await tx.work()
 
 
 @pytest.mark.spec("EXEC-3")
@@ -489,3 +489,28 @@ async def test_much_output_is_kept_as_long_as_the_execution_is(project):
         assert (await execution.result()).truncated is False
         assert sum([len(piece.data) async for piece in execution]) == 3_000_000
         del execution  # and with it the file that held it: the check for leaks looks for that
+
+
+@pytest.mark.spec("EXEC-8")
+@pytest.mark.parametrize("before", ["", "mkdir n; echo old > n/old; echo gone > n/gone"])
+async def test_what_was_left_out_says_nothing_of_what_came(project, before):
+    """A new directory hides what lies below: what was brought back from it is not removed."""
+    script = (
+        "rm -rf n; mkdir -p n/m; echo good > n/good; ln -s /etc/hostname n/bad; echo x > n/m/x;"
+        " ln -s /etc/hostname n/m/bad"
+    )
+    async with opened(project) as fs:
+        await fs.exec(shell=before or "true").result()
+        result = await fs.exec(shell=script, publish="partial").result()
+        assert {each.path for each in result.withheld} == {"n/bad", "n/m/bad"}
+        async with await fs.open_work(result.work_id) as work:
+            assert told(await work.changes()) == {("n/bad", "created"), ("n/m/bad", "created")}
+        async with await fs.open_session(result.work_id) as session:
+            execution = session.exec(shell="cat n/good n/m/x")
+            said = b"".join([each.data async for each in execution])
+            await execution.result()
+            assert said == b"good\nx\n"
+            assert (await session.publish("partial")).changes == []
+            await session.discard()
+        assert sorted(os.listdir(project / "n")) == ["good", "m"]
+        assert os.listdir(project / "n" / "m") == ["x"]

@@ -316,9 +316,6 @@ async def test_what_makes_no_session_leaves_nothing(project):
         with pytest.raises(PathNotFound):
             await session.diff("a.txt")
         assert left_in(project) == []
-    async with bailiwick.open("memory:") as fs, fs.session() as session:
-        with pytest.raises(Unsupported):
-            await session.exec(["true"])
 
 
 async def test_what_the_opener_shares_is_seen_and_nothing_else(project, tmp_path):
@@ -355,9 +352,15 @@ async def test_what_would_lead_round_the_boundary_is_not_shared(project, tmp_pat
     with pytest.raises(ParseError):
         async with opened(project, commands={"home": "/"}):
             pass
-    with pytest.raises(Unsupported):
-        async with bailiwick.open("memory:", commands=bailiwick.HostShare()):
-            pass
+    volume = tmp_path / "v" / "agent.db"
+    volume.parent.mkdir()
+    for wrong in (str(volume), str(volume.parent), str(tmp_path / "state")):
+        share = bailiwick.HostShare(readable=(wrong,))
+        with pytest.raises(ParseError):
+            async with bailiwick.open(
+                f"sqlite:{volume}", state_dir=str(tmp_path / "state"), commands=share
+            ):
+                pass
 
 
 def test_blocking_code_has_the_same(project):

@@ -1,15 +1,18 @@
-"""Joining what it takes to run commands in a directory of this machine."""
+"""Joining what it takes to run commands in a root."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from bailiwick.build.stores import default_state_dir
-from bailiwick.commands import Commands, CommandSlots, HostShare, LendsCommands
+from bailiwick.build.stores import default_state_dir, known_state_dir
+from bailiwick.change_log import Logs
+from bailiwick.commands import Commands, CommandSlots, HostShare
 from bailiwick.errors import ParseError
+from bailiwick.finishing import in_thread
 from bailiwick.grant import Root
 from bailiwick.model import Limits
 from bailiwick.paths import NameRule
@@ -17,26 +20,54 @@ from bailiwick.sandbox import Shortfall
 from bailiwick.store import HostDirectory, Store
 
 if TYPE_CHECKING:
+    from bailiwick.working_copies.folder import Folders
+    from bailiwick.working_copies.lower import Lower
+    from bailiwick.working_copies.temporary_place import TemporaryPlace
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
 
-def commands_for(
-    store: Store, root: Root, limits: Limits, state_dir: str | None, share: HostShare | None = None
-) -> LendsCommands | None:
-    """How commands are run in a root, put together when the first one is; None where it is no
-    directory of this machine. ``share`` is what they may have of the machine besides."""
-    if not isinstance(store, HostDirectory):
-        return None
-    directory: HostDirectory = store
+class RootCommands:
+    """How commands are run in a root, put together when the first one is."""
 
-    @cache
-    def commands() -> Commands:
-        from bailiwick.sandboxes.bubblewrap import Bubblewrap
+    def __init__(
+        self, store: Store, root: Root, limits: Limits, state_dir: str | None,
+        share: HostShare | None = None,
+    ) -> None:  # fmt: skip
+        """``share`` is what they may have of the machine besides."""
+        self._store = store
+        self._root = root
+        self._limits = limits
+        self._state_dir = state_dir
+        self._share = share or HostShare()
+        self._commands: Commands | None = None
+        self._passing: TemporaryPlace | None = None
 
-        workplace = _workplace(directory, str(root), root.names, limits, state_dir)
-        return Commands(Bubblewrap(), workplace, _slots(), share or HostShare())
+    def __call__(self) -> Commands:
+        if self._commands is None:
+            from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
-    return commands
+            place = _work_of(self._store, self._state_dir) or self._while_it_lives()
+            root = self._root
+            workplace = _workplace(self._store, place, str(root), root.names, self._limits)
+            self._commands = Commands(Bubblewrap(), workplace, _slots(), self._share)
+        return self._commands
+
+    def _while_it_lives(self) -> _WorkPlace:
+        """For a store that is gone with its process: what it has on disk goes with it."""
+        from bailiwick.working_copies.temporary_place import temporary_place
+
+        parent = os.path.join(self._state_dir or default_state_dir(), "passing")
+        self._passing = temporary_place(parent)
+        return _WorkPlace(self._passing.path, "memory")
+
+    def on(self, branch: Store) -> RootCommands:
+        return RootCommands(branch, self._root, self._limits, self._state_dir, self._share)
+
+    async def aclose(self) -> None:
+        """When nothing is run in the root any more."""
+        passing, self._passing = self._passing, None
+        if passing is not None:
+            await in_thread(passing.remove)
 
 
 @cache
@@ -53,7 +84,9 @@ def sandbox_missing() -> tuple[Shortfall, ...]:
     return Bubblewrap().missing()
 
 
-def check_share(share: HostShare | None, directory: str, state_dir: str | None) -> None:
+def check_share(
+    share: HostShare | None, places: Sequence[str | None], state_dir: str | None
+) -> None:
     """Refuse to share what would lead round a boundary: the tree itself, which is seen in another
     way, our own state, and what a program can change to point elsewhere. Raises `ParseError`."""
     if share is None:
@@ -62,11 +95,11 @@ def check_share(share: HostShare | None, directory: str, state_dir: str | None) 
     if any(not os.path.isabs(each) or os.path.normpath(each) != each for each in shared):
         raise ParseError("what is shared of the machine is an absolute path without . and ..")
     for each in shared:
-        for kept in (directory, state_dir or default_state_dir()):
-            if _overlap(each, kept):
+        for kept in (*places, state_dir or default_state_dir()):
+            if kept is not None and _overlap(each, kept):
                 raise ParseError(
-                    "what is shared of the machine cannot hold the directory that programs are run"
-                    " in, nor the state of Bailiwick, nor lie in them",
+                    "what is shared of the machine cannot hold the root that programs are run in,"
+                    " nor the state of Bailiwick, nor lie in them",
                     details={"path": each},
                 )
     if share.home is not None and any(_overlap(each, share.home) for each in share.readable):
@@ -82,30 +115,68 @@ def _overlap(one: str, other: str) -> bool:
 async def finish_publishing(
     store: Store, names: NameRule, limits: Limits, state_dir: str | None
 ) -> None:
-    """Finish what a killed process had begun to bring back into a directory."""
-    if isinstance(store, HostDirectory) and _has_work(store, state_dir):
+    """Finish what a killed process had begun to bring back into a root."""
+    state_dir = state_dir or known_state_dir()
+    place = None if state_dir is None else _work_of(store, state_dir)
+    if place is not None and place.has_work:
         from bailiwick.working_copies.recovery import finish_all
 
-        await finish_all(_workplace(store, "", names, limits, state_dir), store)
+        await finish_all(_workplace(store, place, "", names, limits), store)
+
+
+class _WorkPlace(NamedTuple):
+    """Where the working copies of a root lie."""
+
+    state_dir: str
+    key: str
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there are working copies at all: most roots never had one."""
+        return os.path.exists(os.path.join(self.state_dir, "work", self.key))
 
 
 def _workplace(
-    directory: HostDirectory, root: str, names: NameRule, limits: Limits, state_dir: str | None
+    store: Store, place: _WorkPlace, root: str, names: NameRule, limits: Limits
 ) -> DirectoryWorkplace:
-    from bailiwick.sandboxes.uppers import open_left, touched
+    from bailiwick.sandboxes.uppers import let_through, open_left, touched
+    from bailiwick.working_copies.directory import Uppers
     from bailiwick.working_copies.folder import Folders
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
-    folders = Folders(state_dir or default_state_dir(), _key(directory))
-    return DirectoryWorkplace(
-        folders, root, directory, touched, open_left, names=names,
-        entries_max=limits.exec_entries_max,
+    folders = Folders(place.state_dir, place.key)
+    lower = _lower(store, place, folders, limits)
+    uppers = Uppers(touched, open_left, let_through)
+    return DirectoryWorkplace(folders, root, lower, uppers, names=names)
+
+
+def _lower(store: Store, place: _WorkPlace, folders: Folders, limits: Limits) -> Lower:
+    """A directory is shown as it is, everything else is written out first."""
+    if isinstance(store, HostDirectory):
+        from bailiwick.working_copies.lower import DirectoryLower
+
+        return DirectoryLower(store, entries_max=limits.exec_entries_max)
+    from bailiwick.working_copies.materialised import MaterialisedLower
+    from bailiwick.working_copies.tree_cache import TreeCache
+
+    cache = TreeCache(
+        os.path.join(place.state_dir, "lowers", place.key), folders.lowers,
+        trees_max=limits.exec_trees_kept, bytes_max=limits.exec_trees_bytes_kept,
+    )  # fmt: skip
+    return MaterialisedLower(
+        store, cache, entries_max=limits.exec_entries_max,
+        bytes_max=limits.exec_tree_bytes_max,
     )  # fmt: skip
 
 
-def _has_work(directory: HostDirectory, state_dir: str | None) -> bool:
-    """Whether there are working copies at all: most places never had one."""
-    return os.path.exists(os.path.join(state_dir or default_state_dir(), "work", _key(directory)))
+def _work_of(store: Store, state_dir: str | None) -> _WorkPlace | None:
+    """Where they are found again by whoever opens it; None for what is gone with its process."""
+    state_dir = state_dir or default_state_dir()
+    if isinstance(store, HostDirectory):
+        return _WorkPlace(state_dir, _key(store))
+    if "Logs" in store.powers and isinstance(store, Logs):
+        return _WorkPlace(state_dir, store.log.id)
+    return None
 
 
 def _key(store: HostDirectory) -> str:

@@ -92,13 +92,15 @@ def open(
     - ``symlinks``: ``"in-root"`` follows links that stay inside, ``"reject"`` follows none.
     - ``new_file_mode``: ``"private"`` (0600), ``"umask"``, or permission bits.
     - ``ignore_files``: the names of files that hold ignore rules.
+    - ``state_dir``: where working copies of commands are kept, and for a directory the journal of
+      unfinished writes.
+    - ``commands``: a `HostShare`: what commands may have of the machine besides the tree.
 
     For a directory also ``hardlinks`` (``"allow"``, ``"reject"``), ``cross_mounts``,
     ``containment`` (``"auto"``, ``"require-kernel"``, ``"walk"``), ``durability`` (``"full"``,
     ``"rename"``), ``copy_in`` (host directories that `Scope.copy_in` may copy from) and
-    ``state_dir`` (where the journal of unfinished writes is kept) and ``history`` (``"off"``;
-    ``"on"`` keeps what is changed there, outside the tree, so that it can be restored and undone)
-    and ``commands`` (a `HostShare`: what commands may have of the machine besides the tree).
+    ``history`` (``"off"``; ``"on"`` keeps what is changed there, outside the tree, so that it can
+    be restored and undone).
     For a volume, and a directory with history, also ``keep_versions_days`` (30): how long earlier
     versions are kept.
     """
@@ -116,14 +118,26 @@ async def open_scope(place: NamedPlace, options: Options) -> Scope:
     """Make the store of a place and join everything to a scope with a full grant."""
     place.refuse_unfit(options)
     if place.volume is not None:
+        check_share(
+            options.commands, (place.volume.file, place.volume.blobs_folder), options.state_dir
+        )
         store, keeping = await open_volume(place.volume, options)
+        try:
+            if options.trusted:
+                await finish_publishing(store, options.names, options.limits, options.state_dir)
+        except BaseException:
+            await keeping.aclose()
+            await store.aclose()
+            raise
         return join(store, options, place.volume.volume, "/", keeping=keeping)
+    if place.directory is None:
+        check_share(options.commands, (), options.state_dir)
     if place.store is not None:
         return join(place.store, options, "store", "/")
     if place.directory is None:
         return join(memory_store(options), options, "memory", "/")
     directory = place.directory
-    check_share(options.commands, directory, options.state_dir)
+    check_share(options.commands, (directory,), options.state_dir)
     name = directory.rpartition("/")[2] or "root"
     try:
         disk = disk_store(directory, options)

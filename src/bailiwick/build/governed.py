@@ -18,7 +18,7 @@ from bailiwick.authority import (
     RootPlan,
     Services,
 )
-from bailiwick.build.commands import commands_for, finish_publishing
+from bailiwick.build.commands import RootCommands, finish_publishing
 from bailiwick.build.configured import (
     ConfigSource,
     ConfiguredPlaces,
@@ -482,7 +482,7 @@ class _Joiner:
         if isinstance(feed, DurableFeed):
             self._tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        commands = commands_for(store, root, options.limits, self._state)
+        commands = RootCommands(store, root, options.limits, self._state)
         views = Views(partial(self.pipeline, commands=commands), store, feed, beside)
         self._stores[name] = store
 
@@ -490,6 +490,7 @@ class _Joiner:
             self._stores.pop(name, None)
             feed.close()
             await views.aclose()
+            await commands.aclose()
             for scope in sources:
                 await scope.aclose()
 

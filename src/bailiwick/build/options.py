@@ -69,10 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     commands: HostShare | None = None
 
 
-_DISK_ONLY = (
-    "hardlinks", "cross_mounts", "containment", "durability", "copy_in", "state_dir", "history",
-    "commands",
-)  # fmt: skip
+_DISK_ONLY = ("hardlinks", "cross_mounts", "containment", "durability", "copy_in", "history")
 
 _VOLUME_ONLY = ("keep_versions_days",)
 """What is for volumes, and for directories with a history."""

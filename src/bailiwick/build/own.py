@@ -23,7 +23,7 @@ from bailiwick.approvals import (
     Verdict,
 )
 from bailiwick.audit import AuditRing
-from bailiwick.build.commands import commands_for
+from bailiwick.build.commands import RootCommands
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
 from bailiwick.build.places import Background
@@ -75,6 +75,7 @@ def join(
         limits=options.limits,
     )
     feed = own_feed(store, options.limits, machine)
+    commands = RootCommands(store, root, options.limits, options.state_dir, options.commands)
     pipeline = Pipeline(
         store=store,
         standing=OwnStanding(machine.time_ns),
@@ -84,7 +85,7 @@ def join(
         changes=feed,
         machine=machine,
         feed_for=lambda branch: own_feed(branch, options.limits, machine),
-        commands=commands_for(store, root, options.limits, options.state_dir, options.commands),
+        commands=commands,
     )
     ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
 
@@ -96,6 +97,7 @@ def join(
             await keeping.aclose()
         await delegates.drain()
         await pipeline.aclose()
+        await commands.aclose()
         for scope in copy_in:
             await scope.aclose()
 

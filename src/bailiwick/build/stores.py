@@ -88,10 +88,23 @@ def _with_history(store: Store, directory: str, options: Options) -> HistoryStor
     )
 
 
+def _state_dirs() -> tuple[str, str]:
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
+    fallback = os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
+    return os.path.join(home, "bailiwick"), fallback
+
+
+def known_state_dir() -> str | None:
+    """The default one if it is there already: nothing is made for looking."""
+    for each in _state_dirs():
+        if os.path.isdir(each) and os.access(each, os.W_OK | os.X_OK):
+            return each
+    return None
+
+
 def default_state_dir() -> str:
     """Where unfinished writes are noted: the user's state directory, else a private temp one."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
-    state = os.path.join(home, "bailiwick")
+    state, fallback = _state_dirs()
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
         if os.access(state, os.W_OK | os.X_OK):
@@ -99,7 +112,6 @@ def default_state_dir() -> str:
     except OSError:
         pass
     try:
-        fallback = os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
         os.makedirs(fallback, mode=0o700, exist_ok=True)
         if os.lstat(fallback).st_uid == os.getuid() and os.access(fallback, os.W_OK | os.X_OK):
             return fallback

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from bailiwick.sandbox import Touched, TouchedKind
@@ -46,7 +46,7 @@ def touched(upper: int, lower: int, *, depth_max: int = 256) -> Iterator[Touched
     Nothing else may be mounting the upper directory in another way meanwhile; processes that still
     write to it may be seen half-way.
     """
-    prefix = "trusted.overlay." if _is_admin() else "user.overlay."
+    prefix = _prefix()
     levels: list[_Level] = []
     try:
         top = os.open(".", _DIRECTORY, dir_fd=upper)
@@ -65,6 +65,11 @@ def touched(upper: int, lower: int, *, depth_max: int = 256) -> Iterator[Touched
     finally:
         while levels:
             _close(levels.pop())
+
+
+def _prefix() -> str:
+    """Of the attributes that overlayfs marks directories with."""
+    return "trusted.overlay." if _is_admin() else "user.overlay."
 
 
 def _is_admin() -> bool:
@@ -201,6 +206,43 @@ def _open_beneath(root: int, path: str) -> int | None:
     return fd
 
 
+# --- showing what lies beneath again -----------------------------------------------------------
+
+
+def let_through(upper: int, path: str, removed: Callable[[str], Iterable[str]]) -> None:
+    """Have a directory of which nothing showed through, and those within it, show what lies beneath
+    but for the names that are ``removed`` in each. Any other directory is left as it is."""
+    opaque = f"{_prefix()}opaque"
+    way: list[tuple[int, int | None]] = [(os.dup(upper), None)]
+    try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for each in path.split("/"):
+                way.append(_open_directory(way[-1][0], each))
+            if _attribute(way[-1][0], opaque) == b"y":
+                _let_through(way[-1][0], path, removed, opaque)
+    finally:
+        _close_way(way)
+
+
+def _let_through(
+    directory: int, path: str, removed: Callable[[str], Iterable[str]], opaque: str
+) -> None:
+    """Names are hidden before anything shows: whoever is killed in between has hidden too much."""
+    there = set(os.listdir(directory))
+    for name in there:
+        if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            way = _open_directory(directory, name)
+            try:
+                _let_through(way[0], f"{path}/{name}", removed, opaque)
+            finally:
+                _close_way([way])
+    for name in removed(path):
+        if name not in there:
+            os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=directory)
+    with contextlib.suppress(OSError):  # it has none
+        os.removexattr(directory, opaque)
+
+
 # --- opening what a program has shut -----------------------------------------------------------
 
 
@@ -234,9 +276,13 @@ def open_left(upper: int, path: str) -> int:
             way.append(_open_directory(way[-1][0], each))
         return _open_file(way[-1][0], name)
     finally:
-        for fd, shut in reversed(way):
-            _shut_again(fd, shut)
-            os.close(fd)
+        _close_way(way)
+
+
+def _close_way(way: list[tuple[int, int | None]]) -> None:
+    for fd, shut in reversed(way):
+        _shut_again(fd, shut)
+        os.close(fd)
 
 
 def _open_file(parent: int, name: str) -> int:

@@ -79,6 +79,7 @@ class Branch:
                 meter=(self._draft or over.meter) if over.meters else None,
                 feed_for=over.feed_for,
                 approved=None if self._draft is None else self._draft.approved,
+                commands=None if self._draft or not over.commands else over.commands.on(store),
             )  # fmt: skip
         return pipeline
 

@@ -104,6 +104,7 @@ class SessionRoom:
         await self.clear()
         await copy.survey()
         sight = await sight_of(call, copy)
+        await copy.show(sight.masked)
         network = next(each for each in _WIDEST if each in {*commands.share.networks, "none"})
         give_back = commands.slots.take(call.grant)
         try:

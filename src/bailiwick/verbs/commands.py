@@ -131,6 +131,7 @@ class OwnRoom:
         try:
             await copy.survey()
             sight = await sight_of(call, copy)
+            await copy.show(sight.masked)
             process = await commands.sandbox.start(
                 for_sandbox(command, how), view_of(commands, copy, sight)
             )

@@ -15,7 +15,7 @@ from typing import Final
 from bailiwick.model import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.working_copies.folder import Folder
-from bailiwick.working_copies.survey import VersionOf
+from bailiwick.working_copies.lower import ShownTree
 from bailiwick.working_copy import Altered, Base
 
 BYTES_MAX: Final = Limits().diff_bytes_max
@@ -28,41 +28,40 @@ _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class BaseImages:
     """Those of one working copy, kept in its folder. Its methods block."""
 
-    def __init__(self, folder: Folder, lower: int, version_of: VersionOf) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._lower = lower
-        self._version_of = version_of
 
-    def keep(self, altered: Iterable[Altered]) -> None:
+    def keep(self, shown: ShownTree, altered: Iterable[Altered]) -> None:
         """What lies below the files that were changed."""
         for each in altered:
             if each.type == "file" and each.base is not None:
-                self.keep_one(each.path, each.base)
+                self.keep_one(shown, each.path, each.base)
 
-    def keep_one(self, path: ScopedPath, base: Base) -> None:
+    def keep_one(self, shown: ShownTree, path: ScopedPath, base: Base) -> None:
         if base.type != "file" or base.size > BYTES_MAX or self._folder.has_base(path):
             return
         with suppress(OSError):  # gone, or another thing by now
-            data = self._read(path, base)
+            data = _read(shown, path, base)
             if data is not None and 0 not in data:
                 self._folder.save_base(path, data)
 
-    def _read(self, path: ScopedPath, base: Base) -> bytes | None:
-        """The content that belongs to the version of ``base``; None where others have changed it,
-        before or while it was read."""
-        directory = os.open(".", _DIRECTORY_FLAGS, dir_fd=self._lower)
-        try:
-            for part in path.parts[:-1]:
-                below = os.open(part, _DIRECTORY_FLAGS, dir_fd=directory)
-                os.close(directory)
-                directory = below
-            file = os.open(path.name, _FILE_FLAGS, dir_fd=directory)
-        finally:
+
+def _read(shown: ShownTree, path: ScopedPath, base: Base) -> bytes | None:
+    """The content that belongs to the version of ``base``; None where others have changed it,
+    before or while it was read."""
+    directory = os.open(".", _DIRECTORY_FLAGS, dir_fd=shown.directory)
+    try:
+        for part in path.parts[:-1]:
+            below = os.open(part, _DIRECTORY_FLAGS, dir_fd=directory)
             os.close(directory)
-        with os.fdopen(file, "rb") as opened:
-            status = os.fstat(file)
-            if not stat_bits.S_ISREG(status.st_mode) or self._version_of(status) != base.version:
-                return None
-            data = opened.read(BYTES_MAX + 1)
-            unchanged = self._version_of(os.fstat(file)) == base.version
-            return data if unchanged and len(data) <= BYTES_MAX else None
+            directory = below
+        file = os.open(path.name, _FILE_FLAGS, dir_fd=directory)
+    finally:
+        os.close(directory)
+    with os.fdopen(file, "rb") as opened:
+        status = os.fstat(file)
+        if not stat_bits.S_ISREG(status.st_mode) or not shown.is_of(status, base.version):
+            return None
+        data = opened.read(BYTES_MAX + 1)
+        unchanged = shown.is_of(os.fstat(file), base.version)
+        return data if unchanged and len(data) <= BYTES_MAX else None

@@ -1,4 +1,4 @@
-"""A working copy of a directory of the host: what an overlay mount left, and what it lay over.
+"""A working copy: what an overlay mount left, and what it lay over.
 
 What a program left there is hostile: it is reached by descriptors, one component at a time, no link
 is followed, and nothing but regular files is read.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat as stat_bits
-import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
@@ -22,7 +21,8 @@ from bailiwick.paths import RESERVED_PREFIX, NameRule, ScopedPath, parse
 from bailiwick.sandbox import Touched, Tree
 from bailiwick.working_copies.base_images import BaseImages
 from bailiwick.working_copies.folder import Folder
-from bailiwick.working_copies.survey import Survey, VersionOf, look, survey
+from bailiwick.working_copies.lower import Lower, ShownTree
+from bailiwick.working_copies.survey import CHANGED_SINCE, Survey
 from bailiwick.working_copy import Alterations, Altered, Base, Dropped, Publishing
 
 ReadUpper = Callable[[int, int], Iterable[Touched]]
@@ -30,6 +30,19 @@ ReadUpper = Callable[[int, int], Iterable[Touched]]
 
 OpenLeft = Callable[[int, str], int]
 """Opens a file that a program left, whatever its mode and that of the directories around it."""
+
+LetThrough = Callable[[int, str, Callable[[str], Iterable[str]]], None]
+"""Has a directory that hid the lower one show it again, but for the names that are told of each
+directory."""
+
+
+class Uppers(NamedTuple):
+    """What is known of upper directories."""
+
+    read: ReadUpper
+    open_left: OpenLeft
+    let_through: LetThrough
+
 
 _CHUNK_BYTES: Final = 256 * KiB
 _SPECIAL_BITS: Final = 0o7000
@@ -50,21 +63,18 @@ class DirectoryCopy:
     """What was changed on top of one directory, kept in a folder of its own."""
 
     def __init__(
-        self, folder: Folder, lower: int, version_of: VersionOf, read_upper: ReadUpper,
-        open_left: OpenLeft,
-        names: NameRule, entries_max: int,
-    ) -> None:  # fmt: skip
-        """``lower`` is a descriptor of the directory, owned from here on."""
+        self, folder: Folder, lower: Lower, shown: ShownTree, uppers: Uppers, names: NameRule
+    ) -> None:
+        """``shown`` is what programs saw beneath their changes, owned from here on."""
         self._folder = folder
         self._lower = lower
-        self._version_of = version_of
-        self._read_upper = read_upper
-        self._open_left = open_left
+        self._shown = shown
+        self._uppers = uppers
         self._names = names
-        self._entries_max = entries_max
+        self._closed = False
         self._sources: dict[ScopedPath, Source] = {}
         self._base = Survey({})
-        self._bases = BaseImages(folder, lower, version_of)
+        self._bases = BaseImages(folder)
 
     @property
     def id(self) -> str:
@@ -80,27 +90,41 @@ class DirectoryCopy:
 
     def close(self) -> None:
         """Let go of it; what was changed stays."""
-        lower, self._lower = self._lower, -1
-        if lower >= 0:
-            os.close(lower)
+        if not self._closed:
+            self._closed = True
+            self._shown.close()
             self._folder.close()
 
     # --- for a command ------------------------------------------------------------------------
 
     async def survey(self) -> None:
-        await in_thread(self._survey)
+        now = await self._lower.survey()
+        await in_thread(self._begin_from, now)
 
-    def _survey(self) -> None:
+    def _begin_from(self, now: Survey) -> None:
         """What was touched already keeps the base that it had then."""
-        now = survey(
-            self._lower, self._version_of, since_ns=time.time_ns(), entries_max=self._entries_max
-        )
-        for touched in self._read_upper(self._folder.upper, self._lower):
+        for touched in self._uppers.read(self._folder.upper, self._shown.directory):
             now.put(touched.path, self._base.get(touched.path))
             for beneath in self._base.beneath(touched.path):
                 now.put(beneath, self._base.get(beneath))
         self._base = now
         self._folder.save_survey(now)
+
+    async def show(self, masked: tuple[str, ...]) -> None:
+        shown, before = await self._lower.show(self._base, masked), self._shown
+        self._shown = shown
+        before.close()
+        await in_thread(self._note_shown, shown)
+
+    def _note_shown(self, shown: ShownTree) -> None:
+        """Whoever opens the copy again finds what it lies over, and it stays until then."""
+        if shown.name:
+            self._folder.save_lower(shown.name)
+        for path in shown.changed:
+            if (base := self._base.get(path)) is not None:
+                self._base.put(path, base._replace(version=CHANGED_SINCE))
+        if shown.changed:
+            self._folder.save_survey(self._base)
 
     def seen(self) -> Iterator[NameSeen]:
         """Directories come before what lies in them."""
@@ -110,7 +134,8 @@ class DirectoryCopy:
     def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
         folder = self._folder
         return Tree(
-            place=place, lower=self._lower, masked=masked,
+            place=place, lower=self._shown.directory,
+            masked=masked if self._lower.masks else (),
             upper=folder.upper_path if writable else None,
             work=folder.overlay_path if writable else None,
         )  # fmt: skip
@@ -128,10 +153,11 @@ class DirectoryCopy:
 
     def _alterations(self) -> Alterations:
         upper = self._folder.upper
-        reading = _Reading(self._base, upper, self._lower, self._names, self._open_left)
-        reading.all(self._read_upper(upper, self._lower))
+        lower = self._shown.directory
+        reading = _Reading(self._base, upper, lower, self._names, self._uppers.open_left)
+        reading.all(self._uppers.read(upper, lower))
         self._sources = reading.sources
-        self._bases.keep(reading.altered.values())
+        self._bases.keep(self._shown, reading.altered.values())
         altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
         return Alterations(altered, reading.unfit, reading.dropped)
 
@@ -166,11 +192,13 @@ class DirectoryCopy:
         await in_thread(self._keep_bases)
 
     def _keep_bases(self) -> None:
-        for touched in self._read_upper(self._folder.upper, self._lower):
+        shown = self._shown
+        for touched in self._uppers.read(self._folder.upper, shown.directory):
             base = self._base.get(touched.path)
             if touched.kind == "file_changed" and base is not None:
                 with suppress(BailiwickError):
-                    self._bases.keep_one(parse(touched.path, "/", self._names).path, base)
+                    path = parse(touched.path, "/", self._names).path
+                    self._bases.keep_one(shown, path, base)
 
     # --- what became of it --------------------------------------------------------------------
 
@@ -178,30 +206,45 @@ class DirectoryCopy:
         await in_thread(self._folder.note_publishing, what)
 
     async def settle(self, published: Collection[ScopedPath]) -> None:
-        await in_thread(self._settle, published)
+        await in_thread(self._settle, await self._lower.look(published))
 
-    def _settle(self, published: Collection[ScopedPath]) -> None:
-        for path in sorted(published, key=lambda each: each.order, reverse=True):
+    def _settle(self, now: Mapping[ScopedPath, Base | None]) -> None:
+        for path in sorted(now, key=lambda each: each.order, reverse=True):
             _take_away(self._folder.upper, path)
             self._folder.forget_base(path)
-            self._base.put(str(path), look(self._lower, path, self._version_of))
+        self._show_again(now)
+        self._put_all(now)
+
+    def _put_all(self, now: Mapping[ScopedPath, Base | None]) -> None:
+        for path, base in now.items():
+            self._base.put(str(path), base)
         self._folder.save_survey(self._base)
+
+    def _show_again(self, settled: Collection[ScopedPath]) -> None:
+        """A directory that a program made anew hides all that lies below: what has come into the
+        tree by now would count as removed. So it hides only what the program took away."""
+        directories: set[ScopedPath] = set()
+        for path in settled:
+            above = path.parent
+            while not above.is_root and above not in directories:
+                directories.add(above)
+                above = above.parent
+        own = {str(path) for path in settled}
+
+        def removed(directory: str) -> Iterator[str]:
+            for name in self._base.names_in(directory):
+                if f"{directory}/{name}" not in own:
+                    yield name
+
+        for each in sorted(directories, key=lambda each: each.order):
+            self._uppers.let_through(self._folder.upper, str(each), removed)
 
     async def rebase(self, path: ScopedPath, image: bytes) -> None:
-        await in_thread(self._rebase, path, image)
-
-    def _rebase(self, path: ScopedPath, image: bytes) -> None:
-        self._folder.save_base(path, image)
-        self._base.put(str(path), look(self._lower, path, self._version_of))
-        self._folder.save_survey(self._base)
+        await in_thread(self._folder.save_base, path, image)
+        await self.restored((path,))
 
     async def restored(self, paths: Collection[ScopedPath]) -> None:
-        await in_thread(self._restored, paths)
-
-    def _restored(self, paths: Collection[ScopedPath]) -> None:
-        for path in paths:
-            self._base.put(str(path), look(self._lower, path, self._version_of))
-        self._folder.save_survey(self._base)
+        await in_thread(self._put_all, await self._lower.look(paths))
 
     async def rewrite(self, path: ScopedPath, data: bytes) -> None:
         await in_thread(self._rewrite, path, data)

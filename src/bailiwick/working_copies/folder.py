@@ -6,6 +6,7 @@
     bases/        what files held that were changed, when they were touched first
     about.json    whose it is, and what for
     survey        what the tree held when it began
+    lower         the name of the tree that it lies over, where that was written out for it
     session       how the session goes on that works in it, where one does
     publishing    there while it is brought back
 
@@ -92,6 +93,12 @@ class Folder:
     def load_survey(self) -> Survey:
         data = self._load("survey")
         return Survey({} if data is None else msgspec.msgpack.decode(data, type=dict[str, Base]))
+
+    def save_lower(self, name: str) -> None:
+        self._save("lower", name.encode())
+
+    def load_lower(self) -> str:
+        return (self._load("lower") or b"").decode("ascii", "replace")
 
     def save_session(self, note: SessionNote) -> None:
         self._save("session", msgspec.json.encode(note))
@@ -242,6 +249,16 @@ class Folders:
             for name in names
             if is_id(name) and os.path.exists(os.path.join(self._path, name, "publishing"))
         ]
+
+    def lowers(self) -> set[str]:
+        """The names of the trees that working copies lie over."""
+        found = set()
+        with suppress(FileNotFoundError):
+            for id in os.listdir(self._path):
+                place = os.path.join(self._path, id, "lower")
+                with suppress(OSError, ValueError), open(place, encoding="ascii") as file:
+                    found.add(file.read())
+        return found
 
     def open(self, id: str) -> Folder:
         """One that is there. Raises `PathNotFound`, and `Busy` where another process has it."""

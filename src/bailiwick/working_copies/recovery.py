@@ -9,6 +9,7 @@ was being taken back, that is what is finished: what was replaced lies beside th
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 
 from bailiwick.errors import BailiwickError, Busy, PathNotFound
@@ -47,14 +48,28 @@ async def _finish(copy: DirectoryCopy, store: Store) -> None:
         await take_back(store, what, copy)
         await copy.publishing(None)
         return
-    done = [each for each in what.plan.touches if await _is_done(store, each, what, copy)]
-    brought = paths_of(Plan(done))
+    brought = paths_of(Plan(await _done(store, what, copy)))
     for path in what.partly & brought:
         await copy.rebase(path, what.merged[path])
     await copy.settle(brought - what.partly)
     await copy.publishing(None)
     if not (await copy.alterations()).altered:
         await copy.discard()
+
+
+async def _done(store: Store, what: Publishing, copy: DirectoryCopy) -> Sequence[Touch]:
+    """What stands in the tree by then: of a store with transactions all of it, or nothing."""
+    touches = what.plan.touches
+    if "Branches" not in store.powers:
+        return [each for each in touches if await _is_done(store, each, what, copy)]
+    for each in touches:
+        if not await stands(store, each):
+            try:
+                await publish(store, what, copy)
+            except (BailiwickError, Stale):
+                return ()
+            break
+    return touches
 
 
 async def _is_done(store: Store, touch: Touch, what: Publishing, copy: DirectoryCopy) -> bool:

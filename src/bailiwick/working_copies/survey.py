@@ -50,6 +50,13 @@ class Survey:
             yield self._sorted[index]
             index += 1
 
+    def names_in(self, path: str) -> Iterator[str]:
+        """The names that stood in a directory itself."""
+        for each in self.beneath(path):
+            name = each[len(path) + 1 :]
+            if "/" not in name:
+                yield name
+
     def put(self, path: str, base: Base | None) -> None:
         """What stands at one path by now."""
         if base is None:

@@ -5,28 +5,24 @@ from __future__ import annotations
 import time
 
 from bailiwick.commands import WorkInfo
-from bailiwick.finishing import in_thread
+from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.paths import NameRule
-from bailiwick.store import HostDirectory
-from bailiwick.working_copies.directory import DirectoryCopy, OpenLeft, ReadUpper
+from bailiwick.working_copies.directory import DirectoryCopy, Uppers
 from bailiwick.working_copies.folder import About, Folder, Folders, new_id
+from bailiwick.working_copies.lower import Lower
 
 
 class DirectoryWorkplace:
-    """The working copies of a directory of this machine."""
+    """The working copies of one root, which lie in directories of this machine."""
 
     def __init__(
-        self, folders: Folders, root: str, directory: HostDirectory, read_upper: ReadUpper,
-        open_left: OpenLeft, *,
-        names: NameRule, entries_max: int,
-    ) -> None:  # fmt: skip
+        self, folders: Folders, root: str, lower: Lower, uppers: Uppers, *, names: NameRule
+    ) -> None:
         self._folders = folders
         self._root = root
-        self._directory = directory
-        self._read_upper = read_upper
-        self._open_left = open_left
+        self._lower = lower
+        self._uppers = uppers
         self._names = names
-        self._entries_max = entries_max
 
     def new_id(self) -> str:
         return new_id()
@@ -44,12 +40,25 @@ class DirectoryWorkplace:
             id=id or new_id(), root=self._root, subject=subject, began_ns=time.time_ns(),
             request_id=request_id, command=command, via=via,
         )  # fmt: skip
-        return self._copy(await in_thread(self._folders.make, about))
+        folder = await in_thread(self._folders.make, about, let_go=_unmade)
+        try:
+            return await self._copy(folder, "")
+        except BaseException:
+            await to_the_end(_unmade(folder))
+            raise
 
     async def open(self, id: str) -> DirectoryCopy:
-        folder = await in_thread(self._folders.open, id)
-        copy = self._copy(folder)
-        await in_thread(copy.load)
+        folder = await in_thread(self._folders.open, id, let_go=_closed)
+        try:
+            copy = await self._copy(folder, await in_thread(folder.load_lower))
+        except BaseException:
+            folder.close()
+            raise
+        try:
+            await in_thread(copy.load)
+        except BaseException:
+            copy.close()
+            raise
         return copy
 
     async def all(self) -> list[WorkInfo]:
@@ -65,19 +74,15 @@ class DirectoryWorkplace:
         """Those that were being brought back when their process ended, or are just now."""
         return self._folders.unfinished()
 
-    def _copy(self, folder: Folder) -> DirectoryCopy:
-        directory = self._directory
-        try:
-            lower = directory.open_directory()
-        except BaseException:
-            folder.close()
-            raise
-        return DirectoryCopy(
-            folder,
-            lower,
-            directory.version_of,
-            self._read_upper,
-            self._open_left,
-            self._names,
-            self._entries_max,
-        )
+    async def _copy(self, folder: Folder, lower: str) -> DirectoryCopy:
+        shown = await self._lower.show_again(lower)
+        return DirectoryCopy(folder, self._lower, shown, self._uppers, self._names)
+
+
+async def _closed(folder: Folder) -> None:
+    folder.close()
+
+
+async def _unmade(folder: Folder) -> None:
+    await in_thread(folder.remove)
+    folder.close()

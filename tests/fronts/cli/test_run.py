@@ -193,10 +193,12 @@ def test_how_it_can_end(project, arguments, code, says):
     assert not list(project.parent.glob("state/bailiwick/work/*/*"))
 
 
-def test_a_volume_and_a_server_run_nothing(tmp_path):
-    for place in (f"sqlite:{tmp_path}/v.db", "http://127.0.0.1:1"):
+def test_a_server_and_a_volume_that_is_not_there_run_nothing(tmp_path):
+    for place, said in (
+        (f"sqlite:{tmp_path}/v.db", "root_not_found"), ("http://127.0.0.1:1", "unsupported"),
+    ):  # fmt: skip
         done = bailiwick("run", place, "--", "true")
-        assert (done.returncode, "unsupported" in done.stderr) == (125, True), done.stderr
+        assert (done.returncode, said in done.stderr) == (125, True), done.stderr
 
 
 # --- what it has of the machine ------------------------------------------------------------------
@@ -367,3 +369,19 @@ def test_as_an_agent_it_sees_nothing_that_it_would_have_to_ask_for(project):
         terminal.wait_for(b"seen\r\n")
         terminal.ended()
         assert b"SECRET" not in terminal.shown
+
+
+def test_a_program_in_a_volume(project, tmp_path):
+    place = f"sqlite:{tmp_path / 'agent.db'}"
+    assert bailiwick("volume", "create", place).returncode == 0
+    assert bailiwick("write", "-p", place, "a.txt", given="one\n").returncode == 0
+    ran = bailiwick("run", place, "--", "sh", "-c", "cat a.txt; echo two > a.txt")
+    assert (ran.returncode, ran.stdout) == (0, "one\n")
+    id = re.search(r"kept as (\w+)", ran.stderr)[1]
+    assert bailiwick("cat", "-p", place, "a.txt").stdout == "one\n"
+    assert "-one\n+two\n" in bailiwick("work", "diff", id, "-p", place).stdout
+    assert bailiwick("work", "apply", id, "-p", place).returncode == 0
+    assert bailiwick("cat", "-p", place, "a.txt").stdout == "two\n"
+    ran = bailiwick("exec", "-p", place, "--", "sh", "-c", "echo three > a.txt")
+    assert ran.returncode == 0
+    assert bailiwick("cat", "-p", place, "a.txt").stdout == "three\n"

@@ -18,6 +18,7 @@ from bailiwick.errors import Unsupported
 
 if TYPE_CHECKING:
     from bailiwick.commands import HostShare
+    from bailiwick.model import Limits
     from bailiwick.scope import Scope
 
 Purpose = Literal["looking", "changing", "versions"]
@@ -54,9 +55,16 @@ async def open_directory(
             state_dir=state,
             history="on" if purpose == "versions" else "off",
             commands=share or HostShare(),
-            limits=Limits() if share is None else Limits(session_seconds_max=0),
+            limits=Limits() if share is None else unhurried(),
         ) as scope:
             yield scope
+
+
+def unhurried() -> Limits:
+    """For programs that may run as long as they like: a person sits before them."""
+    from bailiwick.model import Limits
+
+    return Limits(session_seconds_max=0)
 
 
 def _holds(directory: str, inner: str) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from bailiwick.errors import RootNotFound, Unsupported
 from bailiwick.fronts.cli.arguments import Parser, takes_pages, takes_place
 from bailiwick.fronts.cli.authority_session import Options, guarded
-from bailiwick.fronts.cli.directories import Purpose, open_directory
+from bailiwick.fronts.cli.directories import Purpose, open_directory, unhurried
 from bailiwick.fronts.cli.pager import run_paged
 
 if TYPE_CHECKING:
@@ -126,13 +126,11 @@ def open_place(
     found = read_place(place)
     if found.directory is not None:
         return open_directory(found.directory, needs, share)
-    if share is not None:
-        raise Unsupported(
-            "programs are run in directories", hint="bailiwick export takes a volume out into one"
-        )
     if found.volume is not None:
         _refuse_missing(place, found.volume)
-    return open_scope(place)
+    if share is None:
+        return open_scope(place)
+    return open_scope(place, commands=share, limits=unhurried())
 
 
 def _refuse_missing(place: str, volume: VolumePlace) -> None:
