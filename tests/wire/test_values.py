@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 
 from bailiwick import wire
 from bailiwick.audit import LedgerRecord
-from bailiwick.commands import WorkInfo
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.model import Entry, JsonRead, Stat, TextRead, Value
 from bailiwick.paths import ScopedPath
+from bailiwick.sandbox import Piece
 from bailiwick.scope import Scope
+from bailiwick.scope.execution import Execution
+from bailiwick.scope.sessions import Session
+from bailiwick.scope.working_copies import OpenWork
 from bailiwick.versions import Leased
 from bailiwick.wire import names as names_module
 from bailiwick.wire.forms import Form, form_of
@@ -27,8 +30,8 @@ FORMS = {name: form for name, form in vars(wire.values).items() if isinstance(fo
 BESIDES = {Leased, LedgerRecord}
 """What is told of a lock, and of what is on record."""
 
-NOT_SERVED = {JsonRead, WorkInfo}
-"""What is made where it is asked for, from bytes that are served; and programs run here only."""
+NOT_SERVED = {JsonRead, Piece}
+"""What is made where it is asked for, from bytes that are served; and output, told by the line."""
 
 
 def values_in(hint):
@@ -42,8 +45,13 @@ def values_in(hint):
 
 
 def answered():
-    """Every value that a verb of a scope answers with."""
-    verbs = (getattr(Scope, name) for name in dir(Scope) if not name.startswith("_"))
+    """Every value that a verb of a scope answers with, or of what a scope gives."""
+    verbs = (
+        getattr(owner, name)
+        for owner in (Scope, Execution, Session, OpenWork)
+        for name in dir(owner)
+        if not name.startswith("_")
+    )
     hints = (get_type_hints(verb).get("return") for verb in verbs if callable(verb))
     return {value for hint in hints for value in values_in(hint)} - NOT_SERVED
 
@@ -78,7 +86,7 @@ NAMES = WORDS.filter(lambda name: name not in ("", ".", "..") and not set(name) 
 PATHS = st.lists(NAMES, max_size=3).map(lambda names: ScopedPath("/".join(names) or "."))
 SIMPLE = {
     str: WORDS, bool: st.booleans(), int: st.integers(0, 2**53), bytes: st.binary(max_size=8),
-    ScopedPath: PATHS, NoneType: st.none(),
+    ScopedPath: PATHS, NoneType: st.none(), float: st.floats(0, 2**53),
 }  # fmt: skip
 
 

@@ -19,21 +19,16 @@ WITHOUT_A_ROW = {
     "change_cursor": "how every stream of events begins",
     "copy_from": "copy, with the root that it is from",
     "copy_in": "nobody copies from the host of a server",
-    "exec": "programs are run where the scope is",
     "exists": "stat, which says that there is nothing",
     "lstat": "stat, which does not follow",
     "on_change": "watch, with a callback",
     "open_fork": "the parameter fork of every route",
-    "open_session": "programs are run where the scope is",
-    "open_work": "programs are run where the scope is",
     "read_json": "read_bytes, and what they mean",
-    "session": "programs are run where the scope is",
     "transaction": "the rows that a batch can hold, many at a time",
     "with_approval": "the parameter approval",
     "with_caller": "says how a scope is called, and asks for nothing",
     "with_request": "the header X-Request-Id",
     "with_text_max": "the parameter maxBytes",
-    "work": "programs are run where the scope is",
     "write_bytes": "write_stream, of one chunk",
     "write_json": "write_text, of what was encoded",
 }
@@ -48,6 +43,8 @@ ELSEWHERE = {
     ("stream", "length"): "the header Range",
     ("delete_snapshot", "name"): "the path",
     ("delete_fork", "name"): "the path",
+    ("open_session", "id"): "the path",
+    ("open_work", "id"): "the path",
 }
 """Arguments of verbs that go another way, or nowhere."""
 
@@ -61,6 +58,10 @@ BESIDE = {
     ("copy", "from_root"): "copy_from",
     ("copy", "parents"): "copy_from",
     ("glob", "entries"): "what is told of each match",
+    ("exec", "stdin_base64"): "stdin",
+    ("exec", "stdin_pipe"): "stdin",
+    ("exec", "detach"): "how a caller is told of it",
+    ("exec", "end_with_client"): "how a caller is told of it",
 }
 """What a route takes that its verb does not."""
 

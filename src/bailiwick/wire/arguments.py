@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from bailiwick.model import Edit, EntryType, KiB, WriteMode
-from bailiwick.operations import Access
+from bailiwick.operations import Access, Network
+from bailiwick.sandbox import CommandLimits, WindowSize
 from bailiwick.wire.names import camel
 from bailiwick.wire.values import alias_of
 
@@ -122,6 +123,14 @@ class WireEdit(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         return Edit(self.old_text, self.new_text, self.replace_all)
 
 
+WireCommandLimits: type[msgspec.Struct] = msgspec.defstruct(
+    "WireCommandLimits",
+    [(each.name, each.type, each.default) for each in msgspec.structs.fields(CommandLimits)],
+    frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True,
+    namespace={"__doc__": "What a command may use: less than the server lets it, where that is."},
+)  # fmt: skip
+
+
 def a_text(name: str, about: str = "", **more: Any) -> Argument:
     """A short one, such as a name or an id."""
     return Argument(name=name, about=about, characters_max=NAME_CHARACTERS_MAX, **more)
@@ -177,6 +186,46 @@ REPLACE_ALL = a_flag("replace_all")
 SESSION = a_text("session", "The key of a console's session, where no header can be sent.")
 TYPE = Argument(name="type", about="What it is.", choices=get_args(EntryType))
 VERSION = a_text("version")
+
+NETWORK = Argument(
+    name="network", about="What it reaches.", choices=get_args(Network), default="none"
+)
+COMMAND = (
+    a_document("argv", Annotated[list[str], msgspec.Meta(min_length=1)] | None),
+    a_document("shell", str | None),
+    a_document("env", dict[str, str] | None),
+    a_document("stdin", Annotated[str | None, msgspec.Meta(description="What it can read.")]),
+    a_document(
+        "stdin_base64",
+        Annotated[str | None, msgspec.Meta(description="The same, of any bytes.")],
+    ),
+    a_document(
+        "stdin_pipe",
+        Annotated[bool, msgspec.Meta(description="Whether more will come: POST /exec/{id}/input.")],
+        False,
+    ),
+    a_document("timeout", Annotated[float, msgspec.Meta(ge=0)] | None),
+    a_document("limits", WireCommandLimits | None),
+    NETWORK,
+)
+"""What a command is, and what it may have: words, or a text for a shell."""
+
+TOLD = (
+    a_document(
+        "detach",
+        Annotated[bool, msgspec.Meta(description="Answer with the first line alone.")], False,
+    ),
+    a_document(
+        "end_with_client",
+        Annotated[
+            bool, msgspec.Meta(description="Whether it ends when whoever is told of it goes away.")
+        ],
+        False,
+    ),
+)  # fmt: skip
+"""How a caller is told of a command."""
+
+TERMINAL = a_document("terminal", WindowSize | None)
 
 DESTINATION = (
     a_document(

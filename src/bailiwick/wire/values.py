@@ -6,12 +6,13 @@ row, and nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal, cast, get_args
 
 import msgspec
 
 from bailiwick.archives.results import ArchiveResult, ExtractResult
 from bailiwick.audit import LedgerRecord
+from bailiwick.commands import ExecResult, WorkInfo
 from bailiwick.model import (
     BytesRead,
     Change,
@@ -28,6 +29,8 @@ from bailiwick.model import (
     WriteResult,
 )
 from bailiwick.paths import ScopedPath
+from bailiwick.sandbox import Piece, Stream
+from bailiwick.text.diff import UnifiedDiff
 from bailiwick.versions import (
     Comparison,
     Conflict,
@@ -43,6 +46,7 @@ from bailiwick.versions import (
 )
 from bailiwick.wire import names
 from bailiwick.wire.forms import Document, Form, Key, Result
+from bailiwick.working_copy import Published, Withheld, WorkChange, WorkChanges, WorkConflict
 
 ALIAS = "deprecated"
 """What marks a field, in its schema, that is only another name of one that is shown."""
@@ -223,6 +227,123 @@ LOCK = Form(
     "A lock that is held: give its ``token`` as ``lockToken`` with every change under it.",
     kind="lock", keys=(Key("id", "", str), "path", "token", Key("expires_at_ms", "expires_ns")),
 )  # fmt: skip
+
+
+# --- commands, and what they changed -----------------------------------------------------------
+
+WORK_CHANGE = Form(WorkChange, "WireWorkChange", "One path that was changed apart.")
+WITHHELD = Form(Withheld, "WireWithheld", "What is not brought back, and why.")
+WORK_CONFLICT = Form(WorkConflict, "WireWorkConflict", "What others changed meanwhile: it stays.")
+EXEC_RESULT = Form(ExecResult, "ExecResult", "What became of a command, and of what it changed.")
+WORK_INFO = Form(WorkInfo, "WireWork", "A working copy that holds what is not in the tree.")
+WORK_CHANGES = Form(
+    WorkChanges, "WorkChanges", "What a working copy would do to the tree.", kind="work"
+)
+PUBLISHED = Form(Published, "WorkPublished", "What was brought back.", kind="work_published")
+WORK_DIFF = Form(UnifiedDiff, "WorkDiff", "From the tree to a working copy.", kind="work_diff")
+
+
+class WireExecution(Result, frozen=True, kw_only=True, tag="exec"):
+    """A command that a server runs, or has run: ``command`` are its words as a shell would quote
+    them, ``session`` the id of its session where it has one."""
+
+    id: str
+    request_id: str
+    state: Literal["running", "ended"]
+    command: str
+    session: str | None
+    subject: str
+    root: str
+    began_ms: int
+
+
+class ExecutionList(Result, frozen=True, kw_only=True, tag="execs"):
+    """Commands, oldest first."""
+
+    executions: list[WireExecution]
+
+
+class ExecLine(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """One line about a command: the command (``exec``, first), a piece of its output (``seq``,
+    ``stream``, ``data``), its ``result`` (last), or the ``error`` that ended the telling. ``data``
+    is text, or base64 where ``encoding`` says so: what is no UTF-8 by itself."""
+
+    exec: WireExecution | None = None
+    seq: int | None = None
+    stream: str | None = None
+    data: str | None = None
+    encoding: Literal["base64"] | None = None
+    result: EXEC_RESULT.struct | None = None  # type: ignore[name-defined]
+    error: dict[str, Any] | None = None
+
+
+def piece_line(piece: Piece) -> ExecLine:
+    """A piece of output. Each stands by itself, so that it is the same wherever one begins."""
+    try:
+        return ExecLine(seq=piece.seq, stream=piece.stream, data=piece.data.decode())
+    except UnicodeDecodeError:
+        text = names.base64_of(piece.data)
+        return ExecLine(seq=piece.seq, stream=piece.stream, data=text, encoding="base64")
+
+
+def piece_of(line: ExecLine) -> Piece:
+    """The piece that a line tells. Raises `Unreadable`."""
+    if line.seq is None or line.data is None or line.stream not in get_args(Stream):
+        raise names.Unreadable("a piece of output is none")
+    data = line.data.encode() if line.encoding is None else names.bytes_of(line.data)
+    return Piece(line.seq, cast(Stream, line.stream), data)
+
+
+class ExecutionClosed(Result, frozen=True, kw_only=True, tag="exec_closed"):
+    """A command that has ended for good, and is forgotten. Without a ``result`` where it failed."""
+
+    id: str
+    result: EXEC_RESULT.struct | None  # type: ignore[name-defined]
+
+
+class InputTaken(Result, frozen=True, kw_only=True, tag="exec_input"):
+    """Bytes that a command was handed."""
+
+    id: str
+    taken_bytes: int
+
+
+class WireSession(Result, frozen=True, kw_only=True, tag="session"):
+    """A session that is open: where its commands are run, with which variables, which of them are
+    under way here, and the words of those that were lost with an earlier process."""
+
+    id: str
+    cwd: str
+    env: dict[str, str]
+    lost: tuple[str, ...]
+    running: list[str]
+    subject: str
+    root: str
+
+
+class SessionList(Result, frozen=True, kw_only=True, tag="sessions"):
+    """The sessions that are open, oldest first."""
+
+    sessions: list[WireSession]
+
+
+class SessionClosed(Result, frozen=True, kw_only=True, tag="session_closed"):
+    """A session whose processes have ended. What was not published is kept."""
+
+    id: str
+
+
+class WorkList(Result, frozen=True, kw_only=True, tag="work_list"):
+    """Working copies, oldest first."""
+
+    work: list[WORK_INFO.struct]  # type: ignore[name-defined]
+
+
+class WorkDiscarded(Result, frozen=True, kw_only=True, tag="work_discarded"):
+    """What was given up."""
+
+    id: str
+    discarded: list[str]
 
 
 class SnapshotMade(Result, frozen=True, kw_only=True, tag="snapshot"):

@@ -19,6 +19,7 @@ from bailiwick.wire.arguments import (
     AS_OF,
     BYTES_DEFAULT,
     CHANGE,
+    COMMAND,
     CONTENT,
     CURSOR,
     DESTINATION,
@@ -39,6 +40,7 @@ from bailiwick.wire.arguments import (
     REPLACE_ALL,
     SESSION,
     TEXT_BYTES_MAX,
+    TOLD,
     TYPE,
     VERSION,
     Accesses,
@@ -431,6 +433,40 @@ LOCK = Verb(
     (PATH, a_document("ttl", Ttl, 60.0), APPROVAL),
     about="Keep others from changing a place, for a while.",
     example='/lock {"path": "a.txt", "ttl": 60}', short="lock", statuses=(201,),
+)  # fmt: skip
+
+# --- commands, and what they changed -----------------------------------------------------------
+
+EXEC: Verb[Any] = Verb(
+    "exec", "commands", "POST", "/exec", "exec", values.ExecLine,
+    (
+        APPROVAL, *COMMAND, a_document("cwd", PathField, "."),
+        Argument(name="publish", choices=("atomic", "partial", "manual"), default="atomic"), *TOLD,
+    ),
+    about="Run a program in a sandbox, on a working copy. Answers line by line: the command, what "
+    "it prints, and what became of it and of what it changed.",
+    example='/exec {"argv": ["make", "test"]}', short="exec",
+)  # fmt: skip
+SESSION_OF_COMMANDS: Verb[Any] = Verb(
+    "session", "commands", "POST", "/sessions", "makeSession", values.WireSession,
+    (a_document("cwd", PathField, "."), a_document("env", dict[str, str] | None)),
+    about="One working copy for many commands.", example='/sessions {"cwd": "src"}',
+    short="session", statuses=(201,),
+)  # fmt: skip
+OPEN_SESSION: Verb[Any] = Verb(
+    "open_session", "commands", "POST", "/sessions/{id}/open", "openSession", values.WireSession,
+    about="Go on with a session that was left, or that is open. Its processes are gone where it "
+    "says that they were lost.",
+    example="/sessions/w1f0c2d3e4b/open {}", short="openSession",
+)  # fmt: skip
+WORK: Verb[Any] = Verb(
+    "work", "commands", "GET", "/work", "work", values.WorkList, (APPROVAL,),
+    about="Working copies that hold what is not in the tree.", example="/work",
+)  # fmt: skip
+OPEN_WORK = Verb(
+    "open_work", "commands", "GET", "/work/{id}", "showWork", values.WORK_CHANGES, (APPROVAL,),
+    about="What a working copy would do to the tree as it stands now.",
+    example="/work/w1f0c2d3e4b",
 )  # fmt: skip
 
 # --- following, and passing on -----------------------------------------------------------------

@@ -36,6 +36,7 @@ from bailiwick.fronts.http.access.callers import (
     admit,
     admit_mounted,
 )
+from bailiwick.fronts.http.access.executions import Executions
 from bailiwick.fronts.http.access.gates import HostGate
 from bailiwick.fronts.http.access.leases import LeaseNames
 from bailiwick.fronts.http.access.refusals import Refusals
@@ -117,6 +118,7 @@ class Application:
         self._metrics: Metrics | None = None
         self.started = time.monotonic()
         self.leases = LeaseNames(settings.lock_key)
+        self.executions = Executions(self)
         self.streams = 0
         self._refusals = Refusals(authority.ledger)
         self._console = ConsoleFiles(authority.tokens, secure=settings.secure)
@@ -199,6 +201,7 @@ class Application:
             close = getattr(app, "aclose", None)
             if close is not None:
                 await close()
+        await self.executions.aclose()
         for _, holding in list(self._holdings.values()):
             await holding.aclose()
         if self._parting:
@@ -369,9 +372,13 @@ class Application:
         """Let go of the scopes of a caller whose token has ended."""
         held = self._holdings.pop(id(caller), None)
         if held is not None:
-            task = asyncio.ensure_future(held[1].aclose())
+            task = asyncio.ensure_future(self._part_with(caller, held[1]))
             self._parting.add(task)
             task.add_done_callback(self._parting.discard)
+
+    async def _part_with(self, caller: HttpCaller, holding: Holding) -> None:
+        await self.executions.end_of(caller)
+        await holding.aclose()
 
     # --- errors ------------------------------------------------------------------------------
 

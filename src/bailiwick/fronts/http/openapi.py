@@ -102,8 +102,7 @@ def _operation(route: Route, known: dict[Any, Any], prefix: str) -> dict[str, An
     parameters += _headers(route)
     parameters += [_in_path("item" if prefix and name == "id" else name) for name in route.names]
     if prefix:
-        parameters += _headers(route)
-    parameters += [_in_path("kind"), _in_path("id")]
+        parameters += [_in_path("kind"), _in_path("id")]
     operation: dict[str, Any] = {
         "operationId": route.name + ("InRoot" if prefix else ""),
         "summary": route.about,
@@ -188,6 +187,8 @@ def _content(route: Route, known: dict[Any, Any], status: int) -> dict[str, Any]
         return {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
     if route.answers == "events":
         return {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    if route.answers == "lines":
+        return {"content": {"application/x-ndjson": {"schema": known[route.result]}}}
     if route.answers == "text":
         return {"content": {"text/plain": {"schema": {"type": "string"}}}}
     if route.answers == "document":

@@ -99,13 +99,27 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   202, one that is `retryable`, one that says that the caller may not; but `io_error` is kept.
   Grants and rules are asked again before an answer is given again. Keys and answers are bounded
   for each caller (`idempotency_…` of the limits), beyond that it is `quota_exceeded`. Refused on
-  `PUT /file/raw` and `POST /file/upload`, whose bodies are streams, and on
-  `POST /grants/{{id}}/delegate`, whose answer is a secret; nothing on what only reads.
+  `PUT /file/raw`, `POST /file/upload` and `POST /exec/{{id}}/input`, whose bodies are streams, on
+  what runs a command, whose answer is one, and on `POST /grants/{{id}}/delegate`, whose answer is a
+  secret; nothing on what only reads.
 - `HEAD` is answered wherever `GET` is: the same headers, and no body.
 - A call that needs a person's approval waits {settings.ASK_WAIT_SECONDS:g} s, then answers 202
   with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request
   with `approval` set to that id goes through once it was granted. In an atomic batch only one
   operation may ask. It is the batch that names a lock (`lockToken`), not its operations.
+- Commands (`POST /exec`, and of a session) answer line by line (`application/x-ndjson`): first
+  `{{"exec": {{"id", …}}}}`, then `{{"seq", "stream", "data"}}` for each piece of output, last
+  `{{"result": {{…}}}}`, or `{{"error": {{…}}}}` with an error of the usual shape. `data` is text,
+  or base64 where `"encoding": "base64"` says so: what is no UTF-8 by itself. An empty line says
+  that nothing happens. A command goes on when its client has gone, and
+  `GET /exec/{{id}}?since=SEQ` tells of it from any piece on, for
+  {Limits().exec_kept_seconds / 60:g} minutes after its end, of the last {Limits().exec_kept_max} of
+  a subject. It ends with its grant, with the token or session that began it, and with the server;
+  what it changed is then kept in its working copy. There are at most
+  {Limits().exec_per_subject_max} commands and sessions of an agent at a time, and
+  {Limits().exec_at_once_max} in all; more is `rate_limited`. A session that nobody uses is closed
+  after an hour; what was changed in it stays. Nobody but their subject, and people, sees any of it.
+  With several workers there are no commands.
 - Who closes their side of a connection has gone: what they asked for may be done, and is not
   answered.
 - Every error has one shape: `{{"errorKind", "error", "status", "requestId", "category",
@@ -128,6 +142,7 @@ _FAMILIES = {
     "search": "Searching",
     "archives": "Archives and temporary roots",
     "versions": "Versions",
+    "commands": "Commands",
     "events": "Events",
     "audit": "The ledger",
     "approvals": "Approvals",

@@ -18,9 +18,9 @@ Who = Literal["anyone", "reader", "caller", "person"]
 """Who may call: anyone at all; also the anonymous reader of an open server; whoever has a token;
 a person or the host."""
 
-Answers = Literal["json", "bytes", "events", "text", "document"]
-"""What a route answers: a result as JSON, the bytes of a file, a stream of events, plain text, or
-JSON whose shape is not ours to say."""
+Answers = Literal["json", "bytes", "events", "lines", "text", "document"]
+"""What a route answers: a result as JSON, the bytes of a file, a stream of events, results line by
+line, plain text, or JSON whose shape is not ours to say."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,7 +37,8 @@ _encoder = msgspec.json.Encoder(enc_hook=str, order="sorted")
 def takes_key(route: Route) -> bool:
     """Whether a route can be asked for under a key: it changes something, what is asked is at hand
     as a whole before it is done, and the answer holds nothing that must not be kept."""
-    return route.changes and not route.raw_body and not route.secret
+    is_whole = not route.raw_body and route.answers == "json"
+    return route.changes and is_whole and not route.secret
 
 
 async def once(request: Request, done: Callable[[], Awaitable[Reply]]) -> Reply:
@@ -149,4 +150,8 @@ _OPERATIONS = {
 def _hint(route: Route) -> str:
     if route.secret:
         return "its answer holds a secret, which is not kept"
+    if route.answers == "lines":
+        return "its answer is a stream: GET /exec tells which commands were begun"
+    if not route.rooted:
+        return "its body is a stream"
     return "its body is a stream: send If-Match or If-None-Match, with which it is not done twice"

@@ -7,6 +7,7 @@ from bailiwick.fronts.http.routes import (
     archives,
     audit,
     batch,
+    commands,
     events,
     files,
     forks,
@@ -14,9 +15,11 @@ from bailiwick.fronts.http.routes import (
     locks,
     raw,
     search,
+    sessions,
     system,
     tree,
     versions,
+    work,
 )
 from bailiwick.fronts.http.table import Route
 
@@ -30,6 +33,9 @@ ROUTES: tuple[Route, ...] = (
     *forks.ROUTES,
     *locks.ROUTES,
     *batch.ROUTES,
+    *commands.ROUTES,
+    *sessions.ROUTES,
+    *work.ROUTES,
     *events.ROUTES,
     *audit.ROUTES,
     *approvals.ROUTES,
