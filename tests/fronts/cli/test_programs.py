@@ -1,5 +1,6 @@
 """`bailiwick exec` and `bailiwick work`, as they are typed."""
 
+import base64
 import json
 import socket
 
@@ -83,6 +84,15 @@ def test_json_is_a_line_a_piece_and_the_result_last(project):
     undone = typed(project, "undo", result["requestId"])
     assert undone.returncode == 0, undone.stderr
     assert (project / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-6")
+def test_json_tells_bytes_that_are_no_text_so_that_they_survive(project):
+    done = typed(project, "exec", "--json", "--", "printf", "\\377\\\\xff")
+    (piece, _) = map(json.loads, done.stdout.splitlines())
+    said = base64.b64decode(piece.pop("data"))
+    assert piece == {"seq": 0, "stream": "stdout", "encoding": "base64"}
+    assert said == b"\xff\\xff"
 
 
 @pytest.mark.spec("EXEC-3")

@@ -9,13 +9,15 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from bailiwick.errors import BailiwickError, escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.output import line, moment, paint, print_error, print_json, print_table
 from bailiwick.fronts.cli.place import is_server, place_of, scope_for, with_scope
-from bailiwick.wire.pieces import as_text
+from bailiwick.wire import values
 
 if TYPE_CHECKING:
     from bailiwick.commands import ExecResult, HostShare
@@ -140,8 +142,8 @@ async def pass_through(execution: Execution) -> None:
 
 
 async def print_pieces(execution: Execution) -> None:
-    async for piece in as_text(execution):
-        print_line(piece._asdict())
+    async for piece in execution:
+        print_line(msgspec.to_builtins(values.piece_line(piece)))
 
 
 def print_line(document: dict[str, Any]) -> None:
