@@ -98,7 +98,7 @@ class Invocation(Value, frozen=True, kw_only=True):
     """The program and its words. A name without a slash is looked for on ``PATH`` inside."""
 
     cwd: str = "."
-    """Where it starts, relative to the first tree of the view."""
+    """Where it starts, relative to the first tree of the view, or to its ``HOME`` without one."""
 
     env: dict[str, str] = {}
     """The whole of its environment, but for ``PATH``, ``HOME``, ``LANG``, ``TMPDIR`` and ``TERM``,
@@ -151,7 +151,8 @@ class View(Value, frozen=True, kw_only=True):
     """All that a program sees besides the directories of the system, which are read-only."""
 
     trees: tuple[Tree, ...]
-    """At least one; the command starts in the first."""
+    """The command starts in the first. Without any it has no way to a tree, and starts in its
+    ``HOME``."""
 
     home: str | None = None
     """A directory of the host that is its ``HOME`` and may be written; without it an empty one that

@@ -97,7 +97,7 @@ async def test_what_may_be_read_does_not_stand_where_a_command_has_its_own(works
 
 async def test_what_cannot_be_is_refused_and_leaves_nothing(workshop):
     with pytest.raises(ParseError):
-        await workshop.sandbox.open(View(trees=()))
+        await workshop.sandbox.open(View(trees=(workshop.tree(), workshop.tree())))
     with pytest.raises(FileNotFoundError):
         await workshop.sandbox.open(workshop.view(readable=(HostPath("/no/where"),)))
     task = asyncio.create_task(workshop.sandbox.open(workshop.view()))

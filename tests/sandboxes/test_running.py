@@ -302,7 +302,7 @@ async def test_what_makes_no_sense_is_refused(workshop):
         (Invocation(argv=("a",), env={"": "x"}), plain),
         (Invocation(argv=("a",), cwd="../x"), plain),
         (Invocation(argv=("a",), cwd="/etc"), plain),
-        (Invocation(argv=("a",)), View(trees=())),
+        (Invocation(argv=("a",), cwd="../x"), View(trees=())),
         (Invocation(argv=("a",)), View(trees=(tree, tree))),
         (Invocation(argv=("a",)), View(trees=(Tree(place="/", lower="/nowhere"),))),
         (Invocation(argv=("a",)), View(trees=(Tree(place="/usr/x", lower="/nowhere"),))),
@@ -423,3 +423,15 @@ async def test_what_the_kernel_tells_root_of_the_machine_it_does_not_tell_a_comm
     assert said.out == ""
     if os.getuid() == 0:
         assert "Timer List" in plain.read_text()
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_a_command_without_a_tree_starts_at_home_and_finds_none(workshop):
+    workshop.plant({"secret": "x"})
+    said = await workshop.shell("pwd; ls -A; ls -A /work", view=View(trees=()))
+    assert (said.out, said.err) == (
+        "/home/sandbox\n",
+        "ls: cannot access '/work': No such file or directory\n",
+    )
+    said = await workshop.shell("pwd", view=View(trees=()), cwd=".")
+    assert said.code == 0

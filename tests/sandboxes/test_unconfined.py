@@ -80,6 +80,7 @@ async def test_what_it_cannot_hold_to_is_refused(here, tmp_path):
     refused = [
         (Invocation(argv=("true",)), here),
         (Invocation(argv=("true",), network="loopback"), here),
+        (command, View(trees=())),
         (command, View(trees=(tree, Tree(place="/other", lower=place)))),
         (command, View(trees=(Tree(place="/other", lower=place),))),
         (command, View(trees=(Tree(place=place, lower=place, masked=("x",)),))),

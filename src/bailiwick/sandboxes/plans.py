@@ -83,13 +83,15 @@ def check_command(command: Invocation, view: View) -> None:
     for name, value in command.env.items():
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise ParseError("a name in the environment is not empty and holds neither = nor NUL")
-    _beneath(view.trees[0].place, command.cwd)
+    _beneath(_start(view), command.cwd)
+
+
+def _start(view: View) -> str:
+    return view.trees[0].place if view.trees else HOME
 
 
 def check_view(view: View) -> None:
     """Refuse a view that makes no sense."""
-    if not view.trees:
-        raise ParseError("a view has at least one tree")
     places = [_checked_place(tree.place, _ROOM_OF_THE_SYSTEM) for tree in view.trees]
     if len(set(places)) != len(places):
         raise ParseError("two trees cannot stand at one place")
@@ -257,7 +259,7 @@ def of_command(command: Invocation, view: View, bwrap: str) -> dict[str, Any]:
     options = [*_namespaces(command), *_mounts(view), "--clearenv"]
     for name, value in _environment(command, HOME).items():
         options += ["--setenv", name, value]
-    options += ["--chdir", _beneath(view.trees[0].place, command.cwd)]
+    options += ["--chdir", _beneath(_start(view), command.cwd)]
     machine = os.uname().machine
     # Makes a session of its own, whose terminal the descriptor of its input is.
     with_terminal = ["/usr/bin/setsid", "--ctty", "--"] if command.terminal else []

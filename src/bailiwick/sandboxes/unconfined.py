@@ -47,9 +47,11 @@ class Unconfined:
         plans.check_view(view)
         if self.missing()[0].fatal:
             raise Unsupported(self.missing()[0].what)
+        if len(view.trees) != 1:
+            raise Unsupported("without a sandbox a command sees one tree: nothing is kept from it")
         tree = view.trees[0]
-        if len(view.trees) > 1 or tree.upper is not None or tree.lower != tree.place:
-            raise Unsupported("without a sandbox a command sees one tree, where it is, as it is")
+        if tree.upper is not None or tree.lower != tree.place:
+            raise Unsupported("without a sandbox a command sees its tree where it is, as it is")
         if tree.masked:
             raise Unsupported("without a sandbox nothing can be masked")
 
