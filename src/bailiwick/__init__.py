@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 # print its help without loading the library. Type checkers see plain imports. A test keeps the
 # two lists the same.
 if TYPE_CHECKING:
+    from bailiwick import code
     from bailiwick.approvals import Answer, Approval, Asker, Preview, Question
     from bailiwick.archives.results import ArchiveResult, ExtractResult
     from bailiwick.audit import Record
@@ -166,7 +167,7 @@ _HOMES = {
 }
 
 # Public modules; `tools` can be called as well.
-_MODULES = frozenset({"acp", "tools"})
+_MODULES = frozenset({"acp", "code", "tools"})
 
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -281,6 +282,7 @@ __all__ = [
     "WindowSize",
     "WriteResult",
     "__version__",
+    "code",
     "connect",
     "connect_sync",
     "open",

@@ -207,6 +207,20 @@ class LendsCommands(Protocol):
         ...
 
 
+class Interpreter(NamedTuple):
+    """What running code takes: a sandbox, and a Python in it that has no way to the tree."""
+
+    sandbox: Sandbox
+    argv: tuple[str, ...]
+    """Starts Python with the program that reads code from its input and runs it."""
+    readable: tuple[str, ...] = ()
+    """What it needs of the machine besides the directories of the system."""
+
+
+LendsInterpreter = Callable[[], Interpreter]
+"""Puts it together when it is first needed. Raises `Unsupported` where there can be none."""
+
+
 class ExecResult(Value, frozen=True, kw_only=True):
     """What became of a command, and of what it changed.
 

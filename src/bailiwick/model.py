@@ -123,6 +123,27 @@ class Limits(Value, frozen=True, kw_only=True):
     a few views of it, and what they share is linked. Those in use, or needed by a working copy,
     stay beyond that."""
 
+    code_seconds_max: Seconds = 60.0
+    """How long a run of code may take: half of a command's time, for it builds nothing.
+    Zero: as long as it likes."""
+
+    code_memory_bytes_max: Amount = 512 * MiB
+    """Memory of one process of a run of code, and of its private directories together."""
+
+    code_calls_max: Amount = 10_000
+    """Calls of the scope in one run of code: a large project visited file by file."""
+
+    code_handles_max: Amount = 32
+    """Streams, forks, transactions and locks that a run of code has open at a time."""
+
+    code_message_bytes_max: Amount = 8 * MiB
+    """One call of code, or one answer: a text of 5 MiB with what JSON adds to it. Larger content
+    goes by streams, whose pieces are smaller."""
+
+    code_output_bytes_max: Amount = 256 * KiB
+    """What is kept of what code prints, of its beginning and its end: as much as one read of text
+    returns. The rest is left out, and that is said."""
+
     list_page_max: Amount = 2_000
     """Entries a page of `list`: a page a person or model can still take in."""
 

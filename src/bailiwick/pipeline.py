@@ -22,7 +22,7 @@ from bailiwick.acts import Act, WriteStream
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
 from bailiwick.audit import EnclosesNotes, Intent, Ledger
 from bailiwick.call import NOTHING_TO_SHOW, Call, Machine, Missing
-from bailiwick.commands import LendsCommands
+from bailiwick.commands import LendsCommands, LendsInterpreter
 from bailiwick.errors import (
     Busy,
     Closed,
@@ -77,6 +77,7 @@ class Pipeline(Recording):
         feed_for: Callable[[Store], Feed] | None = None,
         approved: set[ScopedPath] | None = None,
         commands: LendsCommands | None = None,
+        interpreter: LendsInterpreter | None = None,
     ) -> None:
         """``approved`` is for a draft: it gathers the places that people let be changed."""
         self.store = store
@@ -91,6 +92,7 @@ class Pipeline(Recording):
         self.meter = meter or Unmetered()
         self.feed_for = feed_for
         self.commands = commands
+        self.interpreter = interpreter
         self._approved = approved
         self.dependents: dict[int, Callable[[], Awaitable[None]]] = {}
         self.intends = ledger.takes_intents

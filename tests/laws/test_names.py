@@ -27,6 +27,7 @@ GERUNDS = {
 }
 
 SHARED_CLASSES: dict[str, str] = {
+    "Edit": "the same for code in a sandbox, where nothing of the package is",
     "Limits": "the limits that a server tells, by their name in openapi.json; and those of a root",
 }
 

@@ -12,7 +12,7 @@ NOT_RESULTS = {
     model.Value, model.Limits, model.Edit, model.Change, model.Entry, model.GrepMatch,
     results.ArchiveResult, results.ExtractResult,
 }  # fmt: skip
-"""Values that are no result of these verbs, or rows of one. Archives have tests of their own."""
+"""Values that are no result of these verbs, or rows of one."""
 
 PLAIN = {"stream": list, "exists": bool, "readlink": str}
 

@@ -31,6 +31,7 @@ from bailiwick.build.configured import (
     synchronise,
 )
 from bailiwick.build.entry_points import open_sources
+from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.note_drain import Draining, drain_once
 from bailiwick.build.options import Options, read_options
@@ -536,7 +537,7 @@ class _Joiner:
             store=store, standing=self._standing, policy=self._policy, hooks=self.hooks,
             ledger=ledger, changes=feed, machine=self._machine, approvals=self._books.approvals,
             meter=self._meter, feed_for=_feed_of_branch if isinstance(store, Logs) else None,
-            commands=commands,
+            commands=commands, interpreter=interpreter_for(store),
         )  # fmt: skip
 
     async def _measure(self, root: Root) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from bailiwick.approvals import (
 )
 from bailiwick.audit import AuditRing
 from bailiwick.build.commands import RootCommands
+from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
 from bailiwick.build.places import Background
@@ -86,6 +87,7 @@ def join(
         machine=machine,
         feed_for=lambda branch: own_feed(branch, options.limits, machine),
         commands=commands,
+        interpreter=interpreter_for(store),
     )
     ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
 
@@ -193,7 +195,7 @@ class OwnDelegates:
                 store=own.store, standing=own.standing,
                 policy=RulePolicy(remembered=approvals.rules), hooks=own.hooks,
                 ledger=own.ledger, changes=own.changes, machine=own.machine, approvals=approvals,
-                feed_for=own.feed_for, commands=own.commands,
+                feed_for=own.feed_for, commands=own.commands, interpreter=own.interpreter,
             )  # fmt: skip
         return self._ruled
 

@@ -9,6 +9,7 @@ errors are those of `bailiwick.errors`, and a failed verb has changed nothing.
 from __future__ import annotations
 
 from bailiwick.scope.archives import ArchiveVerbs
+from bailiwick.scope.code import CodeRuns
 from bailiwick.scope.content import ContentVerbs
 from bailiwick.scope.core import Delegates, Delegation, Lent
 from bailiwick.scope.delegation import GoverningVerbs
@@ -22,6 +23,6 @@ __all__ = ["Delegates", "Delegation", "Lease", "Lent", "Scope"]
 
 class Scope(
     ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, VersionVerbs, SessionVerbs,
-    GoverningVerbs,
+    CodeRuns, GoverningVerbs,
 ):  # fmt: skip
     """The tree one grant sees, and everything that can be done in it."""

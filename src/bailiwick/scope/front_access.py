@@ -8,6 +8,7 @@ server answers here too, as far as a server lets its callers say.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from bailiwick import operations
@@ -16,6 +17,8 @@ from bailiwick.errors import ApprovalDenied
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import check_new_name, parse
 from bailiwick.policy import Ask, Decision
+from bailiwick.sandbox import CommandLimits, Process
+from bailiwick.scope.code import CodeRuns
 from bailiwick.scope.core import ScopeCore
 from bailiwick.scope.sessions import Session, SessionVerbs
 
@@ -60,6 +63,25 @@ def enter(session: Session, directory: str) -> bool:
     """Have the commands that come begin in ``directory``, as programs name it. False where it is
     none of the session's tree."""
     return session._enter(directory)
+
+
+def for_one_request(scope: Called) -> tuple[Called, str]:
+    """A scope whose calls are all of one request, and its id: that which it has, else a new one."""
+    request_id = scope._request_id or scope._pipeline.machine.new_request_id()
+    return scope.with_request(request_id), request_id
+
+
+def code_process(
+    scope: CodeRuns, source: str, limits: CommandLimits
+) -> AbstractAsyncContextManager[Process]:
+    """An interpreter in a sandbox, for code that was judged and is on record."""
+    return scope._code_process(source, limits)
+
+
+def runs_code(scope: ScopeCore) -> bool:
+    """Whether code can be run for this root, whoever may run it: there is a sandbox. On a server
+    that is not known."""
+    return isinstance(scope, CodeRuns) and scope._runs_code()
 
 
 def refuse_if_not_allowed(
