@@ -67,6 +67,18 @@ async def test_its_value_is_the_last_expression_or_the_variable_result(memory, s
 
 
 @pytest.mark.spec("CODE-1")
+async def test_a_value_is_one_that_everybody_can_write_down(memory):
+    async with memory() as fs:
+        for source, message in (
+            ("x = []\nfor _ in range(300): x = [x]\nx", "deep"),
+            ("'x' * (9 << 20)", "too large"),
+        ):
+            error = (await code.run(fs, source)).error
+            assert error.type == "ValueError"
+            assert message in error.message
+
+
+@pytest.mark.spec("CODE-1")
 async def test_an_exception_is_told_by_the_lines_of_the_code_alone(memory):
     async with memory() as fs:
         source = "def f(path):\n    return state.read_text(path)\n\nf('nope')"

@@ -7,6 +7,7 @@ answered; whatever is no message ends it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,9 @@ from bailiwick.sandbox import Ending, Process
 
 _CALLS_BEYOND: Final = 100
 """Calls that are still refused one by one: code may look for a way to end well."""
+
+_VALUE_DEPTH_MAX: Final = 100
+"""Of lists and objects in a value: as deep as every reader of JSON goes."""
 
 _TEXT_CHARACTERS_MAX: Final = 16_384
 """Of what an exception says, and of a traceback: a deep one is told by its beginning and end."""
@@ -75,7 +79,7 @@ class CodeDialogue:
                 if each.raised is not None:
                     return CodeOutcome(None, _error_of(each.raised))
                 if bytes(each.done):
-                    return CodeOutcome(each.value, None)
+                    return _checked(each.value)
                 await self._answer(each, gone, calls_max)
         except ChannelBroken as error:
             text = str(error)
@@ -103,6 +107,24 @@ class CodeDialogue:
         if not call.cancelled():
             with suppress(Closed):
                 await self._process.write(call.result())
+
+
+def _checked(value: Any) -> CodeOutcome:
+    """A value that everybody can write down again."""
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > _VALUE_DEPTH_MAX:
+            text = f"the value of the code is nested more than {_VALUE_DEPTH_MAX} deep"
+            return CodeOutcome(None, CodeError(type="ValueError", message=text))
+        level = [inner for each in level for inner in _within(each)]
+    return CodeOutcome(value, None)
+
+
+def _within(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _error_of(raised: Raised) -> CodeError:

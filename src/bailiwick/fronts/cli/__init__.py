@@ -44,6 +44,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "programs": {
         "exec": ("programs:run", "run a program in a sandbox, and bring back what it changed"),
+        "code": ("code", "run Python in a sandbox, whose only way to the tree are calls"),
         "run": ("whole_programs", "let a program loose on a working copy, terminal and all"),
         "work": ("programs:work", "what programs changed apart: list, show, diff, apply, discard"),
         "mount": ("mount", "mount a tree on a directory, so that any program works in it"),
