@@ -292,7 +292,7 @@ def _executing(
     @functools.wraps(verb)
     def run(me: SyncScope, /, *given: Arguments.args, **more: Arguments.kwargs) -> SyncExecution:
         begin = SyncExecution.begin(lambda: getattr(me._scope, name)(*given, **more))
-        execution = me._portal.run(begin, let_go=Execution.aclose)
+        execution = me._portal.run(begin, let_go=_let_go)
         return SyncExecution(execution, me._portal.run)
 
     return run
@@ -520,11 +520,11 @@ class SyncScope:
     def session(self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None) -> SyncSession:
         """One working copy for many commands, to be entered or closed: see `Scope.session`."""
         begin = SyncSession.begin(lambda: self._scope.session(cwd=cwd, env=env))
-        return SyncSession(self._portal.run(begin, let_go=Session.aclose), self._portal.run)
+        return SyncSession(self._portal.run(begin, let_go=_let_go), self._portal.run)
 
     def open_session(self, id: str) -> SyncSession:
         """A session that was left: see `Scope.open_session`."""
-        session = self._portal.run(self._scope.open_session(id), let_go=Session.aclose)
+        session = self._portal.run(self._scope.open_session(id), let_go=_let_go)
         return SyncSession(session, self._portal.run)
 
 
@@ -569,9 +569,9 @@ class SyncLease:
             self.release()
 
 
-async def _let_go(scope: Scope) -> None:
-    """Close a scope that nobody got. By its own method: one on a server is of another class."""
-    await scope.aclose()
+async def _let_go(given: Scope | Execution | Session) -> None:
+    """Close what nobody got. By its own method: one on a server is of another class."""
+    await given.aclose()
 
 
 async def _take(scope: Scope, path: PathText, ttl: float) -> Lease:

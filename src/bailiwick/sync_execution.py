@@ -24,6 +24,11 @@ class SyncExecution:
         """For the loop that it is to belong to: one that was started."""
         return await make()
 
+    @staticmethod
+    async def let_go(execution: Execution) -> None:
+        """For one that nobody got. By its own method: one on a server is of another class."""
+        await execution.aclose()
+
     @property
     def request_id(self) -> str:
         return self._execution.request_id

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from bailiwick.paths import PathText, ScopedPath
-from bailiwick.scope.execution import Execution
 from bailiwick.scope.sessions import Session
 from bailiwick.sync_execution import SyncExecution
 from bailiwick.text.diff import UnifiedDiff
@@ -24,8 +23,8 @@ class SyncSession:
 
     @staticmethod
     async def begin(make: Callable[[], Session]) -> Session:
-        """For the loop that it is to belong to."""
-        return make()
+        """For the loop that it is to belong to. On a server it is opened by this."""
+        return await make().__aenter__()
 
     @property
     def id(self) -> str:
@@ -50,7 +49,7 @@ class SyncSession:
     def exec(self, *arguments: Any, **more: Any) -> SyncExecution:
         """Run a program in the working copy of this session: see `Session.exec`."""
         begin = SyncExecution.begin(lambda: self._session.exec(*arguments, **more))
-        execution = self._run(begin, let_go=Execution.aclose)
+        execution = self._run(begin, let_go=SyncExecution.let_go)
         return SyncExecution(execution, self._run)
 
     def publish(

@@ -1,38 +1,188 @@
-"""The verbs of a scope that a server does not serve: programs are run where the scope is."""
+"""The verbs of a remote scope that run programs, and look at what those changed."""
 
 from __future__ import annotations
 
-from functools import wraps
-from typing import Any, NoReturn
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
 
-from bailiwick.client.core import RemoteCore, bound
-from bailiwick.errors import Unsupported
+import msgspec
+
+from bailiwick.client.command_sessions import RemoteCommandSession, given_up, some
+from bailiwick.client.core import RemoteCore, remote
+from bailiwick.client.executions import RemoteExecution
+from bailiwick.client.values import path_text, rebuilt_all
+from bailiwick.commands import WorkInfo
+from bailiwick.errors import ParseError
+from bailiwick.operations import Command, Network
+from bailiwick.paths import PathText, ScopedPath
+from bailiwick.sandbox import CommandLimits
 from bailiwick.scope import Scope
+from bailiwick.scope.commands import words
+from bailiwick.scope.execution import PublishWhen
+from bailiwick.text.diff import UnifiedDiff
+from bailiwick.verbs.working_copies import Publish
+from bailiwick.wire import camel, command_verbs, verbs
+from bailiwick.wire.names import base64_of
+from bailiwick.wire.verbs import Verb
+from bailiwick.working_copy import Published, WorkChanges
 
-
-def _refuse(scope: RemoteCore) -> NoReturn:
-    scope._refuse_closed()
-    raise Unsupported(
-        "a server runs no programs for its callers",
-        hint="run them on the machine of the server: bailiwick -p DIRECTORY exec",
-    )
-
-
-async def _refused(scope: RemoteCore, said: dict[str, Any]) -> NoReturn:
-    _refuse(scope)
+Prepared = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class RemoteCommands(RemoteCore):
-    """Programs, and what they changed: `Unsupported`, each of them."""
+    """Programs, run where the tree is, and what they changed."""
 
-    work = bound(Scope.work, _refused)
-    open_work = bound(Scope.open_work, _refused)
-    open_session = bound(Scope.open_session, _refused)
+    def exec(
+        self,
+        argv: Sequence[str] | None = None,
+        *,
+        shell: str | None = None,
+        cwd: PathText = ".",
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | Literal["pipe"] | None = None,
+        timeout: float | None = None,
+        limits: CommandLimits | None = None,
+        network: Network = "none",
+        publish: PublishWhen = "atomic",
+    ) -> RemoteExecution:
+        """Run a program in a sandbox on the server, on a working copy of this tree: see
+        `Scope.exec`. It goes on when this client goes away."""
+        given = {name: each for name, each in locals().items() if name != "self"}
 
-    @wraps(Scope.exec)
-    def exec(self, *args: object, **more: object) -> NoReturn:
-        _refuse(self)
+        async def prepared() -> dict[str, Any]:
+            return given
 
-    @wraps(Scope.session)
-    def session(self, *args: object, **more: object) -> NoReturn:
-        _refuse(self)
+        return self._executing(verbs.EXEC, prepared)
+
+    def _executing(self, verb: Verb[Any], prepared: Prepared) -> RemoteExecution:
+        """A command, by the verb that begins it and what that is given when it does."""
+        self._refuse_closed()
+        request_id = self._session.request_id or secrets.token_hex(8)
+        scope = self._with(request_id=request_id)
+        rooted = verb is verbs.EXEC
+
+        async def begin() -> dict[str, Any]:
+            given = await prepared()
+            variables = (given["env"] or {}).items()
+            # What is no text must not go out as what JSON makes of it.
+            Command(
+                argv=words(given["argv"], given["shell"]),
+                environment=tuple(f"{name}={value}" for name, value in variables),
+            )
+            said = {"detach": True, **_unlike_itself(given)}
+            return await scope._told(verb, given, said, rooted=rooted)
+
+        return RemoteExecution(self, begin, request_id)
+
+    def session(
+        self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None
+    ) -> RemoteCommandSession:
+        """One working copy on the server for many commands: see `Scope.session`. It is opened when
+        it is entered or first used."""
+        self._refuse_closed()
+        given = {"cwd": path_text(cwd), "env": dict(env or {})}
+
+        async def opens() -> dict[str, Any]:
+            return await self._told(verbs.SESSION_OF_COMMANDS, given)
+
+        return RemoteCommandSession(self, opens, cwd, env or {})
+
+    async def open_session(self, id: str) -> RemoteCommandSession:
+        """A session that was left, also by another client, or that is open: see
+        `Scope.open_session`."""
+        _check_id(id)
+
+        async def opens() -> dict[str, Any]:
+            return await self._told(verbs.OPEN_SESSION, {"id": id})
+
+        session = RemoteCommandSession(self, opens, ".", {})
+        await session.__aenter__()
+        known = session._opened.told
+        assert known is not None
+        session.cwd, session.env = known[0], dict(known[1])
+        return session
+
+    work = remote(Scope.work, verbs.WORK, read=lambda told: rebuilt_all(WorkInfo, told.get("work")))
+
+    async def open_work(self, id: str) -> RemoteWork:
+        """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in
+        it."""
+        _check_id(id)
+        work = RemoteWork(self, id)
+        await work.changes()
+        return work
+
+
+class RemoteWork:
+    """A working copy on a server, as an `OpenWork` is one here. Others may use it meanwhile."""
+
+    def __init__(self, scope: RemoteCommands, id: str) -> None:
+        self._scope = scope
+        self.id = id
+
+    async def changes(self) -> WorkChanges:
+        """What it would do to the tree as it stands now."""
+        return await self._scope._done(verbs.OPEN_WORK, {"id": self.id})
+
+    async def diff(self, path: PathText) -> UnifiedDiff:
+        """From what stands in the tree to what stands in the copy."""
+        given = {"id": self.id, "path": path}
+        return await self._scope._done(command_verbs.WORK_DIFF, given)
+
+    async def apply(
+        self, paths: Iterable[PathText] | None = None, *, publish: Publish = "atomic"
+    ) -> Published:
+        """Bring it back into the tree: all of it, or these paths with what lies beneath them."""
+        given = {"id": self.id, "publish": publish, **some(paths)}
+        return await self._scope._done(command_verbs.WORK_APPLY, given)
+
+    async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
+        """Give up what was changed: all of it, or these paths with what lies beneath them."""
+        given = {"id": self.id, **some(paths)}
+        return given_up(await self._scope._told(command_verbs.WORK_DISCARD, given))
+
+    def close(self) -> None:
+        """Nothing is held between calls."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+
+def _check_id(id: str) -> None:
+    if not isinstance(id, str) or not id:
+        raise ParseError("a working copy is named by its id, which is text")
+
+
+def _unlike_itself(given: Mapping[str, Any]) -> dict[str, object]:
+    """What of a command is not written as it is, by the names of the wire."""
+    stdin, limits, cwd = given["stdin"], given["limits"], given["cwd"]
+    said: dict[str, object] = {
+        "stdin": None,
+        "limits": None,
+        "cwd": None if cwd is None else path_text(cwd),
+    }
+    if given["argv"] is not None:
+        said["argv"] = list(given["argv"])
+    if given["env"] is not None:
+        said["env"] = dict(given["env"])
+    if isinstance(stdin, (bytes, bytearray, memoryview)):
+        said["stdinBase64"] = base64_of(stdin)
+    elif stdin is not None:
+        if stdin != "pipe":
+            raise ParseError('stdin is bytes, or "pipe"')
+        said["stdinPipe"] = True
+    if limits is not None:
+        if not isinstance(limits, CommandLimits):
+            raise ParseError("limits takes a bailiwick.CommandLimits")
+        said["limits"] = {
+            camel(name): each for name, each in msgspec.structs.asdict(limits).items()
+        }
+    return said

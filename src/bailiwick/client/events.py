@@ -16,6 +16,7 @@ import msgspec
 
 from bailiwick.client.core import RemoteCore
 from bailiwick.client.failures import cut_off, failure_of, no_answer
+from bailiwick.client.reconnection import SILENCE_SECONDS_MAX, Reconnection
 from bailiwick.client.transport import HttpAnswer
 from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import BailiwickError, Busy, Closed, IoError
@@ -27,16 +28,6 @@ _log = logging.getLogger("bailiwick.client")
 
 EVENT_BYTES_MAX = 64 * MiB
 """One event: a directory that goes whole is told with up to ten thousand paths."""
-
-SILENCE_SECONDS_MAX = 45.0
-"""A stream on which nothing comes for so long is dead: the server says something every fifteen."""
-
-RETRIES_MAX = 10
-RETRY_SECONDS = 0.1
-RETRY_SECONDS_MAX = 5.0
-STEADY_SECONDS = 10.0
-"""How often in a row a lost server is looked for, and the pauses between, each twice as long: it is
-given half a minute to come back. A connection that lasted ten seconds was found."""
 
 _decoder = msgspec.json.Decoder()
 
@@ -56,11 +47,10 @@ class RemoteFollowing(RemoteCore):
         self, path: PathText = ".", *, since: str | None = None, expand: bool = False
     ) -> AsyncGenerator[Change, None]:
         """Every change at or beneath ``path``: those after the cursor ``since``, then new ones."""
-        clock = asyncio.get_running_loop().time
-        retries, pause = 0, RETRY_SECONDS
+        tries = Reconnection()
         while True:
             self._refuse_closed()
-            began = clock()
+            tries.begin()
             try:
                 async with aclosing(self._events(path, since, expand)) as events:
                     async for event in events:
@@ -73,13 +63,7 @@ class RemoteFollowing(RemoteCore):
             else:
                 lost = cut_off("the stream of changes ended")
             self._refuse_closed()
-            if clock() - began >= STEADY_SECONDS:
-                retries, pause = 0, RETRY_SECONDS
-            elif retries == RETRIES_MAX:
-                raise lost
-            retries += 1
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, RETRY_SECONDS_MAX)
+            await tries.lost(lost)
 
     async def change_cursor(self, path: PathText = ".") -> str:
         """The cursor of this moment: what changes at or beneath ``path`` from here on is told by

@@ -1,9 +1,11 @@
 """The same commands on a running server: `-p http://…` and a token."""
 
 import asyncio
+import json
 
 import pytest
 
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.fronts.cli.command import within
 from tests.fronts.cli.places import Typed
 from tests.fronts.http.serving import serving
@@ -89,15 +91,29 @@ async def test_a_token_and_a_root_are_given(tmp_path, monkeypatch):
     await typing(tmp_path, monkeypatch, session)
 
 
-@pytest.mark.spec("EXEC-3")
-async def test_programs_of_a_server_are_refused_in_words(tmp_path, monkeypatch):
+@pytest.mark.spec("EXEC-3", "EXEC-10")
+async def test_programs_of_a_server_are_run_there(tmp_path, monkeypatch):
     def session(at, house):
-        for command, code in (
-            (("exec", "--", "true"), 125), (("work", "list"), 1), (("work", "show", "w1"), 1),
-        ):  # fmt: skip
-            done = within("-p", at.place, *command)
-            assert done.returncode == code, done.stderr
-            assert "unsupported: a server runs no programs" in done.stderr
+        def typed(*words):
+            done = within("-p", at.place, *words)
             assert "Traceback" not in done.stderr
+            return done
 
+        done = typed("exec", "--", "sh", "-c", "echo out; echo err >&2; echo x > f; exit 7")
+        assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
+        assert at.ok("cat", "f") == "x\n"
+        done = typed("exec", "--publish", "manual", "--json", "--", "rm", "f")
+        kept = json.loads(done.stdout.splitlines()[-1])["result"]["workId"]
+        assert typed("work", "show", kept).stdout == "deleted f\n"
+        assert kept in typed("work", "list").stdout
+        assert typed("work", "apply", kept).stdout == "deleted f\n"
+        refused = typed("work", "show", kept)
+        assert (refused.returncode, "path_not_found" in refused.stderr) == (1, True)
+        refused = typed("run", "--", "true")
+        assert refused.returncode == 125
+        assert "unsupported: programs are run on this machine" in refused.stderr
+
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
     await typing(tmp_path, monkeypatch, session, volume=False)
