@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import bailiwick
 from bailiwick.code.messages import ChannelBroken, MessageReader, message
-from bailiwick.code.printed import Printed
 from bailiwick.code.service import CodeService
+from bailiwick.text.both_ends import BothEnds
 
 MOST = 1_000
 
@@ -126,13 +126,14 @@ async def test_numbers_of_what_is_not_open_are_refused():
 
 @given(st.lists(st.binary(max_size=40), max_size=30), st.integers(1, 60))
 def test_output_is_its_beginning_and_its_end(pieces, most):
-    printed = Printed(most)
+    ends = BothEnds(most)
     for each in pieces:
-        printed.add(each)
+        ends.add(each)
     whole = b"".join(pieces)
+    printed = ends.printed()
     assert printed.omitted_bytes == max(len(whole) - most, 0)
     if len(whole) <= most:
-        assert printed.text == whole.decode("utf-8", "backslashreplace")
+        assert printed == (whole.decode("utf-8", "backslashreplace"), "", 0)
 
 
 def test_what_goes_to_code_is_plain_json_whatever_names_there_are():

@@ -69,7 +69,7 @@ async def test_it_is_offered_where_the_grant_says_so_and_programs_can_be_run(pro
         assert tool.input_schema["required"] == ["command"]
     async with bailiwick.open("memory:") as fs:
         holding = await fs.delegate(AGENT, access=fs.access)
-        assert names(toolbox(holding, operations=["run_command"])) == []
+        assert names(toolbox(holding, operations=["run_command"])) == ["run_command"]
     async with running(tmp_path) as house:
         assert names(toolbox(await agent_in(house)))[-1] == "run_command"
         as_person = await house.authority.request_root(

@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from bailiwick.code.messages import ChannelBroken, CodeMessage, MessageReader, Raised, message
-from bailiwick.code.printed import Printed
 from bailiwick.code.results import CodeError
 from bailiwick.code.service import CodeService
 from bailiwick.code.stubs import error_table, state_text
 from bailiwick.errors import Closed, ParseError
 from bailiwick.sandbox import Ending, Process
+from bailiwick.text.both_ends import BothEnds
 
 _CALLS_BEYOND: Final = 100
 """Calls that are still refused one by one: code may look for a way to end well."""
@@ -40,7 +40,7 @@ class CodeDialogue:
     """Talks with one process to its end."""
 
     def __init__(
-        self, process: Process, service: CodeService, printed: Printed, message_bytes_max: int
+        self, process: Process, service: CodeService, printed: BothEnds, message_bytes_max: int
     ) -> None:
         self._process = process
         self._service = service

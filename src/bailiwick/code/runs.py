@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from bailiwick.code.dialogue import CodeDialogue, CodeOutcome
-from bailiwick.code.printed import Printed
 from bailiwick.code.results import CodeError, CodeResult
 from bailiwick.code.service import CodeService
 from bailiwick.errors import BailiwickError, ParseError, Unsupported
@@ -18,6 +17,7 @@ from bailiwick.portal import SyncScope, behind
 from bailiwick.sandbox import CommandLimits, Ending
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import code_process, for_one_request
+from bailiwick.text.both_ends import BothEnds, Printed
 
 Number = TypeVar("Number", int, float)
 
@@ -176,21 +176,29 @@ async def _run(
     """``scope`` says whether the code may be run, ``tree`` is what it works on."""
     limits = scope.limits
     service = CodeService(tree, limits, bounds.calls_max)
-    printed = Printed(bounds.output_bytes_max)
+    ends = BothEnds(bounds.output_bytes_max)
     async with code_process(scope, source, bounds.limits) as process:
         try:
-            talk = CodeDialogue(process, service, printed, limits.code_message_bytes_max)
+            talk = CodeDialogue(process, service, ends, limits.code_message_bytes_max)
             came, ending = await talk.hold(source, bounds.calls_max)
         finally:
             await to_the_end(service.close())
     if came is None:
         came = CodeOutcome(None, _without_a_word(ending, bounds))
+    printed = ends.printed()
     return CodeResult(
-        value=came.value, output=printed.text, output_omitted_bytes=printed.omitted_bytes,
+        value=came.value, output=_with_a_note(printed),
+        output_omitted_bytes=printed.omitted_bytes,
         error=came.error, calls=service.calls, changes=service.changes,
         timed_out=ending.timed_out, duration_ms=round(ending.duration_seconds * 1000, 3),
         request_id=request_id, sandbox=ending.sandbox,
     )  # fmt: skip
+
+
+def _with_a_note(printed: Printed) -> str:
+    if not printed.omitted_bytes:
+        return printed.head
+    return f"{printed.head}\n[... {printed.omitted_bytes} bytes omitted ...]\n{printed.tail}"
 
 
 def _without_a_word(ending: Ending, bounds: _Bounds) -> CodeError:

@@ -35,7 +35,9 @@ from bailiwick.verbs.writes import ByteSource
 LEFT_OUT: Final = {
     "delegate": "grants are passed on by people and programs, not by code that a model wrote",
     "on_change": "a callback cannot reach into the sandbox; watch tells the same",
-    "work": "working copies are of commands, which code does not run",
+    "open_session": "sessions are of commands, which code does not run",
+    "open_work": "working copies are of commands, too",
+    "work": "working copies are of commands, too",
 }
 """Verbs that code does not have, and why. Those of the operation exec run programs."""
 

@@ -7,19 +7,17 @@ it. Where a rule wants a person asked about that, and nobody can be asked in lin
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterable
-from typing import NamedTuple
 
 from bailiwick.approvals import Answer, Approval
 from bailiwick.commands import ExecResult
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import as_called, caller_of
+from bailiwick.text.both_ends import BothEnds, Printed
 from bailiwick.toolbox.approval import SpeaksOfOne, is_about_a_command
 from bailiwick.toolbox.arguments import CommandArguments
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.results import CommandEnded
-from bailiwick.toolbox.truncation import utf8_length
 from bailiwick.toolbox.untrusted_text import attribute, cut_note
 from bailiwick.wire.pieces import TextPiece, as_text
 
@@ -131,40 +129,12 @@ def in_words(bench: Bench, printed: Printed, result: ExecResult) -> str:
 # --- what it printed ------------------------------------------------------------------------------
 
 
-class Printed(NamedTuple):
-    """The beginning and the end of what came, and how much lies between."""
-
-    head: str
-    tail: str
-    omitted_bytes: int
-
-
 async def printed_by(pieces: AsyncIterable[TextPiece], bytes_max: int) -> Printed:
     """As much as an answer holds: how a command began, and how it ended. No more is held."""
-    half = bytes_max // 2
-    head = bytearray()
-    tail: deque[bytes] = deque()
-    kept = omitted = 0
+    ends = BothEnds(bytes_max)
     async for piece in pieces:
-        data = piece.data.encode()
-        if not tail:
-            room = half - len(head)
-            head += data[:room]
-            data = data[room:]
-        if data:
-            tail.append(data)
-            kept += len(data)
-        while tail and kept - len(tail[0]) >= half:
-            gone = len(tail.popleft())
-            kept -= gone
-            omitted += gone
-    last = b"".join(tail)
-    if omitted == 0 and len(head) + kept <= bytes_max:
-        return Printed((head + last).decode(), "", 0)
-    # Half a character on either side of what is left out is left out as well.
-    first, end = head.decode(errors="ignore"), last[-half:].decode(errors="ignore")
-    given = utf8_length(first) + utf8_length(end)
-    return Printed(first, end, omitted + len(head) + kept - given)
+        ends.add(piece.data.encode())
+    return ends.printed()
 
 
 def tagged(bench: Bench, printed: Printed, ref: str) -> str:

@@ -18,7 +18,8 @@ from bailiwick.scope import Scope
 from bailiwick.scope.execution import NOTHING, PublishWhen
 from bailiwick.scope.front_access import enter, session_as_called
 from bailiwick.scope.sessions import Session
-from bailiwick.toolbox.command_tool import Printed, about_the_command, printed_by
+from bailiwick.text.both_ends import Printed
+from bailiwick.toolbox.command_tool import about_the_command, printed_by
 from bailiwick.verbs.working_copies import withheld_for
 from bailiwick.wire.pieces import TextPiece, as_text
 from bailiwick.working_copy import Published

@@ -60,7 +60,7 @@ async def test_commands_build_on_each_other_until_it_is_published(tmp_path):
         assert told.exec["session"] == id
         assert (house.place / "a.txt").read_text() == "one\n"
         found = (await client.get(f"{at}/changes")).json()
-        assert changed(found) == {("a.txt", "updated"), ("d", "created")}
+        assert changed(found) == {("a.txt", "updated"), ("d", "created"), ("d/f", "created")}
         assert "-one\n+two\n" in (await client.get(f"{at}/diff?path=a.txt")).json()["text"]
         got = await client.post(at, json={"cwd": "d", "env": {"LANG": "D"}})
         assert (got.json()["cwd"], got.json()["env"]) == ("d", {"LANG": "D"})
@@ -120,7 +120,7 @@ async def test_working_copies_are_looked_at_applied_and_given_up(tmp_path):
         assert "+2\n" in (await client.get(f"/work/{id}/diff?path=b")).json()["text"]
         await refused(client.get(f"/work/{id}/diff?path=none"), 404, "path_not_found")
         applied = await client.post(f"/work/{id}/apply", json={"paths": ["d"]})
-        assert changed(applied.json()) == {("d", "created")}
+        assert changed(applied.json()) == {("d", "created"), ("d/a", "created")}
         assert (house.place / "d" / "a").read_text() == "1\n"
         (house.place / "b").write_text("person\n")
         published = (await client.post(f"/work/{id}/apply", json={"publish": "partial"})).json()

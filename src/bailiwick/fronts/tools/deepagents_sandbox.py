@@ -13,9 +13,10 @@ from bailiwick.fronts.tools.deepagents import BailiwickBackend, Work
 from bailiwick.fronts.tools.extras import extra
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
+from bailiwick.text.both_ends import Printed
 from bailiwick.toolbox import ToolConfig
 from bailiwick.toolbox.arguments import CommandArguments
-from bailiwick.toolbox.command_tool import PRINT_LESS, Printed, run_to_its_end, what_to_do
+from bailiwick.toolbox.command_tool import PRINT_LESS, run_to_its_end, what_to_do
 from bailiwick.toolbox.untrusted_text import cut_note
 
 with extra("deepagents"):

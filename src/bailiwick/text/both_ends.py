@@ -1,11 +1,21 @@
-"""What code printed: how it began and how it ended, and how much lies between."""
+"""What something printed: how it began and how it ended, and how much lies between."""
 
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 
-class Printed:
+class Printed(NamedTuple):
+    """The beginning and the end of what came, and how many bytes lie between. Where nothing was
+    left out, all of it is the beginning."""
+
+    head: str
+    tail: str
+    omitted_bytes: int
+
+
+class BothEnds:
     """Keeps as much as it may, whatever comes."""
 
     def __init__(self, bytes_max: int) -> None:
@@ -33,13 +43,12 @@ class Printed:
     def omitted_bytes(self) -> int:
         return self._gone + max(self._tail_bytes - self._half, 0)
 
-    @property
-    def text(self) -> str:
+    def printed(self) -> Printed:
         """As UTF-8; a byte that is none stands there as ``\\xNN``."""
         tail = b"".join(self._tail)
         if not self.omitted_bytes:
-            return (bytes(self._head) + tail).decode("utf-8", "backslashreplace")
+            return Printed((bytes(self._head) + tail).decode("utf-8", "backslashreplace"), "", 0)
         # Half a character on either side of what is left out is left out as well.
         head = bytes(self._head).decode("utf-8", "ignore")
         end = tail[-self._half :].decode("utf-8", "ignore") if self._half else ""
-        return f"{head}\n[... {self.omitted_bytes} bytes omitted ...]\n{end}"
+        return Printed(head, end, self.omitted_bytes)
