@@ -7,7 +7,7 @@ import resource
 import httpx
 import pytest
 
-from bailiwick.fronts.http.access import executions
+from bailiwick.fronts.http.access import executions, streams
 from bailiwick.grant import User
 from tests.fronts.http.serving import AGENT, check_error
 from tests.fronts.http.test_commands import (
@@ -18,6 +18,7 @@ from tests.fronts.http.test_commands import (
     followed,
     lines_of,
     printed,
+    put,
     ran,
     refused,
     served,
@@ -59,6 +60,24 @@ async def test_a_thousand_at_once_are_refused_but_for_a_few_and_others_have_room
         assert (await ran(house.client(), argv=["echo", "room"])).said == b"room\n"
         await agent.delete(f"/exec/{ids[0]}")
         assert (await ran(agent, argv=["echo", "room"])).said == b"room\n"
+
+
+@pytest.mark.spec("HTTP-5")
+async def test_streams_are_bounded_as_those_of_events_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "EVENT_STREAMS_PER_CALLER_MAX", 2)
+    async with served(tmp_path) as house:
+        agent = await house.agent(*RUNNING)
+        id = await begun(agent, argv=["cat"], stdinPipe=True)
+        told = [asyncio.ensure_future(agent.get(f"/exec/{id}")) for _ in range(2)]
+        await until(lambda: house.app.streams == 2)
+        await refused(agent.get(f"/exec/{id}"), 429, "rate_limited")
+        await refused(agent.get("/events"), 429, "rate_limited")
+        await refused(agent.post("/exec", json={"argv": ["true"]}), 429, "rate_limited")
+        assert len((await agent.get("/exec")).json()["executions"]) == 1
+        await put(agent, id, b"", end="true")
+        assert {(await each).status_code for each in told} == {200}
+        await until(lambda: house.app.streams == 0)
+        assert (await ran(agent, argv=["echo", "again"])).said == b"again\n"
 
 
 @pytest.mark.spec("EXEC-6")

@@ -358,3 +358,11 @@ async def test_who_may_not_execute_is_refused(tmp_path):
         )
     async with served(tmp_path, read_only=True) as house:
         await refused(house.client().post("/exec", json={"argv": ["true"]}), 403, "read_only")
+
+
+async def test_a_root_without_programs_says_so(tmp_path):
+    async with serving(tmp_path, place="memory:", lasting=False) as house:
+        client = house.client()
+        await refused(client.post("/exec", json={"argv": ["true"]}), 501, "unsupported")
+        await refused(client.post("/sessions", json={}), 501, "unsupported")
+        await refused(client.get("/work"), 501, "unsupported")

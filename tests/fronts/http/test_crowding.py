@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from bailiwick.fronts.http.access import gates
-from bailiwick.fronts.http.routes import events, grants
+from bailiwick.fronts.http.access import streams as bounds
+from bailiwick.fronts.http.routes import grants
 from bailiwick.state.approvals import desk
 from tests.fronts.http.serving import AGENT, check_error, serving
 from tests.fronts.http.test_review import granted, streaming
@@ -91,8 +92,8 @@ async def test_a_temporary_root_whose_time_is_up_leaves_room(tmp_path):
 
 @pytest.mark.spec("HTTP-12", "EVENT-1")
 async def test_who_delegates_to_itself_follows_no_more_streams(tmp_path, monkeypatch):
-    monkeypatch.setattr(events, "EVENT_STREAMS_PER_CALLER_MAX", 3)
-    monkeypatch.setattr(events, "EVENT_STREAMS_MAX", 5)
+    monkeypatch.setattr(bounds, "EVENT_STREAMS_PER_CALLER_MAX", 3)
+    monkeypatch.setattr(bounds, "EVENT_STREAMS_MAX", 5)
     async with serving(tmp_path, lasting=False) as house, contextlib.AsyncExitStack() as streams:
         agent = await house.agent("watch", "read", "list")
         tokens = await heirs_of(house, agent, 8)
@@ -112,8 +113,8 @@ async def test_who_delegates_to_itself_follows_no_more_streams(tmp_path, monkeyp
 @pytest.mark.spec("HTTP-12")
 async def test_without_a_bound_for_each_they_would_take_all_streams(tmp_path, monkeypatch):
     """The control: the same tokens, where a subject may have as many as all together."""
-    monkeypatch.setattr(events, "EVENT_STREAMS_PER_CALLER_MAX", 8)
-    monkeypatch.setattr(events, "EVENT_STREAMS_MAX", 8)
+    monkeypatch.setattr(bounds, "EVENT_STREAMS_PER_CALLER_MAX", 8)
+    monkeypatch.setattr(bounds, "EVENT_STREAMS_MAX", 8)
     async with serving(tmp_path, lasting=False) as house, contextlib.AsyncExitStack() as streams:
         agent = await house.agent("watch", "read", "list")
         for token in await heirs_of(house, agent, 8):

@@ -388,8 +388,8 @@ async def _until_end(stream):
 
 @pytest.mark.spec("HTTP-2", "EVENT-1")
 async def test_one_caller_follows_so_many_streams(tmp_path, monkeypatch):
-    monkeypatch.setattr("bailiwick.fronts.http.routes.events.EVENT_STREAMS_PER_CALLER_MAX", 2)
-    monkeypatch.setattr("bailiwick.fronts.http.routes.events.EVENT_STREAMS_MAX", 3)
+    monkeypatch.setattr("bailiwick.fronts.http.access.streams.EVENT_STREAMS_PER_CALLER_MAX", 2)
+    monkeypatch.setattr("bailiwick.fronts.http.access.streams.EVENT_STREAMS_MAX", 3)
     async with serving(tmp_path) as house, contextlib.AsyncExitStack() as streams:
         agent = await house.agent("watch", "read", "list")
         token = agent.headers["authorization"].split()[1]

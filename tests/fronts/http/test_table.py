@@ -124,5 +124,11 @@ async def test_openapi_tells_every_route(tmp_path):
     told = {(method.upper(), path) for path, each in document["paths"].items() for method in each}
     for route in ROUTES:
         assert (route.method, route.path) in told
+    for path, operations in document["paths"].items():
+        in_path = sorted(part[1:-1] for part in path.split("/") if part.startswith("{"))
+        for operation in operations.values():
+            taken = [(each["in"], each["name"]) for each in operation["parameters"]]
+            assert len(set(taken)) == len(taken), path
+            assert sorted(name for where, name in taken if where == "path") == in_path, path
     names = [each["operationId"] for path in document["paths"].values() for each in path.values()]
     assert len(set(names)) == len(names)

@@ -65,9 +65,9 @@ and a client that stops sending or reading is let go after {settings.IDLE_SECOND
 are at most {settings.CONNECTIONS_MAX:,} connections for each worker, fewer where it may not open
 twice as many descriptors; {settings.CONNECTIONS_FOR_PEOPLE} of them are kept for people, and the
 requests of one agent hold at most half of the others. There are at most
-{settings.EVENT_STREAMS_PER_CALLER_MAX} streams of events for one subject; a stream ends with the
-token or session it began with. Where others can reach the server, an agent
-may read {settings.READS_PER_MINUTE:,} times and change {settings.CHANGES_PER_MINUTE:,} times
+{settings.EVENT_STREAMS_PER_CALLER_MAX} streams for one subject, of events and of what commands
+print; a stream ends with the token or session it began with. Where others can reach the server, an
+agent may read {settings.READS_PER_MINUTE:,} times and change {settings.CHANGES_PER_MINUTE:,} times
 a minute; `[server] rates` sets that. A batch counts as many changes as it holds.
 
 All of this counts for a subject, by whichever tokens it calls. What an agent has passed on, to

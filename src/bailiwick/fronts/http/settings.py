@@ -90,8 +90,8 @@ EVENTS_RENDERED = 64
 One event is a few hundred bytes, or as much as a directory told whole has names."""
 
 EVENT_STREAMS_PER_CALLER_MAX = 32
-"""Streams of events of one subject, by whichever tokens and sessions: a page has one in every tab,
-an agent a few. Every worker counts for itself, so each has its part."""
+"""Streams of one subject, of events and of what commands print, by whichever tokens and sessions: a
+page has one in every tab, an agent a few. Every worker counts for itself, so each has its part."""
 
 EVENT_STREAMS_MAX = 768
 """All streams of agents together: a quarter of the connections is left for what ends by itself,

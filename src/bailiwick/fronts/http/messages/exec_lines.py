@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bailiwick.errors import BailiwickError
+from bailiwick.fronts.http.access.streams import counted_stream
 from bailiwick.fronts.http.messages import errors
-from bailiwick.fronts.http.messages.requests import Headers
+from bailiwick.fronts.http.messages.requests import Headers, Request
 from bailiwick.fronts.http.settings import EVENT_BEAT_SECONDS, EVENT_LOOK_SECONDS
 from bailiwick.wire import values
 from bailiwick.wire.command_verbs import WITHOUT_END
 
 if TYPE_CHECKING:
-    from bailiwick.fronts.http.access.callers import HttpCaller
-    from bailiwick.fronts.http.access.executions import Executions, HttpExecution
+    from bailiwick.fronts.http.access.executions import HttpExecution
 
 HEADERS: Headers = [(b"content-type", b"application/x-ndjson"), (b"x-accel-buffering", b"no")]
 
@@ -48,10 +48,11 @@ def first_line(entry: HttpExecution) -> bytes:
 class Telling:
     """Tells one caller of one command, for as long as they may hear of it."""
 
-    def __init__(self, executions: Executions, entry: HttpExecution, caller: HttpCaller) -> None:
-        self._executions = executions
+    def __init__(self, request: Request, entry: HttpExecution) -> None:
+        self._request = request
+        self._executions = request.app.executions
         self._entry = entry
-        self._caller = caller
+        self._caller = request.caller
         self._clock = asyncio.get_running_loop().time
         self._spoke = self._clock()
         self.is_over = False
@@ -61,10 +62,11 @@ class Telling:
         """The command, its output from a piece on, and what became of it."""
         try:
             yield first_line(self._entry)
-            async with aclosing(self._told(since)) as told:
-                async for each in told:
-                    self._spoke = self._clock()
-                    yield each
+            with counted_stream(self._request):
+                async with aclosing(self._told(since)) as told:
+                    async for each in told:
+                        self._spoke = self._clock()
+                        yield each
         except BailiwickError as error:
             document = msgspec.to_builtins(errors.document(error), enc_hook=str)
             yield line(values.ExecLine(error=document))

@@ -11,6 +11,7 @@ from typing import Any
 
 from bailiwick.errors import Busy, Closed, ParseError
 from bailiwick.fronts.http.access.executions import HttpExecution
+from bailiwick.fronts.http.access.streams import refuse_more_streams
 from bailiwick.fronts.http.messages import bodies
 from bailiwick.fronts.http.messages.exec_lines import HEADERS, Telling, first_line, shown
 from bailiwick.fronts.http.messages.requests import Reply, Request
@@ -28,6 +29,7 @@ _AT_ONCE = 4_096
 
 async def run(request: Request) -> Reply:
     body = request.body
+    refuse_untold(request)
     scope = await request.scoped(body.cwd)
     execution = scope.exec(cwd=body.cwd, publish=body.publish, **given(body))
     entry = await request.app.executions.begin(request.caller, scope, execution, typed(body))
@@ -65,11 +67,17 @@ def typed(body: Any) -> str:
     return Command(argv=words(body.argv, body.shell)).words
 
 
+def refuse_untold(request: Request) -> None:
+    """Refuse to begin what its caller could not be told of."""
+    if not request.body.detach:
+        refuse_more_streams(request)
+
+
 def told(request: Request, entry: HttpExecution) -> Reply:
     """A command that was begun, as whoever began it is told of it."""
     if request.body.detach:
         return Reply(headers=HEADERS, body=first_line(entry))
-    telling = Telling(request.app.executions, entry, request.caller)
+    telling = Telling(request, entry)
     chunks = telling.lines(0)
     if request.body.end_with_client:
         chunks = _ending_with_client(request, entry, telling, chunks)
@@ -90,7 +98,8 @@ async def _ending_with_client(
 
 async def output(request: Request) -> Reply:
     entry = _found(request)
-    telling = Telling(request.app.executions, entry, request.caller)
+    refuse_more_streams(request)
+    telling = Telling(request, entry)
     return Reply(
         headers=HEADERS, chunks=telling.lines(request.query.get("since", 0)),
         request_id=entry.execution.request_id,

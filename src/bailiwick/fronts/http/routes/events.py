@@ -8,16 +8,15 @@ from contextlib import aclosing
 
 import msgspec
 
-from bailiwick.errors import BailiwickError, Closed, RateLimited, Unauthenticated
+from bailiwick.errors import BailiwickError, Closed, Unauthenticated
 from bailiwick.events import parse_cursor
+from bailiwick.fronts.http.access.streams import counted_stream
 from bailiwick.fronts.http.messages import errors
 from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.settings import (
     EVENT_BEAT_SECONDS,
     EVENT_BYTES_TOGETHER,
     EVENT_LOOK_SECONDS,
-    EVENT_STREAMS_MAX,
-    EVENT_STREAMS_PER_CALLER_MAX,
     EVENTS_RENDERED,
 )
 from bailiwick.fronts.http.table import Route
@@ -39,28 +38,11 @@ async def follow(request: Request) -> Reply:
 async def _counted(request: Request) -> AsyncGenerator[bytes, None]:
     """The stream, counted from before it begins until it ends. First comes an empty chunk, which
     says that it could begin."""
-    budget, app = request.caller.budget, request.app
-    most = max(1, EVENT_STREAMS_PER_CALLER_MAX // app.settings.workers)
-    if budget.streams >= most:
-        raise RateLimited(
-            "this subject follows as many streams as it may", hint="end one of them",
-            details={"limit": most},
-        )  # fmt: skip
-    if (
-        app.streams >= min(EVENT_STREAMS_MAX, app.room.for_all * 3 // 4)
-        and not request.caller.is_person
-    ):
-        raise RateLimited("the server has as many streams as it may", hint="try again later")
-    budget.streams += 1
-    app.streams += 1
-    try:
+    with counted_stream(request):
         async with aclosing(await _begun(request)) as events:
             yield b""
             async for event in events:
                 yield event
-    finally:
-        budget.streams -= 1
-        app.streams -= 1
 
 
 async def _begun(request: Request) -> AsyncGenerator[bytes, None]:

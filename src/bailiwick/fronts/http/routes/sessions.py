@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bailiwick.errors import MissingAccess
+from bailiwick.errors import MissingAccess, Unsupported
 from bailiwick.fronts.http.access.executions import HttpSession
 from bailiwick.fronts.http.messages.requests import Reply, Request
-from bailiwick.fronts.http.routes.commands import given, told, typed
+from bailiwick.fronts.http.routes.commands import given, refuse_untold, told, typed
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import route
 from bailiwick.scope.sessions import Session
@@ -19,6 +19,8 @@ async def make(request: Request) -> Reply:
     executions, caller = request.app.executions, request.caller
     executions.refuse_more_sessions(caller, scope)
     session = scope.session(cwd=request.body.cwd, env=request.body.env)
+    if not session.id:
+        raise Unsupported("no commands are run in this root")
     return Reply(_shown(request, executions.keep_session(caller, scope, session)), 201)
 
 
@@ -52,6 +54,7 @@ async def put_right(request: Request) -> values.WireSession:
 
 async def run(request: Request) -> Reply:
     body, entry = request.body, _own(request)
+    refuse_untold(request)
     execution = _asked(request, entry).exec(cwd=body.cwd, terminal=body.terminal, **given(body))
     begun = await request.app.executions.begin(
         request.caller, entry.scope, execution, typed(body), entry.id
