@@ -61,7 +61,7 @@ class Shell:
                 await execution.aclose()
             if where.told is not None and enter(session, where.told):
                 self._session.cwd = session.cwd
-            return printed, await self._settled(session, result)
+            return printed, await brought_back(session, result, self._publish)
 
     async def publish(self) -> Published:
         """Bring back what is not in the tree yet."""
@@ -85,23 +85,25 @@ class Shell:
         if session is not None:
             await session.aclose()
 
-    async def _settled(self, session: Session, result: ExecResult) -> ExecResult:
-        """What came of a command, once what it changed was brought back."""
-        found = await session.changes()
-        if not (found.changes or found.withheld or found.conflicts):
-            return msgspec.structs.replace(result, work_id=None)
-        if self._publish == "manual":
-            return result
-        try:
-            done = await session.publish(self._publish)
-        except BailiwickError as error:
-            withheld = [withheld_for(error, each.path) for each in found.changes]
-            done = Published(changes=[], withheld=withheld, conflicts=[])
-        return msgspec.structs.replace(
-            result, changes=done.changes, withheld=done.withheld, conflicts=done.conflicts,
-            request_id=done.request_id or result.request_id,
-            work_id=session.id if done.withheld or done.conflicts else None,
-        )  # fmt: skip
+
+async def brought_back(session: Session, result: ExecResult, publish: PublishWhen) -> ExecResult:
+    """What came of a command of a session that was alone in it, once what it changed was brought
+    back. What refuses all of it withholds each path: the program has run, and that is told."""
+    found = await session.changes()
+    if not (found.changes or found.withheld or found.conflicts):
+        return msgspec.structs.replace(result, work_id=None)
+    if publish == "manual":
+        return result
+    try:
+        done = await session.publish(publish)
+    except BailiwickError as error:
+        withheld = [withheld_for(error, each.path) for each in found.changes]
+        done = Published(changes=[], withheld=withheld, conflicts=[])
+    return msgspec.structs.replace(
+        result, changes=done.changes, withheld=done.withheld, conflicts=done.conflicts,
+        request_id=done.request_id or result.request_id,
+        work_id=session.id if done.withheld or done.conflicts else None,
+    )  # fmt: skip
 
 
 class _Directory:

@@ -20,6 +20,7 @@ class ScriptedAgent(acp.Agent):
     def __init__(self):
         self.client = None
         self.told = None
+        self.last = None
 
     def on_connect(self, conn):
         self.client = conn
@@ -71,6 +72,44 @@ class ScriptedAgent(acp.Agent):
         """All at once: floods of calls."""
         calls = (self._attempt(session, "write", f"{path}{number}", "x") for number in range(count))
         return await asyncio.gather(*calls)
+
+    async def _terminal(self, session, command, more=None):
+        """A command, to its end: what it printed and how it ended, released."""
+        made = await self._start(session, command, more)
+        ended = await self._wait(session, made)
+        told = await self._output(session, made)
+        await self._release(session, made)
+        return {**told, **ended}
+
+    async def _start(self, session, command, more=None):
+        made = await self.client.create_terminal(
+            session_id=session, command=command, **(more or {})
+        )
+        self.last = made.terminal_id
+        return made.terminal_id
+
+    async def _wait(self, session, terminal=None):
+        ended = await self.client.wait_for_terminal_exit(
+            session_id=session, terminal_id=terminal or self.last
+        )
+        return {"code": ended.exit_code, "signal": ended.signal}
+
+    async def _output(self, session, terminal=None):
+        told = await self.client.terminal_output(
+            session_id=session, terminal_id=terminal or self.last
+        )
+        return {"output": told.output, "truncated": told.truncated, "ended": bool(told.exit_status)}
+
+    async def _kill(self, session):
+        await self.client.kill_terminal(session_id=session, terminal_id=self.last)
+
+    async def _release(self, session, terminal=None):
+        await self.client.release_terminal(session_id=session, terminal_id=terminal or self.last)
+
+    async def _until(self, session, text):
+        """Look at the last terminal until it has printed that."""
+        while text not in (await self._output(session))["output"]:
+            pass
 
     async def _capabilities(self, session):
         return self.told.model_dump(by_alias=True)

@@ -10,6 +10,7 @@ from bailiwick.fronts.acp.extension import CALLS, Served
 from bailiwick.fronts.acp.files import FileCalls
 from bailiwick.fronts.acp.places import Places
 from bailiwick.fronts.acp.relay import Relay
+from bailiwick.fronts.acp.terminals import Terminals
 
 SECONDS_MAX = 20
 SERVES = Served(read=True, write=True, more=list(CALLS))
@@ -75,18 +76,22 @@ class Wires:
 
 
 @contextlib.asynccontextmanager
-async def wires(scope=None, *, limit=80 * 1024 * 1024, serves=SERVES):
+async def wires(scope=None, *, limit=80 * 1024 * 1024, serves=SERVES, terminals=False):
     """A relay over a scope, by default in memory."""
     async with contextlib.AsyncExitStack() as stack:
         scope = scope or await stack.enter_async_context(bailiwick.open("memory:"))
         editor, editors = await _pair(limit)
         agent, agents = await _pair(limit)
         places = Places(scope.root.mount_point, None)
-        files = FileCalls(scope, session="test", place_of=places.place_of, shown=places.shown)
+        files = FileCalls(
+            scope, session="test", place_of=places.place_of, shown=places.shown,
+            passes_execute=terminals,
+        )  # fmt: skip
         said = []
         relay = Relay(
-            editor=editors, agent=agents, files=files, places=places, serves=serves, say=said.append
-        )
+            editor=editors, agent=agents, files=files, places=places, serves=serves,
+            say=said.append, terminals=Terminals(files) if terminals else None,
+        )  # fmt: skip
         going = [
             asyncio.create_task(relay.editor_to_agent()),
             asyncio.create_task(relay.agent_to_editor()),

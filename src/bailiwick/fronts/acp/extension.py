@@ -47,11 +47,13 @@ Given = dict[str, Any]
 
 
 class Served(NamedTuple):
-    """Which calls an agent is told of: the protocol's two, and ``more`` of ours."""
+    """Which calls an agent is told of: the protocol's two, and ``more`` of ours. ``terminal`` is
+    whether the protocol's terminals are served, too; where not, the editor says that."""
 
     read: bool
     write: bool
     more: list[str]
+    terminal: bool = False
 
 
 def served(access: Collection[Access], powers: Collection[str], *, trusted: bool) -> list[str]:

@@ -59,8 +59,12 @@ class FileCalls:
         session: str,
         place_of: Callable[[str], str] = as_given,
         shown: Callable[[str], str] = as_given,
+        passes_execute: bool = False,
     ) -> None:
-        self._actor = Actor(scope, front="acp", session=session, reason="calls over ACP")
+        self._actor = Actor(
+            scope, front="acp", session=session, reason="calls over ACP",
+            passes_execute=passes_execute,
+        )  # fmt: skip
         self.place_of = place_of
         self.shown = shown
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
@@ -110,6 +114,11 @@ class FileCalls:
             )
 
         return await self._actor.run(write, asker=asker)
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether programs can be run here, and the agent may."""
+        return self._actor.runs_commands
 
     async def run(
         self, work: Callable[[Scope], Coroutine[Any, Any, Result]], asker: Asker | None

@@ -116,10 +116,12 @@ def members(value: Raw | None) -> dict[str, Any]:
     return decoded if isinstance(decoded, dict) else {}
 
 
-def with_files_served(line: bytes, *, read: bool, write: bool, meta: dict[str, Any]) -> bytes:
+def with_calls_served(
+    line: bytes, *, read: bool, write: bool, meta: dict[str, Any], terminal: bool = False
+) -> bytes:
     """``initialize`` as the agent gets it: the file capabilities are those that are served here,
-    everything else stands as the editor sent it. ``meta`` is what is said of them beyond the
-    protocol, beside what the editor says there."""
+    and so are terminals where they are; everything else stands as the editor sent it. ``meta`` is
+    what is said of files beyond the protocol, beside what the editor says there."""
     message = _members_of(line)
     params = _members_of(message.get("params"))
     capabilities = _members_of(params.get("clientCapabilities"))
@@ -128,7 +130,7 @@ def with_files_served(line: bytes, *, read: bool, write: bool, meta: dict[str, A
         "readTextFile": read, "writeTextFile": write,
         "_meta": {**_meta_of(files), **meta},
     }  # fmt: skip
-    told = {**capabilities, "fs": served}
+    told = {**capabilities, "fs": served, **({"terminal": True} if terminal else {})}
     return encode({**message, "params": {**params, "clientCapabilities": told}}) + b"\n"
 
 

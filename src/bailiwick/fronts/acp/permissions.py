@@ -18,6 +18,7 @@ from msgspec import Raw
 from bailiwick.approvals import Answer, Approval, Question
 from bailiwick.errors import escape_for_display
 from bailiwick.fronts.acp.members import known_names, members_inside
+from bailiwick.operations import EXEC
 
 OURS = "bailiwick-"
 """How the ids of our tool calls begin, and those of nobody else."""
@@ -62,12 +63,13 @@ def permission_request(
     name that the editor knows it by."""
     question = approval.question
     what = shown(question.target or (question.paths[0] if question.paths else "."))
-    title = escape_for_display(f"{question.operation} {what}")
+    about = question.command if question.operation == EXEC.name else None
+    title = escape_for_display(f"{question.operation} {about or what}")
     return {
         "sessionId": session_id,
         "toolCall": {
             "toolCallId": f"{OURS}{secrets.token_hex(16)}",
-            "title": title[:_TITLE_CHARACTERS_MAX],
+            "title": _cut(title),
             "kind": _KINDS.get(question.operation, "edit"),
             "status": "pending",
             "locations": [{"path": shown(path)} for path in question.paths[:_PATHS_SHOWN_MAX]],
@@ -77,6 +79,12 @@ def permission_request(
         },
         "options": OPTIONS,
     }
+
+
+def _cut(title: str) -> str:
+    """A title that is no longer than one is shown; the rest stands in the explanation."""
+    short = title[: _TITLE_CHARACTERS_MAX - 1]
+    return title if len(title) <= _TITLE_CHARACTERS_MAX else f"{short}…"
 
 
 def names_our_question(line: bytes, params: Raw | None) -> bool:

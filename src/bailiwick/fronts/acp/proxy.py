@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = _AcpParser(
         prog="bailiwick acp",
-        usage="bailiwick acp [--root PLACE | --config FILE [--root KIND:ID]] [--read-only]"
+        usage="bailiwick acp [--root PLACE | --config FILE [--root KIND:ID]]"
+        " [--read-only | --terminals]"
         " -- AGENT [ARGUMENTS…]",
         description="Stand between an editor and an agent that speak the Agent Client Protocol."
         " The agent's file calls go through Bailiwick; everything else passes unchanged.",
@@ -64,7 +65,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--config", metavar="FILE", help="a bailiwick.toml: roots, grants, rules")
     parser.add_argument("--state", metavar="DIR", help="where the authority keeps its state")
-    parser.add_argument("--read-only", action="store_true", help="the agent changes nothing")
+    less = parser.add_mutually_exclusive_group()
+    less.add_argument("--read-only", action="store_true", help="the agent changes nothing")
+    less.add_argument(
+        "--terminals", action="store_true",
+        help="run the agent's commands (terminal/*) here, in a sandbox; without it the editor does",
+    )  # fmt: skip
     parser.add_argument(
         "--no-history", action="store_true",
         help="do not keep what is changed in a directory, so that it cannot be undone",
@@ -114,7 +120,7 @@ async def _stand_between(
     say = _Complaints()
     relay = Relay(
         editor=editor, agent=agent.streams, files=place.files, places=place.places,
-        serves=place.serves, say=say,
+        serves=place.serves, say=say, terminals=place.terminals,
     )  # fmt: skip
     code: int | None = None
     try:

@@ -1,7 +1,8 @@
-"""Between an editor and an agent: two streams of lines, of which only file calls are answered here.
+"""Between an editor and an agent: two streams of lines, of which only file calls are answered here,
+and calls about terminals where they are served.
 
 Everything else goes on as the bytes that came. The exceptions: ``initialize`` tells the agent which
-file calls are served, and what an agent sends that is no message at all goes nowhere (see
+calls are served, and what an agent sends that is no message at all goes nowhere (see
 `messages`). Each direction is read as fast as the other end takes it, so that whoever floods waits;
 what is held is bounded by the longest line, and by how many calls are under way.
 """
@@ -20,7 +21,7 @@ from msgspec import UNSET, Raw
 
 from bailiwick.approvals import Answer, Approval
 from bailiwick.errors import BailiwickError, Busy, InternalError, ParseError, escape_for_display
-from bailiwick.fronts.acp import extension, messages
+from bailiwick.fronts.acp import extension, messages, terminals
 from bailiwick.fronts.acp.errors import (
     CANCELLED,
     INTERNAL_ERROR,
@@ -36,6 +37,7 @@ from bailiwick.fronts.acp.lines import LinePiece, LineReader
 from bailiwick.fronts.acp.members import Malformed
 from bailiwick.fronts.acp.permissions import answer_of, names_our_question, permission_request
 from bailiwick.fronts.acp.places import Places
+from bailiwick.fronts.acp.terminals import Terminals
 from bailiwick.model import MiB
 
 _log = logging.getLogger("bailiwick.acp")
@@ -91,9 +93,10 @@ class Relay:
         places: Places,
         serves: Served,
         say: Callable[[str], None],
+        terminals: Terminals | None = None,
     ) -> None:
         """``serves`` is what the agent is told of file calls; ``say`` tells the person who looks
-        at the editor's log what went wrong."""
+        at the editor's log what went wrong. Without ``terminals`` the editor has them."""
         self._from_editor = LineReader(editor[0], LINE_BYTES_MAX)
         self._from_agent = LineReader(agent[0], LINE_BYTES_MAX)
         self._editor = Sender(editor[1])
@@ -102,6 +105,7 @@ class Relay:
         self._places = places
         self._serves = serves
         self._say = say
+        self._terminals = terminals
         self._prefix = f"bailiwick-{secrets.token_hex(8)}-"
         self._asked = 0
         self._answers: dict[str, asyncio.Future[Any]] = {}
@@ -116,6 +120,8 @@ class Relay:
             call.cancel()
         if self._calls:
             await asyncio.wait(self._calls)
+        if self._terminals is not None:
+            await self._terminals.aclose()
 
     # --- from the editor -----------------------------------------------------------------------
 
@@ -141,9 +147,11 @@ class Relay:
             return None if self._answered(message) else line
         if method == "initialize":
             with suppress(msgspec.DecodeError):
-                read, write, more = self._serves
+                read, write, more, terminal = self._serves
                 told = extension.announcement(more)
-                return messages.with_files_served(line, read=read, write=write, meta=told)
+                return messages.with_calls_served(
+                    line, read=read, write=write, meta=told, terminal=terminal
+                )
         elif method in messages.OPENING:
             self._note_directory(message)
         elif method == "session/cancel":
@@ -186,14 +194,15 @@ class Relay:
             return
         try:
             message = messages.read(line)
-            ours = not message.is_file_call and names_our_question(line, message.params)
+            served_here = self._is_served_here(message)
+            ours = not served_here and names_our_question(line, message.params)
         except Malformed as why:
             await self._refuse(_NULL, PARSE_ERROR, str(why))
             return
         if ours:
             answered = _NULL if message.id is None else message.id
             await self._refuse(answered, INVALID_REQUEST, "it is about a question of Bailiwick's")
-        elif message.is_file_call:
+        elif served_here:
             await self._begin_call(message)
         elif message.method == "$/cancel_request" and self._cancel(
             request=_quietly(message).get("requestId", UNSET)
@@ -201,6 +210,13 @@ class Relay:
             pass
         else:
             await self._editor.send(line if line.endswith(b"\n") else line + b"\n")
+
+    def _is_served_here(self, message: messages.Message) -> bool:
+        return message.is_file_call or (
+            self._terminals is not None
+            and message.method is not None
+            and message.method.casefold().startswith(terminals.PREFIX)
+        )
 
     async def _refuse(self, request: Raw, code: int, why: str) -> None:
         """A message that the editor does not get: the agent is told, and the editor's log."""
@@ -219,14 +235,15 @@ class Relay:
             answered = _NULL if known is None else known[0]
             await self._agent.send(_failure(answered, RpcError(INVALID_REQUEST, why)))
 
-    # --- file calls ----------------------------------------------------------------------------
+    # --- calls ----------------------------------------------------------------------------
 
     async def _begin_call(self, message: messages.Message) -> None:
         request, method = message.id, message.method
         if request is None or method is None:
             return  # nobody waits for what it would say, and a change nobody hears of is none
-        if method not in (messages.READ, messages.WRITE, *extension.CALLS):
-            error = RpcError(METHOD_NOT_FOUND, "this file call is not served")
+        of_terminals = () if self._terminals is None else self._terminals.calls
+        if method not in (messages.READ, messages.WRITE, *extension.CALLS, *of_terminals):
+            error = RpcError(METHOD_NOT_FOUND, "this call is not served")
             await self._agent.send(_failure(request, error))
             return
         try:
@@ -239,11 +256,11 @@ class Relay:
         task.add_done_callback(self._ended)
 
     def _taken(self, message: messages.Message) -> dict[str, Any]:
-        """What a file call was given, as it was sent or not at all, where there is room for it."""
+        """What a call was given, as it was sent or not at all, where there is room for it."""
         if not message.is_unicode:
             raise ParseError("a text in it holds half a character")
         if len(self._calls) >= CALLS_MAX:
-            raise Busy(f"{CALLS_MAX} file calls are under way", hint="wait for their answers")
+            raise Busy(f"{CALLS_MAX} calls are under way", hint="wait for their answers")
         try:
             return messages.members(message.params)
         except Malformed as why:
@@ -281,6 +298,8 @@ class Relay:
         async def ask(approval: Approval) -> Answer | None:
             return await self._ask(approval, session)
 
+        if self._terminals is not None and method in self._terminals.calls:
+            return await self._terminals.calls[method](given, ask)
         if method in extension.CALLS:
             return await extension.answer(self._files, method, given, ask)
         path = check_text("path", given.get("path"))

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bailiwick.errors import MissingAccess, RootNotFound
+from bailiwick.errors import MissingAccess, RootNotFound, Unsupported
 from bailiwick.fronts.acp import extension
 from bailiwick.fronts.acp.extension import Served
 from bailiwick.fronts.acp.files import FileCalls
 from bailiwick.fronts.acp.places import Places
+from bailiwick.fronts.acp.terminals import Terminals
 from bailiwick.grant import AgentRun, StandingGrant
 from bailiwick.operations import Access
 
@@ -30,6 +31,7 @@ class Opened(NamedTuple):
     files: FileCalls
     places: Places
     serves: Served
+    terminals: Terminals | None
 
 
 def opened(options: argparse.Namespace) -> AbstractAsyncContextManager[Opened]:
@@ -41,6 +43,8 @@ def opened(options: argparse.Namespace) -> AbstractAsyncContextManager[Opened]:
 async def _opened(options: argparse.Namespace) -> AsyncIterator[Opened]:
     session = secrets.token_hex(4)
     wanted = _READING if options.read_only else _CHANGING
+    if options.terminals:
+        wanted |= {"execute"}
     opening = (
         _place(options, wanted)
         if options.config is None
@@ -48,14 +52,23 @@ async def _opened(options: argparse.Namespace) -> AsyncIterator[Opened]:
     )
     async with opening as (scope, directory):
         places = Places(scope.root.mount_point, directory)
-        files = FileCalls(scope, session=session, place_of=places.place_of, shown=places.shown)
+        files = FileCalls(
+            scope, session=session, place_of=places.place_of, shown=places.shown,
+            passes_execute=options.terminals,
+        )  # fmt: skip
+        if options.terminals and not files.runs_commands:
+            raise Unsupported(
+                "no commands are run here, so that there are no terminals",
+                hint="it takes a directory, bubblewrap, and a grant that holds execute",
+            )
         serves = Served(
             read="read" in scope.access,
             write="write" in scope.access and scope.root.trusted,
             more=extension.served(scope.access, scope.powers, trusted=scope.root.trusted),
+            terminal=options.terminals,
         )
         try:
-            yield Opened(files, places, serves)
+            yield Opened(files, places, serves, Terminals(files) if options.terminals else None)
         finally:
             await files.aclose()
 
