@@ -114,6 +114,10 @@ class Limits(Value, frozen=True, kw_only=True):
     exec_entries_max: Amount = 1_000_000
     """Names in a tree that commands are run in: all are looked at when one starts, and held."""
 
+    exec_changes_bytes_max: Amount = 4 * GiB
+    """What of the files that a command left is brought back: all of it is hashed, some seconds'
+    work. What is over stays in the working copy, and that is said."""
+
     exec_tree_bytes_max: Amount = 4 * GiB
     """Content of a volume, as far as a command sees it: it is written out for each version."""
 

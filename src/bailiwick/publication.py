@@ -8,8 +8,9 @@ was done here: where someone else has changed a place since, theirs stays.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, closing, suppress
+from typing import Final
 
 import msgspec
 
@@ -23,15 +24,24 @@ from bailiwick.errors import (
     PolicyDenied,
 )
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Expected
+from bailiwick.model import Expected, MiB
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Handle, Store, WritePlan
+from bailiwick.store import Handle, Staged, Stages, Store, WritePlan
 from bailiwick.versions import Done, Plan, Stale, Touch, branches
 from bailiwick.working_copy import CopyContents, Publishing, WorkingCopy
 
 _OTHERS_WERE_QUICKER = (
     DirectoryNotEmpty, FileAlreadyExists, HashMismatch, NotADirectory, PathNotFound,
 )  # fmt: skip
+
+
+_STAGED_MIN: Final = 16
+"""From so many new things in one directory on they are made out of sight, and flushed at once:
+fewer are flushed as quickly one by one."""
+
+_BATCH_BYTES: Final = 4 * MiB
+_BATCH_STEPS: Final = 512
+"""What of them is held in memory, and made before others get their turn."""
 
 
 async def publish(store: Store, what: Publishing, copy: WorkingCopy) -> Done:
@@ -53,7 +63,7 @@ async def take_back(store: Store, what: Publishing, copy: WorkingCopy) -> None:
     """Take back the first changes of a plan, as many as it says, as far as they still stand as they
     were made. What others have changed since stays."""
     publication = _Publication(store, what, copy)
-    done = [each for each in what.plan.touches if each.kind != "moved" or not each.beneath]
+    done = [touch for steps in _in_order(what.plan.touches) for touch in steps]
     for touch in done[: what.taken_back]:
         if await stands(store, touch):
             publication.done.append((touch, None))
@@ -67,8 +77,7 @@ async def _one_by_one(
     that."""
     publication = _Publication(store, what, contents)
     try:
-        for touch in what.plan.touches:
-            await publication.do(touch)
+        await publication.do_all(what.plan.touches)
         await publication.close_directories()
     except BaseException as error:
         await to_the_end(_undo(publication, what, record))
@@ -119,6 +128,33 @@ def paths_of(plan: Plan) -> frozenset[ScopedPath]:
     return frozenset((*(each.path for each in plan.touches), *origins))
 
 
+def _in_order(touches: Sequence[Touch]) -> Iterator[Sequence[Touch]]:
+    """The changes of a plan as they are carried out: one by one, but for what only comes, in one
+    row, which is taken together for each directory that it comes into."""
+    coming: list[Touch] = []
+    for touch in touches:
+        if touch.kind == "created":
+            coming.append(touch)
+            continue
+        yield from _by_existing_parent(coming).values()
+        coming = []
+        if touch.kind != "moved" or not touch.beneath:  # else it goes with its directory
+            yield (touch,)
+    yield from _by_existing_parent(coming).values()
+
+
+def _by_existing_parent(touches: Sequence[Touch]) -> dict[ScopedPath, list[Touch]]:
+    """What comes, by the directory that is there already, in which it comes to lie."""
+    found: dict[ScopedPath, list[Touch]] = {}
+    parents: dict[ScopedPath, ScopedPath] = {}
+    for touch in touches:
+        parent = parents.get(touch.path.parent, touch.path.parent)
+        if touch.type == "directory":
+            parents[touch.path] = parent
+        found.setdefault(parent, []).append(touch)
+    return found
+
+
 class _Publication:
     """One plan under way, and how each change of it is taken back."""
 
@@ -143,9 +179,55 @@ class _Publication:
                     restored.append(touch.origin or touch.path)
         return restored
 
-    async def do(self, touch: Touch) -> None:
-        if touch.kind == "moved" and touch.beneath:
-            return  # with the directory that it lies in
+    async def do_all(self, touches: Sequence[Touch]) -> None:
+        """In their order; what only comes is made at once where it is much."""
+        for steps in _in_order(touches):
+            if len(steps) < _STAGED_MIN or "Stages" not in self._store.powers:
+                for touch in steps:
+                    await self._do(touch)
+            else:
+                await self._make_all(steps)
+
+    async def _make_all(self, new: Sequence[Touch]) -> None:
+        """Made out of sight, all of it is durable by one flush and comes by one merge."""
+        store, parent = self._store, new[0].path.parent
+        assert isinstance(store, Stages)
+        with closing(await store.resolve(parent, "entry", directory=True)) as directory:
+            if directory.path != parent or directory.type != "directory":
+                raise PathNotFound("others have put something else in its place", path=parent)
+            stage = await store.stage(directory, size_max=self._size_max)
+            try:
+                async with aclosing(self._steps(parent, new)) as batches:
+                    async for batch in batches:
+                        await stage.add(batch)
+                await stage.merge(replace=False)
+            finally:
+                await to_the_end(stage.discard())
+        self.done += [(touch, None) for touch in new]
+
+    async def _steps(
+        self, parent: ScopedPath, new: Sequence[Touch]
+    ) -> AsyncGenerator[list[Staged | bytes], None]:
+        batch: list[Staged | bytes] = []
+        size = 0
+        for touch in new:
+            assert touch.type != "other"
+            path = touch.path.relative_to(parent)
+            batch.append(Staged(path, touch.type, touch.mode, target=touch.target or ""))
+            if touch.type == "file":
+                async with aclosing(_as_shown(self._content(touch.path), touch)) as chunks:
+                    async for chunk in chunks:
+                        batch.append(chunk)
+                        size += len(chunk)
+                        if size >= _BATCH_BYTES:
+                            yield batch
+                            batch, size = [], 0
+            if len(batch) >= _BATCH_STEPS:
+                yield batch
+                batch, size = [], 0
+        yield batch
+
+    async def _do(self, touch: Touch) -> None:
         version: str | None = None
         with closing(await self._entry(touch.path)) as entry:
             match touch.kind, touch.type:
@@ -167,9 +249,11 @@ class _Publication:
         self.done.append((touch, version))
 
     async def _take_back(self, touch: Touch, version: str | None) -> None:
-        """Make a place what it was before: as long as ``version`` stands there, if it is known."""
+        """Make a place what it was before: as long as ``version`` stands there, if it is known, or
+        else what was brought there."""
         path, before = touch.path, touch.mode_before
-        expected = {} if version is None else {"expected": Expected(version, None)}
+        wanted = Expected(version, None if version is not None else touch.sha256)
+        expected = {"expected": wanted} if wanted.conditional else {}
         if touch.kind == "moved":
             assert touch.origin is not None
             moved, back = await self._entry(path), await self._entry(touch.origin)

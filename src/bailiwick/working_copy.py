@@ -55,6 +55,11 @@ class Alterations(NamedTuple):
     unfit: list[Dropped]
     dropped: list[Dropped]
 
+    @property
+    def any_left(self) -> bool:
+        """Whether the working copy holds anything that is kept: what is dropped is not."""
+        return bool(self.altered or self.unfit)
+
 
 class Publishing(NamedTuple):
     """What is being brought back, kept with the working copy until all of it was: for whoever finds

@@ -147,7 +147,9 @@ def _workplace(
     folders = Folders(place.state_dir, place.key)
     lower = _lower(store, place, folders, limits)
     uppers = Uppers(touched, open_left, let_through)
-    return DirectoryWorkplace(folders, root, lower, uppers, names=names)
+    return DirectoryWorkplace(
+        folders, root, lower, uppers, names=names, bytes_max=limits.exec_changes_bytes_max
+    )
 
 
 def _lower(store: Store, place: _WorkPlace, folders: Folders, limits: Limits) -> Lower:

@@ -66,7 +66,7 @@ class OwnCopy:
             published = NOTHING
             if started.writable and publish != "manual":
                 published = await self._brought_back(started, publish)
-            if started.writable and (await copy.alterations()).altered:
+            if started.writable and (await copy.alterations()).any_left:
                 return SettledWork(published, copy.id)
             await copy.discard()
             return SettledWork(published, None)

@@ -168,7 +168,7 @@ class SessionRoom:
         await self.clear()
         if self.copy is None:
             return
-        if not (await self.copy.alterations()).altered:
+        if not (await self.copy.alterations()).any_left:
             await self.copy.discard()
         await self.forget()
 

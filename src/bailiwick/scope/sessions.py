@@ -204,7 +204,7 @@ class Session:
                 return []
             wanted = Wanted("partial", self._scope._places(paths))
             given_up = await self._scope._give_up(copy, wanted)
-            if not (await copy.alterations()).altered:
+            if not (await copy.alterations()).any_left:
                 await self._room.forget()
             return given_up
 

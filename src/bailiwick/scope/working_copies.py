@@ -202,7 +202,7 @@ class OpenWork:
         published = await scope._bring_back(
             self._copy, publish, scope._places(paths), merge=merge, hunks=hunks
         )
-        if not (await self._copy.alterations()).altered:
+        if not (await self._copy.alterations()).any_left:
             await self._copy.discard()
         return published
 

@@ -7,6 +7,7 @@ versions go along, and a person who is asked sees one line instead of two trees.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from contextlib import closing
 from typing import Final
@@ -22,8 +23,47 @@ from bailiwick.versions import Touch
 _Shape = tuple[tuple[str, str, int, int | None, str | None], ...]
 """A tree without its content: of each path in it the kind, the size, the mode, a link's text."""
 
+_Contents = tuple[str | None, ...]
+"""The hashes of the files of a tree, in its order."""
+
 _TREE_ENTRIES_MAX: Final = 10_000
 """Of a larger tree it is not found out whether it was moved: its content would be read for that."""
+
+
+class _Forest:
+    """What goes, or what comes, by the trees that it is made of."""
+
+    def __init__(self, touches: list[Touch]) -> None:
+        self._sorted = sorted(touches, key=lambda each: each.path.order)
+        self._orders = [each.path.order for each in self._sorted]
+        self.by_path = {each.path: each for each in self._sorted}
+
+    def beneath(self, top: Touch) -> list[Touch]:
+        start, end = self._span(top)
+        return self._sorted[start:end]
+
+    def count(self, top: Touch) -> int:
+        """How much lies beneath: much quicker to tell than what."""
+        start, end = self._span(top)
+        return end - start
+
+    def _span(self, top: Touch) -> tuple[int, int]:
+        order = top.path.order
+        start = bisect_left(self._orders, order + "\0")
+        return start, bisect_left(self._orders, order + "\1", start)
+
+    def shape(self, top: Touch) -> _Shape:
+        """What a tree is like, whether it goes or comes."""
+        return tuple(
+            (
+                str(each.path.relative_to(top.path)) if each is not top else "",
+                each.type,
+                0 if each.type != "file" else each.size or each.size_before,
+                each.mode if each.kind == "created" else each.mode_before,
+                each.target,
+            )
+            for each in (top, *self.beneath(top))
+        )
 
 
 class Moves:
@@ -33,7 +73,8 @@ class Moves:
         self._call = call
         self._goes = goes
         self._comes = comes
-        self._gone = {each.path for each in goes}
+        self._going = _Forest(goes)
+        self._coming = _Forest(comes)
         self._hashes: dict[ScopedPath, str | None] = {}
         self._taken: set[ScopedPath] = set()
         self._arrived: dict[ScopedPath, Touch] = {}
@@ -47,57 +88,78 @@ class Moves:
         return [*goes, *(self._arrived.get(each.path, each) for each in self._comes)]
 
     async def _trees(self) -> None:
+        tops = [each for each in self._goes if each.type == "directory"]
+        tops = [each for each in tops if self._stands_alone(each)]
+        counts = {self._going.count(each) for each in tops} - {0}
         origins: dict[_Shape, list[Touch]] = defaultdict(list)
-        for each in self._goes:
-            if each.type == "directory" and self._stands_alone(each):
-                origins[_shape(each, self._goes)].append(each)
+        for each in tops:
+            origins[self._going.shape(each)].append(each)
+        by_content: dict[_Shape, dict[_Contents, list[Touch]]] = {}
         for each in self._comes:
             if each.kind != "created" or each.type != "directory" or each.path in self._arrived:
                 continue
-            for origin in origins.get(_shape(each, self._comes), ()):
-                if origin.path not in self._taken and await self._is_same_tree(origin, each):
-                    self._moved_tree(origin, each)
-                    break
+            if not 0 < self._coming.count(each) <= _TREE_ENTRIES_MAX:
+                continue
+            shape = self._coming.shape(each) if self._coming.count(each) in counts else None
+            if shape is None or shape not in origins:
+                continue
+            if shape not in by_content:
+                by_content[shape] = await self._by_contents(origins[shape])
+            files = (touch for touch in self._coming.beneath(each) if touch.type == "file")
+            same = by_content[shape].get(tuple(touch.sha256 for touch in files), [])
+            origin = self._first_movable(same, each)
+            if origin is not None:
+                self._moved_tree(origin, each)
+
+    async def _by_contents(self, tops: list[Touch]) -> dict[_Contents, list[Touch]]:
+        """Trees of one shape, by what their files hold."""
+        found: dict[_Contents, list[Touch]] = defaultdict(list)
+        for top in tops:
+            files = [each for each in self._going.beneath(top) if each.type == "file"]
+            hashes = [await self._hash(each.path) for each in files]
+            if None not in hashes:
+                found[tuple(hashes)].append(top)
+        return found
 
     async def _files(self) -> None:
         origins: dict[tuple[int, int | None], list[Touch]] = defaultdict(list)
         for each in self._goes:
             if each.type == "file" and each.size_before and self._stands_alone(each):
                 origins[each.size_before, each.mode_before].append(each)
+        by_hash: dict[tuple[int, int | None], dict[str | None, list[Touch]]] = {}
         for each in self._comes:
-            if each.kind != "created" or each.type != "file" or each.path in self._arrived:
+            kind = each.size, each.mode
+            if each.kind != "created" or each.type != "file" or kind not in origins:
                 continue
-            for origin in origins.get((each.size, each.mode), ()):
-                if origin.path not in self._taken and await self._is_same(origin, each):
-                    self._moved(origin, each)
-                    break
+            if each.path in self._arrived:
+                continue
+            if kind not in by_hash:
+                by_hash[kind] = defaultdict(list)
+                for origin in origins[kind]:
+                    by_hash[kind][await self._hash(origin.path)].append(origin)
+            found = self._first_movable(by_hash[kind].get(each.sha256, []), each)
+            if found is not None:
+                self._moved(found, each)
 
     def _stands_alone(self, touch: Touch) -> bool:
         """What goes with a directory around it was not moved out of it one can be sure of, and what
         is replaced where it stood was not moved at all."""
-        came_there = any(each.path == touch.path for each in self._comes)
-        return touch.path.parent not in self._gone and not came_there
+        path = touch.path
+        return path.parent not in self._going.by_path and path not in self._coming.by_path
 
-    async def _is_same_tree(self, origin: Touch, arrived: Touch) -> bool:
-        beneath = [each for each in self._comes if _lies_beneath(each, arrived)]
-        if not beneath or len(beneath) > _TREE_ENTRIES_MAX:
-            return False
-        by_path = {each.path: each for each in self._goes}
-        for each in beneath:
-            was = by_path[each.path.relative_to(arrived.path).beneath(origin.path)]
-            if each.type == "file" and not await self._has_content(was, each):
-                return False
-        return self._may_move(_moved(origin, arrived))
+    def _first_movable(self, same: list[Touch], arrived: Touch) -> Touch | None:
+        """One of those that are the same, which is used up then."""
+        for number, origin in enumerate(same):
+            if origin.path not in self._taken and self._may_move(_moved(origin, arrived)):
+                del same[number]
+                return origin
+        return None
 
-    async def _is_same(self, origin: Touch, arrived: Touch) -> bool:
-        return await self._has_content(origin, arrived) and self._may_move(_moved(origin, arrived))
-
-    async def _has_content(self, origin: Touch, arrived: Touch) -> bool:
-        path = origin.path
+    async def _hash(self, path: ScopedPath) -> str | None:
         if path not in self._hashes:
             with closing(await self._call.store.resolve(path, "entry")) as entry:
                 self._hashes[path] = await content_hash(self._call.store, entry)
-        return self._hashes[path] is not None and self._hashes[path] == arrived.sha256
+        return self._hashes[path]
 
     def _may_move(self, touch: Touch) -> bool:
         """Else it is a removal and something new, each of which is judged by itself."""
@@ -112,12 +174,10 @@ class Moves:
         return True
 
     def _moved_tree(self, origin: Touch, arrived: Touch) -> None:
-        by_path = {each.path: each for each in self._goes}
         self._moved(origin, arrived)
-        for each in self._comes:
-            if _lies_beneath(each, arrived):
-                was = by_path[each.path.relative_to(arrived.path).beneath(origin.path)]
-                self._moved(was, each)
+        for each in self._coming.beneath(arrived):
+            was = each.path.relative_to(arrived.path).beneath(origin.path)
+            self._moved(self._going.by_path[was], each)
 
     def _moved(self, origin: Touch, arrived: Touch) -> None:
         self._taken.add(origin.path)
@@ -129,24 +189,3 @@ def _moved(origin: Touch, arrived: Touch) -> Touch:
         kind="moved", origin=origin.path, size_before=origin.size_before,
         sha256_before=arrived.sha256, mode_before=origin.mode_before,
     )  # fmt: skip
-
-
-def _lies_beneath(touch: Touch, top: Touch) -> bool:
-    return touch.path != top.path and touch.path.lies_in(top.path)
-
-
-def _shape(top: Touch, touches: list[Touch]) -> _Shape:
-    """What a tree is like, whether it goes or comes."""
-    return tuple(
-        sorted(
-            (
-                str(each.path.relative_to(top.path)) if each is not top else "",
-                each.type,
-                0 if each.type != "file" else each.size or each.size_before,
-                each.mode if each.kind == "created" else each.mode_before,
-                each.target,
-            )
-            for each in touches
-            if each is top or _lies_beneath(each, top)
-        )
-    )

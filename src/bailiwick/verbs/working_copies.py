@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -199,7 +199,7 @@ async def discard(call: Call, copy: WorkingCopy, wanted: Wanted) -> Proposal[lis
         if (chosen := wanted.hunks.get(each.path)) is not None
     }
     whole = [path for path in given_up if path not in rewritten]
-    everything = wanted.only is None or len(whole) == len(found.altered)
+    everything = wanted.only is None or (len(whole) == len(found.altered) and not found.unfit)
     act = DiscardWork(call.handle, copy, None if everything else tuple(whole), rewritten)
     return Proposal(act, lambda _: given_up)
 
@@ -429,7 +429,8 @@ def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sift
     stays = {*refused, *(each.path for each in conflicts)}
     left = [each for each in drawn.touches if each.path not in stays]
     while True:
-        dependent = [each for each in left if _depends(each, stays)]
+        around = _directories_around(stays)
+        dependent = [each for each in left if _depends(each, stays, around)]
         if not dependent:
             break
         for each in dependent:
@@ -478,12 +479,22 @@ class _Sifted(NamedTuple):
     conflicts: list[WorkConflict]
 
 
-def _depends(touch: Touch, stays: set[ScopedPath]) -> bool:
+def _depends(touch: Touch, stays: set[ScopedPath], around: set[ScopedPath]) -> bool:
     """Whether it comes into a directory that does not come, or is a directory of which something
-    does not go."""
+    does not go. ``around`` are the directories that what ``stays`` lies in."""
     if touch.kind == "deleted":
-        return touch.type == "directory" and any(each.lies_in(touch.path) for each in stays)
-    return any(touch.path.lies_in(each) for each in stays)
+        return touch.type == "directory" and touch.path in around
+    return not stays.isdisjoint(_directories_around((touch.path,)))
+
+
+def _directories_around(paths: Iterable[ScopedPath]) -> set[ScopedPath]:
+    found: set[ScopedPath] = set()
+    for path in paths:
+        above = path.parent
+        while not above.is_root and above not in found:
+            found.add(above)
+            above = above.parent
+    return found
 
 
 def _refusal(call: Call, touch: Touch) -> Withheld | None:

@@ -45,6 +45,9 @@ class Uppers(NamedTuple):
 
 
 _CHUNK_BYTES: Final = 256 * KiB
+_INLINE_BYTES_MAX: Final = 64 * KiB
+"""What is read where it is asked for: it was hashed a moment ago, and a thread takes longer."""
+
 _SPECIAL_BITS: Final = 0o7000
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -63,16 +66,19 @@ class DirectoryCopy:
     """What was changed on top of one directory, kept in a folder of its own."""
 
     def __init__(
-        self, folder: Folder, lower: Lower, shown: ShownTree, uppers: Uppers, names: NameRule
-    ) -> None:
+        self, folder: Folder, lower: Lower, shown: ShownTree, uppers: Uppers, names: NameRule,
+        bytes_max: int,
+    ) -> None:  # fmt: skip
         """``shown`` is what programs saw beneath their changes, owned from here on."""
         self._folder = folder
         self._lower = lower
         self._shown = shown
         self._uppers = uppers
         self._names = names
+        self._bytes_max = bytes_max
         self._closed = False
         self._sources: dict[ScopedPath, Source] = {}
+        self._sizes: dict[ScopedPath, int] = {}
         self._base = Survey({})
         self._bases = BaseImages(folder)
 
@@ -154,10 +160,13 @@ class DirectoryCopy:
     def _alterations(self) -> Alterations:
         upper = self._folder.upper
         lower = self._shown.directory
-        reading = _Reading(self._base, upper, lower, self._names, self._uppers.open_left)
+        reading = _Reading(
+            self._base, upper, lower, self._names, self._uppers.open_left, self._bytes_max
+        )
         reading.all(self._uppers.read(upper, lower))
         self._sources = reading.sources
         self._bases.keep(self._shown, reading.altered.values())
+        self._sizes = {path: reading.altered[path].size for path in reading.sources}
         altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
         return Alterations(altered, reading.unfit, reading.dropped)
 
@@ -167,12 +176,17 @@ class DirectoryCopy:
         source = self._sources.get(path)
         if source is None:
             raise PathNotFound("is not among what was changed", path=path)
-        file = await in_thread(_opened, source)
+        if self._sizes[path] <= _INLINE_BYTES_MAX:
+            data, file = _begun(source)
+        else:
+            data, file = await in_thread(_begun, source, let_go=_ended)
         try:
-            while chunk := await in_thread(os.read, file, _CHUNK_BYTES):
+            yield data
+            while file is not None and (chunk := await in_thread(os.read, file, _CHUNK_BYTES)):
                 yield chunk
         finally:
-            os.close(file)
+            if file is not None:
+                os.close(file)
 
     async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
         await self._folder.keep(path, chunks)
@@ -263,13 +277,15 @@ class _Reading:
     """What an upper directory tells, turned into what became of each path."""
 
     def __init__(
-        self, survey: Survey, upper: int, lower: int, names: NameRule, open_left: OpenLeft
-    ) -> None:
+        self, survey: Survey, upper: int, lower: int, names: NameRule, open_left: OpenLeft,
+        bytes_max: int,
+    ) -> None:  # fmt: skip
         self._survey = survey
         self._upper = upper
         self._lower = lower
         self._names = names
         self._open_left = open_left
+        self._bytes_left = bytes_max
         self.altered: dict[ScopedPath, Altered] = {}
         self.sources: dict[ScopedPath, Source] = {}
         self.unfit: list[Dropped] = []
@@ -344,9 +360,13 @@ class _Reading:
         self, path: ScopedPath, touched: Touched, base: Base | None, source: Source
     ) -> None:
         try:
-            size, sha256 = _hashed(source)
+            size, sha256 = _hashed(source, self._bytes_left)
+        except _TooMuch:
+            self.unfit.append(Dropped(path, "there is more than is brought back of one command"))
+            return
         except (FileNotFoundError, NotADirectoryError):
             return  # a command that is under way has taken it away since
+        self._bytes_left -= size
         mode = self._mode(touched)
         self.altered[path] = Altered(path, "file", base, mode, size, sha256)
         self.sources[path] = source
@@ -359,12 +379,13 @@ class _Reading:
 
     def _came_along(self, directory: str, origin: str, came: set[str]) -> None:
         """What lies in a directory that was moved, and was not touched there."""
-        gone = {each.path for each in self.altered.values() if each.type is None}
         for text in self._survey.beneath(origin):
             there = directory + text.removeprefix(origin)
             path = self._path(there)
             base = self._survey.get(text)
-            if path is None or base is None or there in came or path in gone:
+            if path is None or base is None or there in came:
+                continue
+            if (now := self.altered.get(path)) is not None and now.type is None:
                 continue
             if base.type == "file":
                 touched = Touched(path=there, kind="file_created", mode=base.mode)
@@ -398,6 +419,24 @@ def _opened(source: Source) -> int:
     return source.open(source.top, source.path)
 
 
+def _begun(source: Source) -> tuple[bytes, int | None]:
+    """The first of a file, and its descriptor where there is more."""
+    file = _opened(source)
+    more = False
+    try:
+        data = os.read(file, _CHUNK_BYTES)
+        more = len(data) < os.fstat(file).st_size
+    finally:
+        if not more:
+            os.close(file)
+    return data, file if more else None
+
+
+async def _ended(begun: tuple[bytes, int | None]) -> None:
+    if begun[1] is not None:
+        os.close(begun[1])
+
+
 def _open_beneath(top: int, path: str) -> int:
     """A regular file of the tree below, to be read."""
     with _parent(top, path) as (directory, name):
@@ -408,13 +447,21 @@ def _open_beneath(top: int, path: str) -> int:
     return file
 
 
-def _hashed(source: Source) -> tuple[int, str]:
+class _TooMuch(Exception):
+    """More than is looked at."""
+
+
+def _hashed(source: Source, bytes_max: int) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
     file = _opened(source)
     try:
+        if os.fstat(file).st_size > bytes_max:
+            raise _TooMuch
         while chunk := os.read(file, _CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
+            if size > bytes_max:
+                raise _TooMuch
     finally:
         os.close(file)
     return size, digest.hexdigest()

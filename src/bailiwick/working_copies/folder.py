@@ -29,7 +29,7 @@ import msgspec
 from bailiwick.commands import SessionNote
 from bailiwick.errors import Busy, PathNotFound, from_os_error
 from bailiwick.finishing import in_thread
-from bailiwick.model import Value
+from bailiwick.model import MiB, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.versions import Mark, Plan, Touch
 from bailiwick.working_copies.removal import remove_tree
@@ -38,8 +38,12 @@ from bailiwick.working_copy import Base, Publishing
 
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_MORE_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+
+_HELD_BYTES_MAX: Final = 1 * MiB
+"""What is held of a file that is put aside, before it is written."""
 
 _LOCK_TRIES: Final = 20
 _LOCK_PAUSE_S: Final = 0.05
@@ -144,10 +148,22 @@ class Folder:
     # --- what is being replaced -----------------------------------------------------------------
 
     async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
-        file = await in_thread(os.open, self._kept(path), _NEW_FLAGS, 0o600)
+        """In as few pieces as can be held: many are small, and each takes a thread."""
+        held: list[bytes] = []
+        size, flags = 0, _NEW_FLAGS
+        async for chunk in chunks:
+            held.append(chunk)
+            size += len(chunk)
+            if size >= _HELD_BYTES_MAX:
+                await in_thread(self._add_kept, path, flags, b"".join(held))
+                held, size, flags = [], 0, _MORE_FLAGS
+        if held or flags == _NEW_FLAGS:
+            await in_thread(self._add_kept, path, flags, b"".join(held))
+
+    def _add_kept(self, path: ScopedPath, flags: int, data: bytes) -> None:
+        file = os.open(self._kept(path), flags, 0o600)
         try:
-            async for chunk in chunks:
-                await in_thread(_write_all, file, chunk)
+            _write_all(file, data)
         finally:
             os.close(file)
 

@@ -53,7 +53,7 @@ async def _finish(copy: DirectoryCopy, store: Store) -> None:
         await copy.rebase(path, what.merged[path])
     await copy.settle(brought - what.partly)
     await copy.publishing(None)
-    if not (await copy.alterations()).altered:
+    if not (await copy.alterations()).any_left:
         await copy.discard()
 
 

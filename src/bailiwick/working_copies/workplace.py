@@ -16,13 +16,16 @@ class DirectoryWorkplace:
     """The working copies of one root, which lie in directories of this machine."""
 
     def __init__(
-        self, folders: Folders, root: str, lower: Lower, uppers: Uppers, *, names: NameRule
-    ) -> None:
+        self, folders: Folders, root: str, lower: Lower, uppers: Uppers, *, names: NameRule,
+        bytes_max: int,
+    ) -> None:  # fmt: skip
+        """``bytes_max``: how much of what a program changed is looked at."""
         self._folders = folders
         self._root = root
         self._lower = lower
         self._uppers = uppers
         self._names = names
+        self._bytes_max = bytes_max
 
     def new_id(self) -> str:
         return new_id()
@@ -76,7 +79,7 @@ class DirectoryWorkplace:
 
     async def _copy(self, folder: Folder, lower: str) -> DirectoryCopy:
         shown = await self._lower.show_again(lower)
-        return DirectoryCopy(folder, self._lower, shown, self._uppers, self._names)
+        return DirectoryCopy(folder, self._lower, shown, self._uppers, self._names, self._bytes_max)
 
 
 async def _closed(folder: Folder) -> None:
