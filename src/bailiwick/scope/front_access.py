@@ -21,6 +21,7 @@ from bailiwick.sandbox import CommandLimits, Process
 from bailiwick.scope.code import CodeRuns
 from bailiwick.scope.core import ScopeCore
 from bailiwick.scope.sessions import Session, SessionVerbs
+from bailiwick.verbs.commands import place_of
 
 Called = TypeVar("Called", bound=ScopeCore)
 
@@ -51,6 +52,13 @@ def runs_commands(scope: ScopeCore) -> bool:
     """Whether programs can be run in this root, whoever may run them: it is a directory here, and
     there is a sandbox."""
     return scope._runs_commands()
+
+
+def place_for_programs(scope: ScopeCore) -> str:
+    """Where the top of a scope stands for the programs that are run in it."""
+    base = str(scope.grant.base)
+    place = place_of(scope.grant.root)
+    return place if base == "." else f"{place}/{base}"
 
 
 def session_as_called(session: Session, scope: SessionVerbs) -> Session:

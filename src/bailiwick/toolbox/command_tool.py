@@ -12,6 +12,7 @@ from collections.abc import AsyncIterable
 from bailiwick.approvals import Answer, Approval
 from bailiwick.commands import ExecResult
 from bailiwick.scope import Scope
+from bailiwick.scope.execution import Execution
 from bailiwick.scope.front_access import as_called, caller_of
 from bailiwick.text.both_ends import BothEnds, Printed
 from bailiwick.toolbox.approval import SpeaksOfOne, is_about_a_command
@@ -33,10 +34,15 @@ PRINT_LESS = "print less, or into a file"
 async def run_to_its_end(
     scope: Scope, asked: CommandArguments, bytes_max: int
 ) -> tuple[Printed, ExecResult]:
-    """Run a command for a model. Cancelled, it is ended with all that it started."""
-    execution = about_the_command(scope).exec(
-        shell=asked.command, cwd=asked.cwd, timeout=asked.timeout
+    """Run a command for a model."""
+    return await to_its_end(
+        about_the_command(scope).exec(shell=asked.command, cwd=asked.cwd, timeout=asked.timeout),
+        bytes_max,
     )
+
+
+async def to_its_end(execution: Execution, bytes_max: int) -> tuple[Printed, ExecResult]:
+    """Follow a command to its end. Cancelled, it is ended with all that it started."""
     try:
         printed = await printed_by(as_text(execution), bytes_max)
         return printed, await execution.result()

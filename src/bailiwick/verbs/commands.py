@@ -15,6 +15,7 @@ from bailiwick.call import Call
 from bailiwick.commands import Commands, LendsCommands, NameSeen, PlacedCopy
 from bailiwick.errors import BailiwickError, NotADirectory, Unsupported
 from bailiwick.finishing import to_the_end
+from bailiwick.grant import Root
 from bailiwick.operations import Access, Command
 from bailiwick.paths import ROOT, parse
 from bailiwick.policy import permits
@@ -165,7 +166,7 @@ async def sight_of(call: Call, copy: PlacedCopy) -> Sight:
     """What whoever calls lets a program see of what the survey has found."""
     masked = tuple([each async for each in _masked(call, copy)])
     writable = "write" in call.grant.access and call.grant.root.trusted
-    return Sight(place_of(call), masked, writable)
+    return Sight(place_of(call.grant.root), masked, writable)
 
 
 def view_of(commands: Commands, copy: PlacedCopy, sight: Sight) -> View:
@@ -185,9 +186,8 @@ def for_sandbox(command: Command, how: How) -> sandbox.Invocation:
     )  # fmt: skip
 
 
-def place_of(call: Call) -> str:
+def place_of(root: Root) -> str:
     """Where a root stands inside: at its mount point, unless the system is there."""
-    root = call.grant.root
     first = root.mount_point.strip("/").partition("/")[0]
     if not first or first in _SYSTEM_PLACES:
         name = "".join(each if each.isalnum() or each in "-_." else "-" for each in root.id)

@@ -48,7 +48,7 @@ _NO_CALL = ""
 
 _SHELL = "shell"
 
-_NOT_RUN = 126
+NOT_RUN = 126
 """What a shell says of a command that it may not run."""
 
 _BESIDE_OUTPUT = 1_000
@@ -92,7 +92,7 @@ class AgentTools:
             call_id = asked.pop(_patch_of(operation), None)
             if call_id is None:
                 return self._word_from_elsewhere(operation.ctx_wrapper, "apply_patch")
-            return self._word(operation.ctx_wrapper, "apply_patch", call_id)
+            return self.word(operation.ctx_wrapper, "apply_patch", call_id)
 
         editor = PatchEditor(self._tools, word)
 
@@ -102,7 +102,7 @@ class AgentTools:
             question = await editor.rehearse(operation)
             if question is not None:
                 _keep(asked, _patch_of(operation), call_id)
-            return self._noted("apply_patch", call_id, question)
+            return self.noted("apply_patch", call_id, question)
 
         return ApplyPatchTool(editor=editor, needs_approval=needs_approval)
 
@@ -116,11 +116,11 @@ class AgentTools:
             context: RunContextWrapper[Any], action: ShellActionRequest, call_id: str
         ) -> bool:
             asked = [await self._tools.rehearse(tool, each) for each in _commands(action)]
-            return self._noted(_SHELL, call_id, *asked)
+            return self.noted(_SHELL, call_id, *asked)
 
         async def execute(request: ShellCommandRequest) -> ShellResult:
             call = request.data
-            asker = self._word(request.ctx_wrapper, _SHELL, call.call_id)
+            asker = self.word(request.ctx_wrapper, _SHELL, call.call_id)
             most = _output_max(self._tools, call.action)
             ran = [await self._ran(each, asker, most) for each in _commands(call.action)]
             return ShellResult(output=ran)
@@ -144,7 +144,7 @@ class AgentTools:
         answer = await self._tools.answered(run)
         if isinstance(answer, ShellCommandOutput):
             return answer
-        refused = ShellCallOutcome("exit", _NOT_RUN)
+        refused = ShellCallOutcome("exit", NOT_RUN)
         return ShellCommandOutput("", as_text(answer), refused, given["command"])
 
     def question(self, interruption: ToolApprovalItem) -> Pending | None:
@@ -165,10 +165,10 @@ class AgentTools:
             context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str
         ) -> bool:
             question = await self._tools.rehearse(tool.name, arguments)
-            return self._noted(tool.name, call_id, question)
+            return self.noted(tool.name, call_id, question)
 
         async def invoke(context: ToolContext[Any], arguments: str) -> str:
-            asker = self._word(context, tool.name, context.tool_call_id)
+            asker = self.word(context, tool.name, context.tool_call_id)
             return as_text(await self._tools.call(tool.name, arguments, asker=asker))
 
         return FunctionTool(
@@ -176,14 +176,15 @@ class AgentTools:
             on_invoke_tool=invoke, strict_json_schema=False, needs_approval=needs_approval,
         )  # fmt: skip
 
-    def _noted(self, name: str, call_id: str, *asked: Pending | None) -> bool:
+    def noted(self, name: str, call_id: str, *asked: Pending | None) -> bool:
+        """Keep what a call asks for whoever shows it; whether it asks anything."""
         questions = tuple(each for each in asked if each is not None)
         if questions:
             _keep(self._questions, call_id, questions)
             self._asked_about.add(name)
         return bool(questions)
 
-    def _word(
+    def word(
         self, context: RunContextWrapper[Any] | None, name: str, call_id: str | None
     ) -> Asker | None:
         """The person's word, where the SDK says that they have given it for this very call."""
