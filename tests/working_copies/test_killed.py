@@ -1,6 +1,5 @@
-"""A process that is killed while it runs a command or brings its changes back."""
+"""A process that is killed while it runs a command, or brings back, applies or undoes."""
 
-import random
 import subprocess
 import sys
 
@@ -8,7 +7,7 @@ import pytest
 
 import bailiwick
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
-from tests.killing import killed_at_work
+from tests.working_copies.kills import kill_once
 
 ROUNDS = 6
 
@@ -20,45 +19,12 @@ def _bubblewrap():
             pytest.skip(f"{lack.what}: {lack.remedy}")
 
 
-def start(place, state):
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.working_copies.program", str(place), str(state)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-async def settled(place, state):
-    """What stands there once the root was opened again."""
-    async with bailiwick.open(place, state_dir=str(state)) as fs:
-        left = await fs.work()
-        for each in left:
-            async with await fs.open_work(each.id) as work:
-                await work.discard()
-        assert await fs.work() == []
-        files = [each for each in (await fs.find(".")).matches if each.type == "file"]
-        return {str(each.path): (await fs.read_text(each.path)).text for each in files}
-
-
 @pytest.mark.slow
 @pytest.mark.spec("EXEC-5", "EXEC-8")
 @pytest.mark.parametrize("kind", ["directory", "volume"])
 @pytest.mark.parametrize("seed", range(ROUNDS))
-async def test_what_a_killed_process_was_bringing_back_is_there_whole_or_not_at_all(
-    tmp_path, seed, kind
-):
-    directory, state = tmp_path / "place", tmp_path / "state"
-    directory.mkdir()
-    place = str(directory) if kind == "directory" else f"sqlite:{tmp_path}/agent.db"
-    chance = random.Random(seed)
-    with start(place, state) as process:
-        said = killed_at_work(process, 1, chance.uniform(0, 0.5))
-    acknowledged = int(said[-1])
-    found = await settled(place, state)
-    assert len(found) == 16
-    (count,) = {int(each) for each in found.values()}
-    assert count in (acknowledged, acknowledged + 1)
-    assert not list(directory.rglob(".bailiwick~*"))
+def test_what_a_killed_process_left_is_whole_untouched_or_found_again(tmp_path, seed, kind):
+    kill_once(tmp_path, kind, seed)
 
 
 @pytest.mark.spec("EXEC-8")
