@@ -52,6 +52,9 @@ def test_the_configuration_of_the_manual():
     assert (demo.history, demo.copy_in, demo.labels) == ("on", ("~/Downloads",), {"team": "blue"})
     assert demo.limits.max_file_bytes == 100 * 2**20
     assert (demo.limits.grep_seconds_max, demo.limits.walk_entries_max) == (5.0, 1000)
+    assert demo.networks == {"none", "loopback"}
+    assert (demo.limits.exec_seconds_max, demo.limits.session_seconds_max) == (90.0, 90.0)
+    assert (demo.limits.exec_memory_bytes_max, demo.limits.exec_processes_max) == (2**30, 64)
     assert demo.quota == Quota(bytes=2**30, files=100_000, operations_per_minute=60_000)
     assert (grant.subject, grant.root, grant.path, grant.expires_in_s, grant.reason) == (
         "agent_run:*", "workspace:demo", "src", 28_800, "coding agent",
@@ -278,3 +281,34 @@ def test_what_is_not_built_is_refused_by_name_and_place(before):
 )
 def test_what_is_built_is_taken(text):
     loaded(text)
+
+
+@pytest.mark.spec("EXEC-4", "EXEC-5")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('exec = {netwrok = "none"}', "netwrok"), ('exec = {network = "all"}', "all"),
+        ('exec = {timeout = "0 s"}', "more than no time"), ("exec = {timeout = 3}", "takes text"),
+        ('exec = {memory = "2 GB"}', "no size"), ("exec = {processes = 1}", "processes"),
+        ("exec = 3", "exec"), ('exec = {sandbox = "jail"}', "jail"),
+        ('exec = {memory = "2 GiB"}\nlimits = {exec_memory_bytes_max = 5}', "say the same"),
+    ],
+)  # fmt: skip
+def test_what_programs_may_use_is_said_exactly(text, said):
+    error = refused(f'[[root]]\nid = "demo"\nkind = "workspace"\npath = "."\n{text}\n')
+    assert said in error.message
+
+
+@pytest.mark.spec("EXEC-5")
+@pytest.mark.parametrize("word", ["landlock", "none"])
+def test_a_sandbox_that_keeps_nothing_apart_is_refused(word):
+    with pytest.raises(Unsupported, match="could not be kept apart"):
+        root(f'exec = {{sandbox = "{word}"}}')
+
+
+@pytest.mark.spec("EXEC-4")
+def test_programs_have_no_network_unless_it_is_said():
+    assert root().networks == root('exec = {memory = "1 GiB"}').networks == {"none"}
+    assert root('exec = {network = "host"}').networks == {"none", "loopback", "host"}
+    longer = root('exec = {timeout = "1 min"}\nlimits = {session_seconds_max = "8 h"}').limits
+    assert (longer.exec_seconds_max, longer.session_seconds_max) == (60, 8 * 3600)

@@ -514,3 +514,52 @@ async def test_what_was_left_out_says_nothing_of_what_came(project, before):
             await session.discard()
         assert sorted(os.listdir(project / "n")) == ["good", "m"]
         assert os.listdir(project / "n" / "m") == ["x"]
+
+
+@pytest.mark.spec("EXEC-4", "EXEC-5")
+async def test_the_operator_says_what_programs_may_use(tmp_path):
+    share = 'exec = {network = "loopback", timeout = "1 min", processes = 20, memory = "64 MiB"}'
+    async with governed(
+        tmp_path, ALLOW_EXEC, on_disk=True, state_dir=tmp_path / "state", options=share
+    ) as house:
+        agent = await house.scope(RUNNING)
+        execution = agent.exec(shell="cat /proc/net/dev; ulimit -d", network="loopback")
+        said = b"".join([piece.data async for piece in execution]).decode()
+        assert "lo:" in said
+        assert said.endswith(f"{64 * 1024}\n")
+        assert (await execution.result()).sandbox == "bubblewrap"
+        with pytest.raises(Unsupported):
+            await agent.exec(["true"], network="host")
+        for run in (agent.exec, agent.session().exec):
+            with pytest.raises(ParseError):
+                await run(["true"], timeout=61)
+        limits = bailiwick.CommandLimits(memory_bytes_max=2**40)
+        execution = agent.exec(shell="ulimit -d", limits=limits)
+        said = b"".join([piece.data async for piece in execution]).decode()
+        assert said == f"{64 * 1024}\n"
+    async with governed(tmp_path, ALLOW_EXEC, on_disk=True, state_dir=tmp_path / "state") as house:
+        agent = await house.scope(RUNNING)
+        with pytest.raises(Unsupported):
+            await agent.exec(["true"], network="loopback")
+
+
+@pytest.mark.spec("EXEC-3")
+async def test_a_root_that_a_program_adds_shares_what_it_says(tmp_path):
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "t").write_text("tool\n")
+    (tmp_path / "p").mkdir()
+    async with governed(tmp_path, ALLOW_EXEC, state_dir=tmp_path / "state") as house:
+        for number, readable in enumerate((tmp_path / "p", tmp_path / "state")):
+            with pytest.raises(ParseError):
+                await house.authority.add_root(
+                    f"workspace:wrong{number}", str(tmp_path / "p"), trusted=True,
+                    commands=bailiwick.HostShare(readable=(str(readable),)),
+                )  # fmt: skip
+        await house.authority.add_root(
+            "workspace:more", str(tmp_path / "p"), trusted=True,
+            commands=bailiwick.HostShare(readable=(str(tmp_path / "tools"),)),
+        )  # fmt: skip
+        person = await house.scope(RUNNING, subject=bailiwick.User("me"), root="workspace:more")
+        execution = person.exec(["cat", str(tmp_path / "tools" / "t")])
+        assert b"".join([piece.data async for piece in execution]) == b"tool\n"
+        await execution.result()

@@ -18,7 +18,7 @@ from bailiwick.authority import (
     RootPlan,
     Services,
 )
-from bailiwick.build.commands import RootCommands, finish_publishing
+from bailiwick.build.commands import RootCommands, check_share, finish_publishing
 from bailiwick.build.configured import (
     ConfigSource,
     ConfiguredPlaces,
@@ -50,7 +50,7 @@ from bailiwick.build.stores import (
 from bailiwick.build.views import RootFeed, Views
 from bailiwick.call import Caller, Machine
 from bailiwick.change_log import Logs
-from bailiwick.commands import LendsCommands
+from bailiwick.commands import HostShare, LendsCommands
 from bailiwick.config.values import RootConfig, ServerConfig, Surface
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.finishing import in_thread
@@ -352,6 +352,7 @@ class _Joiner:
             copy_in=tuple(self._below_base(each) for each in config.copy_in),
             ignore_files=IGNORE_FILE_NAMES if config.ignore_files is None else config.ignore_files,
             keep_versions_days=config.keep_versions_days, history=config.history,
+            commands=HostShare(networks=config.networks),
         )  # fmt: skip
         place = NamedPlace()
         if config.volume is not None:
@@ -405,6 +406,8 @@ class _Joiner:
             msgspec.convert(msgspec.to_builtins(root), Root)
         except (msgspec.ValidationError, TypeError) as error:
             raise ParseError(f"an option is wrong: {error}") from None
+        places = (directory,) if volume is None else (volume.file, volume.blobs_folder)
+        check_share(options.commands, places, self._state)
         if directory is not None:
             self._places.take(name, directory, options.copy_in)
             options = msgspec.structs.replace(options, state_dir=self._state)
@@ -483,7 +486,7 @@ class _Joiner:
         if isinstance(feed, DurableFeed):
             self._tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        commands = RootCommands(store, root, options.limits, self._state)
+        commands = RootCommands(store, root, options.limits, self._state, options.commands)
         views = Views(partial(self.pipeline, commands=commands), store, feed, beside)
         self._stores[name] = store
 

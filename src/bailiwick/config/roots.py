@@ -7,6 +7,7 @@ from typing import Any, get_args
 import msgspec
 
 from bailiwick.config.places import VolumePlace, parse_volume
+from bailiwick.config.programs import read_exec
 from bailiwick.config.tables import Table, kind_of
 from bailiwick.config.units import parse_duration, parse_size
 from bailiwick.config.values import RootConfig
@@ -39,7 +40,7 @@ DAYS_MAX = 36_500
 _KEYS = (
     "id", "kind", "path", "volume", "memory", "mount_point", "trusted", "symlinks", "names",
     "new_file_mode", "history", "ignore_files", "display_name", "labels", "limits", "quota",
-    *_OF_DIRECTORIES, *_OF_VOLUMES,
+    "exec", *_OF_DIRECTORIES, *_OF_VOLUMES,
 )  # fmt: skip
 
 _LIMITS = {field.name: field for field in msgspec.structs.fields(Limits)}
@@ -80,6 +81,7 @@ def read_root(table: Table) -> RootConfig:
     limits, given = read_limits(table)
     if volume is not None:
         _refuse_feed_limits(table, given)
+    networks, limits = read_exec(table, limits, given)
     return RootConfig(
         kind=kind,
         id=name,
@@ -102,6 +104,7 @@ def read_root(table: Table) -> RootConfig:
         display_name=table.text("display_name"),
         labels=table.labels("labels"),
         limits=limits,
+        networks=networks,
         quota=read_quota(table),
         line=table.line,
     )

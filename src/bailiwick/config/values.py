@@ -19,7 +19,7 @@ from bailiwick.model import (
     Symlinks,
     Value,
 )
-from bailiwick.operations import Access
+from bailiwick.operations import Access, Network
 from bailiwick.paths import ROOT, NameRule, ScopedPath
 from bailiwick.policies.manifest import parse_permissions
 from bailiwick.policies.rule import Rule
@@ -83,7 +83,7 @@ class RootConfig(Value, frozen=True, kw_only=True):
     """One root: a directory (``path``), a ``volume``, or ``memory``.
 
     What only a directory, or only a volume, has is None for the others. ``limits`` are all of them,
-    whether the file sets them or not.
+    whether the file sets them or not. ``networks`` are those that commands may ask for.
     """
 
     kind: RootKind
@@ -107,6 +107,7 @@ class RootConfig(Value, frozen=True, kw_only=True):
     display_name: str | None = None
     labels: dict[str, str] = {}
     limits: Limits = Limits()
+    networks: frozenset[Network] = frozenset(("none",))
     quota: Quota | None = None
     line: int = 1
 
