@@ -165,7 +165,8 @@ async def test_what_is_too_much_for_one_transaction_is_written_by_the_next():
         assert (verified.ok, verified.records) == (True, count)
 
 
-async def test_changes_share_their_commits():
+async def test_changes_share_their_commits_where_a_disk_has_to_be_waited_for(monkeypatch):
+    monkeypatch.setattr(database_module, "_HERE_S", 0.0)
     async with ledger_at() as ledger:
         before = ledger._database.transactions
 

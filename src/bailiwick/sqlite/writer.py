@@ -53,6 +53,9 @@ _NEWEST_SHARE = 0.05
 and one that was slow once is forgiven after some that the thread did quickly."""
 
 
+_NO_TURN = nullcontext()
+
+
 class Task:
     """Something to be done in a transaction.
 
@@ -123,11 +126,13 @@ class _Watched:
 class TaskDone:
     """What became of a job that was tried, and what is to be done once it is committed."""
 
-    __slots__ = ("committed", "error", "result")
+    __slots__ = ("committed", "error", "is_kept", "result")
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.result: Any = None
         self.error = error
+        self.is_kept = False
+        """Whether its transaction was committed, whatever was raised later."""
         self.committed: list[Callable[[], None]] = []
 
     def unwrap(self) -> Any:
@@ -170,6 +175,8 @@ class _Pace:
         self._average_s = 0.0
         self._last = 0  # who has come last, and how often in a row
         self._streak = 0
+        self.commit_s = 0.0
+        """What a commit takes on average: how quick the disk is."""
 
     def goes_on(self) -> bool:
         """Whether a task that has just come is again of the caller of the last one, and may be done
@@ -207,6 +214,10 @@ class _Pace:
         """A transaction of one task took so long, wherever it was done."""
         self._average_s += (seconds - self._average_s) * _NEWEST_SHARE
 
+    def committed(self, seconds: float) -> None:
+        """A commit took so long, whatever was in it."""
+        self.commit_s += (seconds - self.commit_s) * _NEWEST_SHARE
+
 
 class WriterThread:
     """Runs tasks on its own thread, in the order they were put, several in a transaction."""
@@ -220,6 +231,7 @@ class WriterThread:
         turn: AbstractContextManager[Any] | None = None,
         inline_s: float = 0.0,
         never_waits: bool = False,
+        here_s: float = 0.0,
     ) -> None:
         """``whose`` database it is, for errors and the thread's name. ``turn`` is held during a
         transaction: readers of the same connection take it too.
@@ -227,6 +239,10 @@ class WriterThread:
         While transactions take less than ``inline_s``, the caller of a task that comes alone
         stands still for a moment until it is done. Where the database ``never_waits`` for a disk,
         being kept in memory, such a task is done on the thread it comes from, without the ``turn``.
+
+        While commits take less than ``here_s``, `run_here` works on the thread that it is called
+        on, in the ``turn``: for what is so small that to go to another thread and back takes
+        several times as long, with company or without.
         """
         self.transactions = 0
         self.failures = 0
@@ -247,6 +263,7 @@ class WriterThread:
         """Held by whoever uses the connection: who takes it may ask something in between."""
         self._pace = _Pace(inline_s)
         self._never_waits = never_waits
+        self._here_s = here_s
         self._thread = threading.Thread(target=self._serve, name=f"bailiwick-{whose}", daemon=True)
         self._thread.start()
         wait_for_at_fork(self)
@@ -275,7 +292,8 @@ class WriterThread:
         cancellation is delivered at the next await. Raises `Closed`, and what the job raised.
         """
         alone = self._pace.goes_on() or await self._pace.is_alone()
-        done = self._run_here(job, control=control) if alone and self._never_waits else None
+        inline = alone and self._never_waits and self._queue.empty()
+        done = self._run_here(job, control=control) if inline else None
         if done is not None:
             return cast(Result, done.unwrap())
         loop = asyncio.get_running_loop()
@@ -309,10 +327,22 @@ class WriterThread:
             cancel_at_next_await()
             return waiting.result()
 
+    def run_here(
+        self,
+        job: Callable[[apsw.Connection], Any],
+        ended: Callable[[BaseException | None], None] | None = None,
+    ) -> TaskDone | None:
+        """Run a small ``job`` on the caller's thread while commits are quick, before what is
+        queued; None where it has to be awaited, and nothing was done. ``ended`` is told how it went
+        before anybody else writes."""
+        if self._pace.commit_s >= self._here_s:
+            return None
+        return self._run_here(job, control=False, turn=self._turn, ended=ended)
+
     def run_inline(self, job: Callable[[apsw.Connection], Any]) -> TaskDone | None:
         """Run ``job`` on the caller's thread, without anything to await; None where it has to be
         awaited, and nothing was done. What it raises is found in what is returned."""
-        if self._never_waits and self._pace.goes_on():
+        if self._never_waits and self._pace.goes_on() and self._queue.empty():
             return self._run_here(job, control=False)
         return None
 
@@ -400,9 +430,16 @@ class WriterThread:
             due = min(due, task.due)
         return tasks, True
 
-    def _run_here(self, job: Callable[[apsw.Connection], Any], *, control: bool) -> TaskDone | None:
+    def _run_here(
+        self,
+        job: Callable[[apsw.Connection], Any],
+        *,
+        control: bool,
+        turn: AbstractContextManager[Any] = _NO_TURN,
+        ended: Callable[[BaseException | None], None] | None = None,
+    ) -> TaskDone | None:
         """Do a job on the caller's thread. None where it has to be queued after all."""
-        if not self._queue.empty() or not self.busy.acquire(blocking=False):
+        if not self.busy.acquire(blocking=False):
             return None
         if self._closed:
             self.busy.release()
@@ -411,7 +448,8 @@ class WriterThread:
         begun = time.perf_counter()
         self._frame.wait(patiently=False)
         try:
-            self._transaction_of_one(job, control, group)
+            with turn:
+                self._transaction_of_one(job, control, group)
         except BaseException as error:
             self._frame.undone()
             if not group:
@@ -420,6 +458,8 @@ class WriterThread:
             group[0].error = group[0].error or error
         finally:
             self._frame.wait(patiently=True)
+            if ended is not None and group:
+                _run_guarded(partial(ended, None if group[0].is_kept else group[0].error))
             self.busy.release()
             self._pace.took(time.perf_counter() - begun)
         self._finish(group[0])
@@ -463,7 +503,7 @@ class WriterThread:
                 self._try(task.job, group)
                 control = control or (task.control and group[-1].error is None)
             with self._frame.committing(control=control):
-                self._execute("COMMIT")
+                self._commit()
         except BaseException:
             if connection.in_transaction:
                 self._execute("ROLLBACK")
@@ -493,7 +533,8 @@ class WriterThread:
             finally:
                 self._running = None
             with frame.committing(control=control and attempt.error is None):
-                execute("COMMIT")
+                self._commit()
+                attempt.is_kept = True
         except BaseException:
             if connection.in_transaction:
                 execute("ROLLBACK")
@@ -501,6 +542,11 @@ class WriterThread:
         if connection.total_changes() != changes:
             self.transactions += 1
             self.broken = False
+
+    def _commit(self) -> None:
+        begun = time.perf_counter()
+        self._execute("COMMIT")
+        self._pace.committed(time.perf_counter() - begun)
 
     def _try(self, job: Callable[[apsw.Connection], Any], group: list[TaskDone]) -> None:
         connection, execute = self._connection, self._execute

@@ -152,16 +152,31 @@ class DurableLedger:
         owner, keys, hide = self._database.owner.name, self._keys, self._hide
         places = places_of((intent.path, intent.destination), keep_path)
         self._open[number] = str(intent.grant.root), places
+
+        def keep(connection: Connection) -> None:
+            keep_intent(connection, keys, owner, number, intent, hide)
+
         try:
-            await self._database.write(
-                lambda connection: keep_intent(connection, keys, owner, number, intent, hide)
-            )
+            if not self._keep_here(keep):
+                await self._database.write(keep)
         except BaseException as error:
             del self._open[number]
             if isinstance(error, Busy):
                 raise IoError(f"the change cannot be put on record: {error.message}") from error
             raise
         return number
+
+    def _keep_here(self, keep: Callable[[Connection], None]) -> bool:
+        """Keep an intent, and what was settled before it, at once; False where that cannot be."""
+        along = self._queue.along()
+        if along is None:
+            return self._database.write_here(keep)
+
+        def together(connection: Connection) -> None:
+            along.run(connection)
+            keep(connection)
+
+        return self._database.write_here(together, along.ended)
 
     def settle(self, record: Record, intent: int | None, changes: Sequence[Change]) -> None:
         """Queue the record of a change, which takes the place of its intent. Tells no feed."""

@@ -1,7 +1,8 @@
 """Records on their way into the ledger: queued by whoever works, written in batches by the writer.
 
 On the caller's thread a record costs two appends. Encoding, hashing and inserting happen on the
-database's own thread, some hundred records in a transaction. What cannot be written stays queued
+database's own thread, some hundred records in a transaction; or, while commits are quick, along
+with the next intent, whose commit is made anyway. What cannot be written stays queued
 and is tried again; where the queue is full, the records of reads are given up, counted, and their
 number is put on record as soon as that is possible. The records of changes are never given up.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -48,6 +50,9 @@ _FLUSH_RECORDS_MAX = 1_024
 _SETTLE_SECONDS_MAX = 0.005
 """How long a settled change may wait for company, most often the next one's intent: a commit for
 itself would hold that up. Its own intent is durable all the while."""
+
+_ALONG_RECORDS_MAX = 8
+"""Records that go along with an intent: an event loop stands still for them."""
 
 _RETRY_SECONDS = 1.0
 """When records that could not be written are tried again, if nothing else is written before."""
@@ -104,11 +109,14 @@ class RecordQueue:
         self._settled = settled
         self._open_notes = open_notes
         self._pending: deque[Record | Settled] = deque()
+        self._counting = threading.Lock()
         self._taken = 0
         """Records that the writer's thread is at: neither queued any more nor durable yet."""
         self._left_over = False
         """Whether more was queued than the last attempt took."""
         self._dropped_told = 0
+        self._told: set[ChangesKept] = set()
+        """Feeds that will hear, in the next turn of the loop, that something was kept."""
         # Whether an attempt to write is queued that will come soon enough for each.
         self._note_armed = False
         self._settle_armed = False
@@ -171,6 +179,10 @@ class RecordQueue:
             if self.failing:  # this attempt, or another that had taken the records before it
                 raise IoError(f"records cannot be written: {self._database.last_error}")
 
+    def along(self) -> Along | None:
+        """What is queued, to be written with an intent on the thread of whoever announces it."""
+        return Along(self) if self._pending and not self.failing else None
+
     def _arm(self, within_s: float) -> None:
         """Have what is queued written within that time."""
         flush = _Flush(self)
@@ -189,6 +201,10 @@ class RecordQueue:
                 return True
         return len(self._pending) < QUEUED_RECORDS_MAX
 
+    def _tell_now(self, kept: ChangesKept) -> None:
+        self._told.discard(kept)
+        kept()
+
     # --- on the writer's thread --------------------------------------------------------------
 
     def _take(self) -> list[Record | Settled]:
@@ -198,8 +214,17 @@ class RecordQueue:
         if not self._database.is_closing:
             wanted = min(wanted, _FLUSH_RECORDS_MAX)
         self._left_over = wanted < len(self._pending)
-        self._taken += wanted
+        return self._first(wanted)
+
+    def _first(self, wanted: int) -> list[Record | Settled]:
+        """The first that are queued, by whoever has the database to themselves."""
+        with self._counting:
+            self._taken += wanted
         return [self._pending.popleft() for _ in range(wanted)]
+
+    def _written(self, count: int) -> None:
+        with self._counting:
+            self._taken -= count
 
     def _encoded(self, items: list[Record | Settled]) -> list[tuple[int, bytes]]:
         rows = []
@@ -239,7 +264,7 @@ class RecordQueue:
 
     def _try_again(self, items: list[Record | Settled]) -> None:
         self._pending.extendleft(reversed(items))
-        self._taken -= len(items)
+        self._written(len(items))
         self.failing = True
         # Until then nothing else need be armed: it would fail too.
         if not self._retry_armed:
@@ -248,7 +273,7 @@ class RecordQueue:
                 self._arm(_RETRY_SECONDS)
 
     def _go_on(self, written: int) -> None:
-        self._taken -= written
+        self._written(written)
         self.failing = False
         if self._left_over and not self._settle_armed:
             # What came since has seen to it itself that it will be written, with what comes next.
@@ -258,7 +283,7 @@ class RecordQueue:
 
 
 class _Flush:
-    """One attempt to write what is queued. Runs on the writer's thread."""
+    """One attempt to write what is queued, by whoever has the database to themselves."""
 
     __slots__ = ("_items", "_queue", "_rows", "_telling")
 
@@ -270,7 +295,7 @@ class _Flush:
 
     def run(self, connection: Connection) -> None:
         queue = self._queue
-        self._items = queue._take()
+        self._items = self._take()
         self._rows = queue._encoded(self._items)
         if queue.dropped > queue._dropped_told:
             self._telling = queue.dropped - queue._dropped_told
@@ -290,6 +315,9 @@ class _Flush:
         for each in settled:
             queue._keep_changes(connection, each)
 
+    def _take(self) -> list[Record | Settled]:
+        return self._queue._take()
+
     def ended(self, error: BaseException | None) -> None:
         queue = self._queue
         if error is not None:
@@ -302,7 +330,10 @@ class _Flush:
             if each.intent is not None:
                 queue._settled(each.intent)
         self._tell_feeds()
-        queue._go_on(len(self._items))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._queue._go_on(len(self._items))
 
     def _settled(self) -> Iterator[Settled]:
         return (item for item in self._items if isinstance(item, Settled))
@@ -317,9 +348,35 @@ class _Flush:
         for kept, loop in told:
             if loop is None:
                 kept()
-                continue
-            with suppress(RuntimeError):  # the loop was closed: nobody there is waiting
-                loop.call_soon_threadsafe(kept)
+            else:
+                self._tell(kept, loop)
+
+    def _tell(self, kept: ChangesKept, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody there is waiting
+            loop.call_soon_threadsafe(kept)
+
+
+class Along(_Flush):
+    """What goes along with an intent: the few that are queued first. An attempt that was queued for
+    them comes all the same, and finds what came since."""
+
+    __slots__ = ()
+
+    def _take(self) -> list[Record | Settled]:
+        queue = self._queue
+        return queue._first(min(len(queue._pending), _ALONG_RECORDS_MAX))
+
+    def _go_on(self) -> None:
+        self._queue._written(len(self._items))
+
+    def _tell(self, kept: ChangesKept, loop: asyncio.AbstractEventLoop) -> None:
+        """Once for all that are kept in one turn of this loop."""
+        told = self._queue._told
+        if asyncio._get_running_loop() is not loop:
+            super()._tell(kept, loop)
+        elif kept not in told:
+            told.add(kept)
+            loop.call_soon(self._queue._tell_now, kept)
 
 
 def _is_machines(error: Exception) -> bool:
