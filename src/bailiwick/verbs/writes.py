@@ -133,7 +133,7 @@ async def write_bytes(
         await refuse_unwritable(call, plan.mode)
     sha256 = sha256_inline(data) if size <= INLINE_BYTES_MAX else await sha256_of(data)
     known = ignores.known_mark(call, handle.path)
-    mark = await ignores.mark(call, handle.path) if known is None else known.mark
+    mark = await ignores.mark(call, handle.path) if known is None else known[0]
     write = Write(handle, data, sha256, only_as_judged(call, plan))
     return Proposal(
         write, lambda written: _published(call, ignores, written, plan.mode, form, mark),

@@ -38,15 +38,15 @@ class _Known(NamedTuple):
     level: IgnoreLevel
 
 
-class IgnoreMark(NamedTuple):
-    """How a file is marked by the ignore files that it rests on, and when the first of them was
-    looked at: a mark of what was known before is no fresher than that."""
+class _InForce(NamedTuple):
+    """The rules in force in a directory, the ignore files that they rest on, and when the first of
+    them was looked at: what was known before is no fresher than that."""
 
     checked_ns: int
-    mark: MatchedIgnore | None
+    level: IgnoreLevel
     rests_on: tuple[ScopedPath, ...]
     absent: tuple[ScopedPath, ...]
-    """Where it could rest on another, if there was one."""
+    """Where they could rest on another, if there was one."""
 
 
 class Ignores:
@@ -58,7 +58,7 @@ class Ignores:
         self.names = names
         self._monotonic_ns = monotonic_ns
         self._levels: dict[ScopedPath, _Known] = {}
-        self._marks: dict[ScopedPath, IgnoreMark] = {}
+        self._in_force: dict[str, _InForce] = {}
         self._times_forgotten = 0
 
     def anew(self) -> Ignores:
@@ -73,20 +73,24 @@ class Ignores:
     def forget_all(self) -> None:
         """A directory was moved, removed or copied: its ignore files went with it."""
         self._levels.clear()
-        self._marks.clear()
+        self._in_force.clear()
         self._times_forgotten += 1  # what is being looked up meanwhile is not kept
 
-    def known_mark(self, call: Call, path: ScopedPath) -> IgnoreMark | None:
+    def known_mark(self, call: Call, path: ScopedPath) -> tuple[MatchedIgnore | None] | None:
         """What `mark` would answer, if that is known: most often it is, and nobody need wait."""
-        known = self._marks.get(path)
-        if known is None or self._monotonic_ns() - known.checked_ns >= _MARK_FRESH_NS:
+        directory, _, name = path.rpartition("/")
+        known = self._in_force.get(directory)
+        if known is None:
             return None
-        return None if known.rests_on and _hides_any(call, known.rests_on) else known
+        if self._monotonic_ns() - known.checked_ns >= _MARK_FRESH_NS:
+            known = self._renewed(call, directory, known)
+        if known is None or (known.rests_on and _hides_any(call, known.rests_on)):
+            return None
+        return (_mark_of(known.level, name),)
 
-    def _renewed(self, call: Call, path: ScopedPath) -> IgnoreMark | None:
-        """A mark that rests on nothing, if there still is nothing that it could rest on."""
-        known = self._marks.get(path)
-        if known is None or known.rests_on or call.past is not None:
+    def _renewed(self, call: Call, directory: str, known: _InForce) -> _InForce | None:
+        """Rules that rest on nothing, if there still is nothing that they could rest on."""
+        if known.rests_on or call.past is not None:
             return None
         is_missing = getattr(call.store, "is_missing", None)
         if is_missing is None:
@@ -94,30 +98,23 @@ class Ignores:
         now = self._monotonic_ns()
         if not all(map(is_missing, known.absent)):
             return None
-        self._marks[path] = renewed = IgnoreMark(now, known.mark, (), known.absent)
+        self._in_force[directory] = renewed = known._replace(checked_ns=now)
         return renewed
 
     async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
         """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
-        known = self.known_mark(call, path) or self._renewed(call, path)
+        known = self.known_mark(call, path)
         if known is not None:
-            return known.mark
+            return known[0]
         forgotten = self._times_forgotten
         level, checked_ns = await self._look_up(call.store, path.parent, fresh=False, call=call)
-        mark: MatchedIgnore | None = None
-        if level.ignored:
-            mark = "directory"
-        elif level.is_ignored(path.name, False):
-            mark = "file"
         if forgotten == self._times_forgotten:
-            self._keep_mark(call, path, checked_ns, mark)
-        return mark
+            self._keep(call, path, checked_ns, level)
+        return _mark_of(level, path.name)
 
-    def _keep_mark(
-        self, call: Call, path: ScopedPath, checked_ns: int, mark: MatchedIgnore | None
-    ) -> None:
-        """Keep how a file is marked for whoever may see all that this rests on. What is hidden
-        from this caller has no part in their mark, but in that of others."""
+    def _keep(self, call: Call, path: ScopedPath, checked_ns: int, level: IgnoreLevel) -> None:
+        """Keep the rules where a file lies for whoever may see all that they rest on. What is
+        hidden from this caller has no part in their marks, but in those of others."""
         rests_on: list[ScopedPath] = []
         absent: list[ScopedPath] = []
         here = path
@@ -129,8 +126,10 @@ class Ignores:
             for name in self.names:
                 (rests_on if name in known.texts else absent).append(here.child(name))
         if not _hides_any(call, rests_on):
-            _bound(self._marks)
-            self._marks[path] = IgnoreMark(checked_ns, mark, tuple(rests_on), tuple(absent))
+            _bound(self._in_force)
+            directory = path.rpartition("/")[0]
+            in_force = _InForce(checked_ns, level, tuple(rests_on), tuple(absent))
+            self._in_force[directory] = in_force
 
     async def level_of(
         self, store: Reader, directory: ScopedPath, *, call: Call | None = None
@@ -217,6 +216,12 @@ async def _compile_large(texts: dict[str, str]) -> None:
             await asyncio.to_thread(compile_rules, text)
 
 
+def _mark_of(level: IgnoreLevel, name: str) -> MatchedIgnore | None:
+    if level.ignored:
+        return "directory"
+    return "file" if level.is_ignored(name, False) else None
+
+
 def _enter(above: IgnoreLevel | None, name: str, texts: dict[str, str]) -> IgnoreLevel:
     return IgnoreLevel.top(texts) if above is None else above.enter(name, texts)
 
@@ -253,6 +258,6 @@ async def _text_of(store: Reader, handle: Handle, name: str) -> dict[str, str]:
         handle.close()
 
 
-def _bound(cache: dict[ScopedPath, _Known] | dict[ScopedPath, IgnoreMark]) -> None:
+def _bound(cache: dict[ScopedPath, _Known] | dict[str, _InForce]) -> None:
     if len(cache) >= _CACHE_ENTRIES_MAX:
         cache.clear()
