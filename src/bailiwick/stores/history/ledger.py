@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import apsw
 
@@ -41,6 +41,13 @@ _WAL_BYTES_KEPT: Final = 16 * 1024 * 1024
 
 _INLINE_S: Final = 0.000_25
 """A commit that takes less is done where it is asked for: a thread hop costs about as much."""
+
+_HERE_S: Final = 0.000_2
+"""While commits take less, a change is written down on the thread that makes it, as its intent is
+(see `bailiwick.state.database`)."""
+
+_HERE_EFFECTS_MAX: Final = 4
+"""So many places of one change, each with small content at most, are written down there."""
 
 _NEXT: Final = "UPDATE counter SET last = last + 2 RETURNING last"
 _PUT_ENTRY: Final = """
@@ -124,8 +131,9 @@ class HistoryLedger:
         self._finisher: Final = finisher
         self._reader: Final = reader
         self._writer: Final = WriterThread(
-            connection, whose=WHOSE, frame=_HistoryFrame(connection), inline_s=_INLINE_S
-        )
+            connection, whose=WHOSE, frame=_HistoryFrame(connection), inline_s=_INLINE_S,
+            here_s=_HERE_S,
+        )  # fmt: skip
         self._queued: set[asyncio.Future[None]] = set()
 
     @classmethod
@@ -183,6 +191,10 @@ class HistoryLedger:
             tell(int(entry))
             return int(entry)
 
+        if len(fresh.effects) <= _HERE_EFFECTS_MAX:
+            done = self._writer.run_here(job)
+            if done is not None:
+                return cast(int, done.unwrap())
         return await self._writer.run(job)
 
     def finish(self, entry: int, outcome: EntryOutcome) -> None:
