@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 
 import pytest
 
@@ -20,6 +21,8 @@ from bailiwick.errors import (
     SymlinkEscape,
 )
 from bailiwick.model import KiB, Limits, MiB
+from bailiwick.paths import parse
+from bailiwick.store import WritePlan
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.writes import current
 from bailiwick.testing.contract.chunks import of, sha256_of
@@ -310,8 +313,9 @@ async def test_writers_of_one_path_take_turns_and_others_do_not_wait(place, monk
 
     def waits(fd):
         seen.append(fd)
-        loop.call_soon_threadsafe(reached.set)
-        if len(seen) == 1:
+        first = len(seen) == 1
+        loop.call_soon_threadsafe(reached.set)  # from here on others come
+        if first:
             asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(120)
         return real(fd)
 
@@ -325,6 +329,26 @@ async def test_writers_of_one_path_take_turns_and_others_do_not_wait(place, monk
     gate.set()
     await asyncio.gather(first, second)
     assert place.tree()["f"] == b"2" * KiB
+
+
+async def test_a_small_swap_waits_for_no_thread_unless_another_holds_the_lock(place):
+    fs = place.open()
+    await fs.write("f", OLD)
+    handle = await fs.store.resolve(parse("f").path, "entry")
+    plan = WritePlan(mode="replace", expected_sha256=sha256_of(OLD))
+    with closing(handle), pytest.raises(StopIteration) as ended:
+        fs.store.write(handle, NEW, sha256_of(NEW), plan).send(None)
+    assert ended.value.value.sha256 == sha256_of(NEW)
+    assert place.tree() == {"f": NEW}
+
+    holder = os.open(place.root / "f", os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    swapping = asyncio.create_task(fs.write("f", OLD, expected_sha256=sha256_of(NEW)))
+    await fs.write("g", b"the loop does not stand still")
+    assert not swapping.done()
+    os.close(holder)
+    await swapping
+    assert place.tree()["f"] == OLD
 
 
 # --- processes -------------------------------------------------------------------------------

@@ -71,7 +71,13 @@ from bailiwick.stores.disk.lookup.openat2 import KernelLookup
 from bailiwick.stores.disk.lookup.walk import WalkLookup
 from bailiwick.stores.disk.recovery import recover
 from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, DiskRoot, DiskSettings
-from bailiwick.stores.disk.workers import UNSTOPPABLE, LentWorkers, NameTurns, Workers
+from bailiwick.stores.disk.workers import (
+    UNSTOPPABLE,
+    LentWorkers,
+    NameTurns,
+    Workers,
+    WouldWait,
+)
 from bailiwick.stores.disk.writes.compare_and_swap import Swapper
 from bailiwick.stores.disk.writes.publisher import Publisher
 from bailiwick.stores.disk.writes.staged_trees import DiskStage, StagedTree
@@ -299,10 +305,12 @@ class DiskStore:
 
     async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
         held = entry if type(entry) is Held and entry.parent >= 0 else held_entry(entry)
-        waits = self._durable or len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken
-        if waits or _conditional(plan):
-            job = self._swapper if _conditional(plan) else self._publisher
-            return await self._in_turn(held, job.write_blocking, held, data, sha256, plan)
+        if _conditional(plan):
+            job = self._swapper.write_blocking
+            return await self._swapped(held, len(data), job, held, data, sha256, plan)
+        if self._durable or len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken:
+            job = self._publisher.write_blocking
+            return await self._in_turn(held, job, held, data, sha256, plan)
         self._workers.refuse_closed()
         try:
             return self._publisher.write_blocking(held, data, sha256, plan, UNSTOPPABLE)
@@ -492,6 +500,23 @@ class DiskStore:
         if self._durable:
             return await self._in_thread(held.path, job, *args)
         return self._inline(held.path, job, *args, UNSTOPPABLE)
+
+    async def _swapped(
+        self, held: Held, size: int, job: Callable[..., Written], *args: Any
+    ) -> Written:
+        """What depends on the old content: at once where both are small and nobody has to be waited
+        for, no disk and no lock of another process; else in a thread, one at a time."""
+        before = 0 if held.status is None else held.status.st_size
+        waits = self._durable or held.path in self._turns.taken
+        if not waits and max(before, size) <= INLINE_BYTES_MAX:
+            self._workers.refuse_closed()
+            try:
+                return job(*args, UNSTOPPABLE)
+            except WouldWait:
+                pass
+            except OSError as error:
+                raise from_os_error(error, held.path) from None
+        return await self._in_turn(held, job, *args)
 
     async def _in_turn(self, held: Held, job: Callable[..., T], *args: Any) -> T:
         """One at a time for each name."""

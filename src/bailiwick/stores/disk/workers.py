@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -35,6 +36,11 @@ THREADS_MAX = 8
 
 class Abandoned(BaseException):
     """A job noticed that nobody waits for it any more. Never leaves this package."""
+
+
+class WouldWait(Exception):
+    """Work done inline would have to wait, or to take long: nothing was done. Never leaves this
+    package."""
 
 
 class Stop:
@@ -61,6 +67,11 @@ class Stop:
         if self._asked:
             raise Abandoned
 
+    def pause(self, seconds: float) -> None:
+        """A safe point before anything is done, where others are waited for."""
+        self.check()
+        time.sleep(seconds)
+
     def commit(self) -> None:
         """The last safe point: from here the job is carried to its end."""
         with self._lock:
@@ -80,6 +91,10 @@ class Unstoppable(Stop):
 
     def check(self) -> None:
         pass
+
+    def pause(self, seconds: float) -> None:
+        """Nobody is waited for inline."""
+        raise WouldWait
 
     def commit(self) -> None:
         pass

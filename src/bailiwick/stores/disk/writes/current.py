@@ -23,6 +23,7 @@ from bailiwick.stores.disk.lookup.handles import (
     same_object,
     version_of,
 )
+from bailiwick.stores.disk.settings import INLINE_BYTES_MAX
 from bailiwick.stores.disk.workers import Stop
 from bailiwick.stores.disk.writes.publisher import Publisher, too_large
 
@@ -121,8 +122,7 @@ def _lock(fd: int, deadline: float, path: ScopedPath, stop: Stop) -> None:
             raise
         if time.monotonic() > deadline:
             raise Busy("another process holds the lock of this file", path=path)
-        stop.check()
-        time.sleep(LOCK_POLL_SECONDS)
+        stop.pause(LOCK_POLL_SECONDS)
 
 
 def check_expected(held: Held, current: CurrentFile | None, plan: WritePlan, stop: Stop) -> None:
@@ -135,6 +135,8 @@ def check_expected(held: Held, current: CurrentFile | None, plan: WritePlan, sto
         return
     version = version_of(current.status)
     size = current.status.st_size
+    if size > INLINE_BYTES_MAX:
+        stop.pause(0.0)  # it has grown since it was looked up: to hash it takes long
     if size > plan.size_max:
         # Larger than anything written here: reading it all to compare could take for ever.
         if plan.expected_sha256 is not None:
