@@ -17,6 +17,7 @@ from bailiwick.errors import (
 )
 from bailiwick.model import Edit
 from bailiwick.text.codec import encode
+from bailiwick.text.diff import unified_diff
 from bailiwick.text.edits import apply_edits
 from bailiwick.text.occurrences import find_all
 
@@ -433,3 +434,20 @@ def test_bytes_outside_the_edited_span_are_identical(before, after, new):
     assert result.startswith(before)
     assert result.endswith(after)
     assert len(result) == len(before) + len(new.replace("\n", "")) + len(after)
+
+
+@given(
+    st.text(alphabet="ab\n\r", max_size=40), st.text(alphabet="ab\n", min_size=1, max_size=4),
+    st.text(alphabet="abc\n", max_size=6), st.text(alphabet="ab\n\r", max_size=40),
+)  # fmt: skip
+def test_what_is_known_to_be_the_same_changes_nothing_of_the_diff(before, old, new, after):
+    data = f"{before}{old}{after}".encode()
+    try:
+        result = apply_edits(data, [Edit(old, new, replace_all=True)])
+    except (TextNotFound, ParseError, AmbiguousTextMatch):
+        return
+    text, changed = result.text_before, result.text_after
+    same = result.same_before, result.same_after
+    assert text[: same[0]] == changed[: same[0]]
+    assert text[len(text) - same[1] :] == changed[len(changed) - same[1] :]
+    assert unified_diff(text, changed, "a", "b", same=same) == unified_diff(text, changed, "a", "b")

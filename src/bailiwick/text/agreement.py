@@ -9,16 +9,22 @@ from typing import Any
 _FIRST_STEP = 64
 
 
-def common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """Return the length of the longest common beginning. Linear, whatever the content."""
-    return _agreement(min(len(a), len(b)), lambda low, high: a[low:high] == b[low:high])
+def common_prefix(a: Sequence[Any], b: Sequence[Any], known: int = 0) -> int:
+    """Return the length of the longest common beginning, of which ``known`` is known already.
+    Linear, whatever the content."""
+    most = min(len(a), len(b)) - known
+    return known + _agreement(
+        most, lambda low, high: a[known + low : known + high] == b[known + low : known + high]
+    )
 
 
-def common_suffix(a: Sequence[Any], b: Sequence[Any], most: int) -> int:
-    """Return the length of the longest common end, at most ``most``. Linear."""
-    end_a, end_b = len(a), len(b)
-    return _agreement(
-        most,
+def common_suffix(a: Sequence[Any], b: Sequence[Any], most: int, known: int = 0) -> int:
+    """Return the length of the longest common end, at most ``most``, of which ``known`` is known
+    already. Linear."""
+    known = min(known, most)
+    end_a, end_b = len(a) - known, len(b) - known
+    return known + _agreement(
+        most - known,
         lambda low, high: a[end_a - high : end_a - low] == b[end_b - high : end_b - low],
     )
 

@@ -60,15 +60,17 @@ def unified_diff(
     lines_max: int = LINES_MAX,
     characters_max: int = CHARACTERS_MAX,
     work_max: int = WORK_MAX,
+    same: tuple[int, int] = (0, 0),
 ) -> UnifiedDiff:
-    """Return what leads from ``a`` to ``b``.
+    """Return what leads from ``a`` to ``b``, of which so many characters at the beginning and at
+    the end are known to be the ``same``.
 
     Never fails: a diff of more than ``lines_max`` lines or ``characters_max`` characters is cut
     after a whole hunk and says so. Control characters in the names are escaped.
     """
     if a == b:
         return UnifiedDiff(text="", truncated=False, added=0, removed=0)
-    start, a_end, b_end = _differing_part(a, b, context)
+    start, a_end, b_end = _differing_part(a, b, context, same)
     a_lines = _DiffLines(a, start, a_end)
     b_lines = _DiffLines(b, start, b_end)
     blocks = _blocks(*_changed_lines(a_lines, b_lines, work_max))
@@ -145,13 +147,13 @@ class _DiffLines:
         return result
 
 
-def _differing_part(a: str, b: str, context: int) -> tuple[int, int, int]:
+def _differing_part(a: str, b: str, context: int, same: tuple[int, int]) -> tuple[int, int, int]:
     """Return where the differing lines begin, and where they end in ``a`` and in ``b``.
 
     ``context`` equal lines are left on either side, as far as there are any.
     """
-    start = a.rfind("\n", 0, common_prefix(a, b)) + 1
-    shared = common_suffix(a, b, min(len(a), len(b)) - start)
+    start = a.rfind("\n", 0, common_prefix(a, b, same[0])) + 1
+    shared = common_suffix(a, b, min(len(a), len(b)) - start, same[1])
     a_end, b_end = len(a) - shared, len(b) - shared
     if not (_begins_line(a, a_end) and _begins_line(b, b_end)):
         feed = a.find("\n", a_end)
@@ -171,6 +173,14 @@ def _begins_line(text: str, index: int) -> bool:
 
 def _changed_lines(a: _DiffLines, b: _DiffLines, work_max: int) -> tuple[bytearray, bytearray]:
     """Return for each line of either side 1 if it is not shared with the other."""
+    if not (a.unterminated or b.unterminated):
+        before, after = _shared_ends(a.lines, b.lines)
+        a_middle, b_middle = (len(each.lines) - before - after for each in (a, b))
+        if min(a_middle, b_middle) == 0 or a_middle == b_middle == 1:
+            return (
+                bytearray(before) + b"\1" * a_middle + bytearray(after),
+                bytearray(before) + b"\1" * b_middle + bytearray(after),
+            )
     numbers: dict[str, int] = {}
     a_numbers, b_numbers = a.numbered(numbers), b.numbered(numbers)
     in_a, in_b = bytearray(len(numbers)), bytearray(len(numbers))
@@ -193,6 +203,16 @@ def _changed_lines(a: _DiffLines, b: _DiffLines, work_max: int) -> tuple[bytearr
         for index in b_kept[b_start : b_start + length]:
             b_changed[index] = 0
     return a_changed, b_changed
+
+
+def _shared_ends(a: list[str], b: list[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and then at the end. What is compared has a few
+    lines more than differ."""
+    most = min(len(a), len(b))
+    before = next((n for n in range(most) if a[n] != b[n]), most)
+    most -= before
+    after = next((n for n in range(most) if a[-1 - n] != b[-1 - n]), most)
+    return before, after
 
 
 def _shared_runs(a: array[int], b: array[int], work_max: int) -> list[tuple[int, int, int]]:

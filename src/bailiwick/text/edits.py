@@ -27,7 +27,9 @@ class Edited(Value, frozen=True, kw_only=True):
     """What edits made of a file: its bytes, and its text before and after (without the mark).
 
     ``replacements`` counts the places, also those whose new text equals the old.
-    ``first_changed_line`` is counted from 1 in the old text, None if nothing changed.
+    ``first_changed_line`` is counted from 1 in the old text, None if nothing changed. So much of
+    both texts is the same for certain: ``same_before`` characters at their beginning, and
+    ``same_after`` at their end.
     """
 
     data: bytes
@@ -37,6 +39,8 @@ class Edited(Value, frozen=True, kw_only=True):
     bom: bool
     replacements: int
     first_changed_line: int | None
+    same_before: int = 0
+    same_after: int = 0
 
 
 def apply_edits(
@@ -64,6 +68,7 @@ def apply_edits(
     result = encode(text, decoded.encoding, decoded.bom)
     if len(result) > bytes_max:
         raise _too_large(bytes_max)
+    same_before, same_after = _outside(haystack, found)
     return Edited(
         data=result,
         text_before=decoded.text,
@@ -71,7 +76,9 @@ def apply_edits(
         encoding=decoded.encoding,
         bom=decoded.bom,
         replacements=sum(len(places.starts) for places in found),
-        first_changed_line=_first_changed_line(decoded.text, text),
+        first_changed_line=_first_changed_line(decoded.text, text, same_before),
+        same_before=same_before,
+        same_after=same_after,
     )
 
 
@@ -205,7 +212,16 @@ class _LineEnds:
         return "\r\n" if feed > 0 and self._text[feed - 1] == "\r" else "\n"
 
 
-def _first_changed_line(before: str, after: str) -> int | None:
+def _outside(haystack: Haystack, found: Sequence[Occurrences]) -> tuple[int, int]:
+    """How much of the text lies before the first match, and after the last."""
+    if haystack.line_ending == "mixed":
+        return 0, 0  # what was searched may be another text
+    first = min(places.starts[0] for places in found)
+    last = max(places.starts[-1] + places.length for places in found)
+    return first, len(haystack.text) - last
+
+
+def _first_changed_line(before: str, after: str, same: int) -> int | None:
     if before == after:
         return None
-    return before.count("\n", 0, common_prefix(before, after)) + 1
+    return before.count("\n", 0, common_prefix(before, after, same)) + 1

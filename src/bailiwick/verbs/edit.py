@@ -145,6 +145,6 @@ def _edit_and_compare(call: Call, data: bytes, edits: list[Edit]) -> tuple[Edite
     path = call.shown(call.handle.path)
     diff = unified_diff(
         edited.text_before, edited.text_after, f"a/{path}", f"b/{path}",
-        lines_max=call.limits.diff_lines_max,
+        lines_max=call.limits.diff_lines_max, same=(edited.same_before, edited.same_after),
     )  # fmt: skip
     return edited, diff
