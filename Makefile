@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts attack crash soak clouds floors lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts attack crash soak scale clouds floors lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -58,7 +58,7 @@ run: venv ## Start the server and its console on a demo workspace.
 	@$(IN_DEMO) $(BIN)/bailiwick serve
 
 test: lint programs ## The whole gate: lint, then every test.
-	$(BIN)/python -m pytest -n 3 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 -m "not scale" $(PYTEST_ARGS)
 
 # The console is tested in Chromium, sandboxes and exports of grants in bubblewrap, mounts by
 # fusermount3. Whoever may install them gets them; elsewhere those tests say so.
@@ -81,7 +81,7 @@ IN_MEMORY = $(if $(TMPDIR),,$(shell test -w /dev/shm \
 # What needs neither a server, a browser, an attacker nor much time. In tests/hostile everything is
 # an attack, and to import its targets takes as long as all the rest.
 unit: venv ## The fast part of the tests.
-	$(IN_MEMORY) $(BIN)/python -m pytest -n 3 -m "not hostile and not slow" --hypothesis-profile unit \
+	$(IN_MEMORY) $(BIN)/python -m pytest -n 3 -m "not hostile and not slow and not scale" --hypothesis-profile unit \
 	  --ignore tests/fronts --ignore tests/client --ignore tests/hostile --ignore tests/test_docs.py \
 	  $(PYTEST_ARGS)
 
@@ -113,6 +113,9 @@ crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
 
 soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figure.
 	$(BIN)/python -m tests.fronts.http.soak --seconds $(SECONDS) --clients $(CLIENTS) $(if $(JSON),--json $(JSON))
+
+scale: venv ## All tests of volumes on a real PostgreSQL; `make test` has a part of them.
+	$(BIN)/python -m pytest -n 2 tests/stores -k postgres $(PYTEST_ARGS)
 
 # Azurite is too large for every run of the tests, so it is fetched here.
 clouds: venv ## Blobs in what speaks like Azure and Google Cloud Storage.

@@ -299,6 +299,21 @@ class Limits(Value, frozen=True, kw_only=True):
     """Places of one change that the history of a directory lists: a large project with all it
     depends on. Those beyond are counted."""
 
+    database_connections_max: Annotated[int, msgspec.Meta(ge=2, le=1_000)] = 10
+    """Connections of one process to a PostgreSQL server, which has a hundred of them where nobody
+    says otherwise: ten servers have room. One is for what is changed, the others for looks."""
+
+    database_connect_seconds_max: Seconds = 5.0
+    """How long a connection is waited for, be it made or be all of them in use: whoever asks is to
+    know within seconds that the database is not there."""
+
+    database_statement_seconds_max: Seconds = 10.0
+    """How long a statement may take: the largest tree is counted in one, and a request is to end
+    within fifteen seconds when the database is stuck."""
+
+    database_lock_seconds_max: Seconds = 5.0
+    """How long a change waits for those of other processes, each of which takes milliseconds."""
+
 
 class Expected(NamedTuple):
     """What a caller last saw at a place: what must stand there at the instant of a change."""

@@ -256,14 +256,14 @@ def test_a_message_does_not_repeat_what_could_repaint_a_terminal():
 
 @pytest.mark.spec("ERR-5")
 @pytest.mark.parametrize("before", ["", WHOLE], ids=["alone", "in a whole file"])
-def test_what_is_not_built_is_refused_by_name_and_place(before):
+def test_a_volume_that_is_none_is_refused_by_name_and_place(before):
     text = before + '\n[[root]]\nid = "fleet"\nkind = "workspace"\nvolume = "postgres://x"\n'
-    with pytest.raises(Unsupported, match="PostgreSQL are not built") as caught:
+    with pytest.raises(ParseError, match="address of a database") as caught:
         loaded(text)
     line, column = caught.value.details["line"], caught.value.details["column"]
     assert caught.value.message.startswith(f"bailiwick.toml:{line}:{column}: ")
     assert text.splitlines()[line - 1][column - 1 :] == '"postgres://x"'
-    assert "sqlite:agent.db" in caught.value.hint
+    assert "postgres://user@host/database" in caught.value.hint
 
 
 @pytest.mark.spec("ERR-5")

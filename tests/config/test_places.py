@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bailiwick.config.places import VolumePlace, names_volume, parse_volume
-from bailiwick.errors import BailiwickError, ParseError, Unsupported
+from bailiwick.errors import BailiwickError, ParseError
 
 pytestmark = pytest.mark.spec("VOL-1", "VOL-13")
 
@@ -53,11 +53,45 @@ def test_what_is_wrong_is_refused_and_told_how_it_is_right(text):
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("text", ["postgres://h/db", "postgresql://h/db", "postgres:"])
-def test_a_database_that_is_not_built_says_so(text):
+BLOBS = "blobs=s3://b/c"
+
+
+@pytest.mark.spec("SCALE-1")
+@pytest.mark.parametrize(
+    ("text", "server", "volume"),
+    [
+        (f"postgres://h/db?{BLOBS}", "postgres://h/db", "main"),
+        (f"postgresql://u:p@h:5433/db?volume=a&{BLOBS}", "postgresql://u:p@h:5433/db", "a"),
+        (f"postgres://u@[::1]:5/db?{BLOBS}", "postgres://u@[::1]:5/db", "main"),
+        (
+            f"postgres:///db?host=/run/pg&{BLOBS}&sslmode=require",
+            "postgres:///db?host=/run/pg&sslmode=require",
+            "main",
+        ),
+    ],
+)
+def test_a_place_in_postgresql(text, server, volume):
     assert names_volume(text)
-    with pytest.raises(Unsupported, match="not built"):
+    place = parse_volume(text)
+    assert place == VolumePlace(server, volume, blobs="s3://b/c")
+    assert not place.in_file
+
+
+@pytest.mark.spec("SCALE-1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgres:", "postgres://", "postgres://h", "postgres://h/", "postgres://h/d",
+        f"postgres://h/d e?{BLOBS}", f"postgres://h:x/d?{BLOBS}", f"postgres://h/d/e?{BLOBS}",
+        f"postgres://h/d?{BLOBS}&password=x", f"postgres://h/d?{BLOBS}&options=-c",
+        f"postgres://h/d?{BLOBS}&volume=a-b", f"postgres:h/d?{BLOBS}", "postgres://h/d?blobs=",
+        f"postgres://h/d#x?{BLOBS}", f"postgres://h/d?{BLOBS}&search_path=x",
+    ],
+)  # fmt: skip
+def test_what_is_no_place_in_postgresql(text):
+    with pytest.raises(ParseError) as refused:
         parse_volume(text)
+    assert "postgres://user@host/database" in refused.value.hint or "volume" in str(refused.value)
 
 
 def test_a_misspelt_parameter_is_met_with_the_right_one():
@@ -69,7 +103,10 @@ def test_a_misspelt_parameter_is_met_with_the_right_one():
 
 @given(st.text(max_size=60))
 def test_any_text_is_understood_or_refused_in_our_own_words(text):
-    for each in (text, "sqlite:" + text, "sqlite:a.db?" + text, "sqlite:a.db?volume=" + text):
+    for each in (
+        text, "sqlite:" + text, "sqlite:a.db?" + text, "sqlite:a.db?volume=" + text,
+        "postgres://" + text, "postgres://h/d?blobs=x&" + text,
+    ):  # fmt: skip
         try:
             place = parse_volume(each)
         except BailiwickError as error:

@@ -26,6 +26,17 @@ pytestmark = pytest.mark.spec(
 )  # fmt: skip
 
 
+@pytest.mark.spec("SCALE-1")
+@pytest.mark.parametrize("case", cases_of(CASES))
+async def test_a_volume_in_postgresql_keeps_the_contract(case, tmp_path, in_postgres):
+    make = make_volume(tmp_path)
+    if case.name in DIFFERENCES["volume"]:
+        assert await failure_of(case, make), "declared as different, but it holds"
+    else:
+        await case.run(make)
+    assert litter(tmp_path) == []
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "volume"])
 @pytest.mark.parametrize("case", cases_of(CASES))
 async def test_store_keeps_the_contract(case, kind, tmp_path):

@@ -17,12 +17,13 @@ from bailiwick.build.options import Options
 from bailiwick.build.places import on_host, volume_store
 from bailiwick.build.stores import let_go
 from bailiwick.config.places import VolumePlace, parse_volume
-from bailiwick.errors import FileAlreadyExists, RootNotFound
+from bailiwick.errors import FileAlreadyExists, RootNotFound, Unsupported
 from bailiwick.finishing import in_thread
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.fsck.check import PAGE_ROWS, Checked, Info, check
 from bailiwick.stores.volume.retention.garbage import Pace, VolumeCollected, collect
+from bailiwick.stores.volume.rows import databases
 from bailiwick.stores.volume.rows.sqlite_file import WHOSE, connect
 
 Told = Callable[[int, int | None], None]
@@ -68,7 +69,10 @@ class Care:
 
     async def compact(self) -> Compacted:
         """Give what is free in the file back to the disk. Nobody can write meanwhile, and it takes
-        as much room again as the file has. Raises `Busy` where others do not let go."""
+        as much room again as the file has. Raises `Busy` where others do not let go, and
+        `Unsupported` for a database that does so by itself."""
+        if not self.place.in_file:
+            raise Unsupported("PostgreSQL gives back by itself what is free", hint="see its VACUUM")
         before = _size(self.place.file)
         await in_thread(_compact, self.place.file)
         return Compacted(before, _size(self.place.file))
@@ -118,18 +122,7 @@ async def create_volume(text: str) -> VolumePlace:
 def has_volume(place: VolumePlace) -> bool:
     """Whether the volume exists. A file that is no volume's counts as one: who opens it is told
     what is wrong with it. Blocks."""
-    if not os.path.exists(place.file) or os.path.getsize(place.file) == 0:
-        return False
-    connection = None
-    try:
-        connection = connect(place.file)
-        found = connection.execute("SELECT 1 FROM volume WHERE name = ?", (place.volume,))
-        return found.fetchone() is not None
-    except apsw.Error:
-        return True
-    finally:
-        if connection is not None:
-            connection.close()
+    return databases.has_volume(place.file, place.volume)
 
 
 async def _store_of(place: VolumePlace) -> VolumeStore:

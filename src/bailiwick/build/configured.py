@@ -196,7 +196,8 @@ class ConfiguredPlaces:
     def take_volume(self, name: str, place: VolumePlace, keep_days: float | None) -> None:
         """Keep a branch of a volume for a root. Raises `ParseError` where another root has it, has
         the same volume with other settings, or would reach the volume's file."""
-        place = place._replace(file=os.path.realpath(place.file))
+        if place.in_file:
+            place = place._replace(file=os.path.realpath(place.file))
         days = "as usual" if keep_days is None else f"{keep_days:g}"
         settings = f"blobs {place.shown_blobs}, keep_versions_days {days}"
         for other, (taken, others) in self._volumes.items():
@@ -218,8 +219,10 @@ class ConfiguredPlaces:
 
     def _refuse_volume_in(self, name: str, volume: VolumePlace, other: str, directory: str) -> None:
         """Whoever may write the file of a volume needs no leave to write what is in it."""
-        files = [volume.file, volume.blobs_folder or f"{volume.file}-blobs"]
-        if any(_within(os.path.realpath(each), directory) for each in files):
+        files = [volume.blobs_folder or ""]
+        if volume.in_file:
+            files = [volume.file, volume.blobs_folder or f"{volume.file}-blobs"]
+        if any(each and _within(os.path.realpath(each), directory) for each in files):
             raise ParseError(
                 f"the volume of the root {name} lies in the root {other}",
                 hint="keep its file elsewhere",

@@ -424,7 +424,9 @@ class _Joiner:
             store, kept = await remembered(store, directory, options)
             return await self._join(root, store, options, kept)
 
-        host_path = directory if volume is None else volume.file
+        host_path = directory
+        if volume is not None and volume.in_file:
+            host_path = volume.file
         return RootPlan(root=root, host_path=host_path, limits=options.limits, open=open_root)
 
     async def plan_temp(

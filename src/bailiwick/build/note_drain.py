@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +21,7 @@ from bailiwick.errors import BailiwickError
 from bailiwick.finishing import in_thread
 from bailiwick.state.ledger.durable import DurableLedger
 from bailiwick.store import Store
+from bailiwick.stores.volume.rows.databases import has_volume
 
 _log = logging.getLogger("bailiwick.authority")
 
@@ -50,7 +50,7 @@ async def drain_once(place: VolumePlace, options: Options, ledger: DurableLedger
 
 
 def _existing_store(place: VolumePlace, options: Options) -> Store | None:
-    return volume_store(place, options) if os.path.isfile(place.file) else None
+    return volume_store(place, options) if has_volume(place.file, place.volume) else None
 
 
 class Draining:

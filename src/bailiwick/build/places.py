@@ -90,7 +90,7 @@ def on_host(place: VolumePlace, base: str) -> VolumePlace:
     """A volume's place with absolute paths, from the directory ``base``."""
     folder = place.blobs_folder
     return place._replace(
-        file=_absolute(base, place.file),
+        file=_absolute(base, place.file) if place.in_file else place.file,
         blobs=place.blobs if folder is None else _absolute(base, folder),
     )
 
@@ -126,10 +126,11 @@ def volume_store(place: VolumePlace, options: Options) -> Store:
     """The store on a branch of a volume; file and volume are made if missing. Blocks."""
     from bailiwick.stores.volume import VolumeStore
 
-    _check_file(place.file)
+    if place.in_file:
+        _check_file(place.file)
     if place == embedded_volume():
         _make_private(os.path.dirname(place.file))
-    elif not os.path.isdir(os.path.dirname(place.file)):
+    elif place.in_file and not os.path.isdir(os.path.dirname(place.file)):
         raise RootNotFound("the directory of the volume's file does not exist", hint="make it")
     return VolumeStore.open(
         place.file,

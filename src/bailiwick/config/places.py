@@ -1,4 +1,5 @@
-"""The text that names a volume: ``sqlite:agent.db?volume=main&branch=try&blobs=s3://bucket/agents``.
+"""The text that names a volume: ``sqlite:agent.db?volume=main&branch=try&blobs=s3://bucket/agents``,
+or ``postgres://agents@db.example/agents?volume=main&blobs=s3://bucket/agents``.
 
 Pure: the same text means the same in a configuration and in a program. Parsed strictly, since a
 parameter that is misspelled and ignored would open another volume than the one that was meant.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from bailiwick.errors import ParseError, Unsupported, escape_for_display
+from bailiwick.errors import ParseError, escape_for_display
 from bailiwick.policies.nearness import hint_for
 
 SQLITE: Final = "sqlite:"
@@ -18,11 +19,26 @@ _EXAMPLE: Final = "sqlite:agent.db?volume=main"
 
 POSTGRES: Final = ("postgres:", "postgresql:")
 
+_POSTGRES_EXAMPLE: Final = "postgres://user@host/database?volume=main&blobs=s3://bucket/place"
+
 _PARAMETERS: Final = ("volume", "branch", "blobs", "compression")
+
+_SERVER_PARAMETERS: Final = (
+    "host", "port", "passfile", "sslmode", "sslrootcert", "sslcert", "sslkey",
+)  # fmt: skip
+"""What is said to PostgreSQL's client, as its own programs have it: how a server is reached, and by
+which keys it and we are known."""
+
+_ADDRESS = re.compile(
+    r"postgres(?:ql)?://(?:[^@/?#\s]+@)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{1,5})?"
+    r"/[^/?#\s]+",
+).fullmatch
 
 _COMPRESSIONS: Final = ("off", "zstd")
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,63}", re.ASCII).fullmatch
+
+_UNSAFE = re.compile(rb"[^A-Za-z0-9._~/:@,+-]")
 
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})?")
 
@@ -30,15 +46,20 @@ _OBJECT_STORES: Final = ("s3://", "gs://", "az://")
 
 
 class VolumePlace(NamedTuple):
-    """A branch of a volume in a file. ``blobs`` is a folder or the address of an object store, for
-    the content of large files; None: a folder beside the file. ``compression`` says how new
-    content is kept."""
+    """A branch of a volume in a file, or at the address of a PostgreSQL database. ``blobs`` is a
+    folder or the address of an object store, for the content of large files; None: a folder beside
+    the file. ``compression`` says how new content is kept."""
 
     file: str
     volume: str = "main"
     branch: str = "main"
     blobs: str | None = None
     compression: str = "off"
+
+    @property
+    def in_file(self) -> bool:
+        """Whether ``file`` is one. An address of a server may hold a password: it is not shown."""
+        return not self.file.startswith(POSTGRES)
 
     @property
     def blobs_folder(self) -> str | None:
@@ -61,10 +82,9 @@ def names_volume(text: str) -> bool:
 
 
 def parse_volume(text: str) -> VolumePlace:
-    """What the text says. Raises `ParseError` with the right form as its hint, and `Unsupported`
-    for a database that is not built."""
+    """What the text says. Raises `ParseError` with the right form as its hint."""
     if text.startswith(POSTGRES):
-        raise Unsupported("volumes on PostgreSQL are not built", hint=f'write "{_EXAMPLE}"')
+        return _in_postgres(text)
     if not text.startswith(SQLITE):
         raise _wrong("a volume lies in an SQLite file")
     name, asks, query = text.removeprefix(SQLITE).partition("?")
@@ -76,7 +96,21 @@ def parse_volume(text: str) -> VolumePlace:
         raise _wrong("the file of a volume is a plain path, without //")
     if not file or file.endswith("/"):
         raise _wrong("the volume has no file")
-    given = _parameters(query) if asks else {}
+    return _place(file, _parameters(query) if asks else {})
+
+
+def _in_postgres(text: str) -> VolumePlace:
+    address, asks, query = text.partition("?")
+    given = _parameters(query, _SERVER_PARAMETERS) if asks else {}
+    if not _ADDRESS(address) or "\0" in text:
+        raise _wrong("the address of a database is not one", _POSTGRES_EXAMPLE)
+    if "blobs" not in given:
+        raise _wrong("where large files go is not said", _POSTGRES_EXAMPLE)
+    server = [f"{key}={_encoded(given[key])}" for key in _SERVER_PARAMETERS if key in given]
+    return _place(f"{address}?{'&'.join(server)}" if server else address, given)
+
+
+def _place(file: str, given: dict[str, str]) -> VolumePlace:
     volume, branch = given.get("volume", "main"), given.get("branch", "main")
     _check_name("volume", volume)
     _check_name("branch", branch)
@@ -92,18 +126,18 @@ def parse_volume(text: str) -> VolumePlace:
     return VolumePlace(file, volume, branch, blobs, compression)
 
 
-def _parameters(query: str) -> dict[str, str]:
+def _parameters(query: str, more: tuple[str, ...] = ()) -> dict[str, str]:
     given: dict[str, str] = {}
     for part in query.split("&"):
         key, equals, value = part.partition("=")
         key = _decoded(key)
         if not key:
             raise _wrong("a parameter is missing after ? or &")
-        if key not in _PARAMETERS:
-            shown = escape_for_display(key)
+        if key not in _PARAMETERS and key not in more:
+            shown, example = escape_for_display(key), _POSTGRES_EXAMPLE if more else _EXAMPLE
             raise ParseError(
                 f"a volume has no parameter {shown!r}",
-                hint=f'{hint_for(key, _PARAMETERS)}; "{_EXAMPLE}"',
+                hint=f'{hint_for(key, (*_PARAMETERS, *more))}; "{example}"',
             )
         if key in given:
             raise _wrong(f"{key!r} is given twice")
@@ -120,6 +154,11 @@ def _check_name(what: str, name: str) -> None:
             f"{shown!r} is no name of a {what}",
             hint=f'letters, digits and underscores, a letter first, up to 64: "{_EXAMPLE}"',
         )
+
+
+def _encoded(text: str) -> str:
+    """A text as it stands in an address."""
+    return _UNSAFE.sub(lambda found: f"%{found[0][0]:02X}".encode(), text.encode()).decode()
 
 
 def _decoded(text: str) -> str:
@@ -139,5 +178,5 @@ def _decoded(text: str) -> str:
     return plain
 
 
-def _wrong(message: str) -> ParseError:
-    return ParseError(message, hint=f'write "{_EXAMPLE}"')
+def _wrong(message: str, example: str = _EXAMPLE) -> ParseError:
+    return ParseError(message, hint=f'write "{example}"')

@@ -109,7 +109,7 @@ def hunks_between(
     each is made of the blocks that differ in it."""
     if a == b:
         return []
-    start, a_end, b_end = _differing_part(a, b, context)
+    start, a_end, b_end = _differing_part(a, b, context, (0, 0))
     before = a.count("\n", 0, start)
     a_lines, b_lines = _DiffLines(a, start, a_end), _DiffLines(b, start, b_end)
     blocks = [

@@ -54,7 +54,7 @@ def test_a_volume_that_does_not_exist_is_not_made(tmp_path, action):
 
 @pytest.mark.spec("VOL-9")
 @pytest.mark.parametrize(
-    ("place", "kind"), [("project", "parse_error"), ("postgres://h/d", "unsupported")]
+    ("place", "kind"), [("project", "parse_error"), ("postgres://h/d", "parse_error")]
 )
 def test_what_is_no_volume(place, kind):
     done = within("volume", "info", place, "--json")

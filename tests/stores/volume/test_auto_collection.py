@@ -15,7 +15,7 @@ from bailiwick.testing.driver import StoreDriver
 from tests.stores.volume.volumes import in_database, opened
 from tests.waiting import for_ever, until
 
-pytestmark = pytest.mark.spec("VOL-8")
+pytestmark = [pytest.mark.spec("VOL-8"), pytest.mark.both_engines]
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.volumes import by, in_database, opened
 
-pytestmark = pytest.mark.spec("VOL-11")
+pytestmark = [pytest.mark.spec("VOL-11"), pytest.mark.both_engines]
 
 
 def ticking(path):
@@ -127,6 +127,7 @@ async def test_a_flipped_birth_is_found(tmp_path):
 
 
 @pytest.mark.spec("VOL-10")
+@pytest.mark.sqlite_only("there are no older tables elsewhere")
 async def test_of_what_an_older_bailiwick_made_it_is_not_known(tmp_path):
     """The sums of its rows stay right, and what is made or copied from now on is known."""
     path = tmp_path / "v.db"

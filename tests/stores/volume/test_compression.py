@@ -17,7 +17,9 @@ from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.compression import packing, unpacked
 from bailiwick.stores.volume.rows.schema import APPLICATION_ID
 from bailiwick.testing.contract import chunks
-from tests.stores.volume.volumes import blob_files, in_database, opened
+from tests.stores.volume.volumes import blob_files, in_database, open_volume, opened
+
+pytestmark = pytest.mark.both_engines
 
 TEXT = b"".join(b"line %d of a log that says much the same\n" % number for number in range(160_000))
 SIZES = (4 * KiB, 4 * KiB + 1, 100_000, 1_499_999, 1_500_000, 6 * MiB)
@@ -129,10 +131,10 @@ async def test_without_the_package_what_is_missing_is_said(tmp_path, monkeypatch
 async def test_the_setting_is_strict_and_one_for_all(tmp_path):
     for wrong in ("lz4", "", "ZSTD", "on"):
         with pytest.raises(ParseError):
-            VolumeStore.open(str(tmp_path / "v.db"), compression=wrong)
+            open_volume(tmp_path / "v.db", compression=wrong)
     async with opened(tmp_path / "v.db", compression="zstd") as fs:
         with pytest.raises(ParseError) as caught:
-            VolumeStore.open(str(tmp_path / "v.db"))
+            open_volume(tmp_path / "v.db")
         assert "zstd" in caught.value.hint
         assert "off" in caught.value.hint
         fork = await fs.store.versions.fork("b")
@@ -164,6 +166,7 @@ def test_packing_is_undone_by_unpacking(word, times, noise):
 
 
 @pytest.mark.spec("VOL-10")
+@pytest.mark.sqlite_only("there are no older tables elsewhere")
 async def test_chunks_of_the_first_schema_are_plain_ones(tmp_path):
     connection = apsw.Connection(str(tmp_path / "v.db"))
     first = files("bailiwick.stores.volume.rows").joinpath("schema.sql").read_text(encoding="utf-8")

@@ -17,6 +17,8 @@ from bailiwick.versions import Undoing
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import blob_files, in_database, opened
 
+pytestmark = pytest.mark.both_engines
+
 DAY_NS = 24 * 3600 * 10**9
 
 

@@ -8,7 +8,9 @@ from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import opened
 
-pytestmark = [pytest.mark.slow, pytest.mark.spec("VOL-6", "TREE-10")]
+pytestmark = [
+    pytest.mark.slow, pytest.mark.spec("VOL-6", "TREE-10"), pytest.mark.both_engines,
+]  # fmt: skip
 
 SIBLINGS = 400
 

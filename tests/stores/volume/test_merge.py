@@ -8,6 +8,8 @@ from bailiwick.testing.driver import StoreDriver
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import opened
 
+pytestmark = pytest.mark.both_engines
+
 DIRECTORIES = ("d", "e", "d/f")
 NAMES = ("a", "b", "c")
 CONTENTS = (b"1", b"2", b"3" * 5_000)

@@ -15,7 +15,7 @@ from bailiwick.versions import Mark
 from tests.stores.volume.trees import tree_of
 from tests.stores.volume.volumes import in_database, opened
 
-pytestmark = pytest.mark.spec("VOL-6")
+pytestmark = [pytest.mark.spec("VOL-6"), pytest.mark.both_engines]
 
 
 @contextlib.asynccontextmanager

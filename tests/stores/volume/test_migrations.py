@@ -21,8 +21,8 @@ MORE = (
 
 
 def scripts_with(monkeypatch, *more):
-    known = schema._scripts()
-    monkeypatch.setattr(schema, "_scripts", lambda: (*known, *more))
+    known = schema.scripts()
+    monkeypatch.setattr(schema, "scripts", lambda: (*known, *more))
     return len(known)
 
 
@@ -54,12 +54,12 @@ async def test_an_older_file_is_brought_forward_and_keeps_its_content(tmp_path, 
 
 async def test_the_first_version_there_ever_was_is_brought_forward(tmp_path, monkeypatch):
     """From the script of the first version to all that were published since."""
-    path, all_of_them = tmp_path / "v.db", schema._scripts()
-    monkeypatch.setattr(schema, "_scripts", lambda: all_of_them[:1])
+    path, all_of_them = tmp_path / "v.db", schema.scripts()
+    monkeypatch.setattr(schema, "scripts", lambda: all_of_them[:1])
     connection = apsw.Connection(str(path))
     schema.migrate(connection)
     connection.close()
-    monkeypatch.setattr(schema, "_scripts", lambda: all_of_them)
+    monkeypatch.setattr(schema, "scripts", lambda: all_of_them)
     assert look(path, "PRAGMA user_version") == [(1,)]
     async with opened(path) as volume:
         await volume.write("f", b"x" * 10_000)
@@ -68,13 +68,13 @@ async def test_the_first_version_there_ever_was_is_brought_forward(tmp_path, mon
 
 
 async def test_merges_of_an_older_file_are_known_in_the_newer_one(tmp_path, monkeypatch):
-    path, all_of_them = tmp_path / "v.db", schema._scripts()
-    monkeypatch.setattr(schema, "_scripts", lambda: all_of_them[:3])
+    path, all_of_them = tmp_path / "v.db", schema.scripts()
+    monkeypatch.setattr(schema, "scripts", lambda: all_of_them[:3])
     connection = apsw.Connection(str(path))
     schema.migrate(connection)
     connection.execute("INSERT INTO merged VALUES (1, 2, 7, 30), (1, 7, 2, 20)")
     connection.close()
-    monkeypatch.setattr(schema, "_scripts", lambda: all_of_them)
+    monkeypatch.setattr(schema, "scripts", lambda: all_of_them)
     async with opened(path):
         pass
     taken = look(path, "SELECT branch, version, source, upto FROM taken ORDER BY branch")
@@ -84,8 +84,8 @@ async def test_merges_of_an_older_file_are_known_in_the_newer_one(tmp_path, monk
 @pytest.mark.spec("VOL-7")
 async def test_leases_of_an_older_file_go_on_for_what_is_left_of_them(tmp_path, monkeypatch):
     """They were given by the clock alone: two of them, of which one is over by now."""
-    path, all_of_them = tmp_path / "v.db", schema._scripts()
-    monkeypatch.setattr(schema, "_scripts", lambda: all_of_them[:5])
+    path, all_of_them = tmp_path / "v.db", schema.scripts()
+    monkeypatch.setattr(schema, "scripts", lambda: all_of_them[:5])
     connection = apsw.Connection(str(path))
     schema.migrate(connection)
     connection.execute(
@@ -96,7 +96,7 @@ async def test_leases_of_an_older_file_go_on_for_what_is_left_of_them(tmp_path, 
         "INSERT INTO lease VALUES (1, 2, 1, 'held', 30, 'a', 90000), (1, 2, 1, 'over', 31, 'a', 1)"
     )
     connection.close()
-    monkeypatch.setattr(schema, "_scripts", lambda: all_of_them)
+    monkeypatch.setattr(schema, "scripts", lambda: all_of_them)
     now = [7]
     uptime = Uptime("boot", lambda: now[0])
     async with opened(path, clock_ns=lambda: 60_000 * 10**6, uptime=uptime) as volume:
@@ -130,8 +130,8 @@ import apsw
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.rows import schema
 
-known = schema._scripts()
-schema._scripts = lambda: (*known, *{more!r}, "SELECT die()")
+known = schema.scripts()
+schema.scripts = lambda: (*known, *{more!r}, "SELECT die()")
 opening = schema.migrate
 
 
@@ -160,7 +160,7 @@ async def test_killed_in_the_middle_the_old_file_is_left(tmp_path):
 async def test_a_newer_file_is_refused_and_left_as_it_is(tmp_path):
     path = tmp_path / "v.db"
     await planted(path)
-    newer = len(schema._scripts()) + 1
+    newer = len(schema.scripts()) + 1
     look(path, f"PRAGMA user_version = {newer}")
     before = path.read_bytes()
     with pytest.raises(Unsupported, match=f"newer Bailiwick.* {newer}") as refused:

@@ -30,7 +30,7 @@ from tests.stores.test_staged_trees import (  # noqa: F401
 )
 from tests.stores.volume.volumes import make_volume
 
-pytestmark = pytest.mark.spec("VOL-12")
+pytestmark = [pytest.mark.spec("VOL-12"), pytest.mark.both_engines]
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from bailiwick.testing.driver import StoreDriver
 from tests.stores.volume.trees import beneath, tree_of
 from tests.stores.volume.volumes import in_database, opened
 
+pytestmark = pytest.mark.both_engines
+
 NAMES = ("a", "b", "c", "d")
 
 
@@ -63,9 +65,12 @@ async def test_whoever_is_cancelled_while_it_is_counted_has_removed_it(tmp_path,
         counted, loop = subtree_counts.counted, asyncio.get_running_loop()
         removing = None
 
-        def cancelled_meanwhile(*given):
-            asyncio.run_coroutine_threadsafe(cancel(), loop).result()
-            return counted(*given)
+        async def cancelled_meanwhile(*given):
+            if asyncio._get_running_loop() is None:  # on a thread
+                asyncio.run_coroutine_threadsafe(cancel(), loop).result()
+            else:
+                await cancel()
+            return await counted(*given)
 
         async def cancel():
             removing.cancel()

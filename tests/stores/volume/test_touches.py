@@ -14,6 +14,8 @@ from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.trees import outcome
 from tests.stores.volume.volumes import by, in_database, opened
 
+pytestmark = pytest.mark.both_engines
+
 SEEDS = 12
 NAMES = "abcd"
 

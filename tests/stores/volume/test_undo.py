@@ -11,6 +11,8 @@ from tests.stores.volume.test_model import new, some
 from tests.stores.volume.trees import outcome, tree_of
 from tests.stores.volume.volumes import by, opened
 
+pytestmark = pytest.mark.both_engines(lean=True)
+
 
 async def step(fs, rng, request):
     """One random change under a request id."""

@@ -17,7 +17,9 @@ from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark, Undoing
 from tests.stores.volume.trees import tree_of
-from tests.stores.volume.volumes import by, opened
+from tests.stores.volume.volumes import by, open_volume, opened
+
+pytestmark = pytest.mark.both_engines(lean=True)
 
 
 def at(text):
@@ -328,7 +330,8 @@ async def test_a_transaction_appears_at_once_or_not_at_all(tmp_path):
         assert [each.name for each in await fs.store.versions.forks()] == ["main"]
         await fs.store.versions.collect(keep_days=0)
         async with fs.store.core.looking() as session:
-            assert await session.rows("SELECT name FROM branch") == [("main",)]
+            of_volume = "SELECT name FROM branch WHERE volume = $1"
+            assert await session.rows(of_volume, fs.store.core.volume) == [("main",)]
 
 
 @pytest.mark.spec("VOL-7")
@@ -396,12 +399,13 @@ async def test_a_volume_is_not_opened_twice_with_different_settings(tmp_path):
 
     async with opened(tmp_path / "v.db"), opened(tmp_path / "v.db"):
         with pytest.raises(ParseError) as caught:
-            VolumeStore.open(str(tmp_path / "v.db"), blobs=FolderBlobs(str(tmp_path / "other")))
+            open_volume(tmp_path / "v.db", blobs=FolderBlobs(str(tmp_path / "other")))
         assert "other" in str(caught.value)
         assert "v.db-blobs" in str(caught.value)
 
 
 @pytest.mark.spec("VOL-10")
+@pytest.mark.sqlite_only("about files")
 async def test_files_of_others_and_of_newer_versions_are_refused(tmp_path):
     import apsw
 

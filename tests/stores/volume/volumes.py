@@ -1,10 +1,26 @@
-"""Fresh volumes for tests: in a file of their own, closed by the driver that was given."""
+"""Fresh volumes for tests: in a file or a database of their own, closed by the driver that was
+given."""
 
 import contextlib
+import hashlib
 import itertools
 
 from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.driver import StoreDriver
+
+engine = {"dsn": None}
+"""Where volumes are kept: with a ``dsn`` in PostgreSQL, each under a name made of the path of the
+file that it would else have. See the fixture of the same name."""
+
+
+def open_volume(path, *, volume="main", **options):
+    """The volume of a file, or the one that stands for it."""
+    if engine["dsn"] is None:
+        return VolumeStore.open(str(path), volume=volume, **options)
+    options.setdefault("blobs", FolderBlobs(f"{path}-blobs"))
+    name = "v" + hashlib.sha256(f"{path}?{volume}".encode()).hexdigest()[:32]
+    return VolumeStore.open(engine["dsn"], volume=name, **options)
 
 
 def make_volume(tmp_path):
@@ -14,10 +30,10 @@ def make_volume(tmp_path):
     async def make(*, symlinks="in-root", plant=None):
         path = str(tmp_path / f"volume{next(numbers)}.db")
         if plant is not None:
-            planting = StoreDriver(VolumeStore.open(path))
+            planting = StoreDriver(open_volume(path))
             async with contextlib.aclosing(planting):
                 await plant(planting)
-        return StoreDriver(VolumeStore.open(path, symlinks=symlinks))
+        return StoreDriver(open_volume(path, symlinks=symlinks))
 
     return make
 
@@ -25,7 +41,7 @@ def make_volume(tmp_path):
 @contextlib.asynccontextmanager
 async def opened(path, **options):
     """A driver on a volume, closed in the end."""
-    driver = StoreDriver(VolumeStore.open(str(path), **options))
+    driver = StoreDriver(open_volume(path, **options))
     try:
         yield driver
     finally:

@@ -36,6 +36,7 @@ from bailiwick.stores.volume.rows.database import (
     SharedDatabase,
     Transaction,
 )
+from bailiwick.stores.volume.rows.databases import acquire
 from bailiwick.stores.volume.rows.mutation import Mutation
 from bailiwick.stores.volume.rows.records import (
     DIRECTORY,
@@ -44,7 +45,7 @@ from bailiwick.stores.volume.rows.records import (
     Inode,
     RowKey,
 )
-from bailiwick.stores.volume.rows.sqlite_file import Work, acquire
+from bailiwick.stores.volume.rows.sqlite_file import Work
 from bailiwick.stores.volume.rows.tree import Level, RowTree, levels_of
 from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
@@ -199,6 +200,10 @@ class VolumeCore:
                     await self.refuse_deleted(session)
                     await cache.catch_up(session, self.view)
                 cache.trim()
+            if self.at_once is None:
+                # Statements see one state by the version that they ask for.
+                view = self.view._replace(at=cache.seen)
+                return RowTree(session, view, self._levels_at(cache.seen), cache)
         return RowTree(session, self.view, self.levels, cache)
 
     def remembered(self) -> Cache | None:
@@ -226,8 +231,10 @@ class VolumeCore:
 
     def tree_at(self, session: RowSession, view: BranchView) -> RowTree:
         """This branch as it was at a version. Nothing of it is remembered."""
-        levels = tuple(Level(branch, min(bound, view.at)) for branch, bound in self.levels)
-        return RowTree(session, view, levels, Cache())
+        return RowTree(session, view, self._levels_at(view.at), Cache())
+
+    def _levels_at(self, at: int) -> tuple[Level, ...]:
+        return tuple(Level(branch, min(bound, at)) for branch, bound in self.levels)
 
     # --- changing ----------------------------------------------------------------------------
 
@@ -412,7 +419,7 @@ def open_core(
     check_name("volume", volume)
     check_name("branch", branch)
     pack = packing(compression)
-    shared: SharedDatabase = acquire(path)
+    shared = acquire(path, limits)
     try:
         blobs = blobs or _folder_of(shared)
         settings = {"blobs": blobs.description, "compression": compression}
@@ -420,7 +427,9 @@ def open_core(
         now_ns, uptime = clock_ns(), uptime or uptime_of_this_machine()
 
         async def find(session: RowSession) -> tuple[Identity, tuple[Level, ...]]:
-            identity = await _find_or_make(session, volume, branch, modes, now_ns)
+            identity = await _find_or_make(
+                session, volume, branch, modes, now_ns, alone=shared.is_one_file
+            )
             await _go_on_here(session, identity.volume, uptime, now_ns // 1_000_000, limits)
             view = BranchView(identity.volume, identity.branch, identity.root, HEAD)
             return identity, await levels_of(session, view)
@@ -455,11 +464,12 @@ def compare_settings(shared: SharedDatabase, what: str, settings: dict[str, str]
 
 
 async def _find_or_make(
-    session: RowSession, volume: str, branch: str, modes: Modes, now_ns: int
+    session: RowSession, volume: str, branch: str, modes: Modes, now_ns: int, *, alone: bool
 ) -> Identity:
     row = await session.row(_FIND, volume)
     if row is None:
-        await _refuse_renamed(session)
+        if alone:
+            await _refuse_renamed(session)
         await session.run(_MAKE, volume, secrets.token_hex(8), now_ns)
         row = await session.row(_FIND, volume)
         assert row is not None

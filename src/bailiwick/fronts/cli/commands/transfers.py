@@ -129,6 +129,8 @@ def _lies_at(place: str) -> list[str]:
     found = read_place(place)
     if found.volume is None:
         return [] if found.directory is None else [found.directory]
+    if not found.volume.in_file:
+        return [found.volume.blobs_folder] if found.volume.blobs_folder else []
     file = found.volume.file
     blobs = found.volume.blobs_folder or f"{file}-blobs"
     return [file, f"{file}-wal", f"{file}-shm", blobs]

@@ -81,7 +81,8 @@ class _Law(NamedTuple):
 _LAWS: Final = (
     _Law(
         "chunk {}: its row is damaged", "chunk", ("id",),
-        f"""r.shared = (r.size >= {SHARED_BYTES_MIN}) AND (r.data IS NULL) = (r.blob IS NOT NULL)
+        f"""r.shared = CASE WHEN r.size >= {SHARED_BYTES_MIN} THEN 1 ELSE 0 END
+        AND (r.data IS NULL) = (r.blob IS NOT NULL)
         AND (r.packed IS NULL OR r.data IS NULL OR r.packed = length(r.data))
         AND (r.blob IS NULL OR r.blob LIKE (SELECT uid FROM volume v WHERE v.id = r.volume) || '/%')
         """,
@@ -105,12 +106,12 @@ _LAWS: Final = (
         """CASE WHEN r.kind IN (0, 2) THEN r.data IS NULL AND r.content IS NULL
         WHEN r.content IS NOT NULL THEN r.data IS NULL AND r.size = coalesce((
             SELECT c.size FROM content c WHERE c.volume = r.volume AND c.id = r.content), r.size)
-        ELSE 1 END""", (0, 0, 0),
+        ELSE 1 = 1 END""", (0, 0, 0),
     ),
     _Law(
         "snapshot {}: it is of a version that cannot be", "snapshot", ("name",),
         """r.version <= (SELECT last FROM volume v WHERE v.id = r.volume)
-        AND (r.ended IS NULL) = (instr(r.name, '#') = 0)
+        AND (r.ended IS NULL) = (r.name NOT LIKE '%#%')
         AND r.version >= (SELECT b.at FROM branch b
             WHERE b.volume = r.volume AND b.id = r.branch)""", ("",),
     ),
@@ -260,10 +261,14 @@ class ConsistencyCheck:
             if not is_of_gc and node not in (await self._keys(branch, version)).nodes:
                 yield f"node {node} changed in version {version}, and the log does not know it"
 
+    @property
+    def _all_tables(self) -> tuple[str, ...]:
+        return _TABLES if self._core.database.shared.is_one_file else ()
+
     async def _of_volume(self) -> AsyncIterator[str]:
         async with self._core.looking() as session:
             row = await session.row(_VOLUME, self._volume)
-            stray = [each for each in _TABLES if await session.row(_STRAY.format(each))]
+            stray = [each for each in self._all_tables if await session.row(_STRAY.format(each))]
             lost = [
                 each
                 for each in _BRANCHED
@@ -281,7 +286,10 @@ class ConsistencyCheck:
         """Rows with a sum over themselves."""
         async with self._core.looking() as session:
             found = {what: await session.rows(_GUARDED[what], self._volume) for what in _GUARDED}
-            volumes = await session.rows(GUARDED)
+            if self._core.database.shared.is_one_file:
+                volumes = await session.rows(GUARDED)
+            else:
+                volumes = await session.rows(f"{GUARDED} AND id = $1", self._volume)
         for what, rows in found.items():
             for *row, guard in rows:
                 if guard != row_guard(*row):

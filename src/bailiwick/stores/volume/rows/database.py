@@ -92,7 +92,7 @@ class Transaction(Protocol):
 Job = Callable[[Transaction], Coroutine[Any, Any, Result]]
 
 
-class RowsHolder(Protocol):
+class VersionHolder(Protocol):
     """Whoever reads, and may go on reading what others replace meanwhile."""
 
     @property
@@ -103,12 +103,16 @@ class RowsHolder(Protocol):
 class SharedDatabase(ABC):
     """A database that this process has open, shared by all stores on it."""
 
+    is_one_file = True
+    """Whether the volumes beside one are looked at as well, to tell what is wrong with the whole.
+    A server may hold a million of them, and each is looked at alone."""
+
     def __init__(self) -> None:
         self.session = secrets.token_hex(8)
         """The name under which this process says what is read here."""
         self.settings: dict[str, dict[str, str]] = {}
         self.users = 0
-        self.holders: WeakSet[RowsHolder] = WeakSet()
+        self.holders: WeakSet[VersionHolder] = WeakSet()
 
     def oldest_held(self, volume: int) -> int:
         """The oldest version of a volume that somebody in this process may go on reading."""

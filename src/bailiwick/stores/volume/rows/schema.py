@@ -1,9 +1,9 @@
-"""Bringing a database to the newest schema, and statements to the words of SQLite."""
+"""Bringing an SQLite file to the newest schema, and statements to the words of SQLite."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 import apsw
@@ -17,7 +17,8 @@ PAGE_BYTES = 4096
 """A commit writes whole pages to the log: with larger ones it takes longer on a real disk."""
 
 
-def _scripts() -> tuple[str, ...]:
+@cache
+def scripts() -> tuple[str, ...]:
     """Each leads to the next version of the schema; one that was published is never changed."""
     room = files(__package__)
     return tuple(
@@ -44,16 +45,15 @@ def migrate(connection: apsw.Connection) -> None:
 
     Raises `Unsupported` for a database of another program, or of a newer Bailiwick.
     """
-    scripts = _scripts()
-    if version_of(connection) == len(scripts):
+    if version_of(connection) == newest_version():
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = version_of(connection)
-        for script in scripts[version:]:
+        for script in scripts()[version:]:
             connection.execute(script)
         connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", len(scripts))
+        connection.pragma("user_version", newest_version())
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -70,11 +70,19 @@ def version_of(connection: apsw.Connection) -> int:
     if whose != APPLICATION_ID:
         raise Unsupported("the file is no volume of Bailiwick: another program made it")
     version = int(connection.pragma("user_version"))
-    newest = len(_scripts())
-    if version > newest:
-        raise Unsupported(
-            f"the volume was written by a newer Bailiwick: its schema has version {version}, this"
-            f" one knows {newest}",
-            hint="use the newer version of Bailiwick",
-        )
+    if version > newest_version():
+        raise newer(version)
     return version
+
+
+def newest_version() -> int:
+    """The version of the schema that this Bailiwick writes."""
+    return len(scripts())
+
+
+def newer(version: int) -> Unsupported:
+    return Unsupported(
+        f"the volume was written by a newer Bailiwick: its schema has version {version}, this"
+        f" one knows {newest_version()}",
+        hint="use the newer version of Bailiwick",
+    )

@@ -27,7 +27,6 @@ from bailiwick.sqlite import fork_safety
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.writer import Frame, Task, WriterThread
 from bailiwick.stores.volume.fsck.ownership import refuse_strangers
-from bailiwick.stores.volume.lookup.cache import Cache
 from bailiwick.stores.volume.rows.checksums import damaged
 from bailiwick.stores.volume.rows.database import (
     Job,
@@ -37,8 +36,9 @@ from bailiwick.stores.volume.rows.database import (
     SharedDatabase,
     run_through,
 )
-from bailiwick.stores.volume.rows.records import BranchView, Numbers
+from bailiwick.stores.volume.rows.records import BranchView
 from bailiwick.stores.volume.rows.schema import PAGE_BYTES, for_sqlite, migrate, version_of
+from bailiwick.stores.volume.rows.turns import TurnMemory
 
 WHOSE: Final = "volume"
 
@@ -69,6 +69,7 @@ _NOTHING_MORE: Final[AbstractContextManager[None]] = nullcontext()
 _LAST: Final = "SELECT last FROM volume WHERE id = {}"
 """With the number itself in it: asked by every look, and a value to be bound costs a tenth."""
 
+_NAMED: Final = "SELECT 1 FROM volume WHERE name = ?1"
 _STATE: Final = "SELECT last, locks FROM volume WHERE id = ?1"
 _GIVEN_OUT: Final = "UPDATE volume SET last = ?2 WHERE id = ?1"
 
@@ -172,30 +173,16 @@ class SqliteSession:
             raise from_sqlite(error, WHOSE) from error
 
 
-class VolumeTurn:
-    """What the writer remembers of one volume, between transactions and in them."""
+class VolumeTurn(TurnMemory):
+    """What the writer of a file remembers of one volume."""
 
     def __init__(self, volume: int, frame: FileFrame, session: SqliteSession) -> None:
-        self.volume = volume
+        super().__init__(volume)
         self.session = session
-        self.numbers = Numbers(-1)
-        self.locks = 0
-        self._flushed = -1
         self._stamp = -1
         self._frame = frame
-        self._caches: dict[int, Cache] = {}
         self._key = (volume,)
         self.on_commit = frame.on_commit
-
-    def set_locks(self, count: int) -> None:
-        self.locks = count
-
-    def cache(self, branch: int) -> Cache:
-        cache = self._caches.get(branch)
-        if cache is None:
-            cache = self._caches[branch] = Cache()
-            cache.seen = self.numbers.last
-        return cache
 
     def enter(self) -> None:
         """Take up what others have committed, once for each transaction."""
@@ -205,31 +192,22 @@ class VolumeTurn:
         if row is None:
             raise Closed("the volume was deleted")
         last, self.locks = row
-        if last != self._flushed:
-            for branch, cache in self._caches.items():
+        if last != self.flushed:
+            for branch, cache in self.caches.items():
                 run_through(cache.catch_up(self.session, BranchView(self.volume, branch, 0, 0)))
-        self.numbers.last = self._flushed = last
+        self.numbers.last = self.flushed = last
         self._stamp = self._frame.stamp
 
     def flush(self) -> None:
         """Write down how far the counter has come."""
-        if self._stamp != self._frame.stamp or self.numbers.last == self._flushed:
+        if self._stamp != self._frame.stamp or self.numbers.last == self.flushed:
             return
         self.session.run_raw(_GIVEN_OUT, (self.volume, self.numbers.last))
-        self._flushed = self.numbers.last
-        for cache in self._caches.values():
-            cache.seen = self.numbers.last
-            cache.trim()
-
-    def forget(self) -> None:
-        """Something was undone: what is remembered may never have been."""
-        for cache in self._caches.values():
-            cache.clear()
-        self.locks = max(self.locks, 1)
+        self.written_down()
 
     def undone(self) -> None:
-        self.forget()
-        self._stamp = self._flushed = -1
+        super().undone()
+        self._stamp = -1
 
 
 Work = Callable[[VolumeTurn], Result]
@@ -441,6 +419,21 @@ def acquire(path: str) -> SqliteFile:
         raise from_sqlite(error, WHOSE) from error
     except OSError as error:
         raise from_os_error(error) from error
+
+
+def has_volume(path: str, name: str) -> bool:
+    """Whether a file has a volume of this name; one that is no volume's is said to. Blocks."""
+    if not os.path.exists(path) or os.path.getsize(path) == 0:
+        return False
+    connection = None
+    try:
+        connection = connect(path)
+        return connection.execute(_NAMED, (name,)).fetchone() is not None
+    except apsw.Error:
+        return True
+    finally:
+        if connection is not None:
+            connection.close()
 
 
 def _open(path: str, identity: tuple[int, int]) -> SqliteFile:

@@ -130,7 +130,7 @@ async def history(core: VolumeCore, path: ScopedPath, before: int | None, limit:
     versions along, each with the path that it had then."""
     async with core.looking() as session:
         tree = await core.tree(session)
-        view = tree.view
+        view = core.view  # later than every version: what is told is older
         found = _Found(core, tree, view.at if before is None else before, limit)
         if path == ROOT:
             await found.add_node(BoundName(view.root, DIRECTORY), found.before)

@@ -1,0 +1,459 @@
+"""The volume's rows in PostgreSQL: any number of processes on any number of machines.
+
+A look is statements of their own, each at the version that the look began with: rows say from when
+to when they are seen, so all of them show one state, and no transaction has to be opened and closed
+for that. A change locks the row of its volume, which has the counter: so changes of one volume come
+one after the other, wherever they are made, and each sees all that were before it.
+
+A server that is lost or slow is `IoError` or `Busy` within the limits of time; both can be tried
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any, Final, NamedTuple, TypeVar
+
+import asyncpg
+
+from bailiwick.errors import FORKED, BailiwickError, Closed
+from bailiwick.finishing import look_at, to_the_end
+from bailiwick.model import Limits
+from bailiwick.stores.volume.rows.database import (
+    Job,
+    Row,
+    RowSession,
+    SharedDatabase,
+    SpelledTwice,
+)
+from bailiwick.stores.volume.rows.postgres_failures import FAILURES, from_postgres
+from bailiwick.stores.volume.rows.postgres_schema import FOUND, MIGRATING, NAMESPACE, migrate
+from bailiwick.stores.volume.rows.records import BranchView
+from bailiwick.stores.volume.rows.turns import TurnMemory
+
+Result = TypeVar("Result")
+
+_STATEMENTS_KEPT: Final = 512
+"""Of each connection, prepared: more than the store has."""
+
+_IDLE_S: Final = 60.0
+"""A connection that nobody has used for so long is closed: a server has room for some hundreds."""
+
+_LAST: Final = "SELECT last FROM volume WHERE id = $1"
+_NAMED: Final = "SELECT 1 FROM volume WHERE name = $1"
+_STATE: Final = "SELECT last, locks FROM volume WHERE id = $1 FOR UPDATE"
+_GIVEN_OUT: Final = "UPDATE volume SET last = $2 WHERE id = $1"
+
+
+class ServerPlace(NamedTuple):
+    """A database, and within which limits it is used."""
+
+    dsn: str
+    connections_max: int
+    connect_s: float
+    statement_s: float
+    lock_s: float
+
+    @classmethod
+    def of(cls, dsn: str, limits: Limits) -> ServerPlace:
+        return cls(
+            dsn,
+            limits.database_connections_max,
+            limits.database_connect_seconds_max,
+            limits.database_statement_seconds_max,
+            limits.database_lock_seconds_max,
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What every connection is made with."""
+        return {
+            "dsn": self.dsn,
+            "timeout": self.connect_s,
+            # For a server that does not answer at all; one that does ends the statement itself.
+            "command_timeout": self.statement_s + self.connect_s,
+            "statement_cache_size": _STATEMENTS_KEPT,
+            "max_cached_statement_lifetime": 0,
+            "server_settings": {
+                "application_name": "bailiwick",
+                "search_path": NAMESPACE,
+                # A plan for the values of one call may be a bad one for the next, and took 300
+                # times as long in a large directory.
+                "plan_cache_mode": "force_generic_plan",
+                "jit": "off",
+                "statement_timeout": _ms(self.statement_s),
+                "lock_timeout": _ms(self.lock_s),
+                "idle_in_transaction_session_timeout": _ms(self.statement_s),
+            },
+        }
+
+
+def _ms(seconds: float) -> str:
+    return str(max(1, int(seconds * 1000)))
+
+
+class PostgresSession:
+    """Statements on one connection."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def rows(self, sql: str, *values: Any) -> list[Row]:
+        if isinstance(sql, SpelledTwice):
+            sql = sql.postgres
+        try:
+            return [tuple(row) for row in await self._connection.fetch(sql, *values)]
+        except FAILURES as error:
+            raise from_postgres(error) from error
+
+    async def row(self, sql: str, *values: Any) -> Row | None:
+        rows = await self.rows(sql, *values)
+        return rows[0] if rows else None
+
+    async def run(self, sql: str, *values: Any) -> None:
+        await self.rows(sql, *values)
+
+
+class _Look:
+    """A short look: a connection is taken by its first statement, and given back at its end."""
+
+    __slots__ = ("_held", "_pool", "_session")
+
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+        self._held: Any = None
+        self._session: PostgresSession | None = None
+
+    async def __aenter__(self) -> RowSession:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        held, self._held, self._session = self._held, None, None
+        if held is not None:
+            await self._pool.give_back(held)
+
+    async def _taken(self) -> PostgresSession:
+        if self._session is None:
+            self._held = await self._pool.take()
+            self._session = PostgresSession(self._held)
+        return self._session
+
+    async def rows(self, sql: str, *values: Any) -> list[Row]:
+        return await (await self._taken()).rows(sql, *values)
+
+    async def row(self, sql: str, *values: Any) -> Row | None:
+        return await (await self._taken()).row(sql, *values)
+
+    async def run(self, sql: str, *values: Any) -> None:
+        await (await self._taken()).run(sql, *values)
+
+
+async def _leave_as_it_is(_: Any) -> None:
+    """Nothing is set on a connection while it is used, so there is nothing to be set back."""
+
+
+class _Pool:
+    """The connections of one event loop, and what is written through them."""
+
+    def __init__(self, place: ServerPlace) -> None:
+        self.users = 0
+        self._place = place
+        self._pool: Any = None
+        self._turns: dict[int, VolumeTurns] = {}
+
+    def turns(self, volume: int) -> VolumeTurns:
+        turns = self._turns.get(volume)
+        if turns is None:
+            turns = self._turns[volume] = VolumeTurns(self, volume)
+        return turns
+
+    async def take(self) -> Any:
+        try:
+            if self._pool is None:
+                self._pool = asyncpg.create_pool(
+                    min_size=0, max_size=self._place.connections_max, reset=_leave_as_it_is,
+                    max_inactive_connection_lifetime=_IDLE_S, **self._place.options,
+                )  # fmt: skip
+            if not self._pool._initialized:
+                await self._pool
+            return await self._pool.acquire(timeout=self._place.connect_s)
+        except FAILURES as error:
+            raise from_postgres(error) from error
+
+    async def give_back(self, connection: Any) -> None:
+        with suppress(*FAILURES):  # one that died is replaced
+            await self._pool.release(connection)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        held = await self.take()
+        try:
+            yield held
+        finally:
+            await self.give_back(held)
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), self._place.connect_s)
+            except FAILURES:
+                pool.terminate()
+
+
+class VolumeTurns(TurnMemory):
+    """The turns to change one volume that are taken on one event loop, one after the other."""
+
+    def __init__(self, pool: _Pool, volume: int) -> None:
+        super().__init__(volume)
+        self.session: RowSession
+        self._pool = pool
+        self._lock = asyncio.Lock()
+        self._committed: list[Callable[[], None]] = []
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        self._committed.append(action)
+
+    async def run(self, job: Job[Result]) -> Result:
+        async with self._lock:
+            return await to_the_end(self._in_transaction(job))
+
+    async def _in_transaction(self, job: Job[Result]) -> Result:
+        self._committed = []
+        async with self._pool.connection() as connection:
+            self.session = PostgresSession(connection)
+            transaction = connection.transaction()
+            try:
+                await transaction.start()
+                await self._enter()
+                result = await job(self)
+                if self.numbers.last != self.flushed:
+                    await self.session.run(_GIVEN_OUT, self.volume, self.numbers.last)
+                await transaction.commit()
+            except BaseException as error:
+                self.undone()
+                with suppress(*FAILURES):
+                    await transaction.rollback()
+                if isinstance(error, FAILURES) and not isinstance(error, BailiwickError):
+                    raise from_postgres(error) from error
+                raise
+        self.written_down()
+        for action in self._committed:
+            action()
+        return result
+
+    async def _enter(self) -> None:
+        """Wait for the turn, and take up what others have committed."""
+        row = await self.session.row(_STATE, self.volume)
+        if row is None:
+            raise Closed("the volume was deleted")
+        last, self.locks = row
+        if last != self.flushed:
+            for branch, cache in self.caches.items():
+                await cache.catch_up(self.session, BranchView(self.volume, branch, 0, 0))
+        self.numbers.last = self.flushed = last
+
+
+class PostgresServer(SharedDatabase):
+    """A database that this process uses, shared by all stores on it."""
+
+    blobs_folder = None
+    is_one_file = False
+
+    def __init__(self, place: ServerPlace) -> None:
+        super().__init__()
+        self.place = place
+        self.is_abandoned = False
+        self.known: dict[int, int] = {}
+        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
+
+    def set_up(self, job: Callable[[RowSession], Coroutine[Any, Any, Result]]) -> Result:
+        async def run(connection: Any) -> Result:
+            await migrate(connection)
+            async with connection.transaction():
+                # Two that make a volume at the same time would give it the same number.
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
+                return await job(PostgresSession(connection))
+
+        return _on_a_loop_of_its_own(_connected(self.place, run))
+
+    def database(self, volume: int) -> PostgresDatabase:
+        return PostgresDatabase(self, volume)
+
+    def acquire_again(self) -> PostgresServer:
+        return acquire(self.place)
+
+    def release_blocking(self) -> None:
+        with _servers_lock:
+            self.users -= 1
+            if not self.users and _servers.get(self.place) is self:
+                del _servers[self.place]
+
+    def pool(self) -> _Pool:
+        """The connections of the running event loop, for one user more."""
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            pool = self._pools[loop] = _Pool(self.place)
+        pool.users += 1
+        return pool
+
+    async def let_go(self, pool: _Pool) -> None:
+        pool.users -= 1
+        if not pool.users:
+            self._pools = {loop: each for loop, each in self._pools.items() if each is not pool}
+            await pool.close()
+
+
+async def _connected(
+    place: ServerPlace, work: Callable[[Any], Coroutine[Any, Any, Result]]
+) -> Result:
+    """Do something on a connection of its own."""
+    try:
+        connection = await asyncpg.connect(**place.options)
+        try:
+            return await work(connection)
+        finally:
+            await connection.close(timeout=place.connect_s)
+    except BailiwickError:
+        raise
+    except FAILURES as error:
+        raise from_postgres(error) from error
+
+
+def has_volume(place: ServerPlace, name: str) -> bool:
+    """Whether a database has a volume of this name. Blocks."""
+
+    async def look(connection: Any) -> bool:
+        if not await connection.fetchval(FOUND):
+            return False
+        return await connection.fetchval(_NAMED, name) is not None
+
+    return _on_a_loop_of_its_own(_connected(place, look))
+
+
+def _on_a_loop_of_its_own(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run something to its end for a thread that may be an event loop's. Blocks."""
+    ended: list[Result | BaseException] = []
+
+    def run() -> None:
+        try:
+            ended.append(asyncio.run(work))
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, name="bailiwick-postgres")
+    thread.start()
+    thread.join()
+    (outcome,) = ended
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+_servers: dict[ServerPlace, PostgresServer] = {}
+_servers_lock = threading.Lock()
+
+
+def acquire(place: ServerPlace) -> PostgresServer:
+    """The database at a place. Connects to nothing. To be given back by `release_blocking`."""
+    with _servers_lock:
+        server = _servers.get(place)
+        if server is None:
+            server = _servers[place] = PostgresServer(place)
+        server.users += 1
+        return server
+
+
+def _let_go_after_fork() -> None:
+    """A forked child must not speak on what its parent goes on speaking on."""
+    global _servers_lock
+    _servers_lock = threading.Lock()
+    for server in _servers.values():
+        server.is_abandoned = True
+    _servers.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_after_fork)
+
+
+class PostgresDatabase:
+    """One store's way to its volume."""
+
+    at_once = None
+
+    def __init__(self, server: PostgresServer, volume: int) -> None:
+        self.shared = server
+        self.volume = volume
+        self._pool: _Pool | None = None
+        self._closed = False
+        self._submitted: set[asyncio.Task[None]] = set()
+
+    def reading(self) -> _Look:
+        return _Look(self._used())
+
+    async def last(self) -> int:
+        async with self.reading() as session:
+            row = await session.row(_LAST, self.volume)
+        if row is None:
+            raise Closed("the volume was deleted")
+        self._learn(row[0])
+        return int(row[0])
+
+    def known(self) -> int:
+        return self.shared.known.get(self.volume, 0)
+
+    def _learn(self, last: int) -> None:
+        if last > self.known():
+            self.shared.known[self.volume] = last
+
+    async def write(self, job: Job[Result]) -> Result:
+        turns = self._used().turns(self.volume)
+        result = await turns.run(job)
+        self._learn(turns.flushed)
+        return result
+
+    def submit(self, job: Job[None]) -> None:
+        async def run() -> None:
+            with suppress(BailiwickError):
+                await self.write(job)
+
+        self._used()
+        task = asyncio.get_running_loop().create_task(run(), name="bailiwick-postgres")
+        self._submitted.add(task)
+        task.add_done_callback(self._submitted.discard)
+
+    async def integrity(self) -> list[str]:
+        """PostgreSQL checks its pages as it reads them, where it was told to; there is nothing to
+        be asked for."""
+        return []
+
+    def _used(self) -> _Pool:
+        if self.shared.is_abandoned:
+            raise Closed("the store is closed", hint=FORKED)
+        if self._closed:
+            raise Closed("the store is closed")
+        if self._pool is None:
+            self._pool = self.shared.pool()
+        return self._pool
+
+    async def aclose(self) -> None:
+        if self._closed or self.shared.is_abandoned:
+            return
+        self._closed = True
+        for task in self._submitted:
+            task.add_done_callback(look_at)
+        if self._submitted:
+            await asyncio.wait(self._submitted)
+        if self._pool is not None:
+            await self.shared.let_go(self._pool)
+        self.shared.release_blocking()

@@ -1,0 +1,74 @@
+"""The tables of volumes in PostgreSQL: the scripts of `schema`, in its words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from bailiwick.errors import Unsupported
+from bailiwick.stores.volume.rows import schema
+
+NAMESPACE: Final = "bailiwick"
+"""The tables have a namespace of their own: the database may be somebody's for other things, too.
+It is the only one on the search path of our connections."""
+
+VERSION_MIN: Final = 16
+"""Earlier ones want a name for every table that is made by a query."""
+
+MIGRATING: Final = 0x62776B76
+"""The advisory lock under which tables and volumes are made: one process at a time."""
+
+_WORDS: Final = (
+    (re.compile(r"\)\s*STRICT(, WITHOUT ROWID)?;"), ");"),
+    (re.compile(r"\bINTEGER\b"), "BIGINT"),
+    (re.compile(r"\bBLOB\b"), "BYTEA"),
+    # By their bytes, as they are compared everywhere else.
+    (re.compile(r"\bTEXT\b"), 'TEXT COLLATE "C"'),
+)
+_COMMENT: Final = re.compile(r"--[^\n]*")
+
+FOUND: Final = "SELECT to_regclass('bailiwick.about') IS NOT NULL"
+_VERSION: Final = "SELECT version FROM bailiwick.about"
+_BEGIN: Final = """
+CREATE SCHEMA IF NOT EXISTS bailiwick;
+CREATE TABLE bailiwick.about (version BIGINT NOT NULL);
+INSERT INTO bailiwick.about (version) VALUES (0);
+"""
+
+
+def in_postgres_words(script: str) -> str:
+    """A script that makes or changes tables, as PostgreSQL takes it."""
+    script = _COMMENT.sub("", script)
+    for pattern, word in _WORDS:
+        script = pattern.sub(word, script)
+    return script
+
+
+async def migrate(connection: Any) -> None:
+    """Make the tables, or bring them to the newest version, in one transaction that only one
+    process has at a time. Raises `Unsupported` for an older PostgreSQL or a newer Bailiwick."""
+    if connection.get_server_version().major < VERSION_MIN:
+        raise Unsupported(
+            f"volumes are kept in PostgreSQL {VERSION_MIN} or newer", hint="upgrade the server"
+        )
+    if await _version(connection) == schema.newest_version():
+        return
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
+        version = await _version(connection)
+        if version is None:
+            await connection.execute(_BEGIN)
+            version = 0
+        for script in schema.scripts()[version:]:
+            await connection.execute(in_postgres_words(script))
+        await connection.execute("UPDATE bailiwick.about SET version = $1", schema.newest_version())
+
+
+async def _version(connection: Any) -> int | None:
+    """The version of the tables; None where there are none."""
+    if not await connection.fetchval(FOUND):
+        return None
+    version: int = await connection.fetchval(_VERSION)
+    if version > schema.newest_version():
+        raise schema.newer(version)
+    return version

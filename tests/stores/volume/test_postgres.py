@@ -1,0 +1,217 @@
+"""Volumes in PostgreSQL: opened by their address, shared by processes, refused in our own words."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+
+import bailiwick
+from bailiwick.build.care import create_volume, open_care
+from bailiwick.errors import (
+    BailiwickError,
+    Busy,
+    FileAlreadyExists,
+    IoError,
+    RootNotFound,
+    Unsupported,
+)
+from bailiwick.model import Limits
+from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.content.blobs import FolderBlobs
+from bailiwick.stores.volume.rows import schema
+from bailiwick.testing.driver import StoreDriver
+from tests.s3 import free_ports
+from tests.waiting import let_pass
+
+pytestmark = pytest.mark.spec("SCALE-1")
+
+
+def place(postgres, tmp_path, volume="main"):
+    """The address of a volume that no other test has."""
+    return f"{postgres.dsn}?volume={volume}{abs(hash(tmp_path))}&blobs={tmp_path}/blobs"
+
+
+def opened(dsn, tmp_path, **options):
+    return VolumeStore.open(dsn, blobs=FolderBlobs(str(tmp_path / "blobs")), **options)
+
+
+async def test_a_place_is_opened_by_its_address(postgres, tmp_path):
+    address = place(postgres, tmp_path)
+    async with bailiwick.open(address) as fs:
+        await fs.write_text("notes/today.txt", "small", parents=True)
+        await fs.write_bytes("large.bin", bytes(3_000_000))
+        await fs.snapshot("before")
+        await fs.move("notes", "kept")
+    async with bailiwick.open(address) as fs:
+        assert (await fs.read_text("kept/today.txt")).text == "small"
+        assert (await fs.read_bytes("large.bin")).data == bytes(3_000_000)
+        past = await fs.read_text("notes/today.txt", as_of="before")
+        assert past.text == "small"
+        found = await fs.grep("small")
+        assert [str(match.path) for match in found.matches] == ["kept/today.txt"]
+    async with open_care(address) as care:
+        assert (await care.check()).is_clean
+        assert (await care.info()).files == 2
+        with pytest.raises(Unsupported):
+            await care.compact()
+
+
+def test_blocking_callers_have_it_too(postgres, tmp_path):
+    with bailiwick.open_sync(place(postgres, tmp_path)) as fs:
+        fs.write_text("f", "x")
+        assert fs.read_text("f").text == "x"
+
+
+async def test_a_volume_is_made_once_and_not_by_who_only_looks(postgres, tmp_path):
+    address = place(postgres, tmp_path)
+    with pytest.raises(RootNotFound):
+        async with open_care(address):
+            pass
+    await create_volume(address)
+    with pytest.raises(FileAlreadyExists):
+        await create_volume(address)
+
+
+async def test_volumes_made_at_the_same_time_are_different_ones(postgres, tmp_path):
+    names = [f"v{number}x{abs(hash(tmp_path))}" for number in range(8)]
+    stores = await asyncio.gather(
+        *(asyncio.to_thread(opened, postgres.dsn, tmp_path, volume=name) for name in names * 2)
+    )
+    try:
+        assert len({store.core.identity.volume for store in stores}) == len(names)
+        assert len({store.core.identity.uid for store in stores}) == len(names)
+    finally:
+        for store in stores:
+            await store.aclose()
+
+
+async def test_a_server_that_is_not_there_is_told_without_its_address(tmp_path):
+    (port,) = free_ports(1)
+    address = f"postgres://me:hunter2@127.0.0.1:{port}/secrets?blobs={tmp_path}/blobs"
+    with pytest.raises(IoError) as refused:
+        async with bailiwick.open(address):
+            pass
+    assert refused.value.retryable
+    for secret in ("hunter2", "127.0.0.1", str(port), "secrets"):
+        assert secret not in f"{refused.value} {refused.value.hint} {refused.value.details}"
+
+
+async def test_a_database_that_does_not_exist_is_told(postgres, tmp_path):
+    with pytest.raises(IoError, match="no such database"):
+        opened(postgres.dsn.replace("/postgres", "/elsewhere"), tmp_path)
+
+
+async def test_tables_of_a_newer_bailiwick_are_refused(postgres, tmp_path, monkeypatch):
+    store = opened(postgres.dsn, tmp_path)
+    await store.aclose()
+    monkeypatch.setattr(schema, "newest_version", lambda: 3)
+    with pytest.raises(Unsupported, match="newer Bailiwick"):
+        opened(postgres.dsn, tmp_path)
+
+
+async def test_a_change_waits_for_another_process_only_so_long(postgres, tmp_path):
+    """Somebody holds the row of the volume: those who wait are told, and it goes on later."""
+    limits = Limits(database_lock_seconds_max=0.2)
+    name = f"v{abs(hash(tmp_path))}"
+    one, two = (opened(postgres.dsn, tmp_path, volume=name, limits=limits) for _ in range(2))
+    first, second = StoreDriver(one), StoreDriver(opened(postgres.dsn, tmp_path, volume=name))
+    held, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(turn):
+        held.set()
+        await go_on.wait()
+
+    try:
+        holding = asyncio.create_task(second.store.core.database.write(hold))
+        await held.wait()
+        with pytest.raises(Busy):
+            await first.write("f", b"x")
+        go_on.set()
+        await holding
+        await first.write("f", b"x")
+        assert await second.read("f") == b"x"
+    finally:
+        await first.aclose()
+        await second.aclose()
+        await two.aclose()
+
+
+async def test_a_change_that_is_cancelled_too_late_has_happened(postgres, tmp_path):
+    fs = StoreDriver(opened(postgres.dsn, tmp_path, volume=f"v{abs(hash(tmp_path))}"))
+    try:
+        for pause_s in (0, 0, 0.001, 0.002, 0.005):
+            await fs.write("f", b"before")
+            writing = asyncio.create_task(fs.write("f", b"after"))
+            await let_pass(pause_s)
+            writing.cancel()
+            (ended,) = await asyncio.gather(writing, return_exceptions=True)
+            found = await fs.read("f")
+            if isinstance(ended, asyncio.CancelledError):
+                assert found in (b"before", b"after")
+            else:
+                assert found == b"after"
+    finally:
+        await fs.aclose()
+
+
+WRITER = """
+import asyncio, sys
+from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.content.blobs import FolderBlobs
+from bailiwick.testing.driver import StoreDriver
+
+async def main(dsn, folder, volume, name):
+    fs = StoreDriver(VolumeStore.open(dsn, volume=volume, blobs=FolderBlobs(folder)))
+    for number in range(25):
+        await fs.append("log", f"{name}{number}\\n".encode())
+        await fs.write(f"{name}{number}", name.encode())
+    await fs.aclose()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_three_processes_write_one_volume_and_lose_nothing(postgres, tmp_path):
+    name = f"v{abs(hash(tmp_path))}"
+    fs = StoreDriver(opened(postgres.dsn, tmp_path, volume=name))
+    try:
+        await fs.write("log", b"")
+        command = [sys.executable, "-c", WRITER, postgres.dsn, str(tmp_path / "blobs"), name]
+        writers = [subprocess.Popen([*command, each], cwd=os.getcwd()) for each in "abc"]
+        codes = [await asyncio.to_thread(writer.wait) for writer in writers]
+        assert codes == [0, 0, 0]
+        lines = (await fs.read("log")).decode().split()
+        assert sorted(lines) == sorted(f"{each}{number}" for each in "abc" for number in range(25))
+        for each in "abc":
+            assert [line for line in lines if line[0] == each] == [
+                f"{each}{number}" for number in range(25)
+            ]
+        assert len(await fs.entries(".")) == 76
+    finally:
+        await fs.aclose()
+
+
+async def test_a_server_that_is_killed_loses_nothing_and_is_found_again(postgres, tmp_path):
+    limits = Limits(database_connect_seconds_max=1.0)
+    fs = StoreDriver(
+        opened(postgres.dsn, tmp_path, volume=f"v{abs(hash(tmp_path))}", limits=limits)
+    )
+    acknowledged = []
+    try:
+        for number in range(20):
+            await fs.write(f"f{number}", b"x")
+            acknowledged.append(f"f{number}")
+        with postgres.killed():
+            with pytest.raises(BailiwickError) as failed:
+                await fs.write("late", b"x")
+            assert failed.value.retryable
+            with pytest.raises(BailiwickError) as failed:
+                await fs.read("f0")
+            assert failed.value.retryable
+        await fs.write("again", b"x")
+        names = {entry.name for entry in await fs.entries(".")}
+        assert names >= {*acknowledged, "again"}
+    finally:
+        await fs.aclose()
