@@ -25,6 +25,7 @@ from bailiwick.stores.volume.content.blobs import Blobs, FolderBlobs
 from bailiwick.stores.volume.content.chunks import Hashes
 from bailiwick.stores.volume.content.compression import Pack, packing
 from bailiwick.stores.volume.lookup.cache import Cache, Own
+from bailiwick.stores.volume.lookup.shared_rounds import SharedRounds
 from bailiwick.stores.volume.refusals import stale_token
 from bailiwick.stores.volume.rows.checksums import row_guard
 from bailiwick.stores.volume.rows.database import (
@@ -46,7 +47,7 @@ from bailiwick.stores.volume.rows.records import (
     RowKey,
 )
 from bailiwick.stores.volume.rows.sqlite_file import Work
-from bailiwick.stores.volume.rows.tree import Level, RowTree, levels_of
+from bailiwick.stores.volume.rows.tree import Level, PinnedTree, RowTree, levels_of
 from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
 
@@ -172,6 +173,9 @@ class VolumeCore:
         self.hashes = Hashes()
         self.is_closed = False
         self._cache = Cache()
+        if at != HEAD:
+            self._cache.seen = at
+        self._rounds = SharedRounds(self._catch_up)
         self._held: dict[int, int] = {}
         self._pin_due = 0.0
         self._told: list[Callable[[], None]] = []
@@ -193,6 +197,8 @@ class VolumeCore:
     async def tree(self, session: RowSession) -> RowTree:
         """The tree as everybody's last commit left it."""
         cache = self._cache
+        if self.at_once is None:
+            return await self.pinned_tree(session)
         if self.view.at == HEAD:
             last = await self.database.last()
             if last != cache.seen:
@@ -200,11 +206,31 @@ class VolumeCore:
                     await self.refuse_deleted(session)
                     await cache.catch_up(session, self.view)
                 cache.trim()
-            if self.at_once is None:
-                # Statements see one state by the version that they ask for.
-                view = self.view._replace(at=cache.seen)
-                return RowTree(session, view, self._levels_at(cache.seen), cache)
         return RowTree(session, self.view, self.levels, cache)
+
+    async def pinned_tree(self, session: RowSession) -> PinnedTree:
+        """The same where statements are awaited: all of them see the version that they ask for."""
+        if self.view.at == HEAD:
+            await self._rounds.join()
+        seen = self._cache.seen
+        view = self.view._replace(at=seen)
+        return PinnedTree(session, view, self._levels_at(seen), self._cache)
+
+    async def _catch_up(self) -> None:
+        """Take up what others have committed: one trip, and one more where it is a branch that may
+        be deleted."""
+        async with self.database.reading() as session:
+            before = self._cache.seen
+            await self._cache.catch_up(session, self.view)
+            if self._cache.seen != before:
+                try:
+                    await self.refuse_deleted(session)
+                except BailiwickError:
+                    self._cache.clear()
+                    self._cache.seen = before  # so that whoever looks next is told as well
+                    raise
+                self._cache.trim()
+        self.database.learn(self._cache.seen)
 
     def remembered(self) -> Cache | None:
         """What is known of the tree without looking; None where others have changed it, or to ask
@@ -352,6 +378,7 @@ class VolumeCore:
             await to_the_end(self._close())
 
     async def _close(self) -> None:
+        await self._rounds.end()
         try:
             if self._pin_due and self.database.shared.users == 1:
                 with suppress(BailiwickError):

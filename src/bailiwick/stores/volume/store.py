@@ -68,6 +68,7 @@ from bailiwick.stores.volume.rows.records import (
     TYPES,
     Inode,
 )
+from bailiwick.stores.volume.rows.tree import PinnedTree
 from bailiwick.stores.volume.staged_trees import VolumeStage
 from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.stores.volume.versions.api import VolumeVersions
@@ -213,6 +214,8 @@ class VolumeStore:
         try:
             async with core.looking() as session:
                 tree = await core.tree(session)
+                if isinstance(tree, PinnedTree):
+                    await tree.fetch_path(path.parts)
                 if look == "object" or path.is_root:
                     handle = await find_object(core, tree, path, self.symlinks)
                 else:

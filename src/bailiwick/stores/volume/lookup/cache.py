@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from bailiwick.errors import Closed
 from bailiwick.stores.volume.rows.database import RowSession
 from bailiwick.stores.volume.rows.records import BoundName, BranchView, Inode, RowKey, RowPlace
 
@@ -30,10 +31,12 @@ LEVELS_MAX: Final = 10_000
 
 Kept = TypeVar("Kept")
 
-_KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
+# One row at least, since most often nothing was changed.
 _SINCE: Final = """
-SELECT version, parent, name, node, was FROM change
-WHERE volume = $1 AND branch = $2 AND version > $3 ORDER BY version LIMIT $4
+SELECT v.last, v.horizon, c.version, c.parent, c.name, c.node, c.was FROM volume v
+    LEFT JOIN (SELECT version, parent, name, node, was FROM change
+        WHERE volume = $1 AND branch = $2 AND version > $3 ORDER BY version LIMIT $4) c ON 1 = 1
+WHERE v.id = $1
 """
 
 
@@ -77,19 +80,20 @@ class Cache:
         return False
 
     async def catch_up(self, session: RowSession, view: BranchView) -> None:
-        """Forget what was changed since the last time."""
-        last, horizon = await session.row(_KEPT, view.volume) or (0, 0)
-        if last == self.seen:
+        """Forget what was changed since the last time. Raises `Closed` where there is no volume."""
+        since, most = self.seen, CHANGES_MAX if self.names or self.inodes or self.places else 0
+        rows = await session.rows(_SINCE, view.volume, view.branch, since, most)
+        if not rows:
+            raise Closed("the volume was deleted")
+        last, horizon = rows[0][:2]
+        if last <= self.seen or self.take_own(last):  # others may have come further meanwhile
             return
-        if self.seen < horizon or not (self.names or self.inodes or self.places):
-            # The log may have been cut, or there is nothing to forget.
+        if since < horizon or len(rows) >= most:
+            # The log may have been cut, there is nothing to forget, or too much.
             self.clear()
-        else:
-            rows = await session.rows(_SINCE, view.volume, view.branch, self.seen, CHANGES_MAX)
-            if len(rows) == CHANGES_MAX:
-                self.clear()
-            for row in rows:
-                self.forget(*row)
+        for _, _, version, *row in rows:
+            if version is not None:
+                self.forget(version, *row)
         self._noted.clear()
         self.seen = last
 

@@ -111,12 +111,11 @@ async def walk(
     A name that is missing ends the walk if the caller typed it; one that a link's text demands is
     `PathNotFound`, since nobody asked for it to be made.
     """
-    names = tree.cache.names
     node, kind = tree.view.root, DIRECTORY
     for count, name in enumerate(path.parts):
         if kind != DIRECTORY:
             raise not_on_the_way(path)
-        key = (node, name)
+        key, names = (node, name), tree.cache.names
         bound = names[key] if key in names else await tree.name(node, name)
         if bound is None:
             parts = path.parts

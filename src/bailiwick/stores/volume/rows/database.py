@@ -157,6 +157,10 @@ class RowDatabase(Protocol):
         given out here is newer."""
         ...
 
+    def learn(self, last: int) -> None:
+        """A number that was given out, as somebody has just seen."""
+        ...
+
     def reading(self) -> AbstractAsyncContextManager[RowSession]:
         """A consistent, short look. Not to be held while anything else is awaited."""
         ...

@@ -406,20 +406,20 @@ class PostgresDatabase:
             row = await session.row(_LAST, self.volume)
         if row is None:
             raise Closed("the volume was deleted")
-        self._learn(row[0])
+        self.learn(row[0])
         return int(row[0])
 
     def known(self) -> int:
         return self.shared.known.get(self.volume, 0)
 
-    def _learn(self, last: int) -> None:
+    def learn(self, last: int) -> None:
         if last > self.known():
             self.shared.known[self.volume] = last
 
     async def write(self, job: Job[Result]) -> Result:
         turns = self._used().turns(self.volume)
         result = await turns.run(job)
-        self._learn(turns.flushed)
+        self.learn(turns.flushed)
         return result
 
     def submit(self, job: Job[None]) -> None:

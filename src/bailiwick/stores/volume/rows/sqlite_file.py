@@ -528,6 +528,9 @@ class SqliteDatabase:
     def known(self) -> int:
         return self.newest()
 
+    def learn(self, last: int) -> None:
+        """There is nothing to be remembered: it can be asked for at any time."""
+
     def newest(self) -> int:
         """The last number that was given out, told at once."""
         if self._closed or self.file.is_abandoned:

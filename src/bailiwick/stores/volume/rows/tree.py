@@ -54,6 +54,28 @@ WHERE l.volume = $1 AND l.branch = $2 AND l.depth >= $5
 ORDER BY l.depth LIMIT 1
 """
 
+
+def _for_each_step(sql: str, depth: str) -> str:
+    return sql.replace("$4", "s.node").replace("$5", "s.ahead").replace(depth, "0")
+
+
+# A path at a time, from the directory $4 on, by the names in $5; in the words of PostgreSQL. Rows
+# come in the order of the path.
+_PATH: Final = f"""
+WITH RECURSIVE step (n, parent, node, kind, guard) AS (
+    SELECT 0, CAST(0 AS BIGINT), CAST($4 AS BIGINT), CAST({DIRECTORY} AS BIGINT),
+        CAST(NULL AS BIGINT)
+    UNION ALL
+    SELECT s.n + 1, s.node, f.node, f.kind, f.guard FROM (
+        SELECT n, node, kind, (CAST($5 AS TEXT[]))[n + 1] AS ahead FROM step
+    ) s CROSS JOIN LATERAL ({_for_each_step(NAME, "$6")}) f
+    WHERE s.kind = {DIRECTORY} AND s.ahead IS NOT NULL
+)
+SELECT s.parent, s.node, s.kind, s.guard, i.* FROM step s
+    LEFT JOIN LATERAL ({INODE.replace("$4", "s.node").replace("$5", "0")}) i ON TRUE
+WHERE s.n > 0 ORDER BY s.n
+"""
+
 PLACE: Final = """
 SELECT d.parent, d.name FROM lineage l JOIN dentry d
     ON d.volume = l.volume AND d.branch = l.ancestor AND d.node = $4 AND d.kind <> 0
@@ -199,7 +221,7 @@ class RowTree:
         if key in names:
             return names[key]
         bound = await self.name_uncached(parent, name)
-        names[key] = bound
+        self.cache.names[key] = bound
         return bound
 
     async def name_uncached(self, parent: int, name: str, depth: int = 0) -> BoundName | None:
@@ -286,7 +308,7 @@ class RowTree:
         if node in inodes:
             return inodes[node]
         inode = await self.inode_uncached(node)
-        inodes[node] = inode
+        self.cache.inodes[node] = inode
         return inode
 
     async def inode_uncached(self, node: int, depth: int = 0) -> Inode | None:
@@ -305,7 +327,7 @@ class RowTree:
         view = self.view
         row = await self.session.row(PLACE, view.volume, view.branch, view.at, node)
         place = None if row is None else RowPlace(*row)
-        places[node] = place
+        self.cache.places[node] = place
         return place
 
     async def way_up(self, node: int) -> list[tuple[int, str]] | None:
@@ -315,11 +337,11 @@ class RowTree:
         it; also where a change under way has put a directory into itself, to be refused.
         """
         way: list[tuple[int, str]] = []
-        root, places, inodes = self.view.root, self.cache.places, self.cache.inodes
+        root = self.view.root
         while node != root:
             # What is remembered is looked at here: every change goes this way.
-            place = places.get(node) or await self.place(node)
-            inode = inodes.get(node) or await self.inode(node)
+            place = self.cache.places.get(node) or await self.place(node)
+            inode = self.cache.inodes.get(node) or await self.inode(node)
             if place is None or inode is None or len(way) > LEVELS_MAX:
                 return None
             way.append((node, place.name))
@@ -331,6 +353,60 @@ class RowTree:
         """The path of a node; None where it has none any more."""
         way = await self.way_up(node)
         return None if way is None else from_parts([name for _, name in reversed(way[:-1])])
+
+
+class PinnedTree(RowTree):
+    """One look at one version, by statements that are awaited one after the other.
+
+    What is remembered may come further meanwhile, for those who look anew. It is of no use for this
+    look then, and this look has nothing to add to it.
+    """
+
+    __slots__ = ("_own", "_shared")
+
+    @property
+    def cache(self) -> Cache:
+        return self._shared if self._shared.seen == self.view.at else self._own
+
+    @cache.setter
+    def cache(self, cache: Cache) -> None:
+        self._shared = cache
+        self._own = Cache()
+
+    async def fetch_path(self, parts: tuple[str, ...]) -> None:
+        """Come to know a path from the root, all that is not known of it by one statement. Ends
+        where something is missing, or is no directory."""
+        node, known = self.view.root, 0
+        names = self.cache.names
+        for name in parts:
+            if (node, name) not in names:
+                break
+            bound = names[node, name]
+            if bound is None or bound.kind != DIRECTORY:
+                return
+            node, known = bound.node, known + 1
+        ahead = list(parts[known:])
+        if not ahead:
+            return
+        view = self.view
+        rows = await self.session.rows(_PATH, view.volume, view.branch, view.at, node, ahead)
+        cache = self.cache
+        for name, (parent, node, kind, guard, *inode, inode_guard) in zip(
+            ahead, rows, strict=False
+        ):
+            bound = checked_name(parent, name, node, kind, guard)
+            cache.names[parent, name] = None if kind == NOTHING else bound
+            if kind == NOTHING:
+                return
+            found = None
+            if inode[0] is not None:
+                found = checked_inode(Inode(*inode), inode_guard)
+            cache.inodes[node] = None if found is None or found.kind == NOTHING else found
+            cache.places[node] = RowPlace(parent, name)
+        if len(rows) < len(ahead):
+            last = rows[-1][1:3] if rows else (node, DIRECTORY)
+            if last[1] == DIRECTORY:
+                cache.names[last[0], ahead[len(rows)]] = None
 
 
 class _Cursor:

@@ -1,0 +1,104 @@
+"""A proxy before PostgreSQL, on this machine only: it counts trips, adds latency, stalls and cuts.
+
+A trip is whatever a client sends and then waits for: a simple query, or a batch that ends with a
+message Sync or Flush.
+"""
+
+import asyncio
+import contextlib
+import struct
+
+from tests.s3 import HOST
+
+TRIPS = (b"Q", b"S", b"H")
+"""Query, Sync and Flush, by the first letter of the message."""
+
+SSL_REQUEST = 80877103
+
+
+class PostgresProxy:
+    """To be used as ``async with PostgresProxy(postgres) as proxy``, then ``proxy.dsn``."""
+
+    def __init__(self, postgres, latency_s=0.0):
+        self.trips = 0
+        self.latency_s = latency_s
+        self._postgres = postgres
+        self._server = None
+        self._connections = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._serve, HOST, 0)
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        await self.cut()
+        await self._server.wait_closed()
+
+    @property
+    def dsn(self):
+        return self._postgres.dsn_at(self._server.sockets[0].getsockname()[1])
+
+    @contextlib.contextmanager
+    def counting(self):
+        """Trips that are made meanwhile, as a list of one number in the end."""
+        before, counted = self.trips, []
+        yield counted
+        counted.append(self.trips - before)
+
+    @contextlib.contextmanager
+    def stalled(self):
+        """Nothing gets through, and nobody is told."""
+        self._flows.clear()
+        try:
+            yield
+        finally:
+            self._flows.set()
+
+    async def cut(self):
+        """All connections end, in the middle of whatever they carry."""
+        serving = list(self._connections)
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+
+    async def _serve(self, reader, writer):
+        self._connections.add(asyncio.current_task())
+        try:
+            there, back = await asyncio.open_connection(HOST, self._postgres.port)
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._carry_requests(reader, back))
+                    both.create_task(self._carry(there, writer))
+            finally:
+                back.close()
+        except (OSError, EOFError, asyncio.CancelledError, ExceptionGroup):
+            pass
+        finally:
+            writer.close()
+            self._connections.discard(asyncio.current_task())
+
+    async def _carry(self, reader, writer):
+        while data := await reader.read(65_536):
+            await self._flows.wait()
+            writer.write(data)
+            await writer.drain()
+        raise EOFError
+
+    async def _carry_requests(self, reader, writer):
+        begun = False
+        while True:
+            head = await reader.readexactly(4 if not begun else 5)
+            (length,) = struct.unpack("!I", head[-4:])
+            body = await reader.readexactly(length - 4)
+            if not begun:
+                begun = struct.unpack("!I", body[:4])[0] != SSL_REQUEST
+            elif head[:1] in TRIPS:
+                self.trips += 1
+                if self.latency_s:
+                    await asyncio.sleep(self.latency_s)
+            await self._flows.wait()
+            writer.write(head + body)
+            await writer.drain()
