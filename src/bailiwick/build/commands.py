@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from bailiwick.build.stores import default_state_dir, known_state_dir
+from bailiwick.build.homes import Homes, Kept, default_state_dir, known_state_dir
 from bailiwick.change_log import Logs
 from bailiwick.commands import Commands, CommandSlots, HostShare
 from bailiwick.errors import ParseError
@@ -31,14 +30,16 @@ class RootCommands:
 
     def __init__(
         self, store: Store, root: Root, limits: Limits, state_dir: str | None,
-        share: HostShare | None = None,
+        share: HostShare | None = None, kept: Kept | None = None,
     ) -> None:  # fmt: skip
-        """``share`` is what they may have of the machine besides."""
+        """``share`` is what they may have of the machine besides, ``kept`` where the past of a
+        directory lies."""
         self._store = store
         self._root = root
         self._limits = limits
         self._state_dir = state_dir
         self._share = share or HostShare()
+        self._kept = kept
         self._commands: Commands | None = None
         self._passing: TemporaryPlace | None = None
 
@@ -46,19 +47,20 @@ class RootCommands:
         if self._commands is None:
             from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
-            place = _work_of(self._store, self._state_dir) or self._while_it_lives()
+            place = self._kept or _kept_of(self._store, self._state_dir, making=True)
+            place = place or self._while_it_lives()
             root = self._root
             workplace = _workplace(self._store, place, str(root), root.names, self._limits)
             self._commands = Commands(Bubblewrap(), workplace, _slots(), self._share)
         return self._commands
 
-    def _while_it_lives(self) -> _WorkPlace:
+    def _while_it_lives(self) -> Kept:
         """For a store that is gone with its process: what it has on disk goes with it."""
         from bailiwick.working_copies.temporary_place import temporary_place
 
         parent = os.path.join(self._state_dir or default_state_dir(), "passing")
         self._passing = temporary_place(parent)
-        return _WorkPlace(self._passing.path, "memory")
+        return Kept(self._passing.path, "memory")
 
     def on(self, branch: Store) -> RootCommands:
         return RootCommands(branch, self._root, self._limits, self._state_dir, self._share)
@@ -113,38 +115,32 @@ def _overlap(one: str, other: str) -> bool:
 
 
 async def finish_publishing(
-    store: Store, names: NameRule, limits: Limits, state_dir: str | None
+    store: Store, names: NameRule, limits: Limits, state_dir: str | None, kept: Kept | None = None
 ) -> None:
     """Finish what a killed process had begun to bring back into a root."""
     state_dir = state_dir or known_state_dir()
-    place = None if state_dir is None else _work_of(store, state_dir)
-    if place is not None and place.has_work:
+    if kept is None and state_dir is not None:
+        kept = _kept_of(store, state_dir, making=False)
+    if kept is not None and _has_work(kept):
         from bailiwick.working_copies.recovery import finish_all
 
-        await finish_all(_workplace(store, place, "", names, limits), store)
+        await finish_all(_workplace(store, kept, "", names, limits), store)
 
 
-class _WorkPlace(NamedTuple):
-    """Where the working copies of a root lie."""
-
-    state_dir: str
-    key: str
-
-    @property
-    def has_work(self) -> bool:
-        """Whether there are working copies at all: most roots never had one."""
-        return os.path.exists(os.path.join(self.state_dir, "work", self.key))
+def _has_work(kept: Kept) -> bool:
+    """Whether there are working copies at all: most places never had one."""
+    return os.path.exists(os.path.join(kept.folder, "work", kept.key))
 
 
 def _workplace(
-    store: Store, place: _WorkPlace, root: str, names: NameRule, limits: Limits
+    store: Store, place: Kept, root: str, names: NameRule, limits: Limits
 ) -> DirectoryWorkplace:
     from bailiwick.sandboxes.uppers import let_through, open_left, touched
     from bailiwick.working_copies.directory import Uppers
     from bailiwick.working_copies.folder import Folders
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
-    folders = Folders(place.state_dir, place.key)
+    folders = Folders(place.folder, place.key)
     lower = _lower(store, place, folders, limits)
     uppers = Uppers(touched, open_left, let_through)
     return DirectoryWorkplace(
@@ -152,7 +148,7 @@ def _workplace(
     )
 
 
-def _lower(store: Store, place: _WorkPlace, folders: Folders, limits: Limits) -> Lower:
+def _lower(store: Store, place: Kept, folders: Folders, limits: Limits) -> Lower:
     """A directory is shown as it is, everything else is written out first."""
     if isinstance(store, HostDirectory):
         from bailiwick.working_copies.lower import DirectoryLower
@@ -162,7 +158,7 @@ def _lower(store: Store, place: _WorkPlace, folders: Folders, limits: Limits) ->
     from bailiwick.working_copies.tree_cache import TreeCache
 
     cache = TreeCache(
-        os.path.join(place.state_dir, "lowers", place.key), folders.lowers,
+        os.path.join(place.folder, "lowers", place.key), folders.lowers,
         trees_max=limits.exec_trees_kept, bytes_max=limits.exec_trees_bytes_kept,
     )  # fmt: skip
     return MaterialisedLower(
@@ -171,24 +167,18 @@ def _lower(store: Store, place: _WorkPlace, folders: Folders, limits: Limits) ->
     )  # fmt: skip
 
 
-def _work_of(store: Store, state_dir: str | None) -> _WorkPlace | None:
+def _kept_of(store: Store, state_dir: str | None, *, making: bool) -> Kept | None:
     """Where they are found again by whoever opens it; None for what is gone with its process."""
-    state_dir = state_dir or default_state_dir()
     if isinstance(store, HostDirectory):
-        return _WorkPlace(state_dir, _key(store))
+        return Homes(state_dir).kept(_path_of(store), making=making)
     if "Logs" in store.powers and isinstance(store, Logs):
-        return _WorkPlace(state_dir, store.log.id)
+        return Kept(state_dir or default_state_dir(), store.log.id)
     return None
 
 
-def _key(store: HostDirectory) -> str:
-    """A directory has the same working copies whoever opens it, by its place."""
+def _path_of(store: HostDirectory) -> str:
     directory = store.open_directory()
     try:
-        place = os.readlink(f"/proc/self/fd/{directory}")
-    except OSError:  # without /proc no command runs either
-        status = os.fstat(directory)
-        place = f"{status.st_dev} {status.st_ino}"
+        return os.readlink(f"/proc/self/fd/{directory}")
     finally:
         os.close(directory)
-    return hashlib.sha256(os.fsencode(place)).hexdigest()[:32]

@@ -1,7 +1,7 @@
 """A configuration as it lies on the host: its text, its state, what it lists, and what it serves.
 
-A configuration is known by its absolute path. Two of them have two states unless they name one
-together, and there neither ends what the other lists.
+A configuration is known by its absolute path. Those that serve the same directory share its state,
+as do those that name one together, and there neither ends what the other lists.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from bailiwick.build.homes import Homes, default_state_dir, is_within, readable_key
 from bailiwick.build.places import on_host
-from bailiwick.build.stores import default_state_dir
 from bailiwick.config.loader import load
 from bailiwick.config.places import VolumePlace
 from bailiwick.config.roots import LIMITS_ELSEWHERE
@@ -36,8 +35,6 @@ CONFIG_NAME = "bailiwick.toml"
 
 _ORIGIN = "configuration:"
 """Before the path of a configuration, in what the book of grants knows it by."""
-
-_NAME_CHARACTERS_MAX = 40
 
 
 class ConfigSource(NamedTuple):
@@ -82,15 +79,17 @@ def state_directory(source: ConfigSource, given: str | None) -> str | None:
         return None
     if state.path is not None:
         return below(source.base, state.path)
-    return os.path.join(default_state_dir(), "authority", own_name(source.file))
+    own = os.path.join(default_state_dir(), "authority", readable_key(source.file))
+    served = {root.name: below(source.base, root.path) for root in source.config.roots if root.path}
+    return directories_state(served, own)
 
 
-def own_name(file: str) -> str:
-    """A name for the state of one configuration: the directory it lies in, for people, and a hash
-    of the whole path, for which there is no other."""
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(os.path.dirname(file)))
-    known = hashlib.sha256(os.fsencode(file)).hexdigest()[:12]
-    return f"{readable[:_NAME_CHARACTERS_MAX].strip('.-') or 'root'}-{known}"
+def directories_state(directories: Mapping[str, str], own: str) -> str:
+    """The state of directories that are served together, by the names of their roots: they share
+    it with whoever else serves them. ``own`` is where it was before directories had a state, and
+    is where there are none."""
+    there = {name: each for name, each in directories.items() if os.path.isdir(each)}
+    return Homes().state(there, own) if there else own
 
 
 # --- grants ----------------------------------------------------------------------------------
@@ -170,23 +169,23 @@ class ConfiguredPlaces:
         """Keep a directory for a root. Raises `ParseError` where it is, or holds, another's."""
         place = os.path.realpath(directory)
         for other, taken in self._roots.items():
-            if other != name and (_within(place, taken) or _within(taken, place)):
+            if other != name and (is_within(place, taken) or is_within(taken, place)):
                 raise ParseError(
                     f"the roots {name} and {other} overlap: one directory lies in the other",
                     hint="give each a directory of its own",
                 )
-        if _within(place, self._state) or _within(self._state, place):
+        if is_within(place, self._state) or is_within(self._state, place):
             raise ParseError(
                 f"the root {name} and the state of the authority lie in each other",
                 hint="keep the state elsewhere: [state] path, or leave it out",
             )
         for source in copy_in:
-            if _within(self._state, os.path.realpath(os.path.expanduser(source))):
+            if is_within(self._state, os.path.realpath(os.path.expanduser(source))):
                 raise ParseError(f"what {name} may copy in holds the state of the authority")
         for other, (volume, _) in self._volumes.items():
             self._refuse_volume_in(other, volume, name, place)
         file = self._file
-        if file is not None and _within(file, place) and os.path.basename(file) != CONFIG_NAME:
+        if file is not None and is_within(file, place) and os.path.basename(file) != CONFIG_NAME:
             raise ParseError(
                 f"the configuration lies in the root {name}",
                 hint=f"call it {CONFIG_NAME}, which the shipped rules protect, or move it",
@@ -222,7 +221,7 @@ class ConfiguredPlaces:
         files = [volume.blobs_folder or ""]
         if volume.in_file:
             files = [volume.file, volume.blobs_folder or f"{volume.file}-blobs"]
-        if any(each and _within(os.path.realpath(each), directory) for each in files):
+        if any(each and is_within(os.path.realpath(each), directory) for each in files):
             raise ParseError(
                 f"the volume of the root {name} lies in the root {other}",
                 hint="keep its file elsewhere",
@@ -246,10 +245,6 @@ def places_of(source: ConfigSource, state: str | None) -> ConfiguredPlaces:
 def below(base: str, path: str) -> str:
     """A path of the host as a configuration means it."""
     return os.path.join(base, os.path.expanduser(path))
-
-
-def _within(place: str, directory: str) -> bool:
-    return place == directory or place.startswith(directory.rstrip("/") + "/")
 
 
 def refuse_elsewhere(limits: Limits) -> None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Unpack
 
 from bailiwick.build.commands import check_share, finish_publishing
+from bailiwick.build.homes import Homes
 from bailiwick.build.options import (
     OpenOptions,
     Options,
@@ -139,23 +140,24 @@ async def open_scope(place: NamedPlace, options: Options) -> Scope:
     directory = place.directory
     check_share(options.commands, (directory,), options.state_dir)
     name = directory.rpartition("/")[2] or "root"
+    past = Homes(options.state_dir).kept(directory, making=options.history == "on")
     try:
-        disk = disk_store(directory, options)
+        disk = disk_store(directory, options, past)
     except (NotADirectory, RootNotFound) as error:
         if directory.endswith(_VOLUME_SUFFIXES):
             error.hint = f'for a volume write "sqlite:{name}"'
         raise
-    store, kept = await remembered(disk, directory, options)
+    store, kept = await remembered(disk, options, past)
     try:
         if options.trusted:
-            await finish_publishing(store, options.names, options.limits, options.state_dir)
+            await finish_publishing(store, options.names, options.limits, options.state_dir, past)
         sources = await open_sources(options)
     except BaseException:
         if kept is not None:
             await kept.aclose()
         await store.aclose()
         raise
-    return join(store, options, name, directory, sources, keeping=kept)
+    return join(store, options, name, directory, sources, keeping=kept, kept=past)
 
 
 async def open_sources(options: Options) -> tuple[Scope, ...]:

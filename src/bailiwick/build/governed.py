@@ -31,6 +31,7 @@ from bailiwick.build.configured import (
     synchronise,
 )
 from bailiwick.build.entry_points import open_sources
+from bailiwick.build.homes import Homes, Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.note_drain import Draining, drain_once
@@ -38,12 +39,12 @@ from bailiwick.build.options import Options, read_options
 from bailiwick.build.own import own_machine
 from bailiwick.build.places import Background, NamedPlace, on_host, open_volume, read_place
 from bailiwick.build.stores import (
-    default_state_dir,
     disk_store,
     let_go,
     memory_store,
     remembered,
     remove_temp,
+    temp_kept,
     temp_roots,
     temp_store,
 )
@@ -114,6 +115,14 @@ class Authority(CoreAuthority):
 
     configured: Configured
     """What the configuration says about being served."""
+
+    async def take_root(self, name: str, place: Any, *, noted: bool, **options: Any) -> Root:
+        """As `add_root`; where it is only for a moment, it need not be ``noted``."""
+        if noted:
+            return await self.add_root(name, place, **options)
+        plan = self._services.plan_root(name, place, options)
+        self.register(plan)
+        return plan.root
 
     def holdings(self, subject: Subject, root: str) -> list[StandingGrant]:
         """What a subject could ask for on a root, what names both before what is a pattern."""
@@ -193,8 +202,10 @@ class Authority(CoreAuthority):
 
 
 class Configured(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration says about being served: how, and whose tokens are listed."""
+    """What a configuration says about being served: how, and whose tokens are listed. ``file`` is
+    None where there is no configuration."""
 
+    file: str | None
     server: ServerConfig | None
     tokens: dict[str, str]
     origin: str
@@ -262,7 +273,9 @@ async def _compose_on(
     rule_book = rules.RuleBook(database, chain, time_ns=time_ns)
     books = Books(
         ledger=ledger,
-        grants=book.GrantBook(database, chain, time_ns=time_ns),
+        grants=book.GrantBook(
+            database, chain, time_ns=time_ns, configured=source.file is not None
+        ),
         trust=trust.TrustBook(database, chain, time_ns=time_ns),
         rules=rule_book,
         approvals=desk.ApprovalDesk(
@@ -288,7 +301,7 @@ async def _compose_on(
     authority.accountable = partial(accountable, database.read)
     authority.idempotency = idempotency.IdempotencyBook(database, time_ns=time_ns)
     authority.configured = Configured(
-        server=config.server, tokens=listed_tokens, origin=source.origin
+        file=source.file, server=config.server, tokens=listed_tokens, origin=source.origin
     )
     joiner.authority = authority
     for plan in plans:
@@ -407,7 +420,7 @@ class _Joiner:
         except (msgspec.ValidationError, TypeError) as error:
             raise ParseError(f"an option is wrong: {error}") from None
         places = (directory,) if volume is None else (volume.file, volume.blobs_folder)
-        check_share(options.commands, places, self._state)
+        check_share(options.commands, places, Homes(self._state).base)
         if directory is not None:
             self._places.take(name, directory, options.copy_in)
             options = msgspec.structs.replace(options, state_dir=self._state)
@@ -420,9 +433,11 @@ class _Joiner:
                 return await self._join(root, store, options, keeping)
             if directory is None:
                 return await self._join(root, given or memory_store(options), options)
-            store = await in_thread(disk_store, directory, options, let_go=let_go)
-            store, kept = await remembered(store, directory, options)
-            return await self._join(root, store, options, kept)
+            making = options.history == "on"
+            past = await in_thread(partial(Homes(self._state).kept, directory, making=making))
+            store = await in_thread(disk_store, directory, options, past, let_go=let_go)
+            store, kept = await remembered(store, options, past)
+            return await self._join(root, store, options, kept, past)
 
         host_path = directory
         if volume is not None and volume.in_file:
@@ -443,7 +458,8 @@ class _Joiner:
         options = Options(limits=limits)
 
         async def open_root() -> OpenedRoot:
-            opened = await self._join(root, temp_store(place, self._state, limits), options)
+            store = temp_store(place, self._state, limits)
+            opened = await self._join(root, store, options, None, temp_kept(place, self._state))
 
             async def close() -> None:
                 await opened.close()
@@ -469,12 +485,13 @@ class _Joiner:
                     await drain_once(place, Options(limits=root.limits), self._books.ledger)
 
     async def _join(
-        self, root: Root, store: Store, options: Options, keeping: Background | None = None
-    ) -> OpenedRoot:
+        self, root: Root, store: Store, options: Options, keeping: Background | None = None,
+        kept: Kept | None = None,
+    ) -> OpenedRoot:  # fmt: skip
         name = str(root)
         beside = [] if keeping is None else [keeping]
         try:
-            await finish_publishing(store, root.names, options.limits, self._state)
+            await finish_publishing(store, root.names, options.limits, self._state, kept)
             sources = await open_sources(options)
             feed = await self._feed_of(name, store, options.limits)
             if isinstance(store, Logs) and self._database.directory is not None:
@@ -488,7 +505,7 @@ class _Joiner:
         if isinstance(feed, DurableFeed):
             self._tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        commands = RootCommands(store, root, options.limits, self._state, options.commands)
+        commands = RootCommands(store, root, options.limits, self._state, options.commands, kept)
         views = Views(partial(self.pipeline, commands=commands), store, feed, beside)
         self._stores[name] = store
 

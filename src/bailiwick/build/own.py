@@ -24,11 +24,12 @@ from bailiwick.approvals import (
 )
 from bailiwick.audit import AuditRing
 from bailiwick.build.commands import RootCommands
+from bailiwick.build.homes import Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
 from bailiwick.build.places import Background
-from bailiwick.build.stores import default_state_dir, remove_temp, temp_roots, temp_store
+from bailiwick.build.stores import remove_temp, temp_kept, temp_roots, temp_store
 from bailiwick.call import Caller, Machine
 from bailiwick.change_log import Logs
 from bailiwick.errors import ApprovalDenied, ParseError
@@ -56,8 +57,10 @@ def join(
     *,
     policy: Policy | None = None,
     keeping: Background | None = None,
+    kept: Kept | None = None,
 ) -> Scope:
-    """A scope with a full grant on a store. ``keeping`` goes on until the scope is closed."""
+    """A scope with a full grant on a store. ``keeping`` goes on until the scope is closed; with
+    what is ``kept`` of a directory there are commands in it."""
     machine = own_machine()
     root = Root(
         kind="workspace",
@@ -76,7 +79,7 @@ def join(
         limits=options.limits,
     )
     feed = own_feed(store, options.limits, machine)
-    commands = RootCommands(store, root, options.limits, options.state_dir, options.commands)
+    commands = RootCommands(store, root, options.limits, options.state_dir, options.commands, kept)
     pipeline = Pipeline(
         store=store,
         standing=OwnStanding(machine.time_ns),
@@ -161,7 +164,10 @@ class OwnDelegates:
         owner = parent.via[0] if parent.via else str(parent.subject)
         create = partial(roots.create, seconds, owner=owner, most=limits.temp_roots_max)
         place = await in_thread(create, let_go=remove_temp)
-        scope = join(temp_store(place, state, limits), Options(limits=limits), place.name, "/")
+        scope = join(
+            temp_store(place, state, limits), Options(limits=limits), place.name, "/",
+            kept=temp_kept(place, state),
+        )  # fmt: skip
         root = Root(kind="temp", id=place.name, trusted=True, owner=str(parent.subject))
         grant = Grant(
             id=scope.grant.id, subject=parent.subject, root=root, reason=parent.reason,

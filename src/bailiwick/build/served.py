@@ -12,19 +12,22 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bailiwick.build.configured import own_name
-from bailiwick.build.places import EMBEDDED, read_place
-from bailiwick.build.stores import default_state_dir
+from bailiwick.build.configured import directories_state
+from bailiwick.build.homes import Homes, default_state_dir, readable_key
+from bailiwick.build.places import EMBEDDED, NamedPlace, read_place
 from bailiwick.errors import BailiwickError, ParseError
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
+    from bailiwick.config.values import Surface
     from bailiwick.model import Switch
 
 OWN = ""
 """The place that is served where none is named: the volume in the user's data directory."""
 
 MEMORY = "memory:"
+
+_ABSOLUTE = ("sqlite:/", "postgres:", "postgresql:", MEMORY)
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL).fullmatch
 _VOLUME = re.compile(r"[?&]volume=([^&]+)").search
@@ -58,6 +61,10 @@ def named_places(given: Iterable[str]) -> dict[str, str]:
 def _called(place: str) -> str:
     if place in (OWN, MEMORY):
         return "memory" if place else "main"
+    if os.path.isdir(os.path.expanduser(place)):
+        known = Homes().name_of(os.path.expanduser(place)) or ""
+        if known.startswith("workspace:"):
+            return known.removeprefix("workspace:")
     volume = _VOLUME(place)
     text = volume[1] if volume else os.path.basename(os.path.abspath(place.partition("?")[0]))
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:64] or "root"
@@ -68,11 +75,30 @@ def state_for(places: Mapping[str, str]) -> str | None:
     is only in memory needs none that lasts."""
     if set(places.values()) == {MEMORY}:
         return None
-    known = "/".join(
+    named = {name: read_place(place or EMBEDDED) for name, place in places.items()}
+    spelled = [
         place if not place or ":" in place else os.path.realpath(os.path.expanduser(place))
         for place in places.values()
-    )
-    return os.path.join(default_state_dir(), "serve", own_name(known + "/."))
+    ]
+    own = _served_state(spelled)
+    if not all(place.startswith(_ABSOLUTE) or ":" not in place for place in spelled) or (
+        not os.path.isdir(own)
+    ):
+        # Not by how it was spelled: that may mean another file from another directory.
+        own = _served_state(list(map(_known_by, named.values())))
+    directories = {name: each.directory for name, each in named.items() if each.directory}
+    return directories_state(directories, own)
+
+
+def _served_state(known: list[str]) -> str:
+    return os.path.join(default_state_dir(), "serve", readable_key("/".join(known) + "/."))
+
+
+def _known_by(place: NamedPlace) -> str:
+    """What a place is known by, wherever it was spelled from."""
+    if place.volume is not None:
+        return f"{os.path.realpath(place.volume.file)}?{place.volume.volume}"
+    return MEMORY if place.directory is None else os.path.realpath(place.directory)
 
 
 @asynccontextmanager
@@ -83,27 +109,29 @@ async def open_served(
     *,
     synchronise: bool = True,
     history: Switch = "off",
+    surface: Surface = "console",
+    noted: bool = True,
+    **options: Any,
 ) -> AsyncIterator[Authority]:
     """The authority of a configuration, or of none, with the named places as further roots.
 
     Their owner chose them, so they are trusted. ``history`` is for directories among them: volumes
-    keep their versions in any case. Questions go to the console where a front cannot ask.
+    keep their versions in any case. Questions go to the ``surface`` where a front cannot ask. That
+    they are served is ``noted``, unless it is only for one command. Further options are for all.
     """
     from bailiwick.build.governed import Authority
 
     if config is None:
-        opening = Authority.open(state_dir=state_dir, surface="console")
+        opening = Authority.open(state_dir=state_dir, surface=surface)
     else:
-        opening = Authority.from_config(
-            config, state_dir, synchronise=synchronise, surface="console"
-        )
+        opening = Authority.from_config(config, state_dir, synchronise=synchronise, surface=surface)
     async with opening as authority:
         for name, place in places.items():
-            options: dict[str, Any] = {"trusted": True}
+            own: dict[str, Any] = {"trusted": True, **options}
             if history == "on" and place and read_place(place).directory is not None:
-                options["history"] = history
+                own["history"] = history
             with about(name, place):
-                await authority.add_root(name, place or EMBEDDED, **options)
+                await authority.take_root(name, place or EMBEDDED, noted=noted, **own)
         yield authority
 
 

@@ -1,15 +1,14 @@
-"""The stores behind places, and the state directory that some of them need."""
+"""The stores behind places."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from bailiwick.build.homes import Homes, Kept, spelled_key
 from bailiwick.build.options import Options
-from bailiwick.errors import PermissionDenied
 from bailiwick.finishing import in_thread
 from bailiwick.model import Limits
 from bailiwick.store import Store
@@ -31,7 +30,9 @@ def memory_store(options: Options) -> Store:
     )
 
 
-def disk_store(directory: str, options: Options) -> Store:
+def disk_store(directory: str, options: Options, kept: Kept | None = None) -> Store:
+    """The store on a directory, whose unfinished changes are noted with what is ``kept`` of it."""
+    kept = kept or Homes(options.state_dir).kept(directory, making=False)
     from bailiwick.stores.disk import DiskStore
 
     return DiskStore.open(
@@ -43,13 +44,13 @@ def disk_store(directory: str, options: Options) -> Store:
         durability=options.durability or "full",
         new_file_mode=options.new_file_mode,
         limits=options.limits,
-        state_dir=options.state_dir or default_state_dir(),
+        state_dir=kept.folder,
+        key=kept.key,
+        earlier=kept.earlier,
     )
 
 
-async def remembered(
-    store: Store, directory: str, options: Options
-) -> tuple[Store, Background | None]:
+async def remembered(store: Store, options: Options, kept: Kept) -> tuple[Store, Background | None]:
     """The store of a directory, wrapped in its history where that is on, and what keeps it. The
     history lies outside the tree, in the state directory. A store that cannot be wrapped is
     closed."""
@@ -58,7 +59,7 @@ async def remembered(
     from bailiwick.stores.history import HistoryAutoCollection
 
     try:
-        wrapped = await in_thread(_with_history, store, directory, options, let_go=let_go)
+        wrapped = await in_thread(_with_history, store, options, kept, let_go=let_go)
     except BaseException:
         await store.aclose()
         raise
@@ -67,7 +68,7 @@ async def remembered(
     return wrapped, keeping
 
 
-def _with_history(store: Store, directory: str, options: Options) -> HistoryStore:
+def _with_history(store: Store, options: Options, kept: Kept) -> HistoryStore:
     from bailiwick.stores.history import ambient_history_directory, open_history
     from bailiwick.stores.volume import VolumeStore
 
@@ -80,46 +81,11 @@ def _with_history(store: Store, directory: str, options: Options) -> HistoryStor
 
     return open_history(
         store,
-        ambient_history_directory(options.state_dir or default_state_dir(), directory),
+        ambient_history_directory(kept.folder, kept.key),
         open_keeper,
         durable=options.durability != "rename",
         limits=options.limits,
         collect=collecting,
-    )
-
-
-def _state_dirs() -> tuple[str, str]:
-    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
-    fallback = os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
-    return os.path.join(home, "bailiwick"), fallback
-
-
-def known_state_dir() -> str | None:
-    """The default one if it is there already: nothing is made for looking."""
-    for each in _state_dirs():
-        if os.path.isdir(each) and os.access(each, os.W_OK | os.X_OK):
-            return each
-    return None
-
-
-def default_state_dir() -> str:
-    """Where unfinished writes are noted: the user's state directory, else a private temp one."""
-    state, fallback = _state_dirs()
-    try:
-        os.makedirs(state, mode=0o700, exist_ok=True)
-        if os.access(state, os.W_OK | os.X_OK):
-            return state
-    except OSError:
-        pass
-    try:
-        os.makedirs(fallback, mode=0o700, exist_ok=True)
-        if os.lstat(fallback).st_uid == os.getuid() and os.access(fallback, os.W_OK | os.X_OK):
-            return fallback
-    except OSError:
-        pass
-    raise PermissionDenied(
-        "there is no private directory that can be written, to keep state in",
-        hint="set $XDG_STATE_HOME to one, or pass state_dir",
     )
 
 
@@ -153,4 +119,9 @@ def temp_store(place: TempPlace, state: str, limits: Limits) -> Store:
     options = Options(
         symlinks="reject", hardlinks="reject", durability="rename", limits=limits, state_dir=state
     )
-    return disk_store(place.path, options)
+    return disk_store(place.path, options, temp_kept(place, state))
+
+
+def temp_kept(place: TempPlace, state: str) -> Kept:
+    """Where what is noted of a temporary directory lies. It has a name that no other ever had."""
+    return Kept(state, spelled_key(place.path))

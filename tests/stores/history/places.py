@@ -21,7 +21,7 @@ def open_place(place, *, symlinks="in-root", containment="auto", limits=None, du
     )  # fmt: skip
     return open_history(
         inner,
-        ambient_history_directory(str(place / "state"), str(place / "tree")),
+        ambient_history_directory(str(place / "state"), "tree"),
         VolumeStore.open,
         durable=durability == "full",
         limits=limits,

@@ -6,7 +6,7 @@ import argparse
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bailiwick.errors import MissingAccess, RootNotFound, Unsupported
 from bailiwick.fronts.acp import extension
@@ -14,11 +14,12 @@ from bailiwick.fronts.acp.extension import Served
 from bailiwick.fronts.acp.files import FileCalls
 from bailiwick.fronts.acp.places import Places
 from bailiwick.fronts.acp.terminals import Terminals
-from bailiwick.grant import AgentRun, StandingGrant
+from bailiwick.grant import AgentRun, StandingGrant, User
 from bailiwick.operations import Access
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
+    from bailiwick.model import Switch
     from bailiwick.scope import Scope
 
 _READING: frozenset[Access] = frozenset(("read", "list", "metadata"))
@@ -78,18 +79,24 @@ async def _place(
     options: argparse.Namespace, wanted: frozenset[Access]
 ) -> AsyncIterator[tuple[Scope, str | None]]:
     """A place that the person who set up the editor has named: they trust it."""
-    from bailiwick.build import open as open_scope
     from bailiwick.build.places import read_place
+    from bailiwick.build.served import named_places, open_served, state_for
 
     place = options.root or "."
     directory = read_place(place).directory
-    more: dict[str, Any] = {}
-    if directory is not None:
-        more["history"] = "off" if options.no_history or options.read_only else "on"
-        if options.state is not None:
-            more["state_dir"] = options.state
-    async with open_scope(place, access=wanted, **more) as scope:
-        yield scope, directory
+    places = named_places([place if directory is None else directory])
+    keeps: Switch = "off" if options.no_history or options.read_only else "on"
+    state = state_for(places) if options.state is None else options.state
+    async with open_served(
+        places, None, state, history=keeps, surface="none", noted=False
+    ) as authority:
+        scope = await authority.request_root(
+            User("local"), next(iter(places)), wanted, "calls over ACP", front="acp"
+        )
+        try:
+            yield scope, directory
+        finally:
+            await scope.aclose()
 
 
 @asynccontextmanager

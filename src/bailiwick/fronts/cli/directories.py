@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bailiwick.errors import Unsupported
+from bailiwick.fronts.cli.authority_session import at_terminal
 
 if TYPE_CHECKING:
     from bailiwick.commands import HostShare
@@ -34,9 +35,8 @@ async def open_directory(
     a person shares what the machine has with a program, it may run for as long as it likes: they
     sit before it."""
     from bailiwick.build import open as open_scope
-    from bailiwick.build.stores import default_state_dir
+    from bailiwick.build.homes import default_state_dir
     from bailiwick.commands import HostShare
-    from bailiwick.model import Limits
 
     place = Path(directory)  # a path object is a directory, whatever its name looks like
     with ExitStack() as stack:
@@ -48,15 +48,19 @@ async def open_directory(
                     "this directory holds the state of Bailiwick itself",
                     hint="set $XDG_STATE_HOME to a directory outside of it, or name a part with -p",
                 )
-        async with open_scope(
-            place,
-            trusted=purpose != "looking",
-            hardlinks="allow",
-            state_dir=state,
-            history="on" if purpose == "versions" else "off",
-            commands=share or HostShare(),
-            limits=Limits() if share is None else unhurried(),
-        ) as scope:
+        opening: AbstractAsyncContextManager[Scope]
+        if purpose == "versions" and _is_there(directory):
+            opening = _with_past(directory, share)
+        else:
+            opening = open_scope(
+                place,
+                trusted=purpose != "looking",
+                hardlinks="allow",
+                state_dir=state,
+                commands=share or HostShare(),
+                limits=Limits() if share is None else unhurried(),
+            )
+        async with opening as scope:
             yield scope
 
 
@@ -65,6 +69,33 @@ def unhurried() -> Limits:
     from bailiwick.model import Limits
 
     return Limits(session_seconds_max=0)
+
+
+@asynccontextmanager
+async def _with_past(directory: str, share: HostShare | None) -> AsyncIterator[Scope]:
+    """A directory with the state that all who work in it share, for the person who typed this."""
+    from bailiwick.build.served import named_places, open_served, state_for
+    from bailiwick.commands import HostShare
+    from bailiwick.model import Limits
+    from bailiwick.operations import ALL_ACCESS
+
+    places = named_places([directory])
+    async with open_served(
+        places, None, state_for(places), history="on", surface="none", noted=False,
+        commands=share or HostShare(),
+        limits=Limits() if share is None else unhurried(),
+    ) as authority:  # fmt: skip
+        scope = await authority.request_root(
+            at_terminal(), next(iter(places)), ALL_ACCESS, "typed at a terminal", front="cli"
+        )
+        try:
+            yield scope
+        finally:
+            await scope.aclose()
+
+
+def _is_there(directory: str) -> bool:
+    return os.path.isdir(directory)
 
 
 def _holds(directory: str, inner: str) -> bool:

@@ -21,6 +21,9 @@ from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.rows import (
     COLUMNS,
+    LINE,
+    LISTED_THERE,
+    OF_CONFIGURATION,
     GrantEntry,
     GrantPage,
     decode_grant,
@@ -103,14 +106,6 @@ _ROW = f"SELECT {COLUMNS} FROM grants WHERE id = ?"
 
 _LISTED = "SELECT id, body, ended_ns FROM grants WHERE kind = 'standing' AND origin = ?"
 
-LINE = """
-    WITH RECURSIVE line (id, parent, step) AS (
-        SELECT id, parent, 0 FROM grants WHERE id = ?1
-        UNION SELECT grants.id, grants.parent, step + 1
-        FROM grants JOIN line ON grants.id = line.parent)
-"""
-"""A grant, and those that it descends from, the nearest first."""
-
 
 class GrantBound(NamedTuple):
     """A quota that stands over a grant: its own, or that of one it descends from."""
@@ -130,9 +125,14 @@ class Synchronised(NamedTuple):
 
 
 class GrantBook:
-    """The grants of one authority, shared by all processes that share its state."""
+    """The grants of one authority, shared by all processes that share its state. Who is not
+    ``configured`` knows no rules of a configuration, so that what one grants is nothing here."""
 
-    def __init__(self, database: Database, chain: Chain, *, time_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, database: Database, chain: Chain, *, time_ns: Callable[[], int],
+        configured: bool = True,
+    ) -> None:  # fmt: skip
+        self._configured = configured
         self._database = database
         self._chain = chain
         self._time_ns = time_ns
@@ -162,6 +162,8 @@ class GrantBook:
         """A grant that was handed out and still holds."""
         entry = self.find(grant_id)
         if entry is None or not isinstance(entry.grant, Grant):
+            return None
+        if not self._configured and self._database.read(OF_CONFIGURATION, (grant_id,)):
             return None
         return entry.grant if entry.holds(self._time_ns()) else None
 
@@ -489,7 +491,8 @@ class GrantBook:
     def _read_standing(self) -> list[tuple[StandingGrant, int]]:
         rows = self._database.read(
             "SELECT id, body, expires_ns FROM grants WHERE kind = 'standing' AND ended_ns IS NULL"
-            " ORDER BY seq"
+            f" AND (? OR NOT {LISTED_THERE}) ORDER BY seq",
+            (self._configured,),
         )
         standing = ((readable_standing(id_, body), expires_ns) for id_, body, expires_ns in rows)
         return [(grant, expires_ns) for grant, expires_ns in standing if grant is not None]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bailiwick.grant import Core, User, parse_subject
-from bailiwick.state.grants.book import LINE
+from bailiwick.state.grants.rows import LINE
 
 Read = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
 

@@ -26,6 +26,18 @@ NEVER = 2**63 - 1
 
 COLUMNS = "id, kind, parent, origin, body, created_ns, expires_ns, ended_ns"
 
+LINE = """
+    WITH RECURSIVE line (id, parent, step) AS (
+        SELECT id, parent, 0 FROM grants WHERE id = ?1
+        UNION SELECT grants.id, grants.parent, step + 1
+        FROM grants JOIN line ON grants.id = line.parent)
+"""
+"""A grant, and those that it descends from, the nearest first."""
+
+LISTED_THERE = "origin GLOB 'configuration:*'"
+OF_CONFIGURATION = f"{LINE} SELECT 1 FROM line JOIN grants USING (id) WHERE {LISTED_THERE}"
+"""What a configuration lists, and whether a grant descends from such."""
+
 _grants = Bodies(Grant)
 _standing = msgspec.msgpack.Decoder(StandingGrant, dec_hook=made_of)
 

@@ -9,7 +9,6 @@ else. Not flushed: it is for a killed process, whose writes the kernel keeps.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import threading
@@ -70,9 +69,8 @@ def stage_prefix(token: str) -> str:
 class JournalPlace:
     """The directory that holds the journals of one root, made when first needed."""
 
-    def __init__(self, state_dir: str, root_name: str) -> None:
-        # A journal belongs to a place: two roots never share one, and a restart finds it again.
-        key = hashlib.sha256(os.fsencode(root_name)).hexdigest()[:32]
+    def __init__(self, state_dir: str, key: str) -> None:
+        """``key`` names the root: two never share one, and a restart finds it again."""
         self._path = os.path.join(state_dir, "journals", key)
 
     def ambient_open(self) -> int | None:

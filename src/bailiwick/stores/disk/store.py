@@ -6,6 +6,7 @@ what may take long, or waits for the disk, runs in a thread.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
@@ -119,6 +120,8 @@ class DiskStore:
         host_path: str | os.PathLike[str],
         *,
         state_dir: str | os.PathLike[str],
+        key: str | None = None,
+        earlier: tuple[str, str] | None = None,
         symlinks: Symlinks = "in-root",
         hardlinks: Hardlinks = "allow",
         cross_mounts: bool = True,
@@ -130,9 +133,10 @@ class DiskStore:
     ) -> DiskStore:
         """Open a directory of the host as a store, and clear up what a killed one left there.
 
-        ``state_dir`` is a directory outside it, for the journal. ``containment`` "require-kernel"
-        refuses to work without the kernel's help; "walk" does without it. ``workers`` lends an
-        executor; otherwise the store has its own threads.
+        ``state_dir`` is a directory outside it, for the journal, and ``key`` what the root is
+        called there (None: by its path); ``earlier`` are such two of before. ``containment``
+        "require-kernel" refuses to work without the kernel's help; "walk" does without it.
+        ``workers`` lends an executor; otherwise the store has its own threads.
 
         Raises `RootNotFound`, `Unsupported`, `ParseError` (a setting), `PermissionDenied`.
         """
@@ -156,8 +160,13 @@ class DiskStore:
             state = os.fspath(state_dir)
             ambient_check_outside(state, root.status)
             lookup = _choose_lookup(root, settings, containment)
-            place = JournalPlace(state, lookup.root_name or os.path.realpath(host_path))
+            if key is None:
+                name = lookup.root_name or os.path.realpath(host_path)
+                key = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+            place = JournalPlace(state, key)
             recover(lookup, place)
+            if earlier is not None:
+                recover(lookup, JournalPlace(*earlier))
         except OSError as error:
             root.close()
             raise from_os_error(error) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,14 +17,10 @@ KEEPER_FILE = "contents.db"
 """The volume that keeps large content, beside the rows of the history."""
 
 
-def ambient_history_directory(state_dir: str, host_directory: str) -> str:
+def ambient_history_directory(state_dir: str, key: str) -> str:
     """The directory in which the history of a directory of the host is kept, made if missing.
-
-    It belongs to a place: another directory that takes the place goes on with its history, whose
-    entries then speak of what is not there any more, and are conflicts. Raises `PermissionDenied`
-    where others may look into it.
-    """
-    key = hashlib.sha256(os.fsencode(os.path.realpath(host_directory))).hexdigest()[:32]
+    ``key`` is what that directory is called among all whose past is kept there. Raises
+    `PermissionDenied` where others may look into it."""
     try:
         os.makedirs(state_dir, mode=0o700, exist_ok=True)
         above = os.path.join(state_dir, "history")
