@@ -127,10 +127,14 @@ def _within(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
+_KINDS: Final = frozenset(kind for _, kind, _ in error_table() if kind is not None)
+
+
 def _error_of(raised: Raised) -> CodeError:
     return CodeError(
         type=_cut(raised.type), message=_cut(raised.message), traceback=_cut(raised.traceback),
-        kind=None if raised.kind is None else _cut(raised.kind),
+        # It is the code that says so: whatever is no kind of error is none.
+        kind=raised.kind if raised.kind in _KINDS else None,
     )  # fmt: skip
 
 
