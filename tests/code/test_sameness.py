@@ -66,7 +66,8 @@ async def made_directly(fs, calls):
         except BailiwickError as error:
             told.append(error.kind)
             continue
-        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        beside = [name for name, each in vars(type(value)).items() if isinstance(each, property)]
+        fields = {name: getattr(value, name) for name in (*value.__struct_fields__, *beside)}
         told.append(
             {
                 name: each
