@@ -208,9 +208,11 @@ class LendsCommands(Protocol):
 
 
 class Interpreter(NamedTuple):
-    """What running code takes: a sandbox, and a Python in it that has no way to the tree."""
+    """What running code takes: a sandbox, and a Python in it that has no way to the tree. A run
+    counts as a command."""
 
     sandbox: Sandbox
+    slots: CommandSlots
     argv: tuple[str, ...]
     """Starts Python with the program that reads code from its input and runs it."""
     readable: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ import bailiwick
 from bailiwick import code
 from bailiwick.code.service import CodeService
 from bailiwick.errors import MissingAccess, ParseError, PathNotFound, PolicyDenied, Unsupported
+from bailiwick.scope.front_access import runs_code
 from tests.authority.support import EVERYTHING, governed, rule
 from tests.scope.support import snapshot
 
@@ -401,6 +402,8 @@ async def test_what_is_not_built_or_makes_no_sense_is_refused_in_words(memory):
             await code.run(fs, b"1")
         with pytest.raises(Unsupported, match="server"):
             await code.run(object(), "1")
+        with pytest.raises(ParseError, match="blocking"):
+            code.run_sync(fs, "1")
 
 
 @pytest.mark.spec("CODE-1")
@@ -419,8 +422,31 @@ async def test_a_directory_that_every_sandbox_shows_is_refused(sandboxed, tmp_pa
     (tmp_path / "tree").mkdir()
     monkeypatch.setattr(interpreters, "_SYSTEM", (*interpreters._SYSTEM, str(tmp_path)))
     async with bailiwick.open(tmp_path / "tree", state_dir=str(tmp_path / "state")) as fs:
-        with pytest.raises(Unsupported, match="among those of the system"):
+        with pytest.raises(Unsupported, match="among the directories of the system"):
             await code.run(fs, "1")
+        assert not runs_code(fs)
+
+
+@pytest.mark.spec("CODE-1")
+async def test_a_run_counts_as_a_command(memory):
+    async with memory(limits=bailiwick.Limits(exec_per_subject_max=1)) as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("c", "r"), access=fs.access)
+
+        async def agrees(approval):
+            return "once"
+
+        agent = agent.with_caller("test", asker=agrees)
+        heard = await fs.change_cursor()
+        source = "state.write_text('on', '')\nimport signal; signal.pause()"
+        running = asyncio.create_task(code.run(agent, source))
+        async for _ in fs.watch(".", since=heard):
+            break
+        with pytest.raises(bailiwick.RateLimited):
+            await code.run(agent, "1")
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await code.run(agent, "1")).value == 1
 
 
 @pytest.mark.spec("CODE-1")

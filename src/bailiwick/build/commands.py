@@ -51,7 +51,7 @@ class RootCommands:
             place = place or self._while_it_lives()
             root = self._root
             workplace = _workplace(self._store, place, str(root), root.names, self._limits)
-            self._commands = Commands(Bubblewrap(), workplace, _slots(), self._share)
+            self._commands = Commands(Bubblewrap(), workplace, command_slots(), self._share)
         return self._commands
 
     def _while_it_lives(self) -> Kept:
@@ -73,7 +73,7 @@ class RootCommands:
 
 
 @cache
-def _slots() -> CommandSlots:
+def command_slots() -> CommandSlots:
     """What commands use up is the machine's, whichever roots they are run in."""
     return CommandSlots()
 

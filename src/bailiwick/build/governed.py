@@ -559,7 +559,7 @@ class _Joiner:
             store=store, standing=self._standing, policy=self._policy, hooks=self.hooks,
             ledger=ledger, changes=feed, machine=self._machine, approvals=self._books.approvals,
             meter=self._meter, feed_for=_feed_of_branch if isinstance(store, Logs) else None,
-            commands=commands, interpreter=interpreter_for(store),
+            commands=commands, interpreter=interpreter_for(store, self._state),
         )  # fmt: skip
 
     async def _measure(self, root: Root) -> tuple[int, int]:

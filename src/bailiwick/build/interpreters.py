@@ -8,6 +8,8 @@ import sysconfig
 from functools import cache, partial
 from importlib import resources
 
+from bailiwick.build.commands import command_slots
+from bailiwick.build.stores import known_state_dir
 from bailiwick.commands import Interpreter, LendsInterpreter
 from bailiwick.errors import Unsupported
 from bailiwick.store import HostDirectory, Store
@@ -16,30 +18,41 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """What every sandbox shows of the machine."""
 
 
-def interpreter_for(store: Store) -> LendsInterpreter:
+def interpreter_for(store: Store, state_dir: str | None) -> LendsInterpreter:
     """How code is run for a root, put together when it first is."""
-    return partial(_interpreter, store)
+    return partial(_interpreter, store, state_dir)
 
 
-def _interpreter(store: Store) -> Interpreter:
+def _interpreter(store: Store, state_dir: str | None) -> Interpreter:
     found = _of_this_machine()
+    state_dir = state_dir or known_state_dir()
+    if state_dir is not None:
+        _refuse_in_sight(state_dir, found.readable)
     if isinstance(store, HostDirectory):
-        _refuse_in_sight(store, found.readable)
+        _refuse_in_sight(_place_of(store), found.readable)
     return found
 
 
-def _refuse_in_sight(directory: HostDirectory, readable: tuple[str, ...]) -> None:
-    """Code has no other way to a tree than its calls: none that lies where the system is seen."""
+def _place_of(directory: HostDirectory) -> str:
     opened = directory.open_directory()
     try:
-        place = os.path.realpath(f"/proc/self/fd/{opened}")
+        return os.readlink(f"/proc/self/fd/{opened}")
+    except OSError:  # without /proc no code runs either
+        return "/"
     finally:
         os.close(opened)
+
+
+def _refuse_in_sight(kept: str, readable: tuple[str, ...]) -> None:
+    """Code has no other way to a tree than its calls: neither to one that lies where the system is
+    seen, nor to what is kept of it in a state that does."""
+    place = os.path.realpath(kept)
     for each in (*_SYSTEM, *readable):
         shown = os.path.realpath(each)
         if os.path.commonpath((shown, place)) == shown:
             raise Unsupported(
-                "this directory lies among those of the system, which code can read",
+                "the tree or the state lies among the directories of the system, which code can"
+                " read",
                 hint="keep it elsewhere",
             )
 
@@ -62,7 +75,8 @@ def _of_this_machine() -> Interpreter:
         )
     )
     text = resources.files("bailiwick.sandboxes").joinpath("code_runtime.py").read_text("utf-8")
-    return Interpreter(Bubblewrap(), (program, "-I", "-S", "-B", "-c", text), readable)
+    argv = (program, "-I", "-S", "-B", "-c", text)
+    return Interpreter(Bubblewrap(), command_slots(), argv, readable)
 
 
 def _libraries() -> list[str]:

@@ -90,7 +90,7 @@ def join(
         machine=machine,
         feed_for=lambda branch: own_feed(branch, options.limits, machine),
         commands=commands,
-        interpreter=interpreter_for(store),
+        interpreter=interpreter_for(store, options.state_dir),
     )
     ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
 

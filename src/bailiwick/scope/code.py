@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 
 from bailiwick import operations
 from bailiwick.call import Call
+from bailiwick.errors import Unsupported
 from bailiwick.finishing import to_the_end
 from bailiwick.proposal import Proposal
 from bailiwick.sandbox import CommandLimits, Process
 from bailiwick.scope.core import ScopeCore
 from bailiwick.verbs import code
+from bailiwick.verbs.code import StartedCode
 
 
 class CodeRuns(ScopeCore):
@@ -23,12 +25,12 @@ class CodeRuns(ScopeCore):
     ) -> AsyncGenerator[Process, None]:
         """An interpreter that waits for its first message, and is ended with the block or with the
         root. Raises `MissingAccess` without ``execute``, `Unsupported` where none can be run."""
-        begun: list[Process] = []
+        begun: list[StartedCode] = []
         command = code.command_of(source)
 
-        def remember(process: Process) -> Process:
-            begun.append(process)
-            return process
+        def remember(started: StartedCode) -> Process:
+            begun.append(started)
+            return started.process
 
         async def prepare(call: Call) -> Proposal[Process]:
             lends = self._pipeline.interpreter
@@ -45,9 +47,14 @@ class CodeRuns(ScopeCore):
         finally:
             # Also one that had just begun when it was cancelled, and that nobody got.
             for each in begun:
-                dependents.pop(id(each), None)
-                await to_the_end(each.close())
+                dependents.pop(id(each.process), None)
+                await to_the_end(each.process.close())
+                each.give_back()
 
     def _runs_code(self) -> bool:
         lends = self._pipeline.interpreter
-        return lends is not None and not any(lack.fatal for lack in lends().sandbox.missing())
+        try:
+            found = None if lends is None else lends()
+        except Unsupported:
+            return False
+        return found is not None and not any(lack.fatal for lack in found.sandbox.missing())

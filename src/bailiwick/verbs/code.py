@@ -6,8 +6,8 @@ What it does to the tree are calls of the scope, each judged by itself.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.commands import LendsInterpreter
@@ -27,9 +27,16 @@ def command_of(source: str) -> Command:
     return Command(argv=(PROGRAM, source))
 
 
+class StartedCode(NamedTuple):
+    """An interpreter that waits for code, and what is to be called when it has ended."""
+
+    process: Process
+    give_back: Callable[[], None]
+
+
 async def start_code(
     call: Call, lends: LendsInterpreter | None, command: Command, limits: CommandLimits
-) -> Proposal[Process]:
+) -> Proposal[StartedCode]:
     """Start an interpreter that waits for code."""
     if lends is None:
         raise Unsupported("no code is run in this root")
@@ -37,13 +44,19 @@ async def start_code(
     for each in interpreter.sandbox.missing():
         if each.fatal:
             raise Unsupported(each.what, hint=each.remedy)
+    interpreter.slots.refuse_full(call.grant)  # nobody is asked about what cannot be begun
     call.command = command
 
-    def start() -> Awaitable[Process]:
+    async def start() -> StartedCode:
         invocation = Invocation(
             argv=interpreter.argv, stdin="pipe", limits=limits, replayable=False
         )
         view = View(trees=(), readable=tuple(map(HostPath, interpreter.readable)))
-        return interpreter.sandbox.start(invocation, view)
+        give_back = interpreter.slots.take(call.grant)
+        try:
+            return StartedCode(await interpreter.sandbox.start(invocation, view), give_back)
+        except BaseException:
+            give_back()
+            raise
 
     return Proposal(RunCommand(call.handle, command.text, start), as_it_is)
