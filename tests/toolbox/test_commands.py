@@ -59,11 +59,11 @@ async def test_it_is_offered_where_the_grant_says_so_and_programs_can_be_run(pro
         without = await fs.delegate(AGENT)
         assert names(toolbox(without, operations=["run_command"])) == []
         holding = await fs.delegate(AGENT, access=fs.access)
-        assert names(toolbox(holding)) == [*BASE_OPERATIONS, "run_command"]
-        assert toolbox(holding).tools[:-1] == toolbox(without).tools
+        assert names(toolbox(holding)) == [*BASE_OPERATIONS, "run_command", "run_code"]
+        assert toolbox(holding).tools[:-2] == toolbox(without).tools
         assert names(toolbox(holding, operations=["ls"])) == ["ls"]
         assert names(toolbox(holding, fs=False)) == []
-        [*_, tool] = toolbox(holding).tools
+        [*_, tool, _] = toolbox(holding).tools
         marks = (tool.read_only, tool.destructive, tool.idempotent, tool.parallel_safe)
         assert marks == (False, True, False, False)
         assert tool.input_schema["required"] == ["command"]
@@ -71,7 +71,7 @@ async def test_it_is_offered_where_the_grant_says_so_and_programs_can_be_run(pro
         holding = await fs.delegate(AGENT, access=fs.access)
         assert names(toolbox(holding, operations=["run_command"])) == ["run_command"]
     async with running(tmp_path) as house:
-        assert names(toolbox(await agent_in(house)))[-1] == "run_command"
+        assert "run_command" in names(toolbox(await agent_in(house)))
         as_person = await house.authority.request_root(
             bailiwick.User("ann"), "workspace:demo", EVERYTHING, "test"
         )
@@ -241,7 +241,7 @@ async def test_what_a_command_changed_is_undone_by_the_model(project):
             return "once"
 
         box = toolbox(holding)
-        assert names(box) == [*BASE_OPERATIONS, *HISTORY_OPERATIONS, "run_command"]
+        assert names(box) == [*BASE_OPERATIONS, *HISTORY_OPERATIONS, "run_command", "run_code"]
         given = {"command": "rm a.txt; echo b > b.txt"}
         answer = await box.call("run_command", given, asker=person)
         undone = await box.call("undo", {"request": answer["requestId"]})

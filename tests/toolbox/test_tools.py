@@ -70,6 +70,7 @@ def test_marks():
     assert {name for name, tool in OPERATIONS.items() if tool.parallel_safe} == reading
     assert {name for name, tool in OPERATIONS.items() if tool.destructive} == {
         "write_file", "edit_file", "rm", "move", "undo", "run_command",
+        "run_code",
     }  # fmt: skip
 
 

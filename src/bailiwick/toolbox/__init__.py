@@ -12,6 +12,7 @@ from bailiwick.toolbox.box import Toolbox
 from bailiwick.toolbox.configuration import (
     ALL_OPERATIONS,
     BASE_OPERATIONS,
+    CODE_OPERATIONS,
     COMMAND_OPERATIONS,
     HISTORY_OPERATIONS,
     ToolConfig,
@@ -24,6 +25,7 @@ from bailiwick.toolbox.tool import Tool
 __all__ = [
     "ALL_OPERATIONS",
     "BASE_OPERATIONS",
+    "CODE_OPERATIONS",
     "COMMAND_OPERATIONS",
     "HISTORY_OPERATIONS",
     "Actor",

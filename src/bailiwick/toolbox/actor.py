@@ -16,7 +16,13 @@ from bailiwick.errors import BailiwickError
 from bailiwick.grant import AgentRun, Core, User, check_subject
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
-from bailiwick.scope.front_access import as_called, caller_of, runs_commands, with_file_max
+from bailiwick.scope.front_access import (
+    as_called,
+    caller_of,
+    runs_code,
+    runs_commands,
+    with_file_max,
+)
 from bailiwick.toolbox.approval import Pending, QuestionRecorder
 from bailiwick.toolbox.bridge import Bridge
 
@@ -74,6 +80,11 @@ class Actor:
     def runs_commands(self) -> bool:
         """Whether programs can be run here, and the agent's grant holds ``execute``."""
         return self._executes and runs_commands(self.owner)
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether code can be run here, and the agent's grant holds ``execute``."""
+        return self._executes and runs_code(self.owner)
 
     async def run(self, work: Work[Result], *, asker: Asker | None = None) -> Result:
         """Do it, and wait for the person where one is asked. Without an ``asker``, nor one of the

@@ -116,6 +116,12 @@ class CommandArguments(Arguments, frozen=True, kw_only=True):
     timeout: Annotated[float, msgspec.Meta(gt=0, description="seconds")] | None = None
 
 
+class CodeArguments(Arguments, frozen=True, kw_only=True):
+    source: Annotated[str, described("Python; its last expression is the value")]
+    timeout: Annotated[float, msgspec.Meta(gt=0, description="seconds")] | None = None
+    transactional: Annotated[bool, described("all changes or none")] = False
+
+
 class BashArguments(Arguments, frozen=True, kw_only=True):
     """What the bash tool of Anthropic's models takes."""
 

@@ -24,6 +24,7 @@ from bailiwick.toolbox.arguments import Arguments, read
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.configuration import (
     BASE_OPERATIONS,
+    CODE_OPERATIONS,
     COMMAND_OPERATIONS,
     HISTORY_OPERATIONS,
     ToolConfig,
@@ -92,6 +93,9 @@ class Toolbox:
         yield from filter(self.config.offers, kept)
         for each in filter(self.config.offers, COMMAND_OPERATIONS):
             if self.actor.runs_commands:  # looked at last: a sandbox may have to be tried for it
+                yield each
+        for each in filter(self.config.offers, CODE_OPERATIONS):
+            if self.actor.runs_code:
                 yield each
 
     def __contains__(self, name: object) -> bool:

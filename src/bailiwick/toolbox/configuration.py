@@ -25,7 +25,9 @@ COMMAND_OPERATIONS = ("run_command",)
 """Offered only where the grant holds ``execute`` and programs can be run. A person's own scope is
 passed on with ``execute`` only where ``operations`` names it: nobody's agent gets a shell by
 surprise."""
-ALL_OPERATIONS = (*BASE_OPERATIONS, *HISTORY_OPERATIONS, *COMMAND_OPERATIONS)
+CODE_OPERATIONS = ("run_code",)
+"""The same for code, which is run in every root."""
+ALL_OPERATIONS = (*BASE_OPERATIONS, *HISTORY_OPERATIONS, *COMMAND_OPERATIONS, *CODE_OPERATIONS)
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -89,7 +91,8 @@ class ToolConfig(
     @property
     def names_commands(self) -> bool:
         """Whether it was said by name that programs may be run."""
-        return any(each in COMMAND_OPERATIONS for each in self.operations or ())
+        named = (*COMMAND_OPERATIONS, *CODE_OPERATIONS)
+        return any(each in named for each in self.operations or ())
 
     def offers(self, operation: str) -> bool:
         return self.fs and (self.operations is None or operation in self.operations)

@@ -150,3 +150,18 @@ class CommandEnded(ToolResult, frozen=True, kw_only=True):
     omitted_bytes: int | None = None
     work_id: str | None = None
     request_id: str | None = None
+
+
+class CodeEnded(ToolResult, frozen=True, kw_only=True):
+    """``output``, ``value`` (as JSON) and ``raised`` are tagged: the code says them."""
+
+    output: str
+    value: str | None = None
+    raised: str | None = None
+    error_kind: str | None = None
+    timed_out: bool = False
+    calls: int
+    changes: list[dict[str, str]]
+    truncated: bool = False
+    omitted_bytes: int | None = None
+    request_id: str | None = None

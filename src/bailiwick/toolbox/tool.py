@@ -10,6 +10,7 @@ import msgspec
 from bailiwick.toolbox import (
     arguments,
     change_tools,
+    code_tool,
     command_tool,
     lookup_tools,
     read_tool,
@@ -33,6 +34,8 @@ class ToolOperation(NamedTuple):
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    details: Callable[[], str] | None = None
+    """What follows the description, made when the tool is offered."""
 
     @property
     def parallel_safe(self) -> bool:
@@ -56,8 +59,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tool_of(operation: ToolOperation, name: str) -> Tool:
+    details = "" if operation.details is None else f" {operation.details()}"
     return Tool(
-        name=name, operation=operation.name, description=operation.description,
+        name=name, operation=operation.name, description=operation.description + details,
         input_schema=input_schema(operation.takes), output_schema=output_schema(operation.answers),
         read_only=operation.read_only, destructive=operation.destructive,
         idempotent=operation.idempotent, parallel_safe=operation.parallel_safe,
@@ -140,6 +144,14 @@ _ALL = (
         " has ended. Its output is tagged as untrusted.",
         arguments.CommandArguments, results.CommandEnded, command_tool.run_command,
         destructive=True,
+    ),
+    ToolOperation(
+        "run_code",
+        "Run Python in a sandbox without files and network, for many steps at once. `state` is its"
+        " only way to the workspace; its last expression, or the variable `result`, comes back."
+        " What it prints and returns is tagged as untrusted.",
+        arguments.CodeArguments, results.CodeEnded, code_tool.run_code,
+        destructive=True, details=code_tool.calls_of_state,
     ),
 )  # fmt: skip
 

@@ -10,7 +10,10 @@ from typing import Any
 
 import msgspec
 
-_TEXTS = {"read_file": "text", "edit_file": "diff", "diff": "diff", "run_command": "output"}
+_TEXTS = {
+    "read_file": "text", "edit_file": "diff", "diff": "diff", "run_command": "output",
+    "run_code": "output",
+}  # fmt: skip
 """The field of an answer that is content."""
 
 _encode = msgspec.json.Encoder().encode
