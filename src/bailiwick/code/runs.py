@@ -78,6 +78,8 @@ def run_sync(
     transactional: bool = False,
 ) -> CodeResult:
     """`run`, for blocking code."""
+    if not isinstance(scope, SyncScope):
+        raise ParseError("run_sync takes a blocking scope", hint="await run(…) for any other")
     inner, portal = behind(scope)
     return portal.run(
         run(
