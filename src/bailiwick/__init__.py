@@ -95,8 +95,6 @@ if TYPE_CHECKING:
         EditResult,
         Entry,
         Found,
-        GrepMatch,
-        GrepResult,
         JsonRead,
         Limits,
         Page,
@@ -111,6 +109,7 @@ if TYPE_CHECKING:
     from bailiwick.sandbox import CommandLimits, WindowSize
     from bailiwick.scope import Lease, Scope
     from bailiwick.scope.sessions import Session
+    from bailiwick.search.results import GrepMatch, GrepResult
     from bailiwick.sync_session import SyncSession
     from bailiwick.versions import (
         Comparison,
@@ -149,7 +148,7 @@ _HOMES = {
     ),
     "bailiwick.hook": "Hook",
     "bailiwick.model": (
-        "BytesRead Change ChangeResult DiffResult Edit EditResult Entry Found GrepMatch GrepResult "
+        "BytesRead Change ChangeResult DiffResult Edit EditResult Entry Found "
         "JsonRead Limits Page Stat TextRead WriteResult"
     ),
     "bailiwick.paths": "ScopedPath",
@@ -159,6 +158,7 @@ _HOMES = {
     "bailiwick.sandbox": "CommandLimits WindowSize",
     "bailiwick.scope": "Lease Scope",
     "bailiwick.scope.sessions": "Session",
+    "bailiwick.search.results": "GrepMatch GrepResult",
     "bailiwick.sync_session": "SyncSession",
     "bailiwick.versions": (
         "Comparison Conflict Difference Fork History MergeResult RestoreResult Snapshot UndoResult "

@@ -20,13 +20,13 @@ from bailiwick.model import (
     DiffResult,
     EditResult,
     Found,
-    GrepResult,
     JsonRead,
     Page,
     Stat,
     TextRead,
     WriteResult,
 )
+from bailiwick.search.results import GrepResult
 from bailiwick.versions import History
 
 CONVENIENCES: Final = {

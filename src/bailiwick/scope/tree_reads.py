@@ -9,9 +9,10 @@ import msgspec
 from bailiwick import operations
 from bailiwick.call import PastView, Target
 from bailiwick.errors import ParseError
-from bailiwick.model import DiffResult, EntryType, Found, GrepResult, Page, Stat
+from bailiwick.model import DiffResult, EntryType, Found, Page, Stat
 from bailiwick.paths import PathText
 from bailiwick.scope.core import ScopeCore
+from bailiwick.search.results import GrepResult
 from bailiwick.verbs import diff, entries, find, grep, listing
 from bailiwick.verbs.arguments import check_all
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bailiwick.model import Entry, GrepMatch, MiB, Page
+from bailiwick.model import Entry, MiB, Page
+from bailiwick.search.results import GrepMatch
 from bailiwick.toolbox import arguments
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.results import (

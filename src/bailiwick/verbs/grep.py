@@ -25,11 +25,11 @@ from bailiwick.errors import (
     PathNotFound,
     escape_for_display,
 )
-from bailiwick.model import GrepMatch, GrepResult
 from bailiwick.paths import ScopedPath
 from bailiwick.search.glob import Filter, compile_filter
 from bailiwick.search.grep import Query, compile_query
 from bailiwick.search.ignore import IgnoreLevel
+from bailiwick.search.results import GrepMatch, GrepResult
 from bailiwick.search.searcher import LineMatch, Searcher
 from bailiwick.store import Child, Handle, Nominates, Surveyed, Surveys
 from bailiwick.text.sniff import is_binary_search

@@ -21,8 +21,6 @@ from bailiwick.model import (
     EditResult,
     Entry,
     Found,
-    GrepMatch,
-    GrepResult,
     Page,
     Stat,
     TextRead,
@@ -30,6 +28,7 @@ from bailiwick.model import (
 )
 from bailiwick.paths import ScopedPath
 from bailiwick.sandbox import Piece, Stream
+from bailiwick.search.results import GrepMatch, GrepResult
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.versions import (
     Comparison,

@@ -18,7 +18,7 @@ from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.commands.listing import as_of, takes_as_of
 from bailiwick.fronts.cli.output import line, paint, print_json, print_names, safe_lines
 from bailiwick.fronts.cli.place import in_place
-from bailiwick.model import GrepMatch, GrepResult
+from bailiwick.search.results import GrepMatch, GrepResult
 
 if TYPE_CHECKING:
     from bailiwick.scope import Scope
