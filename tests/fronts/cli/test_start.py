@@ -165,11 +165,12 @@ def test_the_real_command_says_so_too(arguments, tmp_path):
 
 
 @pytest.mark.spec("CLI-2")
-def test_without_a_configuration_the_hint_says_where_to_put_one(tmp_path):
-    done = bailiwick("root", "list", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "--config" in done.stderr
-    assert "$BAILIWICK_CONFIG" in done.stderr
+def test_without_a_configuration_it_is_about_where_one_stands(tmp_path):
+    (tmp_path / "here").mkdir()
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    done = bailiwick("root", "list", cwd=tmp_path / "here", env=state)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "workspace:here" in done.stdout
 
 
 @pytest.mark.spec("CLI-2")

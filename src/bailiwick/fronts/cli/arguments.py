@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from bailiwick.errors import ParseError, escape_for_display
 from bailiwick.fronts.cli import EXIT_USAGE
+from bailiwick.operations import ALL_ACCESS, Access
 
 Number = TypeVar("Number", int, float)
 
@@ -104,13 +105,22 @@ def takes_pages(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def takes_authority(parser: argparse.ArgumentParser) -> None:
-    """The options of every command that works on an authority."""
+def takes_authority(parser: argparse.ArgumentParser, *, place: bool = True) -> None:
+    """The options of every command that works on an authority: that of a configuration, or of a
+    ``place``."""
     parser.add_argument(
         "--config",
         metavar="FILE",
         help="the configuration (default: ./bailiwick.toml, else $BAILIWICK_CONFIG)",
     )
+    if place:
+        parser.add_argument(
+            "-p",
+            "--place",
+            metavar="PLACE",
+            help="without a configuration: the directory or volume (default: $BAILIWICK_PLACE,"
+            " else the directory you are in)",
+        )
     parser.add_argument(
         "--state",
         metavar="DIR",
@@ -153,6 +163,19 @@ def duration(text: str) -> float:
     from bailiwick.config.units import parse_duration
 
     return _converted(parse_duration, text)
+
+
+def accesses(text: str) -> frozenset[Access]:
+    """Accesses as a person writes them: ``read,list``."""
+    known: dict[str, Access] = {access: access for access in ALL_ACCESS}
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(
+            f"no access is called {', '.join(map(repr, unknown)) or repr(text)};"
+            f" there are {', '.join(sorted(known))}"
+        )
+    return frozenset(known[name] for name in names)
 
 
 def whole_number(text: str) -> int:

@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bailiwick.errors import BailiwickError, InternalError, escape_for_display
-from bailiwick.fronts.cli import EXIT_FAILED, EXIT_USAGE
+from bailiwick.errors import BailiwickError, InternalError, ParseError, escape_for_display
+from bailiwick.fronts.cli import EXIT_FAILED
 from bailiwick.fronts.cli.output import print_error
 from bailiwick.grant import Subject, User
 
@@ -52,23 +52,43 @@ def say_config(config: str, options: Options) -> None:
 
 
 def with_authority(options: Options, action: Action, *, looking: bool = False) -> int:
-    """Open the authority that the options name, act on it, and close it. Who is only ``looking``
-    leaves the grants as they are."""
-    config = find_config(options.config)
-    if config is None:
-        sys.stderr.write(f"bailiwick: there is no {CONFIG_NAME} here\n")
-        sys.stderr.write(f"hint: name a configuration with --config, or in ${CONFIG_VARIABLE}\n")
-        return EXIT_USAGE
-    say_config(config, options)
+    """Open the authority that the options name, act on it, and close it: that of a configuration,
+    else the one that all share who work in a place. Who is only ``looking`` leaves the grants as
+    they are."""
     import asyncio
 
-    job = partial(_act, config, options, action, looking)
+    job = partial(_act, options, action, looking)
     return guarded(lambda: asyncio.run(job()), as_json=options.json)
 
 
-async def _act(config: str, options: Options, action: Action, looking: bool) -> int:
-    async with open_authority(config, options.state, looking=looking) as authority:
+async def _act(options: Options, action: Action, looking: bool) -> int:
+    config = _config_of(options)
+    if config is None:
+        opening = _authority_of_place(options)
+    else:
+        say_config(config, options)
+        opening = open_authority(config, options.state, looking=looking)
+    async with opening as authority:
         return await action(authority, options)
+
+
+def _config_of(options: Options) -> str | None:
+    """The configuration that is meant; of a place that is named, the one that lies there."""
+    if options.place is None:
+        return find_config(options.config)
+    if options.config is not None:
+        raise ParseError("a configuration names its places", hint="give --config or -p, not both")
+    there = os.path.join(options.place, CONFIG_NAME)
+    return there if os.path.isfile(there) else None
+
+
+def _authority_of_place(options: Options) -> AbstractAsyncContextManager[Authority]:
+    from bailiwick.build.served import named_places, open_served, state_for
+    from bailiwick.fronts.cli.place import local_place
+
+    places = named_places([local_place(options)])
+    state = state_for(places) if options.state is None else options.state
+    return open_served(places, None, state, history="on", surface="none", noted=False)
 
 
 def open_authority(

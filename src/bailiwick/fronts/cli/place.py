@@ -103,6 +103,34 @@ def is_server(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
 
+def local_place(options: Options) -> str:
+    """The place of a command that needs the state kept of it, which is on this machine. Raises
+    `Unsupported` for a server, `RootNotFound` for what is not there."""
+    from bailiwick.build.places import read_place
+
+    place = place_of(options)
+    if is_server(place):
+        raise Unsupported(
+            "what a server keeps is looked at where it runs",
+            hint="name the directory or volume there with -p, or use its console",
+        )
+    _refuse_memory(place)
+    found = read_place(place)
+    if found.volume is not None:
+        _refuse_missing(place, found.volume)
+    elif found.directory is not None and not os.path.isdir(found.directory):
+        raise RootNotFound("there is no such directory", hint="check how it is written")
+    return found.directory or place
+
+
+def _refuse_memory(place: str) -> None:
+    if place.startswith("memory:"):
+        raise Unsupported(
+            "what is in memory is gone when the command ends",
+            hint="name a directory or a volume: -p sqlite:agent.db",
+        )
+
+
 def open_place(
     place: str,
     *,
@@ -111,11 +139,7 @@ def open_place(
     share: HostShare | None = None,
 ) -> AbstractAsyncContextManager[Scope]:
     """The one door: whatever a place is, what comes out has the verbs of a scope."""
-    if place.startswith("memory:"):
-        raise Unsupported(
-            "what is in memory is gone when the command ends",
-            hint="name a directory or a volume: -p sqlite:agent.db",
-        )
+    _refuse_memory(place)
     if is_server(place) and share is None:
         return _connect(place, token)
     if is_server(place):

@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
         epilog="Exit code 1 means that the state is not in order; a machine that lacks something is"
         " no failure.",
     )
-    takes_authority(parser)
+    takes_authority(parser, place=False)
     options = parser.parse_args(arguments)
     if options.state is not None and find_config(options.config) is None:
         parser.error("--state needs a configuration")

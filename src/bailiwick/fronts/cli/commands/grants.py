@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import sys
@@ -18,7 +17,7 @@ from bailiwick.errors import (
     escape_for_display,
 )
 from bailiwick.fronts.cli import EXIT_OK, exports
-from bailiwick.fronts.cli.arguments import Parser, takes_authority
+from bailiwick.fronts.cli.arguments import Parser, accesses, takes_authority
 from bailiwick.fronts.cli.authority_session import (
     Options,
     at_terminal,
@@ -35,7 +34,7 @@ from bailiwick.fronts.cli.output import (
     print_table,
     words,
 )
-from bailiwick.operations import ALL_ACCESS, Access
+from bailiwick.operations import ALL_ACCESS
 
 if TYPE_CHECKING:
     from bailiwick.authority import CoreAuthority
@@ -67,7 +66,7 @@ def run(arguments: list[str]) -> int:
     adding.add_argument(
         "--access",
         required=True,
-        type=_accesses,
+        type=accesses,
         metavar="A,B,…",
         help=f"what, of {', '.join(sorted(ALL_ACCESS))}",
     )
@@ -117,18 +116,6 @@ def _refuse_unused(parser: Parser, options: Options) -> None:
         parser.error("--null is for --format bwrap and docker, without --json")
     if options.read_only and options.format in ("text", "json"):
         parser.error("--read-only is for exports: --format bwrap, landlock or docker")
-
-
-def _accesses(text: str) -> frozenset[Access]:
-    known: dict[str, Access] = {access: access for access in ALL_ACCESS}
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise argparse.ArgumentTypeError(
-            f"no access is called {', '.join(map(repr, unknown)) or repr(text)};"
-            f" there are {', '.join(sorted(known))}"
-        )
-    return frozenset(known[name] for name in names)
 
 
 async def _list(authority: CoreAuthority, options: Options) -> int:

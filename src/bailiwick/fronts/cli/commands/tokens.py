@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from bailiwick.config.units import parse_duration
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.fronts.cli import EXIT_OK
-from bailiwick.fronts.cli.arguments import Parser, takes_authority
+from bailiwick.fronts.cli.arguments import Parser, accesses, takes_authority
 from bailiwick.fronts.cli.authority_session import Options, at_terminal
 from bailiwick.fronts.cli.output import line, moment, print_json, print_table
+from bailiwick.grant import AgentRun, Core, User, check_subject, parse_subject
+from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, Access
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
@@ -18,7 +20,18 @@ if TYPE_CHECKING:
 
 def takes_token(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="of the token; none: list all")
-    parser.add_argument("--subject", help="whose: agent_run:ci/main, user:ann … (or as configured)")
+    parser.add_argument(
+        "--subject",
+        help="whose: agent_run:ci/main, user:ann … (default: as configured, else an agent of that"
+        " name)",
+    )
+    parser.add_argument(
+        "--access",
+        type=accesses,
+        metavar="A,B,…",
+        help="without a configuration: what an agent may do here (default: all that is done to"
+        f" files), of {', '.join(sorted(ALL_ACCESS))}",
+    )
     parser.add_argument("--expires-in", metavar="TIME", help="for how long: 30min, 8h, 7d")
     parser.add_argument("--revoke", action="store_true", help="end it instead")
     parser.add_argument(
@@ -39,23 +52,64 @@ async def act(authority: Authority, options: Options) -> int:
     book, configured = authority.tokens, authority.configured
     listed = configured.tokens.get(options.name)
     subject = options.subject or listed
-    if subject is None:
+    if subject is None and is_configured(authority):
         raise ParseError(
             "the configuration lists no token of this name", hint="say whose it is: --subject"
         )
+    subject = subject or str(check_subject(AgentRun(options.name, "token")))
     if listed is not None and subject != listed:
         raise ParseError(f"the configuration says that this token is for {listed}")
     lasts = None if options.expires_in is None else parse_duration(options.expires_in)
+    access = await _grant(authority, options, subject, lasts)
     secret = await book.issue(
         options.name, subject, by=at_terminal(), front="cli", expires_in=lasts,
         origin=configured.origin if listed is not None else "",
     )  # fmt: skip
     if options.json:
-        print_json({"name": options.name, "subject": subject, "token": secret})
+        more = {} if access is None else {"access": sorted(access)}
+        print_json({"name": options.name, "subject": subject, "token": secret, **more})
     else:
         line(secret)
-        sys.stderr.write(f"note: this is shown once; it is for {subject}\n")
+        may = "" if access is None else f", who may {', '.join(sorted(access))} here"
+        sys.stderr.write(f"note: this is shown once; it is for {subject}{may}\n")
     return EXIT_OK
+
+
+async def _grant(
+    authority: Authority, options: Options, subject: str, lasts: float | None
+) -> frozenset[Access] | None:
+    """Where no configuration says what an agent may do, a token alone would be of no use: it has a
+    grant of its own here, which ends with it."""
+    who = parse_subject(subject)
+    if is_configured(authority) or isinstance(who, (Core, User)):
+        if options.access is not None:
+            raise ParseError("--access is for an agent where there is no configuration")
+        return None
+    [root] = map(str, authority.roots())
+    if options.access is None and authority.holdings(who, root):
+        return None
+    await _end_grants(authority, options.name)
+    access: frozenset[Access] = frozenset(options.access or FILE_ACCESS)
+    await authority.add_grant(
+        subject=subject, root=root, access=access, expires_in=lasts, by=at_terminal(),
+        front="cli", reason=_reason(options.name),
+    )  # fmt: skip
+    return access
+
+
+async def _end_grants(authority: Authority, name: str) -> None:
+    """End what was granted with a token."""
+    for entry in authority.grants():
+        if entry.kind == "standing" and entry.grant.reason == _reason(name):
+            await authority.revoke(entry.grant.id, by=at_terminal(), front="cli")
+
+
+def _reason(name: str) -> str:
+    return f"with the token {name}"
+
+
+def is_configured(authority: Authority) -> bool:
+    return authority.configured.file is not None
 
 
 async def _link(authority: Authority, options: Options) -> int:
@@ -74,6 +128,8 @@ async def _link(authority: Authority, options: Options) -> int:
 async def _revoke(authority: Authority, options: Options) -> int:
     if not await authority.tokens.revoke(options.name, by=at_terminal(), front="cli"):
         raise PathNotFound(f"there is no token {options.name[:80]!r}")
+    if not is_configured(authority):
+        await _end_grants(authority, options.name)
     if options.json:
         print_json({"name": options.name, "revoked": True})
     else:
