@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 
-from bailiwick.errors import Unsupported
+from bailiwick.errors import ParseError, Unsupported
 from bailiwick.model import ANYTHING, EntryType, Expected, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Reader, Store
@@ -247,6 +247,41 @@ class Versions(NamedTuple):
 
     versions: list[Version]
     more: bool
+
+
+class BeneathPage(NamedTuple):
+    """Versions of what lies beneath a directory, newest first, and where older ones go on."""
+
+    versions: list[Version]
+    next_cursor: str | None
+
+
+@runtime_checkable
+class TellsBeneath(Protocol):
+    """What a past may have besides: what happened to anything beneath a directory."""
+
+    async def beneath(self, path: ScopedPath, *, cursor: str | None, limit: int) -> BeneathPage:
+        """What happened to a directory and all that lay in it, newest first; about ``limit`` of it,
+        fewer where much else has to be looked through. Raises `ParseError` for a cursor that is
+        none."""
+        ...
+
+
+def beneath_cursor(version: int, told: int) -> str:
+    """A cursor after the first ``told`` changes of a version."""
+    return f"{version}.{told}"
+
+
+def parse_beneath_cursor(cursor: str | None, newest: int) -> tuple[int, int]:
+    """The version to go on in, and how many of its changes were told."""
+    if cursor is None:
+        return newest, 0
+    version, dot, told = cursor.partition(".")
+    if not dot or not all(
+        each.isascii() and each.isdigit() and len(each) < 19 for each in (version, told)
+    ):
+        raise ParseError("this is no cursor of a history")
+    return int(version), int(told)
 
 
 class Past(Protocol):

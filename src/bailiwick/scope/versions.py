@@ -51,7 +51,8 @@ class VersionVerbs(ScopeCore):
     ) -> History:
         """The versions of what stands at ``path``, or stood there, newest first; 100 unless told.
 
-        A thing that was moved here brings its versions along, each with the path it had then.
+        A thing that was moved here brings its versions along, each with the path it had then. Of a
+        directory it is all that happened to it and to what lay in it.
         """
         return await self._run(
             operations.READ, "history", Target(path, "entry", parents=True),

@@ -24,6 +24,7 @@ from bailiwick.versions import (
     History,
     Plan,
     RestoreResult,
+    TellsBeneath,
     Undoing,
     UndoResult,
     Version,
@@ -39,6 +40,8 @@ async def history(call: Call, limit: int | None, cursor: str | None) -> History:
     wanted = page_size(
         call.limits.history_default if limit is None else limit, call.limits.history_max
     )
+    if call.handle.type == "directory" and isinstance(looking, TellsBeneath):
+        return await _beneath(call, looking, wanted, cursor)
     shown: list[Version] = []
     before, more = cursor, True
     for _ in range(_PAGES_MAX):
@@ -53,6 +56,21 @@ async def history(call: Call, limit: int | None, cursor: str | None) -> History:
         raise PathNotFound("no such file or directory", path=path)
     return History(
         path=path, versions=shown, next_cursor=before if more else None, truncated=more,
+        request_id=call.request_id,
+    )  # fmt: skip
+
+
+async def _beneath(call: Call, looking: TellsBeneath, wanted: int, cursor: str | None) -> History:
+    """What happened to a directory and all that lay in it, by the names of then."""
+    shown: list[Version] = []
+    for _ in range(_PAGES_MAX):
+        page = await looking.beneath(call.handle.path, cursor=cursor, limit=wanted - len(shown))
+        shown += [each for each in page.versions if _may_show(call, each)]
+        cursor = page.next_cursor
+        if cursor is None or len(shown) >= wanted:
+            break
+    return History(
+        path=call.handle.path, versions=shown, next_cursor=cursor, truncated=cursor is not None,
         request_id=call.request_id,
     )  # fmt: skip
 

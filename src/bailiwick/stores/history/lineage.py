@@ -12,7 +12,14 @@ from bailiwick.errors import PathNotFound
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.history.ledger import HistoryEntry, HistoryLedger, effect_of
 from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, PlaceState, is_same
-from bailiwick.versions import ChangeKind, Version, Versions
+from bailiwick.versions import (
+    BeneathPage,
+    ChangeKind,
+    Version,
+    Versions,
+    beneath_cursor,
+    parse_beneath_cursor,
+)
 
 _ALL: Final = 2**62
 """More entries than there can be."""
@@ -24,6 +31,13 @@ WHERE e.path = ? AND (e.entry, e.seq) < (?, ?) ORDER BY e.entry DESC, e.seq DESC
 """
 _BENEATH: Final = """
 SELECT DISTINCT path FROM effect WHERE path > ? AND path < ? ORDER BY path LIMIT ?
+"""
+
+
+_HAPPENED_BENEATH: Final = f"""
+SELECT e.entry, e.seq, {_EFFECT} FROM effect e JOIN entry ON entry.id = e.entry
+WHERE entry.owner = '' AND (e.entry, e.seq) < (?, ?) AND (e.path = ? OR (e.path > ? AND e.path < ?))
+ORDER BY e.entry DESC, e.seq DESC LIMIT ?
 """
 
 
@@ -132,9 +146,25 @@ class Lineage:
             position.entry, last.path, first.before, last.after, last.kind, last.other
         )
 
+    def beneath(self, path: ScopedPath, cursor: str | None, limit: int) -> BeneathPage:
+        """What happened to a directory and all that lay in it, newest first. A move within it is
+        told once, where it went to."""
+        entry, seq = parse_beneath_cursor(cursor, _ALL)
+        rows = self.ledger.rows(
+            _HAPPENED_BENEATH, entry, seq, str(path), *_between(path), limit + 1
+        )
+        found = []
+        for row in rows[:limit]:
+            effect = effect_of(row[2:])
+            if effect.kind == WENT and effect.other.lies_in(path):
+                continue
+            found.append(self._told(Happened(row[0], *effect)))
+        more = len(rows) > limit
+        return BeneathPage(found, beneath_cursor(*rows[limit - 1][:2]) if more else None)
+
     def known_beneath(self, path: ScopedPath, limit: int) -> list[ScopedPath]:
         """Paths beneath a directory that some entry has touched."""
-        first, last = ("", "\U0010ffff") if path.is_root else (f"{path}/", f"{path}0")
+        first, last = _between(path)
         return [ScopedPath(row[0]) for row in self.ledger.rows(_BENEATH, first, last, limit)]
 
     # --- versions ----------------------------------------------------------------------------
@@ -271,6 +301,11 @@ def _first(rows: Sequence[tuple[Any, ...]]) -> tuple[HistoryPosition, Effect] | 
         return None
     entry, seq, *effect = rows[0]
     return HistoryPosition(entry, seq), effect_of(effect)
+
+
+def _between(path: ScopedPath) -> tuple[str, str]:
+    """Between which texts all paths beneath a directory lie."""
+    return ("", "\U0010ffff") if path.is_root else (f"{path}/", f"{path}0")
 
 
 def _above(path: ScopedPath) -> list[ScopedPath]:

@@ -15,7 +15,7 @@ from bailiwick.stores.history.restore_plan import plan_restore
 from bailiwick.stores.history.step_runner import Applier
 from bailiwick.stores.history.steps import Planned
 from bailiwick.stores.history.undo_plan import UndoPlanner
-from bailiwick.versions import Done, Mark, Plan, Stale, Undoing, Versions
+from bailiwick.versions import BeneathPage, Done, Mark, Plan, Stale, Undoing, Versions
 
 
 class Remembering:
@@ -38,6 +38,11 @@ class Remembering:
                 "nothing is kept of it: it was never changed through Bailiwick", path=path
             )
         return found
+
+    async def beneath(self, path: ScopedPath, *, cursor: str | None, limit: int) -> BeneathPage:
+        with self._core.working():
+            await self._ready()
+            return self._core.lineage.beneath(path, cursor, limit)
 
     async def as_of(self, version: str) -> Store:
         with self._core.working():

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 def history(arguments: list[str]) -> int:
     parser = Parser(
         "bailiwick history",
-        "The versions of a file or directory, newest first, and who made them.",
-        examples=("bailiwick history README.md", "bailiwick -p sqlite:agent.db history src/a.py"),
+        "The versions of a file, newest first, and who made them; of a directory, all that happened"
+        " to it and to what lay in it.",
+        examples=("bailiwick history README.md", "bailiwick -p sqlite:agent.db history src"),
     )
-    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("path", nargs="?", default=".", metavar="PATH")
     parser.add_argument("--limit", type=whole_number, default=100, metavar="N")
     parser.add_argument("--cursor", help="go on where an earlier answer ended")
     return in_place(parser, arguments, _history, needs="versions", pages=True)

@@ -18,10 +18,11 @@ from bailiwick.stores.volume.fsck.check import Checked, Info
 from bailiwick.stores.volume.retention import garbage
 from bailiwick.stores.volume.retention.garbage import VolumeCollected
 from bailiwick.stores.volume.rows.tree import levels_of
-from bailiwick.stores.volume.versions import branches, history
+from bailiwick.stores.volume.versions import branches, change_log, history
 from bailiwick.stores.volume.versions.comparison import compare, touches_of
 from bailiwick.stores.volume.versions.merge import Conflicted, merge
 from bailiwick.versions import (
+    BeneathPage,
     Conflict,
     Difference,
     Done,
@@ -143,6 +144,9 @@ class VolumeVersions:
         """The versions of a place, newest first. ``path`` is canonical. Raises `PathNotFound`."""
         until = None if before is None else history.number_of(before)
         return await history.history(self._core, path, until, limit)
+
+    async def beneath(self, path: ScopedPath, *, cursor: str | None, limit: int) -> BeneathPage:
+        return await change_log.beneath(self._core, path, cursor, limit)
 
     async def as_of(self, version: str) -> VolumeStore:
         """The tree as it was at a version or snapshot: a store that only reads. To be closed, since

@@ -9,7 +9,7 @@ directory that was removed.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from bailiwick.change_log import Logged, Note
 from bailiwick.model import Change, EntryType
@@ -18,6 +18,13 @@ from bailiwick.stores.volume.core import VolumeCore
 from bailiwick.stores.volume.rows.database import RowSession, Transaction
 from bailiwick.stores.volume.rows.records import DIRECTORY, LINK, TYPES, BoundName, Inode, RowPlace
 from bailiwick.stores.volume.rows.tree import RowTree
+from bailiwick.versions import (
+    BeneathPage,
+    ChangeKind,
+    Version,
+    beneath_cursor,
+    parse_beneath_cursor,
+)
 
 PLACES: Final = 100_000
 """Places of one version in the log: a version's changes are numbered within it, and its last one
@@ -39,6 +46,11 @@ _VERSIONS: Final = """
 SELECT version, time_ns, verb, subject, request FROM change
 WHERE volume = $1 AND branch = $2 AND version >= $3 AND seq = 0 ORDER BY version LIMIT $4
 """
+_NEWEST_FIRST: Final = """
+SELECT c.branch, c.version, c.time_ns, c.verb, c.subject, c.request FROM lineage l JOIN change c
+    ON c.volume = l.volume AND c.branch = l.ancestor AND c.version <= l.bound AND c.seq = 0
+WHERE l.volume = $1 AND l.branch = $2 AND c.version <= $3 ORDER BY c.version DESC LIMIT $4
+"""
 _KEYS: Final = """
 SELECT parent, name, node, was FROM change
 WHERE volume = $1 AND branch = $2 AND version = $3 ORDER BY seq LIMIT $4
@@ -53,8 +65,6 @@ _DRAINED: Final = "UPDATE volume SET drained = $2 WHERE id = $1 AND drained < $2
 
 _ONE_BY_ONE: Final = ("write", "append", "truncate", "make_dir", "symlink")
 """Verbs that make directories only on their way: each is told. What others make is told whole."""
-
-ChangeKind = Literal["created", "updated", "deleted", "moved"]
 
 
 class _Version(NamedTuple):
@@ -141,21 +151,87 @@ class VolumeLog:
 
     async def _told(self, session: RowSession, version: _Version) -> list[tuple[int, Change]]:
         """The changes of one version with their places; the last one has the last place."""
-        view = self._core.view
-        keys = await session.rows(_KEYS, view.volume, view.branch, version.version, CHANGES_MAX + 1)
-        if len(keys) > CHANGES_MAX:
+        told = await _changes_of(self._core, session, self._core.view.branch, version)
+        if told is None:
             whole = Change(
                 kind="rescan", path=ROOT, type="directory", subject=version.subject or "",
                 request_id=version.request or "", time_ns=version.time_ns,
             )  # fmt: skip
             return [(self.place_of(version.version), whole)]
-        before = self._core.tree_at(session, view._replace(at=version.version - 1))
-        after = self._core.tree_at(session, view._replace(at=version.version))
-        telling = _Telling(before, after, version, self._core.limits.feed_subtree_paths_max)
-        changes = await telling.changes(keys)
+        changes = [change for change, _ in told]
         start = version.version * PLACES
         numbered = list(enumerate(changes[:-1], start=start))
         return [*numbered, *((self.place_of(version.version), last) for last in changes[-1:])]
+
+
+async def _changes_of(
+    core: VolumeCore, session: RowSession, branch: int, version: _Version
+) -> list[tuple[Change, Inode | None]] | None:
+    """What a version of a branch did, each with what stands there since; None where it is too much
+    to be told by path."""
+    view = core.view
+    keys = await session.rows(_KEYS, view.volume, branch, version.version, CHANGES_MAX + 1)
+    if len(keys) > CHANGES_MAX:
+        return None
+    before = core.tree_at(session, view._replace(at=version.version - 1))
+    after = core.tree_at(session, view._replace(at=version.version))
+    telling = _Telling(before, after, version, core.limits.feed_subtree_paths_max)
+    return await telling.changes(keys)
+
+
+async def beneath(
+    core: VolumeCore, path: ScopedPath, cursor: str | None, limit: int
+) -> BeneathPage:
+    """What happened to a directory and all that lay in it, newest first."""
+    view, found = core.view, list[Version]()
+    version, told = parse_beneath_cursor(cursor, view.at)
+    async with core.looking() as session:
+        rows = await session.rows(_NEWEST_FIRST, view.volume, view.branch, version, _ROWS_AT_A_TIME)
+        for branch, *row in rows:
+            each = _Version(*row)
+            made = await _changes_of(core, session, branch, each)
+            all_of_it = _versions_beneath(path, each, made)
+            skipped = told if each.version == version else 0
+            room = limit - len(found)
+            found += all_of_it[skipped : skipped + room]
+            if skipped + room < len(all_of_it):
+                return BeneathPage(found, beneath_cursor(each.version, skipped + room))
+            if len(found) == limit:
+                return BeneathPage(found, beneath_cursor(each.version - 1, 0))
+    more = len(rows) == _ROWS_AT_A_TIME
+    return BeneathPage(found, beneath_cursor(rows[-1][1] - 1, 0) if more else None)
+
+
+def _versions_beneath(
+    path: ScopedPath, made: _Version, changes: list[tuple[Change, Inode | None]] | None
+) -> list[Version]:
+    """The changes of one version at or beneath a directory. What was moved out of it is told by the
+    name that it had there; what was too much to be told by path is the whole tree's."""
+    if changes is None:
+        return [_shown(made, "updated", ROOT, "directory", None)] if path == ROOT else []
+    found = []
+    for change, inode in changes:
+        where = change.path
+        if not where.lies_in(path):
+            if change.origin is None or not change.origin.lies_in(path):
+                continue
+            where = change.origin
+        assert change.kind in ("created", "updated", "deleted", "moved")
+        found.append(_shown(made, change.kind, where, change.type, inode))
+    return found
+
+
+def _shown(
+    made: _Version, kind: ChangeKind, path: ScopedPath, type_: EntryType, inode: Inode | None
+) -> Version:
+    has_content = inode is not None and type_ != "directory"
+    return Version(
+        version=str(made.version), kind=kind, path=path, type=type_,
+        size=inode.size if inode is not None and has_content else 0,
+        sha256=inode.sha256.hex() if inode is not None and inode.sha256 else None,
+        time_ns=made.time_ns, verb=made.verb, subject=made.subject or "",
+        request_id=made.request or "",
+    )  # fmt: skip
 
 
 class _Telling:
@@ -169,9 +245,11 @@ class _Telling:
         self._whole = version.verb not in _ONE_BY_ONE
         self._gone: dict[int, RowPlace] = {}
         self._came: dict[int, RowPlace] = {}
-        self._changes: list[Change] = []
+        self._changes: list[tuple[Change, Inode | None]] = []
 
-    async def changes(self, keys: Iterable[tuple[int, str, int, int]]) -> list[Change]:
+    async def changes(
+        self, keys: Iterable[tuple[int, str, int, int]]
+    ) -> list[tuple[Change, Inode | None]]:
         places = dict.fromkeys(RowPlace(parent, name) for parent, name, _, _ in keys if parent)
         nodes = dict.fromkeys(node for parent, _, node, _ in keys if not parent)
         for place in places:
@@ -241,15 +319,14 @@ class _Telling:
         apart = self._gone if kind == "created" else self._came
         found = await _names(top, bound.node, self._names_max, apart) if subtree and top else {}
         names = list(found)[: self._names_max]
-        self._changes.append(
-            Change(
-                kind=kind, path=path, type=type_, subject=version.subject or "",
-                request_id=version.request or "", version=_shown_version(type_, inode),
-                origin=origin, subtree=subtree, time_ns=version.time_ns,
-                beneath=tuple(names), beneath_truncated=len(found) > self._names_max,
-                beneath_links=tuple(name for name in names if found[name] == LINK),
-            )
+        change = Change(
+            kind=kind, path=path, type=type_, subject=version.subject or "",
+            request_id=version.request or "", version=_shown_version(type_, inode),
+            origin=origin, subtree=subtree, time_ns=version.time_ns,
+            beneath=tuple(names), beneath_truncated=len(found) > self._names_max,
+            beneath_links=tuple(name for name in names if found[name] == LINK),
         )  # fmt: skip
+        self._changes.append((change, inode))
 
 
 def _shown_version(type_: EntryType, inode: Inode | None) -> str | None:
