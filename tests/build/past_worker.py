@@ -10,6 +10,11 @@ import random
 import signal
 import sys
 
+# Loaded here, once for all who are forked off.
+import bailiwick.build.governed
+import bailiwick.stores.disk
+import bailiwick.stores.history
+import bailiwick.stores.volume  # noqa: F401
 from bailiwick.build.served import named_places, open_served, state_for
 from bailiwick.fronts.cli.directories import open_directory
 from bailiwick.grant import AgentRun, User

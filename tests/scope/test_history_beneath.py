@@ -104,3 +104,29 @@ async def test_a_fork_tells_what_was_before_it(tmp_path):
             await fork.write_text("c", "fork only")
             assert told(await fork.history(".")) == [("created", "c"), ("created", "a")]
         assert told(await fs.history(".")) == [("created", "b"), ("created", "a")]
+
+
+@pytest.mark.spec("VOL-5", "DISK-8")
+async def test_what_somebody_did_since_a_time_is_taken_back(opening):
+    async with opening() as fs:
+        agent = await fs.delegate(bailiwick.AgentRun("a", "b"))
+        async with contextlib.aclosing(agent):
+            await agent.write_text("old", "agent")
+            await fs.write_text("mine", "person")
+            [before] = (await fs.history("mine")).versions
+            await agent.write_text("new", "agent")
+            await agent.write_text("old", "agent again")
+            seen = await fs.undo(subject="agent_run:a/b", since_ns=before.time_ns, preview=True)
+            assert sorted(seen.undone) == ["new", "old"]
+            done = await fs.undo(subject="agent_run:a/b", since_ns=before.time_ns)
+            assert (done.undone, done.conflicts) == (seen.undone, [])
+            assert (await fs.read_text("old")).text == "agent"
+            assert (await fs.read_text("mine")).text == "person"
+            assert not await fs.exists("new")
+            await fs.undo(done.request_id)
+            assert (await fs.read_text("old")).text == "agent again"
+            for wrong in ({"request_id": "x"}, {"version": "2"}, {}):
+                with pytest.raises(bailiwick.ParseError):
+                    await fs.undo(**wrong, since_ns=1)
+            with pytest.raises(bailiwick.PathNotFound):
+                await fs.undo(subject="agent_run:a/b", since_ns=2**62)

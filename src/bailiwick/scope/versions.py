@@ -90,21 +90,22 @@ class VersionVerbs(ScopeCore):
         subject: str | None = None,
         version: str | None = None,
         through: str | None = None,
+        since_ns: int | None = None,
         preview: bool = False,
         lock_token: int | None = None,
     ) -> UndoResult:
         """Take back what a request changed, or the versions from ``version`` to ``through``, or all
-        that a ``subject`` did.
+        that a ``subject`` did, ever or since a time (nanoseconds since 1970).
 
         Only what was not changed again since: the rest is reported as conflicts, and left. What
         another subject did, only a person or the host undoes. An undo can be undone.
         """
-        asked = Undoing(request_id, subject, version, through)
+        asked = Undoing(request_id, subject, version, through, since_ns)
         return await self._run(
             operations.VERSION, "undo", self._top,
             lambda call: history.undo(call, self._ignores, asked, preview),
             request_id=request_id, subject=subject, version=version, through=through,
-            preview=preview, lock_token=lock_token,
+            since_ns=since_ns, preview=preview, lock_token=lock_token,
         )  # fmt: skip
 
     # --- branches ------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ _CHECKS = _table(
         an_int: "offset size context mtime_ns",
         seconds: "ttl",
         or_none(an_int): "length line limit tail depth size_min size_max modified_after_ns"
-        " max_results max_file_bytes file_mode atime_ns",
+        " max_results max_file_bytes file_mode atime_ns since_ns",
         a_text: "target pattern host_path name",
         or_none(a_text): "format cursor encoding expected_sha256 expected_version old new"
         " expected_destination_sha256 expected_destination_version"

@@ -124,7 +124,9 @@ async def undo(call: Call, ignores: Ignores, asked: Undoing, preview: bool) -> P
 def _whose(call: Call, asked: Undoing) -> Undoing:
     """What is to be undone, and whose. Ids of requests are unique for each subject, so an id alone
     means the caller's own; who stands above the subjects may mean anybody's."""
-    request_id, subject, first, last = asked
+    request_id, subject, first, last, since_ns = asked
+    if since_ns is not None and (subject is None or request_id is not None or first is not None):
+        raise ParseError("a time goes with whose changes are undone, and with nothing else")
     if request_id is not None and first is not None:
         raise ParseError("what to undo is a request or a version, not both")
     if request_id is None and first is None and (subject is None or last is not None):
@@ -138,7 +140,7 @@ def _whose(call: Call, asked: Undoing) -> Undoing:
         subject = own
     if first is not None and last is None:
         last = first
-    return Undoing(request_id, subject, first, last)
+    return Undoing(request_id, subject, first, last, since_ns)
 
 
 def _refuse_others(call: Call, asked: Undoing, subjects: frozenset[str]) -> None:

@@ -388,8 +388,11 @@ RESTORE = Verb(
 )  # fmt: skip
 UNDO = Verb(
     "undo", "versions", "POST", "/undo", "undo", values.UNDO,
-    (*CHANGE, a_text("request_id"), a_text("subject"), VERSION, a_text("through"), PREVIEW),
-    about="Take back what a request, or everything from one version to another, changed.",
+    (
+        *CHANGE, a_text("request_id"), a_text("subject"), VERSION, a_text("through"),
+        a_number("since_ns", "Only what was changed from this time on."), PREVIEW,
+    ),
+    about="Take back what a request, a range of versions or a subject changed.",
     example='/undo {"requestId": "4f1c", "preview": true}', short="undo",
 )  # fmt: skip
 SNAPSHOT: Verb[Any] = Verb(

@@ -216,3 +216,17 @@ def test_watch_tells_what_others_change_and_goes_on_from_a_cursor(volume):
     volume.ok("mv", first["path"], "b")
     shown = volume.ok("watch", "b", "--since", first["cursor"], "--count", "1")
     assert "created  b  by user:local" in shown, "what comes from elsewhere is new at this place"
+
+
+@pytest.mark.spec("CLI-1", "VOL-5", "DISK-8")
+def test_what_somebody_did_is_undone_by_time(place):
+    place.ok("write", "mine", "--text", "person")
+    place.ok("write", "theirs", "--text", "agent", "--as", "agent_run:a/b")
+    preview = place.json("undo", "--by", "agent_run:a/b", "--since", "1h", "--preview")
+    assert (preview["undone"], preview["preview"]) == (["theirs"], True)
+    assert place.json("undo", "--by", "agent_run:a/b", "--since", "1h")["undone"] == ["theirs"]
+    assert place.ok("cat", "mine") == "person"
+    assert place.refused("cat", "theirs") == "path_not_found"
+    by = ("--by", "agent_run:a/b")
+    for wrong in (by, ("--since", "1h"), ("x", *by, "--since", "1h")):
+        assert place("undo", *wrong).returncode == 2

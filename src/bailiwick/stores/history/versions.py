@@ -102,6 +102,9 @@ class Remembering:
         if what.subject is not None:
             conditions.append("subject = ?")
             values.append(what.subject)
+        if what.since_ns is not None:
+            conditions.append("time_ns >= ?")
+            values.append(what.since_ns)
         for bound, sign in ((what.first, ">="), (what.last, "<=")):
             if bound is not None:
                 conditions.append(f"id {sign} ?")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime as dt
 import json
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from bailiwick.audit import LedgerRecord
-from bailiwick.config.units import parse_duration
-from bailiwick.errors import ParseError, escape_for_display
+from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK
 from bailiwick.fronts.cli.arguments import Parser, takes_authority
 from bailiwick.fronts.cli.authority_session import Options, with_authority
+from bailiwick.fronts.cli.moments import moment_ns
 from bailiwick.fronts.cli.output import (
     line,
     paint,
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
 _COLOURS = {"denied": "yellow", "failed": "red"}
 
 _TAIL_MAX = 1_000
-
-_TIME_NS_MAX = 2**63 - 1
-"""The last moment that the ledger can hold."""
 
 
 def run(arguments: list[str]) -> int:
@@ -102,26 +97,8 @@ def _wanted(options: Options) -> LedgerFilter:
         subject=options.subject, root=options.root, operation=options.operation,
         verb=options.verb, outcome=options.outcome, error_kind=options.kind, path=options.path,
         glob=options.glob, request_id=options.request, grant_id=options.grant,
-        since_ns=_moment_ns(options.since), until_ns=_moment_ns(options.until),
+        since_ns=moment_ns(options.since), until_ns=moment_ns(options.until),
     )  # fmt: skip
-
-
-def _moment_ns(text: str | None) -> int | None:
-    """A time: a date, a date with a time (UTC unless it says otherwise), or so long ago. What lies
-    before or after all records is as good as the first or the last moment there can be."""
-    if text is None:
-        return None
-    with contextlib.suppress(ParseError):
-        return max(0, time.time_ns() - int(parse_duration(text) * 1e9))
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise ParseError(
-            f"{text[:40]!r} is no time", hint="write 2026-01-31, 2026-01-31T12:00:00Z, or 2h"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    return min(max(0, int(moment.timestamp() * 1e9)), _TIME_NS_MAX)
 
 
 async def _tail(authority: CoreAuthority, options: Options) -> int:

@@ -10,6 +10,7 @@ from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_pages, takes_place, whole_number
 from bailiwick.fronts.cli.authority_session import Options
+from bailiwick.fronts.cli.moments import moment_ns
 from bailiwick.fronts.cli.output import line, moment, paint, print_json, print_table
 from bailiwick.fronts.cli.place import Action, in_place, with_scope
 from bailiwick.grant import parse_subject
@@ -84,11 +85,12 @@ async def _restore(scope: Scope, options: Options) -> int:
 def undo(arguments: list[str]) -> int:
     parser = Parser(
         "bailiwick undo",
-        "Take back what a request or a range of versions changed, and nothing else. What was"
-        " changed again since is left and reported. An undo can be undone.",
+        "Take back what a request, a range of versions or somebody changed, and nothing else. What"
+        " was changed again since is left and reported. An undo can be undone.",
         examples=(
             "bailiwick undo 4f1c22ab-3 --preview",
             "bailiwick undo --version 40 --through 44",
+            "bailiwick undo --by agent_run:mcp/83631aed --since 2h",
         ),
         epilog="Exit code 1 when something was left because it was changed since.",
     )
@@ -98,13 +100,24 @@ def undo(arguments: list[str]) -> int:
     parser.add_argument("--version", metavar="V", help="instead of a request: from this version")
     parser.add_argument("--through", metavar="V", help="to this one (default: --version alone)")
     parser.add_argument("--by", metavar="SUBJECT", help="only what this one did")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help="with --by alone: what was done from this time on, such as 2h or 2026-01-31T12:00Z",
+    )
     parser.add_argument("--preview", action="store_true", help="only say what would be undone")
     takes_place(parser)
     options = parser.parse_args(arguments)
-    if (options.request is None) == (options.version is None):
+    named = (options.request is not None) + (options.version is not None)
+    if named > 1 or (not named and options.by is None):
         parser.error(
-            "name a REQUEST (`bailiwick history PATH` shows them), or versions with --version"
+            "name a REQUEST (`bailiwick history` shows them), versions with --version, or whose"
+            " changes with --by"
         )
+    if options.since is not None and (named or options.by is None):
+        parser.error("--since goes with --by alone")
+    if not named and options.since is None:
+        parser.error("--by alone means all that they ever did: say since when with --since")
     if options.through is not None and options.version is None:
         parser.error("--through needs --version")
     return with_scope(options, _undo, needs="versions")
@@ -114,7 +127,7 @@ async def _undo(scope: Scope, options: Options) -> int:
     by = None if options.by is None else parse_subject(options.by)
     done = await scope.undo(
         options.request, subject=None if by is None else str(by), version=options.version,
-        through=options.through, preview=options.preview,
+        through=options.through, since_ns=moment_ns(options.since), preview=options.preview,
     )  # fmt: skip
     if options.json:
         print_json(documents.document("undo", done))

@@ -359,6 +359,8 @@ async def undo(turn: ChangeTurn, what: Undoing, mark: Mark) -> UndoneVersions:
     for version, _, *who, guard in rows:
         if guard is not None and guard != log_guard(view.branch, version, *who):
             raise IoError(f"what the log says of version {version} is damaged", hint=_CHECK)
+    if what.since_ns is not None:
+        rows = [row for row in rows if row[2] >= what.since_ns]
     versions = [row[0] for row in rows]
     if (first or horizon + 1) <= horizon or (versions and versions[0] <= horizon):
         raise PathNotFound(
