@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import bailiwick
 from bailiwick.build import homes
 from bailiwick.build.homes import Homes, identity_of, readable_key, spelled_key
 from bailiwick.build.served import named_places, state_for
+from tests.fronts.cli.places import Typed
 
 pytestmark = pytest.mark.spec("PAST-1")
 
@@ -240,3 +242,31 @@ def test_fronts_that_are_killed_at_work_leave_one_past(project, tmp_path):
 def test_the_old_key_is_what_it_was(project):
     digest = hashlib.sha256(os.fsencode(os.path.realpath(project))).hexdigest()
     assert spelled_key(str(project)) == digest[:32]
+
+
+def write(directory):
+    with bailiwick.open_sync(directory, history="on") as fs:
+        fs.write_text("a", "one")
+        return fs.history("a").versions
+
+
+def test_who_moved_a_directory_to_another_disk_says_so(project, own, tmp_path):
+    """What only its owner can know: a copy looks the same."""
+    write(project)
+    first = kept(project), state_of(project)
+    copy = tmp_path / "copy"
+    shutil.copytree(project, copy)
+    typed = Typed(copy)
+    assert typed.refused("root", "moved", project) == "path_not_found", "it still stands there"
+    shutil.rmtree(project)
+    assert typed.json("history", ".")["versions"] == []
+    typed.ok("root", "moved", project)
+    assert (kept(copy), state_of(copy)) == first
+    assert len(write(copy)) == 2
+    # Once, and by one.
+    other = tmp_path / "other"
+    other.mkdir()
+    assert Typed(other).refused("root", "moved", project) == "path_not_found"
+    write(other)
+    shutil.rmtree(copy)
+    assert Typed(other).refused("root", "moved", copy) == "file_already_exists"

@@ -24,7 +24,14 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
-from bailiwick.errors import IoError, PermissionDenied, from_os_error
+from bailiwick.errors import (
+    FileAlreadyExists,
+    IoError,
+    PathNotFound,
+    PermissionDenied,
+    RootNotFound,
+    from_os_error,
+)
 
 _PLACES: Final = "places"
 _LOCK: Final = "lock"
@@ -229,6 +236,45 @@ class Homes:
         identity = identity_of(directory)
         record = None if identity is None else self._find(directory, identity)
         return None if record is None else record.name or None
+
+    def take_over(self, directory: str, path: str) -> None:
+        """Have a directory go on with the past of the one that stood at ``path`` and does not any
+        more: whoever moved it to another disk knows that it is the same. Raises `PathNotFound`, and
+        `FileAlreadyExists` where it has a past of its own."""
+        identity, stood = identity_of(directory), os.path.realpath(path)
+        if identity is None:
+            raise RootNotFound("there is no such directory", hint="check how it is written")
+        with self._locked():
+            gone = [each for each in self._all() if each.host_path == stood and self._is_gone(each)]
+            if not gone:
+                raise PathNotFound(
+                    "no past is kept of a directory that stood there and does not any more",
+                    hint="name where it stood when Bailiwick last worked in it",
+                )
+            own = self._find(directory, identity)
+            if own is not None and self._has_past(own):
+                raise FileAlreadyExists(
+                    "this directory has a past of its own", hint="`bailiwick history .` shows it"
+                )
+            place = own or self._fresh(directory, identity)
+            earlier = max(gone, key=lambda each: os.stat(self._path(each.id)).st_mtime_ns)
+            taken = msgspec.structs.replace(
+                place, key=earlier.key, kept=earlier.kept, state=earlier.state, name=earlier.name
+            )
+            self._write(None, taken)
+            if taken.id != earlier.id:
+                os.unlink(self._path(earlier.id))
+
+    def _is_gone(self, record: PlaceRecord) -> bool:
+        """Whether the directory of a record does not stand where it was seen last."""
+        now = identity_of(record.host_path)
+        return now is None or (now.inode, now.born_ns) != (record.inode, record.born_ns)
+
+    def _has_past(self, record: PlaceRecord) -> bool:
+        """Whether anything was changed in a directory while its history was kept."""
+        from bailiwick.stores.history.ledger import has_entries
+
+        return has_entries(os.path.join(self._absolute(record.kept), "history", record.key))
 
     # --- records -----------------------------------------------------------------------------
 

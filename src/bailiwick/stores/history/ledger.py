@@ -296,6 +296,23 @@ class HistoryLedger:
         self.owner.close()
 
 
+def has_entries(directory: str) -> bool:
+    """Whether anything was ever written down in a directory's history. Makes nothing."""
+    try:
+        connection = fork_safety.connect(
+            os.path.join(directory, "history.db"), flags=apsw.SQLITE_OPEN_READWRITE
+        )
+    except apsw.CantOpenError:
+        return False
+    try:
+        connection.set_busy_timeout(_BUSY_MS_MAX)
+        return bool(connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall())
+    except apsw.Error as error:
+        raise from_sqlite(error, WHOSE) from error
+    finally:
+        connection.close()
+
+
 def effect_of(row: Sequence[Any]) -> Effect:
     path, before, after, kind, other = row
     return Effect(ScopedPath(path), unpacked(before), unpacked(after), kind, ScopedPath(other))

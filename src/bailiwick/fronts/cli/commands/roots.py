@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bailiwick.errors import Unsupported
 from bailiwick.fronts.cli import EXIT_OK
-from bailiwick.fronts.cli.arguments import Parser, takes_authority
-from bailiwick.fronts.cli.authority_session import Options, at_terminal, with_authority
+from bailiwick.fronts.cli.arguments import Parser, takes_authority, takes_json
+from bailiwick.fronts.cli.authority_session import Options, at_terminal, guarded, with_authority
 from bailiwick.fronts.cli.output import line, print_fields, print_json, print_table
+from bailiwick.fronts.cli.place import local_place
 from bailiwick.grant import Root
 
 if TYPE_CHECKING:
@@ -27,9 +29,37 @@ def run(arguments: list[str]) -> int:
         each = actions.add(name, what, f"bailiwick root {name} workspace:demo")
         each.add_argument("root", metavar="ROOT", help="its kind and id, such as workspace:demo")
         takes_authority(each)
+    moving = actions.add(
+        "moved",
+        "Say that this directory is the one that stood elsewhere: its past goes on here. A move"
+        " within a filesystem is noticed without.",
+        "bailiwick root moved /old/disk/project",
+    )
+    moving.add_argument("path", metavar="PATH", help="where it stood")
+    moving.add_argument(
+        "-p", "--place", metavar="PLACE", help="this directory (default: the one you are in)"
+    )
+    takes_json(moving)
     options = parser.parse_args(arguments)
+    if options.action == "moved":
+        return guarded(lambda: _take_over(options), as_json=options.json)
     looking = options.action in ("list", "show")
     return with_authority(options, _ACTIONS[options.action], looking=looking)
+
+
+def _take_over(options: Options) -> int:
+    from bailiwick.build.homes import Homes
+    from bailiwick.build.places import read_place
+
+    directory = read_place(local_place(options)).directory
+    if directory is None:
+        raise Unsupported("a volume has its past with it, wherever it is moved")
+    Homes().take_over(directory, options.path)
+    if options.json:
+        print_json({"path": directory, "was": options.path})
+    else:
+        line("its past goes on here: `bailiwick history .` shows it")
+    return EXIT_OK
 
 
 async def _list(authority: CoreAuthority, options: Options) -> int:
