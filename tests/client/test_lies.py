@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 from bailiwick import errors
-from bailiwick.client import connect, events, transport
+from bailiwick.client import connect, events, reconnection, transport
 from tests.client.lying import CAPABILITIES, answer, lying
 from tests.waiting import for_ever, let_pass, loop_turns
 
@@ -349,8 +349,8 @@ async def test_a_watch_goes_on_from_the_last_change():
 
 
 async def test_a_lost_server_is_given_up_in_the_end(monkeypatch):
-    monkeypatch.setattr(events, "RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(events, "RETRIES_MAX", 2)
+    monkeypatch.setattr(reconnection, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(reconnection, "RETRIES_MAX", 2)
     for said in (b"", STREAM, STREAM + b"id: 0\n\n"):
         async with told(said) as fs:
             assert type(await refused(anext(fs.watch()))) is errors.IoError

@@ -191,7 +191,7 @@ class RemoteExecution:
             rooted=False,
         )  # fmt: skip
 
-    async def _lines(self, id: str, since: int) -> AsyncGenerator[_StreamedLine, None]:
+    async def _lines(self, id: str, since: int) -> AsyncGenerator[_ToldLine, None]:
         """What one connection tells. An error that it tells is raised."""
         row = command_verbs.OUTPUT
         request = self._scope._asked(
@@ -207,14 +207,14 @@ class RemoteExecution:
                     yield line
 
 
-class _StreamedLine(msgspec.Struct, frozen=True, kw_only=True):
+class _ToldLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line that matters: a piece, or the result."""
 
     piece: Piece | None = None
     result: ExecResult | None = None
 
 
-async def _parsed(answer: HttpAnswer) -> AsyncGenerator[_StreamedLine | None, None]:
+async def _parsed(answer: HttpAnswer) -> AsyncGenerator[_ToldLine | None, None]:
     rest = b""
     async with aclosing(answer.chunks()) as chunks:
         async for chunk in chunks:
@@ -226,7 +226,7 @@ async def _parsed(answer: HttpAnswer) -> AsyncGenerator[_StreamedLine | None, No
                 raise no_answer("a line does not end")
 
 
-def _read(line: bytes) -> _StreamedLine | None:
+def _read(line: bytes) -> _ToldLine | None:
     """What a line says; None for the first one, which is known."""
     try:
         document = _decoder.decode(line)
@@ -239,10 +239,10 @@ def _read(line: bytes) -> _StreamedLine | None:
         status = told.get("status") if isinstance(told, dict) else None
         raise failure_of(status if isinstance(status, int) else 500, told)
     if document.get("result") is not None:
-        return _StreamedLine(result=rebuilt(ExecResult, document["result"]))
+        return _ToldLine(result=rebuilt(ExecResult, document["result"]))
     if "exec" in document:
         return None
     try:
-        return _StreamedLine(piece=values.piece_of(msgspec.convert(document, values.ExecLine)))
+        return _ToldLine(piece=values.piece_of(msgspec.convert(document, values.ExecLine)))
     except (Unreadable, msgspec.ValidationError) as error:
         raise no_answer(str(error)) from None
