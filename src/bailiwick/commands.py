@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from bailiwick.errors import RateLimited
 from bailiwick.grant import Core, Grant, User, parse_subject
@@ -188,13 +188,17 @@ def _is_person(subject: str) -> bool:
     return isinstance(parse_subject(subject), (Core, User))
 
 
+SLOTS: Final = CommandSlots()
+"""Those of this process: what commands use up is the machine's, whichever roots they are run in."""
+
+
 class Commands(NamedTuple):
     """How commands are run in one root."""
 
     sandbox: Sandbox
     workplace: Workplace
-    slots: CommandSlots
     share: HostShare = HostShare()
+    slots: CommandSlots = SLOTS
 
 
 class LendsCommands(Protocol):

@@ -153,6 +153,16 @@ async def test_input_its_end_signals_and_a_size(tmp_path):
         await execution.resize(10, 10)
 
 
+async def test_much_to_read_goes_over_when_it_has_begun(tmp_path):
+    async with served(tmp_path) as house, connect(house.url, token=house.token) as fs:
+        data = bytes(range(256)) * 12_288  # three megabytes
+        execution = fs.exec(shell="cat > f; wc -c < f", stdin=data)
+        assert (await said(execution)).strip() == str(len(data)).encode()
+        await execution.result()
+        assert (house.place / "f").read_bytes() == data
+        assert (await fs.exec(["true"], stdin=data).result()).exit_code == 0  # which reads nothing
+
+
 @pytest.mark.spec("EXEC-6")
 async def test_what_a_command_does_not_read_yet_is_sent_again(tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "EXEC_INPUT_SECONDS_MAX", 0.05)

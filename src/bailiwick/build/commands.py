@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bailiwick.build.homes import Homes, Kept, default_state_dir, known_state_dir
 from bailiwick.change_log import Logs
-from bailiwick.commands import Commands, CommandSlots, HostShare
+from bailiwick.commands import Commands, HostShare
 from bailiwick.errors import ParseError
 from bailiwick.finishing import in_thread
 from bailiwick.grant import Root
@@ -51,7 +51,7 @@ class RootCommands:
             place = place or self._while_it_lives()
             root = self._root
             workplace = _workplace(self._store, place, str(root), root.names, self._limits)
-            self._commands = Commands(Bubblewrap(), workplace, command_slots(), self._share)
+            self._commands = Commands(Bubblewrap(), workplace, self._share)
         return self._commands
 
     def _while_it_lives(self) -> Kept:
@@ -70,12 +70,6 @@ class RootCommands:
         passing, self._passing = self._passing, None
         if passing is not None:
             await in_thread(passing.remove)
-
-
-@cache
-def command_slots() -> CommandSlots:
-    """What commands use up is the machine's, whichever roots they are run in."""
-    return CommandSlots()
 
 
 @cache

@@ -8,9 +8,8 @@ import sysconfig
 from functools import cache, partial
 from importlib import resources
 
-from bailiwick.build.commands import command_slots
-from bailiwick.build.stores import known_state_dir
-from bailiwick.commands import Interpreter, LendsInterpreter
+from bailiwick.build.homes import known_state_dir
+from bailiwick.commands import SLOTS, Interpreter, LendsInterpreter
 from bailiwick.errors import Unsupported
 from bailiwick.store import HostDirectory, Store
 
@@ -76,7 +75,7 @@ def _of_this_machine() -> Interpreter:
     )
     text = resources.files("bailiwick.sandboxes").joinpath("code_runtime.py").read_text("utf-8")
     argv = (program, "-I", "-S", "-B", "-c", text)
-    return Interpreter(Bubblewrap(), command_slots(), argv, readable)
+    return Interpreter(Bubblewrap(), SLOTS, argv, readable)
 
 
 def _libraries() -> list[str]:

@@ -11,7 +11,7 @@ import msgspec
 
 from bailiwick.client.command_sessions import RemoteCommandSession, given_up, some
 from bailiwick.client.core import RemoteCore, remote
-from bailiwick.client.executions import RemoteExecution
+from bailiwick.client.executions import BegunCommand, RemoteExecution
 from bailiwick.client.values import path_text, rebuilt_all
 from bailiwick.commands import WorkInfo
 from bailiwick.errors import ParseError
@@ -24,6 +24,7 @@ from bailiwick.scope.execution import PublishWhen
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.working_copies import Publish
 from bailiwick.wire import camel, command_verbs, verbs
+from bailiwick.wire.arguments import STDIN_BYTES_MAX
 from bailiwick.wire.names import base64_of
 from bailiwick.wire.verbs import Verb
 from bailiwick.working_copy import Published, WorkChanges
@@ -63,7 +64,7 @@ class RemoteCommands(RemoteCore):
         scope = self._with(request_id=request_id)
         rooted = verb is verbs.EXEC
 
-        async def begin() -> dict[str, Any]:
+        async def begin() -> BegunCommand:
             given = await prepared()
             variables = (given["env"] or {}).items()
             # What is no text must not go out as what JSON makes of it.
@@ -72,7 +73,8 @@ class RemoteCommands(RemoteCore):
                 environment=tuple(f"{name}={value}" for name, value in variables),
             )
             said = {"detach": True, **_unlike_itself(given)}
-            return await scope._told(verb, given, said, rooted=rooted)
+            told = await scope._told(verb, given, said, rooted=rooted)
+            return BegunCommand(told, given["stdin"] if _is_much(given["stdin"]) else None)
 
         return RemoteExecution(self, begin, request_id)
 
@@ -161,6 +163,11 @@ def _check_id(id: str) -> None:
         raise ParseError("a working copy is named by its id, which is text")
 
 
+def _is_much(stdin: object) -> bool:
+    """Whether what a command is to read goes over when it has begun."""
+    return isinstance(stdin, (bytes, bytearray, memoryview)) and len(stdin) > STDIN_BYTES_MAX
+
+
 def _unlike_itself(given: Mapping[str, Any]) -> dict[str, object]:
     """What of a command is not written as it is, by the names of the wire."""
     stdin, limits, cwd = given["stdin"], given["limits"], given["cwd"]
@@ -173,10 +180,10 @@ def _unlike_itself(given: Mapping[str, Any]) -> dict[str, object]:
         said["argv"] = list(given["argv"])
     if given["env"] is not None:
         said["env"] = dict(given["env"])
-    if isinstance(stdin, (bytes, bytearray, memoryview)):
+    if isinstance(stdin, (bytes, bytearray, memoryview)) and not _is_much(stdin):
         said["stdinBase64"] = base64_of(stdin)
     elif stdin is not None:
-        if stdin != "pipe":
+        if isinstance(stdin, str) and stdin != "pipe":
             raise ParseError('stdin is bytes, or "pipe"')
         said["stdinPipe"] = True
     if limits is not None:

@@ -8,7 +8,7 @@ import signal as signals
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -43,6 +43,13 @@ _GONE = (Closed, GrantExpired, GrantRevoked, PathNotFound, Unauthenticated)
 _decoder = msgspec.json.Decoder()
 
 
+class BegunCommand(NamedTuple):
+    """The first line of what is told of a command, and what is still to be handed to its input."""
+
+    line: dict[str, Any]
+    stdin: bytes | None
+
+
 class RemoteExecution:
     """A command on a server, as an `Execution` is one here: begun when it is first awaited or read
     from. It goes on when this client goes away; leaving it as a context manager ends it."""
@@ -50,10 +57,10 @@ class RemoteExecution:
     def __init__(
         self,
         scope: RemoteCore,
-        begin: Callable[[], Coroutine[Any, Any, dict[str, Any]]],
+        begin: Callable[[], Coroutine[Any, Any, BegunCommand]],
         request_id: str,
     ) -> None:
-        """``begin`` asks the server to run it, and gives the first line of the answer."""
+        """``begin`` asks the server to run it."""
         self._scope = scope
         self._begin = begin
         self.request_id = request_id
@@ -172,11 +179,23 @@ class RemoteExecution:
         return await asyncio.shield(self._beginning)
 
     async def _found(self) -> str:
-        told = (await self._begin()).get("exec")
+        begun = await self._begin()
+        told = begun.line.get("exec")
         id = told.get("id") if isinstance(told, dict) else None
         if not isinstance(id, str) or not id:
             raise no_answer("it does not say what it has begun")
+        if begun.stdin is not None:
+            following = self._scope._life.following
+            giving = asyncio.ensure_future(self._give(begun.stdin))
+            following.add(giving)
+            giving.add_done_callback(following.discard)
         return id
+
+    async def _give(self, data: bytes) -> None:
+        """Hand over all that it is to read. That it ends before it has is its own affair."""
+        with suppress(BailiwickError):
+            await self.write(data)
+            await self.close_input()
 
     async def _told(
         self,

@@ -109,7 +109,7 @@ class Execution:
         publish: PublishWhen,
         request_id: str,
         followed: Callable[[Execution], None],
-        holds: Callable[[], object],
+        holds: Callable[[], object] = lambda: None,
     ) -> None:
         """``holds`` raises where its grant does not hold any more: it is ended then, and what it
         changed is withheld."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from bailiwick.model import Edit, EntryType, KiB, WriteMode
+from bailiwick.model import Edit, EntryType, KiB, MiB, WriteMode
 from bailiwick.operations import Access, Network
 from bailiwick.sandbox import CommandLimits, WindowSize
 from bailiwick.wire.names import camel
@@ -48,6 +48,9 @@ LINES_MAX = 2_000
 TEXT_BYTES_MAX = 256 * KiB
 BYTES_DEFAULT = 64 * KiB
 """How much of a file one answer holds as JSON."""
+
+STDIN_BYTES_MAX = 1 * MiB
+"""What one request hands to the input of a command: it is in memory until it was taken."""
 
 NEEDED = "x-needed"
 """What marks a field without which a body makes no sense, under whichever of its names."""

@@ -140,7 +140,10 @@ async def test_a_session_of_another_is_as_one_that_is_not_there(tmp_path):
         agent = await house.agent(*RUNNING)
         other = await house.agent(*RUNNING, subject="agent_run:c1/other")
         person = house.client()
-        id = await opened(agent)
+        id = await opened(agent, env={"KEY": "secret"})
+        for wrong in ({"env": {"A B": "c"}}, {"env": {"A": "x" * 200_000}}, {"cwd": "x" * 200_000}):
+            await refused(agent.post("/sessions", json=wrong), 400, "parse_error")
+            await refused(agent.post(f"/sessions/{id}", json=wrong), 400, "parse_error")
         await ran(agent, f"/sessions/{id}/exec", shell="echo x > f")
         at, run = f"/sessions/{id}", {"argv": ["true"]}
         for who, status, kind in (
@@ -159,7 +162,10 @@ async def test_a_session_of_another_is_as_one_that_is_not_there(tmp_path):
         await refused(other.get(f"/work/{id}"), 404, "path_not_found")
         assert (await other.get("/sessions")).json()["sessions"] == []
         # A person sees it and can end it; what was changed in it they bring back in their own name.
-        assert (await person.get(at)).json()["subject"] == AGENT
+        shown = await person.get(at)
+        assert shown.json()["subject"] == AGENT
+        assert "secret" not in shown.text + (await person.get("/sessions")).text
+        assert (await agent.get(at)).json()["env"] == {"KEY": "secret"}
         assert (await person.delete(at)).status_code == 200
         applied = await person.post(f"/work/{id}/apply", json={})
         assert changed(applied.json()) == {("f", "created")}

@@ -221,6 +221,8 @@ async def test_huge_input_is_refused_and_what_nobody_reads_is_told(tmp_path, mon
         client = house.client()
         id = await begun(client, argv=["sleep", "1000"], stdinPipe=True)
         await refused(put(client, id, b"x" * (2**20 + 1)), 413, "file_too_large")
+        much = {"argv": ["cat"], "stdin": "x" * (2**20 + 1)}
+        await refused(client.post("/exec", json=much), 413, "file_too_large")
         told = await refused(put(client, id, b"x" * 2**20), 503, "busy")
         assert told["retryable"]
         assert told["details"]["takenBytes"] == 65_536  # what a pipe holds

@@ -105,12 +105,9 @@ SESSION_IDLE_SECONDS_MAX = 3_600.0
 """How long a session stays open in which nothing runs and of which nothing is asked: it holds a
 process. What was changed in it stays, and it can be opened again."""
 
-EXEC_INPUT_BYTES_MAX = 1 * MiB
-"""What one request hands to the input of a command: it is in memory until it was taken."""
-
 EXEC_INPUT_SECONDS_MAX = 20.0
-"""How long a command may take to read some of it before the caller is told how much it has taken:
-less than clients and proxies wait for an answer."""
+"""How long a command may take to read what it is handed, before the caller is told how much it has
+taken: less than clients and proxies wait for an answer."""
 
 BUDGETS_KEPT = 10_000
 """Subjects whose calls are counted at a time; beyond, those who called nothing in the last minute

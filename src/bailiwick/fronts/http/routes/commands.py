@@ -9,19 +9,20 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from bailiwick.errors import Busy, Closed, ParseError
+from bailiwick.errors import Busy, Closed, FileTooLarge, ParseError
 from bailiwick.fronts.http.access.executions import HttpExecution
 from bailiwick.fronts.http.access.streams import refuse_more_streams
 from bailiwick.fronts.http.messages import bodies
 from bailiwick.fronts.http.messages.exec_lines import HEADERS, Telling, first_line, shown
 from bailiwick.fronts.http.messages.requests import Reply, Request
-from bailiwick.fronts.http.settings import EXEC_INPUT_BYTES_MAX, EXEC_INPUT_SECONDS_MAX
+from bailiwick.fronts.http.settings import EXEC_INPUT_SECONDS_MAX
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import route
 from bailiwick.operations import Command
 from bailiwick.sandbox import CommandLimits
 from bailiwick.scope.commands import words
 from bailiwick.wire import command_verbs, values, verbs
+from bailiwick.wire.arguments import STDIN_BYTES_MAX
 
 _AT_ONCE = 4_096
 """Bytes that a pipe takes whole or not at all: so it is known what a command was handed."""
@@ -54,12 +55,19 @@ def _stdin(body: Any) -> Any:
         raise ParseError("give stdin, stdinBase64 or stdinPipe, and one of them alone")
     if body.stdin_pipe:
         return "pipe"
-    if body.stdin_base64 is None:
-        return None if body.stdin is None else body.stdin.encode()
-    try:
-        return base64.b64decode(body.stdin_base64, validate=True)
-    except ValueError:
-        raise ParseError("stdinBase64 is not base64") from None
+    data: bytes | None = None if body.stdin is None else body.stdin.encode()
+    if body.stdin_base64 is not None:
+        try:
+            data = base64.b64decode(body.stdin_base64, validate=True)
+        except ValueError:
+            raise ParseError("stdinBase64 is not base64") from None
+    if data is not None and len(data) > STDIN_BYTES_MAX:
+        raise FileTooLarge(
+            f"what a command reads is at most {STDIN_BYTES_MAX} bytes at once",
+            hint="begin it with stdinPipe, and send more by POST /exec/{id}/input",
+            details={"limit": STDIN_BYTES_MAX},
+        )
+    return data
 
 
 def typed(body: Any) -> str:
@@ -116,7 +124,7 @@ async def hand_over(request: Request) -> values.InputTaken:
     was, and sends the rest again."""
     bodies.refuse_coded(request.headers)
     entry = _found(request)
-    source = bodies.chunks_of(request.receive, request.headers, EXEC_INPUT_BYTES_MAX)
+    source = bodies.chunks_of(request.receive, request.headers, STDIN_BYTES_MAX)
     async with aclosing(source):
         data = b"".join([chunk async for chunk in source])
     taken = 0

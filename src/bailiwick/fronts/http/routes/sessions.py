@@ -10,11 +10,13 @@ from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.routes.commands import given, refuse_untold, told, typed
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import route
+from bailiwick.operations import Command
 from bailiwick.scope.sessions import Session
 from bailiwick.wire import command_verbs, values, verbs
 
 
 async def make(request: Request) -> Reply:
+    _check(request.body)
     scope = await request.scoped(request.body.cwd)
     executions, caller = request.app.executions, request.caller
     executions.refuse_more_sessions(caller, scope)
@@ -45,6 +47,7 @@ async def show(request: Request) -> values.WireSession:
 
 async def put_right(request: Request) -> values.WireSession:
     entry, body = _own(request), request.body
+    _check(body)
     if body.cwd is not None:
         entry.session.cwd = body.cwd
     if body.env is not None:
@@ -86,6 +89,13 @@ async def close(request: Request) -> values.SessionClosed:
     return values.SessionClosed(id=entry.id)
 
 
+def _check(body: Any) -> None:
+    """Refuse what no command could be run with, before it is kept."""
+    variables = (body.env or {}).items()
+    named = tuple(f"{name}={value}" for name, value in variables)
+    Command(argv=("true",), cwd=body.cwd or ".", environment=named)
+
+
 def _found(request: Request) -> HttpSession:
     return request.app.executions.session(request.names["id"], request.caller)
 
@@ -113,9 +123,11 @@ def _asked(request: Request, entry: HttpSession | None = None) -> Session:
 
 def _shown(request: Request, entry: HttpSession) -> values.WireSession:
     session, scope = entry.session, entry.scope
+    # Variables are where secrets are handed over: they are for whoever did that.
+    env = session.env if entry.is_of(request.caller) else {}
     running = [each.id for each in request.app.executions.running_in(entry.id)]
     return values.WireSession(
-        id=entry.id, cwd=str(session.cwd), env=session.env, lost=session.lost, running=running,
+        id=entry.id, cwd=str(session.cwd), env=env, lost=session.lost, running=running,
         subject=str(scope.subject), root=str(scope.root),
     )  # fmt: skip
 
