@@ -3,10 +3,12 @@
 import asyncio
 import json
 import resource
+from random import Random
 
 import httpx
 import pytest
 
+from bailiwick.commands import SLOTS
 from bailiwick.fronts.http.access import executions, streams
 from bailiwick.grant import User
 from tests.fronts.http.serving import AGENT, check_error
@@ -231,3 +233,66 @@ async def test_many_readers_of_one_command_and_a_server_that_closes_under_them(t
             last = lines_of(answer.text)[-1]
             assert "result" in last or last["error"]["errorKind"] in ("closed", "path_not_found")
         assert house.app.executions._commands == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+async def test_everything_at_once_is_no_fault_and_leaves_nothing(tmp_path, seed):
+    """Several clients of two agents begin, follow, feed, signal, publish and close whatever there
+    is, their own and the other's, in any order."""
+    random = Random(seed)
+    known, spaces = [], []
+
+    async def step(client):
+        id = random.choice(known) if known else "none"
+        space = random.choice(spaces) if spaces else "none"
+        run = {
+            "shell": random.choice(["echo x >> f; cat", "exit 3", "echo y > g; sleep 0.05"]),
+            "stdinPipe": random.random() < 0.5, "timeout": 5, "publish": "partial",
+            "detach": random.random() < 0.7, "endWithClient": random.random() < 0.3,
+        }  # fmt: skip
+        inside = {name: each for name, each in run.items() if name != "publish"}
+        got = await random.choice(
+            [
+                lambda: client.post("/exec", json=run),
+                lambda: client.post("/sessions", json={}),
+                lambda: client.post(f"/sessions/{space}/exec", json=inside),
+                lambda: client.post(f"/sessions/{space}/publish", json={"publish": "partial"}),
+                lambda: client.get(f"/sessions/{space}/changes"),
+                lambda: client.post(f"/sessions/{space}/open", json={}),
+                lambda: client.delete(f"/sessions/{space}"),
+                lambda: client.get(f"/exec/{id}"),
+                lambda: put(client, id, b"hello", end="true"),
+                lambda: client.post(f"/exec/{id}/signal", json={"signal": "SIGKILL"}),
+                lambda: client.delete(f"/exec/{id}"),
+                lambda: client.get("/work"),
+            ]
+        )()
+        assert got.status_code in (200, 201, 404, 429, 503), got.text
+        if got.status_code == 503:
+            assert got.json()["errorKind"] in ("busy", "closed"), got.text
+        if got.status_code == 201:
+            spaces.append(got.json()["id"])
+        elif got.headers["content-type"] == "application/x-ndjson":
+            lines = lines_of(got.text)
+            known.append(lines[0]["exec"]["id"])
+            assert lines[-1].get("error", {}).get("errorKind") in (None, "closed"), lines[-1]
+
+    async def client_of(client, steps):
+        for _ in range(steps):
+            await step(client)
+
+    async with served(tmp_path) as house:
+        agents = [
+            await house.agent(*RUNNING, subject=f"agent_run:c1/{name}") for name in ("one", "two")
+        ]
+        await asyncio.gather(*(client_of(agents[n % 2], 25) for n in range(6)))
+        person = house.client()
+        for each in (await person.get("/sessions")).json()["sessions"]:
+            assert (await person.delete(f"/sessions/{each['id']}")).status_code == 200
+        for each in (await person.get("/exec")).json()["executions"]:
+            assert (await person.delete(f"/exec/{each['id']}")).status_code == 200
+        assert not house.app.executions._commands
+        assert not house.app.executions._sessions
+        assert SLOTS._taken.total() == 0
+        assert house.app.streams == 0
