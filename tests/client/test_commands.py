@@ -22,6 +22,7 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.fronts.http.routes import commands
+from bailiwick.scope.execution import OwnCopy
 from tests.client.lying import answer, lying
 from tests.fronts.http.serving import AGENT
 from tests.fronts.http.test_commands import ALLOWED, ROOT, RUNNING, _bubblewrap, served
@@ -253,6 +254,25 @@ async def test_a_session_and_its_working_copy(tmp_path):
             for opens in (fs.open_session, fs.open_work):
                 with pytest.raises((PathNotFound, ParseError)):
                     await opens(missing)
+
+
+async def test_an_error_that_is_told_is_not_asked_for_again(tmp_path, monkeypatch):
+    async def fails(*given):
+        raise OSError(28, "no room")
+
+    monkeypatch.setattr(OwnCopy, "_brought_back", fails)
+    async with served(tmp_path) as house, connect(house.url, token=house.token) as fs:
+        execution = await fs.exec(["echo", "said"])
+        asked = []
+        opened = fs._session.transport.opened
+        monkeypatch.setattr(
+            fs._session.transport,
+            "opened",
+            lambda request: asked.append(request) or opened(request),
+        )
+        with pytest.raises(IoError, match="ENOSPC"):
+            await execution.result()
+        assert len(asked) == 1
 
 
 async def test_working_copies(tmp_path):

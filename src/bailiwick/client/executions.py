@@ -86,7 +86,8 @@ class RemoteExecution:
         """What it prints, from a sequence number on, to its end. A connection that breaks is taken
         up where it broke."""
         id, next_seq, tries = await self._id(), max(since, 0), Reconnection()
-        while True:
+        ended: BailiwickError | None = None
+        while ended is None:
             self._scope._refuse_closed()
             tries.begin()
             try:
@@ -95,6 +96,8 @@ class RemoteExecution:
                         if line.result is not None:
                             self._result = line.result
                             return
+                        if (ended := line.error) is not None:
+                            break
                         assert line.piece is not None
                         if line.piece.seq != next_seq:
                             raise no_answer("pieces of the output are missing")
@@ -103,8 +106,10 @@ class RemoteExecution:
                 lost: BailiwickError = cut_off("the output did not come to its end")
             except (IoError, Busy) as error:
                 lost = error
-            self._scope._refuse_closed()
-            await tries.lost(lost)
+            if ended is None:
+                self._scope._refuse_closed()
+                await tries.lost(lost)
+        raise ended
 
     async def result(self) -> ExecResult:
         """Wait until it has ended and what it changed was brought back."""
@@ -211,7 +216,7 @@ class RemoteExecution:
         )  # fmt: skip
 
     async def _lines(self, id: str, since: int) -> AsyncGenerator[_ToldLine, None]:
-        """What one connection tells. An error that it tells is raised."""
+        """What one connection tells."""
         row = command_verbs.OUTPUT
         request = self._scope._asked(
             row.method, row.path.format(id=segment(id)), {"since": since}, rooted=False
@@ -227,10 +232,11 @@ class RemoteExecution:
 
 
 class _ToldLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that matters: a piece, or the result."""
+    """A line that matters: a piece, the result, or the error that it was ended by."""
 
     piece: Piece | None = None
     result: ExecResult | None = None
+    error: BailiwickError | None = None
 
 
 async def _parsed(answer: HttpAnswer) -> AsyncGenerator[_ToldLine | None, None]:
@@ -256,7 +262,7 @@ def _read(line: bytes) -> _ToldLine | None:
     if document.get("error") is not None:
         told = document["error"]
         status = told.get("status") if isinstance(told, dict) else None
-        raise failure_of(status if isinstance(status, int) else 500, told)
+        return _ToldLine(error=failure_of(status if isinstance(status, int) else 500, told))
     if document.get("result") is not None:
         return _ToldLine(result=rebuilt(ExecResult, document["result"]))
     if "exec" in document:

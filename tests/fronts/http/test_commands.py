@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from bailiwick.fronts.http.messages import exec_lines
 from bailiwick.fronts.http.routes import commands
 from bailiwick.grant import User
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from bailiwick.scope.execution import OwnCopy
 from tests.fronts.http.serving import AGENT, check_error, serving
 from tests.waiting import until
 
@@ -170,6 +172,29 @@ async def test_who_was_cut_off_goes_on_from_any_piece_also_when_it_has_ended(tmp
             assert (told.pieces, told.result) == ([], whole.result)
         for wrong in ("-1", "x", "1.5", "", "9" * 30, "\u0661"):
             await refused(client.get(f"/exec/{id}", params={"since": wrong}), 400, "parse_error")
+
+
+async def test_a_silent_command_says_that_it_goes_on_and_a_fault_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(exec_lines, "EVENT_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(exec_lines, "EVENT_BEAT_SECONDS", 0.0)
+    async with served(tmp_path) as house:
+        client = house.client()
+        id = await begun(client, argv=["cat"], stdinPipe=True)
+        async with client.stream("GET", f"/exec/{id}") as answer:
+            lines = answer.aiter_lines()
+            assert "exec" in json.loads(await anext(lines))
+            assert [await anext(lines) for _ in range(3)] == ["", "", ""]
+
+        async def fails(*given):
+            raise OSError(28, "no room for /host/path")
+
+        monkeypatch.setattr(OwnCopy, "_brought_back", fails)
+        broken = await begun(client, argv=["true"])
+        last = (await followed(client, broken)).last
+        check_error(503, last["error"], "io_error")
+        assert "/host" not in str(last)
+        closed = (await client.delete(f"/exec/{broken}")).json()
+        assert closed["result"] is None
 
 
 async def test_a_command_outlives_its_client_unless_it_was_told_not_to(tmp_path):

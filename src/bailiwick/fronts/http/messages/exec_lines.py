@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bailiwick.errors import BailiwickError
 from bailiwick.fronts.http.access.streams import counted_stream
 from bailiwick.fronts.http.messages import errors
 from bailiwick.fronts.http.messages.requests import Headers, Request
@@ -67,8 +66,8 @@ class Telling:
                     async for each in told:
                         self._spoke = self._clock()
                         yield each
-        except BailiwickError as error:
-            document = msgspec.to_builtins(errors.document(error), enc_hook=str)
+        except Exception as error:
+            document = msgspec.to_builtins(errors.document(errors.typed(error)), enc_hook=str)
             yield line(values.ExecLine(error=document))
         self.is_over = True
 
@@ -99,6 +98,7 @@ class Telling:
 
     async def _until(self, coming: asyncio.Future[Any]) -> AsyncGenerator[bytes, None]:
         """Wait for something, and see to it meanwhile that its caller is still known."""
+        coming.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             while True:
                 done, _ = await asyncio.wait((coming,), timeout=EVENT_LOOK_SECONDS)
