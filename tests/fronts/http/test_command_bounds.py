@@ -39,6 +39,7 @@ FEW = ALLOWED.replace(
 QUICK = FEW.replace("exec_kept_seconds = 600.0", "exec_kept_seconds = 0.0")
 
 
+@pytest.mark.slow
 @pytest.mark.spec("EXEC-5", "HTTP-5")
 async def test_a_thousand_at_once_are_refused_but_for_a_few_and_others_have_room(tmp_path):
     async with served(tmp_path, FEW) as house:
@@ -124,6 +125,7 @@ async def opens(client, id):
     return (await client.post(f"/sessions/{id}/open", json={})).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.spec("EXEC-6")
 async def test_a_slow_reader_costs_no_memory_and_holds_up_nobody(tmp_path):
     """What it has not read lies in a file: as much as is kept of any output."""

@@ -210,6 +210,7 @@ async def test_what_has_to_be_asked_is_asked_as_for_any_verb(tmp_path):
         assert (house.place / "asked").read_text() == "y\n"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("EXEC-5", "EXEC-3")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["term", "kill"])
 def test_a_server_that_ends_leaves_no_process_and_its_sessions_are_found_again(tmp_path, how):
