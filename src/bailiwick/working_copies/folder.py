@@ -20,14 +20,14 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
 
 from bailiwick.commands import SessionNote
-from bailiwick.errors import Busy, PathNotFound, from_os_error
+from bailiwick.errors import Busy, IoError, PathNotFound, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.model import MiB, Value
 from bailiwick.paths import ScopedPath
@@ -71,7 +71,9 @@ class Folder:
         self.id: Final = about.id
         self._directory = directory
         self._lock = lock
-        self.upper: Final = os.open("upper", _DIRECTORY_FLAGS, dir_fd=directory)
+        # The mount is given the path of the third: it has to be what it is called, like the others.
+        self.upper, self._replaced, overlay = _opened_all(directory, "upper", "kept", "overlay")
+        os.close(overlay)
 
     @property
     def upper_path(self) -> str:
@@ -82,7 +84,7 @@ class Folder:
         return os.path.join(self.path, "overlay")
 
     def close(self) -> None:
-        for descriptor in (self.upper, self._lock, self._directory):
+        for descriptor in (self.upper, self._replaced, self._lock, self._directory):
             with suppress(OSError):
                 os.close(descriptor)
 
@@ -96,7 +98,10 @@ class Folder:
 
     def load_survey(self) -> Survey:
         data = self._load("survey")
-        return Survey({} if data is None else msgspec.msgpack.decode(data, type=dict[str, Base]))
+        if data is None:
+            return Survey({})
+        with _readable():
+            return Survey(msgspec.msgpack.decode(data, type=dict[str, Base]))
 
     def save_lower(self, name: str) -> None:
         self._save("lower", name.encode())
@@ -109,21 +114,27 @@ class Folder:
 
     def load_session(self) -> SessionNote | None:
         data = self._load("session")
-        return None if data is None else msgspec.json.decode(data, type=SessionNote)
+        if data is None:
+            return None
+        with _readable():
+            return msgspec.json.decode(data, type=SessionNote)
 
     def note_publishing(self, what: Publishing | None) -> None:
         """Durable before anything is changed: whoever finds it goes on from there."""
         if what is None:
             with suppress(FileNotFoundError):
                 os.unlink("publishing", dir_fd=self._directory)
-            for name in os.listdir(os.path.join(self.path, "kept")):
-                os.unlink(os.path.join(self.path, "kept", name))
+            for name in os.listdir(self._replaced):
+                os.unlink(name, dir_fd=self._replaced)
         else:
             self._save("publishing", _encode(what))
 
     def load_publishing(self) -> Publishing | None:
         data = self._load("publishing")
-        return None if data is None else _decode(data)
+        if data is None:
+            return None
+        with _readable():
+            return _decode(data)
 
     def _save(self, name: str, data: bytes) -> None:
         """Whole or not at all."""
@@ -161,17 +172,18 @@ class Folder:
             await in_thread(self._add_kept, path, flags, b"".join(held))
 
     def _add_kept(self, path: ScopedPath, flags: int, data: bytes) -> None:
-        file = os.open(self._kept(path), flags, 0o600)
+        file = self._open_kept(path, flags)
         try:
             _write_all(file, data)
         finally:
             os.close(file)
 
     def open_kept(self, path: ScopedPath) -> int:
-        return os.open(self._kept(path), _READ_FLAGS)
+        return self._open_kept(path, _READ_FLAGS)
 
-    def _kept(self, path: ScopedPath) -> str:
-        return os.path.join(self.path, "kept", hashlib.sha256(path.encode()).hexdigest())
+    def _open_kept(self, path: ScopedPath, flags: int) -> int:
+        name = hashlib.sha256(path.encode()).hexdigest()
+        return os.open(name, flags, 0o600, dir_fd=self._replaced)
 
     def stage(self, data: bytes, mode: int) -> str:
         """The path of a new file that is to be renamed to where it belongs."""
@@ -289,7 +301,11 @@ class Folders:
 
     def _about(self, id: str) -> About:
         with open(os.path.join(self._path, id, "about.json"), "rb") as file:
-            return msgspec.json.decode(file.read(), type=About)
+            about = msgspec.json.decode(file.read(), type=About)
+        if about.id != id or not is_id(id):
+            # Somebody edited it. It is by this name that all of it is found, and removed.
+            raise msgspec.ValidationError("it goes by another name")
+        return about
 
     def _opened(self, about: About) -> Folder:
         place = os.path.join(self._path, about.id)
@@ -307,6 +323,30 @@ class Folders:
             os.close(directory)
             raise
         return folder
+
+
+def _opened_all(parent: int, *names: str) -> list[int]:
+    """Directories in a directory; none of them may be a link."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(name, _DIRECTORY_FLAGS, dir_fd=parent) for name in names)
+    except BaseException:
+        for each in opened:
+            os.close(each)
+        raise
+    return opened
+
+
+@contextmanager
+def _readable() -> Generator[None, None, None]:
+    """A record that says nothing, or something else, is damaged: whoever asked is told that."""
+    try:
+        yield
+    except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
+        raise IoError(
+            "the record of this working copy is damaged",
+            hint="what it holds can be fetched by hand from the state directory",
+        ) from None
 
 
 def _lock(file: int) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 
 from bailiwick.errors import BailiwickError, Busy, PathNotFound
 from bailiwick.finishing import in_thread
@@ -27,14 +26,19 @@ _log = logging.getLogger("bailiwick.working_copies")
 async def finish_all(workplace: DirectoryWorkplace, store: Store) -> None:
     """Look for what was left half done, and finish it."""
     for id in await in_thread(workplace.unfinished):
-        with suppress(Busy, PathNotFound):  # its process lives, or another was quicker
+        try:
             copy = await workplace.open(id)
-            try:
-                await _finish(copy, store)
-            except (BailiwickError, OSError):
-                _log.warning("what was being brought back could not be finished", exc_info=True)
-            finally:
-                copy.close()
+        except (Busy, PathNotFound):
+            continue  # its process lives, or another was quicker
+        except BailiwickError:
+            _log.warning("what was being brought back could not be opened", exc_info=True)
+            continue
+        try:
+            await _finish(copy, store)
+        except (BailiwickError, OSError):
+            _log.warning("what was being brought back could not be finished", exc_info=True)
+        finally:
+            copy.close()
 
 
 async def _finish(copy: DirectoryCopy, store: Store) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from bailiwick.errors import BailiwickError, escape_for_display
+from bailiwick.errors import BailiwickError, ParseError, escape_for_display
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place
 from bailiwick.fronts.cli.authority_session import Options
@@ -104,6 +104,9 @@ def environment(given: list[str]) -> dict[str, str]:
     found = {}
     for each in given:
         name, equals, value = each.partition("=")
+        if not (name.isascii() and name.isidentifier()):
+            shown = escape_for_display(name)
+            raise ParseError(f"a variable has no such name: {shown!r}", hint="--env NAME[=VALUE]")
         if equals or name in os.environ:
             found[name] = value if equals else os.environ[name]
     return found
