@@ -31,7 +31,8 @@ prints such a thing too can only say wrongly where the next command begins."""
 _DIRECTORY_CHARACTERS_MAX = 4096
 """As long as the name of a directory can be: what is longer is no such name, and not held."""
 
-_TELLS_WHERE = 'trap \'printf "\\036%s" "$PWD"\' EXIT; '
+_TELLS_WHERE = 'trap \'printf "\\036%s" "$PWD"\' EXIT; eval "$1"'
+"""The command is a word of its own beside it, so that whoever is asked sees it as it was given."""
 
 
 class Shell:
@@ -51,7 +52,7 @@ class Shell:
                 self._session = scope.session()
             session = session_as_called(self._session, about_the_command(scope))
             execution = session.exec(
-                ["/bin/bash", "-c", f"{_TELLS_WHERE}{command}"], timeout=seconds
+                ["/bin/bash", "-c", _TELLS_WHERE, "bash", command], timeout=seconds
             )
             try:
                 where = _Directory()
