@@ -54,11 +54,17 @@ def runs_commands(scope: ScopeCore) -> bool:
     return scope._runs_commands()
 
 
+def top_of(scope: ScopeCore) -> str:
+    """The directory in which all lies that the grant reaches, as the scope names it."""
+    grant = scope.grant
+    return str(grant.path.relative_to(grant.base)) if grant.path.lies_in(grant.base) else "."
+
+
 def place_for_programs(scope: ScopeCore) -> str:
     """Where the top of a scope stands for the programs that are run in it."""
-    base = str(scope.grant.base)
+    path = str(scope.grant.path)
     place = place_of(scope.grant.root)
-    return place if base == "." else f"{place}/{base}"
+    return place if path == "." else f"{place}/{path}"
 
 
 def session_as_called(session: Session, scope: SessionVerbs) -> Session:

@@ -159,18 +159,18 @@ class Session:
 
     def _enter(self, directory: str) -> bool:
         """Have the commands that come begin in a directory as programs see it; False for one that
-        is not of this tree."""
+        the grant does not reach."""
         place = self._room.place
         if place is None or not f"{directory}/".startswith(f"{place}/"):
             return False
-        base = self._scope.grant.base
+        grant = self._scope.grant
         try:
             where = parse(directory[len(place) :].lstrip("/") or ".", "/", "posix").path
         except ParseError:
             return False
-        if not where.lies_in(base):
+        if not (where.lies_in(grant.path) and where.lies_in(grant.base)):
             return False
-        self.cwd = str(where.relative_to(base))
+        self.cwd = str(where.relative_to(grant.base))
         return True
 
     def _follow(self, execution: Execution) -> None:

@@ -16,7 +16,7 @@ from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError
 from bailiwick.scope import Scope
 from bailiwick.scope.execution import NOTHING, PublishWhen
-from bailiwick.scope.front_access import enter, session_as_called
+from bailiwick.scope.front_access import enter, session_as_called, top_of
 from bailiwick.scope.sessions import Session
 from bailiwick.text.both_ends import Printed
 from bailiwick.toolbox.command_tool import about_the_command, printed_by
@@ -49,7 +49,7 @@ class Shell:
         """Run a command. Cancelled, it is ended with all that it started."""
         async with self._turn:
             if self._session is None:
-                self._session = scope.session()
+                self._session = scope.session(cwd=top_of(scope))
             session = session_as_called(self._session, about_the_command(scope))
             execution = session.exec(
                 ["/bin/bash", "-c", _TELLS_WHERE, "bash", command], timeout=seconds

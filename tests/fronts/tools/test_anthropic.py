@@ -434,3 +434,23 @@ async def test_bash_is_there_where_commands_are(project):
     async with workspace() as (_, box):
         with pytest.raises(bailiwick.MissingAccess):
             front.BashTool(box)
+
+
+@pytest.mark.spec("EXEC-10", "AUTH-4")
+@pytest.mark.parametrize("rebase", [True, False])
+async def test_bash_in_a_part_of_the_tree_stays_there(project, rebase):
+    (project / "d" / "e").mkdir(parents=True)
+    (project / "d" / "e" / "f").write_text("deep\n")
+
+    async def person(approval):
+        return "once"
+
+    async with running(project) as (fs, _):
+        agent = await fs.delegate(
+            bailiwick.AgentRun("c", "r"), path="d", access=fs.access, rebase=rebase
+        )
+        bash = front.BashTool(tools(agent, "notes"), asker=person)
+        assert inner(await bash.call({"command": "cd e; cat f"})) == "deep\n"
+        assert inner(await bash.call({"command": "cat f; cd ../.."})) == "deep\n"
+        assert inner(await bash.call({"command": "cat f"})) == "deep\n", "above it is not its own"
+        await bash.aclose()

@@ -174,3 +174,24 @@ async def test_a_patch_of_the_sdks_own_tool_is_applied(project):
                 ApplyPatchOperation(type="update_file", path="a.txt", diff="@@\n-one\n+two\n")
             )
     assert (project / "a.txt").read_text() == "two\n"
+
+
+@pytest.mark.parametrize("rebase", [True, False])
+async def test_a_part_of_the_tree_is_a_sandbox_too(project, rebase):
+    (project / "d").mkdir()
+    (project / "d" / "f").write_text("deep\n")
+
+    async def person(approval):
+        return "once"
+
+    async with running(project) as (fs, _):
+        agent_scope = await fs.delegate(
+            bailiwick.AgentRun("c", "r"), path="d", access=fs.access, rebase=rebase
+        )
+        kit = SandboxTools(make_tools(agent_scope.with_caller("python", asker=person), "notes"))
+        async with await kit.client.create() as session:
+            assert (await session.read(Path("f"))).read() == b"deep\n"
+            root = session.state.manifest.root
+            done = await session.exec(f"cat {root}/f; pwd; echo err >&2; exit 4")
+            assert (done.stdout, done.exit_code) == (f"deep\n{root}\n".encode(), 4)
+            assert done.stderr == b"err\n"

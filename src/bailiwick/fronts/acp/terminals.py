@@ -21,6 +21,7 @@ from bailiwick.fronts.acp.files import FileCalls, check_number, check_text
 from bailiwick.model import MiB
 from bailiwick.scope import Scope
 from bailiwick.scope.execution import Execution
+from bailiwick.scope.front_access import top_of
 from bailiwick.scope.sessions import Session
 from bailiwick.toolbox.command_tool import what_to_do
 from bailiwick.toolbox.shell import brought_back
@@ -134,14 +135,14 @@ class Terminals:
         words = _words(given)
         env = _variables(given.get("env"))
         cwd = given.get("cwd")
-        place = "." if cwd is None else self._files.place_of(check_text("cwd", cwd))
+        place = None if cwd is None else self._files.place_of(check_text("cwd", cwd))
         most = check_number("outputByteLimit", given.get("outputByteLimit"))
         kept = OUTPUT_BYTES_MAX if most is None else min(most, OUTPUT_BYTES_MAX)
         if len(self._terminals) + self._starting >= TERMINALS_MAX:
             raise Busy(f"there are {TERMINALS_MAX} terminals", hint="release those that have ended")
 
         async def start(scope: Scope) -> Terminal:
-            session = scope.session(cwd=place, env=env)
+            session = scope.session(cwd=top_of(scope) if place is None else place, env=env)
             try:
                 execution = await session.exec(
                     words, timeout=scope.limits.session_seconds_max, replayable=False

@@ -21,7 +21,7 @@ from bailiwick.fronts.tools.extras import extra
 from bailiwick.fronts.tools.openai_agents import NOT_RUN, AgentTools
 from bailiwick.fronts.tools.rounds import as_text
 from bailiwick.scope import Scope
-from bailiwick.scope.front_access import place_for_programs
+from bailiwick.scope.front_access import place_for_programs, top_of
 from bailiwick.toolbox import Pending, Toolbox
 from bailiwick.toolbox.command_tool import about_the_command, in_words, to_its_end
 from bailiwick.toolbox.failures import failure
@@ -93,7 +93,7 @@ class SandboxTools(AgentTools):
         """Whether a command would have to be asked about, and what."""
 
         async def work(scope: Scope) -> None:
-            await scope.exec(words, env=env).result()
+            await scope.exec(words, cwd=top_of(scope), env=env).result()
 
         return await self._tools.actor.rehearse(_EXEC, work)
 
@@ -227,7 +227,9 @@ class BailiwickSandboxSession(BaseSandboxSession):
         async def work(scope: Scope) -> ExecResult:
             longest = scope.limits.exec_seconds_max
             seconds = longest if timeout is None else min(timeout, longest)
-            execution = about_the_command(scope).exec(words, env=env, timeout=seconds)
+            execution = about_the_command(scope).exec(
+                words, cwd=top_of(scope), env=env, timeout=seconds
+            )
             if asked is None:
                 return await _raw(execution, most)
             printed, result = await to_its_end(execution, most)
@@ -324,7 +326,8 @@ class BailiwickSandboxSession(BaseSandboxSession):
         if user is not None:
             raise ValueError("there are no users in a workspace of Bailiwick")
         root = PurePosixPath(self.state.manifest.root)
-        return str(PurePosixPath(self.normalize_path(path)).relative_to(root))
+        top = PurePosixPath(top_of(self._tools.actor.owner))
+        return str(top / PurePosixPath(self.normalize_path(path)).relative_to(root))
 
     async def _change(self, path: Path | str, work: Work[Any]) -> None:
         try:
