@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Literal, NamedTuple
@@ -58,7 +59,7 @@ class NodeHandle:
         self.missing = missing
         self.is_closed = False
         self.type: EntryType | None = None if seen is None else seen.type
-        self.size = 0 if seen is None else len(seen.data)
+        self.size = 0 if seen is None else seen.size
 
     def close(self) -> None:
         self.is_closed = True
@@ -132,6 +133,16 @@ class NodeKeeper(ABC):
         was changed: whoever has to wait does so in `bailiwick.finishing.to_the_end`.
         """
 
+    async def content_of(self, node: Node, offset: int = 0, length: int | None = None) -> bytes:
+        """What a file holds. A keeper that holds it elsewhere than in nodes answers for those."""
+        return node.data[offset : None if length is None else offset + length]
+
+    async def hashed(self, node: Node | None, expected: Expected) -> Node | None:
+        """The node with its hash, where that is asked for and was not known."""
+        if node is None or expected.sha256 is None or node.type != "file" or node.sha256:
+            return node
+        return with_fields(node, sha256=hashlib.sha256(await self.content_of(node)).hexdigest())
+
     async def release(self) -> None:
         """Let go of everything: nobody asks any more. Called once."""
         return
@@ -197,7 +208,7 @@ class NodeKeeper(ABC):
         node = await self.existing(entry)
         if node.type == "symlink":
             raise not_through_a_link(entry.path)
-        check_node(entry.path, node, expected)
+        check_node(entry.path, await self.hashed(node, expected), expected)
         return node
 
     async def directory_of(self, handle: Handle) -> Node:

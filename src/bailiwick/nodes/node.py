@@ -15,7 +15,9 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
     Content never changes under an id: a file that is written has another. A node that is moved, or
     whose mode or times are set, keeps it. ``parent`` is the id of the directory that it stands in.
-    ``data`` is what a file holds, or the text of a link; ``sha256`` is there for a file only.
+    ``data`` is what a file holds, or the text of a link; ``sha256`` is there for a file only, and
+    there None where it takes reading to know. Where ``length`` is given, so much is held elsewhere
+    instead: `NodeKeeper.content_of` has it.
     """
 
     id: str
@@ -28,3 +30,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     mtime_ns: int
     created_ns: int
     version: str
+    length: int | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.data) if self.length is None else self.length

@@ -118,7 +118,7 @@ class NodeStore(NodeKeeper):
             path=handle.path,
             name=handle.path.name,
             type=node.type,
-            size=len(node.data),
+            size=node.size,
             mode=node.mode,
             mtime_ns=node.mtime_ns,
             created_ns=node.created_ns,
@@ -132,7 +132,7 @@ class NodeStore(NodeKeeper):
     ) -> Children:
         node = await self.directory_of(directory)
         found = [
-            Child(each.name, each.type, len(each.data), each.mtime_ns)
+            Child(each.name, each.type, each.size, each.mtime_ns)
             for each in await self.list_nodes(node.id)
             if after is None or each.name > after
         ]
@@ -149,17 +149,18 @@ class NodeStore(NodeKeeper):
     async def read(self, file: Handle, offset: int, length: int) -> Content:
         node = await self.file_of(file)
         check_range(file.path, offset, length)
-        return Content(node.data[offset : offset + length], len(node.data), node.version)
+        data = await self.content_of(node, offset, length)
+        return Content(data, node.size, node.version)
 
     async def stream(
         self, file: Handle, offset: int, length: int | None
     ) -> AsyncGenerator[bytes, None]:
         node = await self.file_of(file)
         check_range(file.path, offset, length)
-        end = len(node.data) if length is None else min(len(node.data), offset + length)
+        end = node.size if length is None else min(node.size, offset + length)
         step = self.limits.stream_chunk_bytes
         for start in range(offset, end, step):
-            yield node.data[start : min(start + step, end)]
+            yield await self.content_of(node, start, min(step, end - start))
             await asyncio.sleep(0)
             self.check_open()
 
@@ -190,7 +191,7 @@ class NodeStore(NodeKeeper):
     async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
         async with self.lock:
             old = (await self._admit(entry, plan)).standing
-            whole = data if old is None else old.data + data
+            whole = data if old is None else await self.content_of(old) + data
             return await self._publish(entry, whole, hashlib.sha256(whole).hexdigest(), plan)
 
     async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
@@ -201,13 +202,13 @@ class NodeStore(NodeKeeper):
             if old is None:
                 raise PathNotFound("no such file or directory", path=entry.path)
             check_size(entry.path, size, plan)
-            whole = old.data[:size].ljust(size, b"\0")
+            whole = (await self.content_of(old, 0, size)).ljust(size, b"\0")
             return await self._publish(entry, whole, hashlib.sha256(whole).hexdigest(), plan)
 
     async def _admit(self, entry: Handle, plan: WritePlan) -> NodePlace:
         """Check that the plan fits what stands there now."""
         place = await self.place_of(entry, parents=plan.parents)
-        check_plan(entry.path, place.standing, plan)
+        check_plan(entry.path, await self.hashed(place.standing, plan.expected), plan)
         return place
 
     async def _publish(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
@@ -219,7 +220,7 @@ class NodeStore(NodeKeeper):
         created_ns = None if old is None else old.created_ns
         node = self.new_node("file", data, sha256=sha256, mode=mode, created_ns=created_ns)
         await self.put(entry, place, node)
-        before = None if old is None else len(old.data)
+        before = None if old is None else old.size
         return Written(old is None, len(data), sha256, node.version, node.mode, before)
 
     # --- names -------------------------------------------------------------------------------
@@ -240,7 +241,7 @@ class NodeStore(NodeKeeper):
             directory, node = await self.taken_place(entry)
             if node.id == ROOT_ID:
                 raise root_stays()
-            check_node(entry.path, node, expected)
+            check_node(entry.path, await self.hashed(node, expected), expected)
             gone = await beneath(self, node)
             if len(gone) > 1 and not recursive:
                 raise DirectoryNotEmpty("directory is not empty", path=entry.path)
@@ -257,8 +258,8 @@ class NodeStore(NodeKeeper):
             here, node = await self.taken_place(source)
             place = await self.place_of(destination)
             there, old = place.directory, place.standing
-            check_node(source.path, node, expected)
-            check_node(destination.path, old, replaced)
+            check_node(source.path, await self.hashed(node, expected), expected)
+            check_node(destination.path, await self.hashed(old, replaced), replaced)
             if old is not None and old.id == node.id:
                 return False
             above, line = await ids_above(self, there), await ids_above(self, here)
@@ -347,6 +348,9 @@ class NodeStore(NodeKeeper):
         twins: dict[str, Node] = {}
         for original in await beneath(self, node):
             twin_id, now = self.new_id(), self.clock_ns()
+            if original.length is not None:
+                data = await self.content_of(original)
+                original = with_fields(original, data=data, length=None)
             above = twins.get(original.parent)
             twins[original.id] = with_fields(
                 original, id=twin_id, version=twin_id, created_ns=now,
@@ -380,6 +384,9 @@ class NarrowedNodeStore(NodeStore):
 
     async def commit(self, put: Sequence[Node], gone: Sequence[Node]) -> None:
         await self._whole.commit(put, gone)
+
+    async def content_of(self, node: Node, offset: int = 0, length: int | None = None) -> bytes:
+        return await self._whole.content_of(node, offset, length)
 
     def check_open(self) -> None:
         super().check_open()
