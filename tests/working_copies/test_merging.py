@@ -152,3 +152,17 @@ async def test_hunks_of_what_a_command_left(tmp_path, needs_bubblewrap):
         async with await fs.open_work(result.work_id) as work:
             await work.apply()
         assert (root / "a").read_text().count("line") == 38
+
+
+@pytest.mark.spec("EXEC-9")
+async def test_a_directory_with_another_name_and_something_else_in_its_place(
+    tmp_path, needs_bubblewrap
+):
+    root = tmp_path / "root"
+    (root / "d" / "inner").mkdir(parents=True)
+    (root / "d" / "inner" / "a").write_text("as it was\n")
+    async with bailiwick.open(root, state_dir=str(tmp_path / "state")) as fs:
+        result = await fs.exec(shell="mv d e; echo new > d").result()
+        assert not result.withheld
+    assert (root / "e" / "inner" / "a").read_text() == "as it was\n"
+    assert (root / "d").read_text() == "new\n"

@@ -166,7 +166,7 @@ class DirectoryCopy:
         reading.all(self._uppers.read(upper, lower))
         self._sources = reading.sources
         self._bases.keep(self._shown, reading.altered.values())
-        self._sizes = {path: reading.altered[path].size for path in reading.sources}
+        self._sizes = {path: each.size for path, each in reading.altered.items()}
         altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
         return Alterations(altered, reading.unfit, reading.dropped)
 
@@ -176,10 +176,10 @@ class DirectoryCopy:
         source = self._sources.get(path)
         if source is None:
             raise PathNotFound("is not among what was changed", path=path)
-        if self._sizes[path] <= _INLINE_BYTES_MAX:
-            data, file = _begun(source)
+        if self._sizes.get(path, _INLINE_BYTES_MAX + 1) <= _INLINE_BYTES_MAX:
+            data, file = self._begin(source)
         else:
-            data, file = await in_thread(_begun, source, let_go=_ended)
+            data, file = await in_thread(self._begin, source, let_go=_ended)
         try:
             yield data
             while file is not None and (chunk := await in_thread(os.read, file, _CHUNK_BYTES)):
@@ -187,6 +187,15 @@ class DirectoryCopy:
         finally:
             if file is not None:
                 os.close(file)
+
+    def _begin(self, source: Source) -> tuple[bytes, int | None]:
+        try:
+            return _begun(source)
+        except (FileNotFoundError, NotADirectoryError):
+            if source.top != self._shown.directory:
+                raise
+            # It came along with its directory, and is gone from where it lay: put aside.
+            return b"", self._folder.open_kept(ScopedPath(source.path))
 
     async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
         await self._folder.keep(path, chunks)
@@ -359,6 +368,7 @@ class _Reading:
     def _add_file(
         self, path: ScopedPath, touched: Touched, base: Base | None, source: Source
     ) -> None:
+        self.sources[path] = source
         try:
             size, sha256 = _hashed(source, self._bytes_left)
         except _TooMuch:
@@ -369,7 +379,6 @@ class _Reading:
         self._bytes_left -= size
         mode = self._mode(touched)
         self.altered[path] = Altered(path, "file", base, mode, size, sha256)
-        self.sources[path] = source
 
     def _gone_beneath(self, directory: str, came: set[str]) -> None:
         """What lay in a directory that was taken away or replaced, and did not come again."""
