@@ -349,6 +349,12 @@ class CoreAuthority:
             parent.subject, parent.reason, parent.id, seconds, front, parent.limits
         )
 
+    async def beside(self, grant: Grant, root: str, front: str) -> Lent:
+        """Another root for the same subject, to be read by a command."""
+        access: tuple[Access, ...] = ("read", "list", "metadata")
+        found = await self.request_root(grant.subject, root, access, grant.reason, front=front)
+        return found._lent
+
     async def request_temp(
         self, subject: Subject, reason: str, *, seconds: float | None = None, front: str = "python"
     ) -> Scope:

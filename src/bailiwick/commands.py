@@ -26,16 +26,38 @@ class NameSeen(NamedTuple):
     type: EntryType
 
 
-class PlacedCopy(WorkingCopy, Protocol):
+class Visible(Protocol):
+    """What a program may be shown."""
+
+    def seen(self) -> Iterable[NameSeen]:
+        """What the survey has found, directories before what lies in them."""
+        ...
+
+
+class LookedAt(Visible, Protocol):
+    """A root that commands look at, and do not change."""
+
+    async def survey(self) -> None:
+        """Look at all that stands in it now."""
+        ...
+
+    async def show(self, masked: tuple[str, ...]) -> None:
+        """Have what the survey found ready for programs, without what is masked."""
+        ...
+
+    def tree(self, place: str, masked: tuple[str, ...]) -> Tree:
+        """What a program sees at ``place``, as it was shown, without what is masked."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class PlacedCopy(WorkingCopy, Visible, Protocol):
     """A working copy in a directory of this machine, in which commands are run."""
 
     async def survey(self) -> None:
         """Look at all that stands in the tree now: what a command that is started from here on
         changes is compared with that."""
-        ...
-
-    def seen(self) -> Iterable[NameSeen]:
-        """What the survey has found."""
         ...
 
     async def keep_bases(self) -> None:
@@ -65,6 +87,10 @@ class PlacedCopy(WorkingCopy, Protocol):
 
 class Workplace(Protocol):
     """Makes working copies of one root, and finds them again."""
+
+    def look(self) -> LookedAt:
+        """For who wants no working copy."""
+        ...
 
     def new_id(self) -> str:
         """For one that is to be made."""

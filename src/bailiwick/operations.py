@@ -149,7 +149,8 @@ class Command(Value, frozen=True, kw_only=True):
 
     ``argv`` are words and no text of a shell: where a shell is meant, it is the program. ``cwd`` is
     relative to the root. ``environment`` are the variables that the caller sets, as ``NAME=VALUE``,
-    and ``session`` the id of the session that the command is part of. Raises `ParseError` for what
+    and ``session`` the id of the session that the command is part of. ``roots`` are the names of
+    others that it can read. Raises `ParseError` for what
     no program can be given.
     """
 
@@ -158,6 +159,7 @@ class Command(Value, frozen=True, kw_only=True):
     network: Network = "none"
     session: str | None = None
     environment: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.argv, tuple) or not isinstance(self.environment, tuple):
@@ -167,7 +169,7 @@ class Command(Value, frozen=True, kw_only=True):
         if not self.argv or not self.argv[0]:
             raise ParseError("a command begins with the name of a program")
         size = 0
-        for word in (*self.argv, *self.environment, self.cwd):
+        for word in (*self.argv, *self.environment, *self.roots, self.cwd):
             if not isinstance(word, str) or "\0" in word:
                 raise ParseError("the words of a command are text without NUL")
             try:
@@ -203,14 +205,15 @@ class Command(Value, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """All of it as a person reads it, and as an answer is bound to it: the variables, the
-        words, and in brackets where it is run, and with which network. In words a bracket is
-        quoted, so that nothing can be taken for it."""
+        words, and in brackets where it is run, with which network, and what else it reads. In words
+        a bracket is quoted, so that nothing can be taken for it."""
         variables = (
             f"{name}={_typed(value)}"
             for name, _, value in (each.partition("=") for each in self.environment)
         )
         where = [] if self.cwd == "." else [f"in {_typed(self.cwd)}"]
         how = where if self.network == "none" else [*where, f"network {self.network}"]
+        how += [f"reading {_typed(root)}" for root in self.roots]
         return " ".join((*variables, self.words, *([f"({', '.join(how)})"] if how else [])))
 
 

@@ -12,6 +12,7 @@ from bailiwick.errors import (
     ParseError,
     PathNotFound,
     PolicyDenied,
+    RootNotFound,
     Unsupported,
 )
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
@@ -563,3 +564,53 @@ async def test_a_root_that_a_program_adds_shares_what_it_says(tmp_path):
         execution = person.exec(["cat", str(tmp_path / "tools" / "t")])
         assert b"".join([piece.data async for piece in execution]) == b"tool\n"
         await execution.result()
+
+
+NOTES = (
+    '[[root]]\nid = "notes"\nkind = "knowledge"\nmemory = true\ntrusted = true\n'
+    '[[root]]\nid = "mine"\nkind = "knowledge"\nmemory = true\ntrusted = true\n'
+    '[[grant]]\nsubject = "agent_run:c1/r1"\nroot = "knowledge:notes"\n'
+    'access = ["read", "list", "metadata"]\n'
+)
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_other_roots_come_in_by_name_as_their_grants_show_them(tmp_path):
+    rules = ALLOW_EXEC + NOTES + rule("hide", "secret", id="kept")
+    async with governed(tmp_path, rules, on_disk=True, state_dir=tmp_path / "state") as house:
+        await house.plant({"a.txt": "own"})
+        await house.plant({"n.txt": "note", "secret": "hush"}, "knowledge:notes")
+        await house.plant({"m.txt": "mine"}, "knowledge:mine")
+        agent = await house.scope(RUNNING)
+        script = (
+            "cat a.txt /roots/knowledge/notes/n.txt; ls /roots/* /roots/knowledge/notes;"
+            " echo x > /roots/knowledge/notes/x || echo b > b"
+        )
+        execution = agent.exec(shell=script, roots=["knowledge:notes"])
+        said = b"".join([piece.data async for piece in execution]).decode()
+        result = await execution.result()
+        assert said.startswith("ownnote")
+        assert "hush" not in said
+        assert "secret" not in said
+        assert told(result) == {("b", "created")}
+        assert set(await house.tree("knowledge:notes")) == {"n.txt", "secret"}
+        words = []
+        for unknown in ("knowledge:mine", "knowledge:nothing", "nonsense", ""):
+            with pytest.raises(RootNotFound) as caught:
+                await agent.exec(["true"], roots=[unknown])
+            words.append(str(caught.value))
+        assert len(set(words)) == 1
+        for wrong in ("knowledge:notes", ["knowledge:notes"] * 2):
+            with pytest.raises(ParseError):
+                await agent.exec(["true"], roots=wrong)
+        read = [each for each in await house.operations() if each.root == "knowledge:notes"]
+        assert [(each.verb, str(each.subject)) for each in read] == [("exec", str(agent.subject))]
+    async with bailiwick.open("memory:", state_dir=str(tmp_path / "own")) as fs:
+        with pytest.raises(RootNotFound):
+            await fs.exec(["true"], roots=["knowledge:notes"])
+
+
+@pytest.mark.spec("EXEC-1")
+def test_a_question_shows_which_roots_a_command_reads():
+    command = bailiwick.Command(argv=("cat",), roots=("knowledge:notes",))
+    assert command.text == "cat (reading knowledge:notes)"

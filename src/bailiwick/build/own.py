@@ -32,7 +32,7 @@ from bailiwick.build.places import Background
 from bailiwick.build.stores import remove_temp, temp_kept, temp_roots, temp_store
 from bailiwick.call import Caller, Machine
 from bailiwick.change_log import Logs
-from bailiwick.errors import ApprovalDenied, ParseError
+from bailiwick.errors import ApprovalDenied, ParseError, RootNotFound
 from bailiwick.events import Feed, MemoryFeed
 from bailiwick.finishing import in_thread
 from bailiwick.grant import Core, Grant, Narrowing, Root, Subject, User, narrowed
@@ -150,6 +150,9 @@ class OwnDelegates:
             pipeline=self._pipeline_for(asked.subject), grant=grant, ignores=self._ignores,
             caller=Caller(front=front), delegates=self,
         )  # fmt: skip
+
+    async def beside(self, grant: Grant, root: str, front: str) -> Lent:
+        raise RootNotFound("a place that was opened by itself has no other roots")
 
     async def create_temp(self, parent: Grant, seconds: float | None, front: str) -> Lent:
         self._pipeline.refuse_closed()

@@ -126,6 +126,9 @@ class _Heirs:
         """A root of its own, which has nothing to do with the branch."""
         return await self._delegates.create_temp(self._on_origin(parent), seconds, front)
 
+    async def beside(self, grant: Grant, root: str, front: str) -> Lent:
+        return await self._delegates.beside(self._on_origin(grant), root, front)
+
     def _on_origin(self, grant: Grant) -> Grant:
         root = msgspec.structs.replace(grant.root, branch=self._origin)
         return msgspec.structs.replace(grant, root=root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, Self
 
 import msgspec
@@ -17,6 +17,7 @@ from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.proposal import Proposal
 from bailiwick.sandbox import CommandLimits
 from bailiwick.scope.execution import Execution, OwnCopy, PublishWhen
+from bailiwick.scope.roots_beside import RootsBeside
 from bailiwick.scope.working_copies import WorkVerbs
 from bailiwick.verbs import commands
 from bailiwick.verbs.commands import How, OwnRoom, Started, Workroom
@@ -40,6 +41,7 @@ class CommandVerbs(WorkVerbs):
         limits: CommandLimits | None = None,
         network: Network = "none",
         publish: PublishWhen = "atomic",
+        roots: Sequence[str] = (),
     ) -> Execution:
         """Run a program in a sandbox, on a working copy of this tree.
 
@@ -51,20 +53,31 @@ class CommandVerbs(WorkVerbs):
         "manual" keeps all of it in the working copy.
 
         ``stdin`` is what it can read; "pipe" lets more come by `Execution.write`. ``timeout`` is in
-        seconds. Raises, once it is awaited or read from, `MissingAccess` without ``execute``, and
-        `Unsupported` where no sandbox is to be had.
+        seconds. ``roots`` names others that the subject holds grants on: it sees them at
+        ``/roots/KIND/ID``, as that subject may read them, and cannot change them.
+
+        Raises, once it is awaited or read from, `MissingAccess` without ``execute``, `Unsupported`
+        where no sandbox is to be had, and `RootNotFound` for roots that nobody has, or that the
+        subject holds no grant on.
         """
         scope, request_id = self._for_one_command()
 
-        def start() -> Awaitable[Started]:
+        async def start() -> Started:
             if publish not in ("atomic", "partial", "manual"):
                 raise ParseError("publish is atomic, partial or manual")
+            beside = RootsBeside(scope, roots)
             command = Command(
                 argv=words(argv, shell), cwd=str(scope._canonical(cwd)), network=network,
                 environment=tuple(f"{name}={value}" for name, value in (env or {}).items()),
+                roots=tuple(roots),
             )  # fmt: skip
             how = How(stdin, bounds(scope.limits, scope.limits.exec_seconds_max, timeout, limits))
-            return scope._start_command(command, Target(cwd, "object"), how, OwnRoom())
+            await beside.find()
+            try:
+                room = OwnRoom(beside.shown)
+                return await scope._start_command(command, Target(cwd, "object"), how, room)
+            finally:
+                await to_the_end(beside.aclose())
 
         settlement = OwnCopy(scope._bring_back_from)
         return Execution(start, settlement, publish, request_id, scope._follow, scope._still_holds)

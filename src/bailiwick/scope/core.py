@@ -32,6 +32,11 @@ class Delegates(Protocol):
 
     async def create_temp(self, parent: Grant, seconds: float | None, front: str) -> Lent: ...
 
+    async def beside(self, grant: Grant, root: str, front: str) -> Lent:
+        """Another root that the holder of a grant may read. Raises `MissingAccess`,
+        `RootNotFound`, `ParseError`."""
+        ...
+
 
 class Delegation(msgspec.Struct, frozen=True, kw_only=True):
     """What a narrower grant is to hold; None keeps what the parent has."""

@@ -72,6 +72,8 @@ class OwnCopy:
             return SettledWork(published, None)
         finally:
             copy.close()
+            for each in started.beside:
+                await to_the_end(each.aclose())
 
     def hurry(self) -> None:
         if self._bringing is not None:

@@ -7,12 +7,12 @@ judged when it is brought back (`bailiwick.verbs.working_copies`), path by path.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
 from bailiwick import sandbox
 from bailiwick.call import Call
-from bailiwick.commands import Commands, LendsCommands, NameSeen, PlacedCopy
+from bailiwick.commands import Commands, LendsCommands, NameSeen, PlacedCopy, Visible
 from bailiwick.errors import BailiwickError, NotADirectory, Unsupported
 from bailiwick.finishing import to_the_end
 from bailiwick.grant import Root
@@ -20,7 +20,7 @@ from bailiwick.operations import Access, Command
 from bailiwick.paths import ROOT, parse
 from bailiwick.policy import permits
 from bailiwick.proposal import Proposal, as_it_is
-from bailiwick.sandbox import CommandLimits, HostPath, Process, View, WindowSize
+from bailiwick.sandbox import CommandLimits, HostPath, Process, Tree, View, WindowSize
 from bailiwick.version_acts import RunCommand
 
 _READ: Final[frozenset[Access]] = frozenset(("read",))
@@ -57,6 +57,7 @@ class Started(NamedTuple):
     writable: bool
     give_back: GiveBack
     """To be called when it has ended: others may have its turn."""
+    beside: tuple[ReadableBeside, ...] = ()
 
 
 class Sight(NamedTuple):
@@ -113,20 +114,49 @@ def _check_machine(commands: Commands) -> None:
             raise Unsupported(each.what, hint=each.remedy)
 
 
+class ReadableBeside(Protocol):
+    """A tree of another root that a command can read."""
+
+    @property
+    def tree(self) -> Tree: ...
+
+    async def aclose(self) -> None: ...
+
+
 class OwnRoom:
-    """For one command: a new working copy, and nobody else in it."""
+    """For one command: a new working copy, and nobody else in it. ``beside`` shows what it can read
+    of other roots."""
+
+    def __init__(
+        self, beside: Callable[[], Awaitable[Sequence[ReadableBeside]]] | None = None
+    ) -> None:
+        self._beside = beside
 
     async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
         give_back = commands.slots.take(call.grant)
+        beside: Sequence[ReadableBeside] = ()
         try:
+            beside = () if self._beside is None else await self._beside()
+            trees = [each.tree for each in beside]
             # Begun, it is begun: whoever is cancelled meanwhile gives it up then.
-            return await to_the_end(self._started(call, commands, command, how, give_back))
+            started = await to_the_end(
+                self._started(call, commands, command, how, trees, give_back)
+            )
         except BaseException:
             give_back()
+            for each in beside:
+                await to_the_end(each.aclose())
             raise
+        return started._replace(beside=tuple(beside))
 
     async def _started(
-        self, call: Call, commands: Commands, command: Command, how: How, give_back: GiveBack
+        self,
+        call: Call,
+        commands: Commands,
+        command: Command,
+        how: How,
+        others: Sequence[Tree],
+        give_back: GiveBack,
     ) -> Started:
         copy = await make_copy(call, commands, command, None)
         try:
@@ -134,7 +164,7 @@ class OwnRoom:
             sight = await sight_of(call, copy)
             await copy.show(sight.masked)
             process = await commands.sandbox.start(
-                for_sandbox(command, how), view_of(commands, copy, sight)
+                for_sandbox(command, how), view_of(commands, copy, sight, others)
             )
         except BaseException:
             await to_the_end(give_up(copy))
@@ -146,6 +176,8 @@ class OwnRoom:
             await started.process.close()
         finally:
             started.give_back()
+            for each in started.beside:
+                await each.aclose()
         await give_up(started.copy)
 
 
@@ -162,17 +194,20 @@ async def give_up(copy: PlacedCopy) -> None:
     copy.close()
 
 
-async def sight_of(call: Call, copy: PlacedCopy) -> Sight:
+async def sight_of(call: Call, copy: Visible) -> Sight:
     """What whoever calls lets a program see of what the survey has found."""
     masked = tuple([each async for each in _masked(call, copy)])
     writable = "write" in call.grant.access and call.grant.root.trusted
     return Sight(place_of(call.grant.root), masked, writable)
 
 
-def view_of(commands: Commands, copy: PlacedCopy, sight: Sight) -> View:
+def view_of(
+    commands: Commands, copy: PlacedCopy, sight: Sight, others: Sequence[Tree] = ()
+) -> View:
     share = commands.share
+    own = copy.tree(sight.place, sight.masked, writable=sight.writable)
     return View(
-        trees=(copy.tree(sight.place, sight.masked, writable=sight.writable),), home=share.home,
+        trees=(own, *others), home=share.home,
         readable=tuple(map(HostPath, share.readable)),
     )  # fmt: skip
 
@@ -198,7 +233,7 @@ def place_of(root: Root) -> str:
 # --- what is kept from it ---------------------------------------------------------------------
 
 
-async def _masked(call: Call, copy: PlacedCopy) -> AsyncGenerator[str, None]:
+async def _masked(call: Call, copy: Visible) -> AsyncGenerator[str, None]:
     """What the subject may not read, or would have to ask for: it is not there for a program."""
     if not call.must_decide_below(ROOT, _READ):
         return

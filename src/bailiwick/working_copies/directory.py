@@ -134,8 +134,7 @@ class DirectoryCopy:
 
     def seen(self) -> Iterator[NameSeen]:
         """Directories come before what lies in them."""
-        for path, base in sorted(self._base.entries.items()):
-            yield NameSeen(path, base.type)
+        return self._base.seen()
 
     def tree(self, place: str, masked: tuple[str, ...], *, writable: bool) -> Tree:
         folder = self._folder

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from bailiwick.commands import NameSeen
 from bailiwick.errors import Unsupported
 from bailiwick.model import EntryType
 from bailiwick.paths import DEPTH_MAX, RESERVED_PREFIX, ScopedPath
@@ -56,6 +57,11 @@ class Survey:
             name = each[len(path) + 1 :]
             if "/" not in name:
                 yield name
+
+    def seen(self) -> Iterator[NameSeen]:
+        """All of it, directories before what lies in them."""
+        for path, base in sorted(self.entries.items()):
+            yield NameSeen(path, base.type)
 
     def put(self, path: str, base: Base | None) -> None:
         """What stands at one path by now."""

@@ -10,6 +10,7 @@ from bailiwick.paths import NameRule
 from bailiwick.working_copies.directory import DirectoryCopy, Uppers
 from bailiwick.working_copies.folder import About, Folder, Folders, new_id
 from bailiwick.working_copies.lower import Lower
+from bailiwick.working_copies.tree_in_sight import TreeInSight
 
 
 class DirectoryWorkplace:
@@ -29,6 +30,9 @@ class DirectoryWorkplace:
 
     def new_id(self) -> str:
         return new_id()
+
+    def look(self) -> TreeInSight:
+        return TreeInSight(self._lower)
 
     async def make(
         self,
