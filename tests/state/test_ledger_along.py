@@ -7,6 +7,7 @@ import threading
 import apsw
 import pytest
 
+from bailiwick.errors import IoError
 from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 from bailiwick.state import database as database_module
@@ -105,6 +106,24 @@ async def test_what_could_not_go_along_is_written_once(tmp_path, monkeypatch):
         await ledger.flush()
         assert [each.request_id for each in (await ledger.query()).records] == ["change-1"]
         assert ledger.health().ok
+
+
+async def test_what_fails_before_it_has_changed_anything_is_written_later(tmp_path, monkeypatch):
+    async with ledger_at(tmp_path / "state") as ledger:
+        ledger.settle(change_of(intent(1)), step(ledger, 1), ())
+        append, failed = queue_module.append, []
+
+        def fails_once(*given):
+            if not failed:
+                failed.append(1)
+                raise apsw.IOError("disk I/O error")
+            return append(*given)
+
+        monkeypatch.setattr(queue_module, "append", fails_once)
+        with pytest.raises(IoError):
+            await ledger.intend(intent(2))
+        await ledger.flush()
+        assert [each.request_id for each in (await ledger.query()).records] == ["change-1"]
 
 
 async def test_a_feed_hears_once_in_a_turn_of_what_went_along(tmp_path):

@@ -132,7 +132,7 @@ class TaskDone:
         self.result: Any = None
         self.error = error
         self.is_kept = False
-        """Whether its transaction was committed, whatever was raised later."""
+        """Whether what it did was committed, whatever was raised later."""
         self.committed: list[Callable[[], None]] = []
 
     def unwrap(self) -> Any:
@@ -534,7 +534,7 @@ class WriterThread:
                 self._running = None
             with frame.committing(control=control and attempt.error is None):
                 self._commit()
-                attempt.is_kept = True
+                attempt.is_kept = attempt.error is None
         except BaseException:
             if connection.in_transaction:
                 execute("ROLLBACK")
