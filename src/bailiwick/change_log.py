@@ -34,6 +34,12 @@ class ChangeLog(Protocol):
         """The name of this log, the same for everyone who opens it."""
         ...
 
+    @property
+    def poll_s(self) -> float:
+        """How often whoever follows is to look for what others changed: what they are not told of
+        by `on_commit`."""
+        ...
+
     def known(self) -> int:
         """A version that is known here without a look: whatever is changed here from now on is
         newer, and it is no older than what this process was told of or made."""
@@ -57,7 +63,8 @@ class ChangeLog(Protocol):
         ...
 
     def on_commit(self, told: Callable[[], None]) -> Callable[[], None]:
-        """Have ``told`` called after each change made here; the answer ends it."""
+        """Have ``told`` called after each change made here, and after those of others that are
+        heard of; the answer ends it."""
         ...
 
     @property

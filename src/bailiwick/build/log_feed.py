@@ -22,9 +22,6 @@ from bailiwick.store import Noticed
 
 _log = logging.getLogger("bailiwick.events")
 
-POLL_S: Final = 0.04
-"""How often a follower looks for what other processes changed; what this one did it hears of."""
-
 _AT_ONCE: Final = 32
 """Changes taken from the log before other tasks get their turn: each costs several lookups."""
 
@@ -88,7 +85,8 @@ class StoreFeed(RecentFeed):
 
     def _look_later(self, seen: int) -> None:
         if self._poll is None and self._looking is None and not self._closed:
-            self._poll = asyncio.get_running_loop().call_later(POLL_S, self._begin_to_look, seen)
+            loop = asyncio.get_running_loop()
+            self._poll = loop.call_later(self._changes.poll_s, self._begin_to_look, seen)
 
     def _begin_to_look(self, seen: int) -> None:
         self._poll = None

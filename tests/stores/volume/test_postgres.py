@@ -193,6 +193,7 @@ async def test_three_processes_write_one_volume_and_lose_nothing(postgres, tmp_p
         await fs.aclose()
 
 
+@pytest.mark.spec("SCALE-3")
 async def test_a_server_that_is_killed_loses_nothing_and_is_found_again(postgres, tmp_path):
     limits = Limits(database_connect_seconds_max=1.0)
     fs = StoreDriver(

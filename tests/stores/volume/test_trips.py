@@ -140,5 +140,5 @@ async def test_what_small_writes_ask(postgres, tmp_path):
             await fs.write("d/f", b"y")
         with proxy.counting() as create:
             await fs.write("d/new", b"x")
-        assert overwrite[0] <= 7
-        assert create[0] <= 12
+        assert overwrite[0] <= 5
+        assert create[0] <= 10

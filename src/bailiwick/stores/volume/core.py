@@ -209,7 +209,7 @@ class VolumeCore:
         return RowTree(session, self.view, self.levels, cache)
 
     async def pinned_tree(self, session: RowSession) -> PinnedTree:
-        """The same where statements are awaited: all of them see the version that they ask for."""
+        """The tree for statements that are awaited: all of them see the version that they ask for."""
         if self.view.at == HEAD:
             await self._rounds.join()
         seen = self._cache.seen
@@ -319,10 +319,13 @@ class VolumeCore:
 
     def on_commit(self, told: Callable[[], None]) -> Callable[[], None]:
         """Have ``told`` called on the event loop after each change made here, before whoever made
-        it goes on; the answer ends it, and may be called twice."""
+        it goes on, and for those of other processes where they are heard of; the answer ends it,
+        and may be called twice."""
         self._told = [*self._told, told]
+        end_listening = self.database.listen(told)
 
         def end() -> None:
+            end_listening()
             self._told = [each for each in self._told if each is not told]
 
         return end

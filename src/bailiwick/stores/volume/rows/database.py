@@ -157,6 +157,16 @@ class RowDatabase(Protocol):
         given out here is newer."""
         ...
 
+    @property
+    def poll_s(self) -> float:
+        """How often whoever follows looks for what other processes changed, unless told."""
+        ...
+
+    def listen(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Have ``told`` called on the event loop when another process has changed the volume, where
+        that can be heard; the answer ends it."""
+        ...
+
     def learn(self, last: int) -> None:
         """A number that was given out, as somebody has just seen."""
         ...

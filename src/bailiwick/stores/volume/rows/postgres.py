@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncpg
 
-from bailiwick.errors import FORKED, BailiwickError, Closed
+from bailiwick.errors import FORKED, BailiwickError, Closed, IoError
 from bailiwick.finishing import look_at, to_the_end
 from bailiwick.model import Limits
 from bailiwick.stores.volume.rows.database import (
@@ -32,6 +32,11 @@ from bailiwick.stores.volume.rows.database import (
     SpelledTwice,
 )
 from bailiwick.stores.volume.rows.postgres_failures import FAILURES, from_postgres
+from bailiwick.stores.volume.rows.postgres_notifications import (
+    Notifications,
+    ToldOf,
+    notification,
+)
 from bailiwick.stores.volume.rows.postgres_schema import FOUND, MIGRATING, NAMESPACE, migrate
 from bailiwick.stores.volume.rows.records import BranchView
 from bailiwick.stores.volume.rows.turns import TurnMemory
@@ -47,7 +52,12 @@ _IDLE_S: Final = 60.0
 _LAST: Final = "SELECT last FROM volume WHERE id = $1"
 _NAMED: Final = "SELECT 1 FROM volume WHERE name = $1"
 _STATE: Final = "SELECT last, locks FROM volume WHERE id = $1 FOR UPDATE"
-_GIVEN_OUT: Final = "UPDATE volume SET last = $2 WHERE id = $1"
+_UNCHANGED: Final = (
+    "SELECT 1 FROM volume WHERE id = {:d} AND last = {:d} AND locks = {:d} FOR UPDATE"
+)
+_GIVEN_OUT: Final = "UPDATE volume SET last = {:d} WHERE id = {:d}"
+"""These two go with the beginning and the end of a transaction, which takes statements without
+parameters: the numbers stand in them."""
 
 
 class ServerPlace(NamedTuple):
@@ -164,8 +174,10 @@ async def _leave_as_it_is(_: Any) -> None:
 class _Pool:
     """The connections of one event loop, and what is written through them."""
 
-    def __init__(self, place: ServerPlace) -> None:
+    def __init__(self, place: ServerPlace, session: str, told_of: ToldOf) -> None:
         self.users = 0
+        self.session = session
+        self.notifications = Notifications(place.options, session, told_of)
         self._place = place
         self._pool: Any = None
         self._turns: dict[int, VolumeTurns] = {}
@@ -202,6 +214,7 @@ class _Pool:
             await self.give_back(held)
 
     async def close(self) -> None:
+        await self.notifications.close()
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
@@ -231,18 +244,15 @@ class VolumeTurns(TurnMemory):
         self._committed = []
         async with self._pool.connection() as connection:
             self.session = PostgresSession(connection)
-            transaction = connection.transaction()
             try:
-                await transaction.start()
-                await self._enter()
+                await self._enter(connection)
                 result = await job(self)
-                if self.numbers.last != self.flushed:
-                    await self.session.run(_GIVEN_OUT, self.volume, self.numbers.last)
-                await transaction.commit()
+                await self._commit(connection)
             except BaseException as error:
-                self.undone()
+                if self.numbers.last != self.flushed or not isinstance(error, BailiwickError):
+                    self.undone()
                 with suppress(*FAILURES):
-                    await transaction.rollback()
+                    await connection.execute("ROLLBACK")
                 if isinstance(error, FAILURES) and not isinstance(error, BailiwickError):
                     raise from_postgres(error) from error
                 raise
@@ -251,8 +261,22 @@ class VolumeTurns(TurnMemory):
             action()
         return result
 
-    async def _enter(self) -> None:
+    async def _commit(self, connection: Any) -> None:
+        """Write down how far the counter has come, and tell others, with the same trip."""
+        statements, last = ["COMMIT"], self.numbers.last
+        if last != self.flushed:
+            told = notification(self.volume, last, self._pool.session)
+            statements = [_GIVEN_OUT.format(last, self.volume), told, "COMMIT"]
+        if await connection.execute("; ".join(statements)) != "COMMIT":
+            raise IoError("the database gave up the transaction")
+
+    async def _enter(self, connection: Any) -> None:
         """Wait for the turn, and take up what others have committed."""
+        # Nobody else has changed anything, most often: then that is all there is to know.
+        same = _UNCHANGED.format(self.volume, self.flushed, self.locks)
+        if await connection.execute(f"BEGIN; {same}") == "SELECT 1":
+            self.numbers.last = self.flushed
+            return
         row = await self.session.row(_STATE, self.volume)
         if row is None:
             raise Closed("the volume was deleted")
@@ -303,9 +327,14 @@ class PostgresServer(SharedDatabase):
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
-            pool = self._pools[loop] = _Pool(self.place)
+            pool = self._pools[loop] = _Pool(self.place, self.session, self.learn)
         pool.users += 1
         return pool
+
+    def learn(self, volume: int, last: int) -> None:
+        """A number of a volume that was given out."""
+        if last > self.known.get(volume, 0):
+            self.known[volume] = last
 
     async def let_go(self, pool: _Pool) -> None:
         pool.users -= 1
@@ -390,6 +419,7 @@ class PostgresDatabase:
     """One store's way to its volume."""
 
     at_once = None
+    poll_s = 1.0  # notifications are heard, but for those that are lost
 
     def __init__(self, server: PostgresServer, volume: int) -> None:
         self.shared = server
@@ -413,8 +443,10 @@ class PostgresDatabase:
         return self.shared.known.get(self.volume, 0)
 
     def learn(self, last: int) -> None:
-        if last > self.known():
-            self.shared.known[self.volume] = last
+        self.shared.learn(self.volume, last)
+
+    def listen(self, told: Callable[[], None]) -> Callable[[], None]:
+        return self._used().notifications.listen(self.volume, told)
 
     async def write(self, job: Job[Result]) -> Result:
         turns = self._used().turns(self.volume)

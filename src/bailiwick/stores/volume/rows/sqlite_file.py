@@ -487,6 +487,8 @@ os.register_at_fork(after_in_child=_let_go_after_fork)
 class SqliteDatabase:
     """One store's way to its volume in a file."""
 
+    poll_s = 0.04  # some microseconds
+
     def __init__(self, file: SqliteFile, volume: int) -> None:
         self.file = file
         self.volume = volume
@@ -527,6 +529,10 @@ class SqliteDatabase:
 
     def known(self) -> int:
         return self.newest()
+
+    def listen(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Nobody is told of what another process does to a file: it is looked for."""
+        return lambda: None
 
     def learn(self, last: int) -> None:
         """There is nothing to be remembered: it can be asked for at any time."""

@@ -87,6 +87,10 @@ class VolumeLog:
     def id(self) -> str:
         return f"{self._core.identity.uid}-{self._core.view.branch}"
 
+    @property
+    def poll_s(self) -> float:
+        return self._core.database.poll_s
+
     def known(self) -> int:
         return self._core.known()
 
