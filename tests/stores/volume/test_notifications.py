@@ -6,7 +6,8 @@ import contextlib
 import pytest
 
 from bailiwick.build.log_feed import StoreFeed
-from bailiwick.errors import Busy, IoError
+from bailiwick.errors import BailiwickError, Busy, IoError
+from bailiwick.model import Limits
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.stores.volume.rows import postgres as rows
@@ -21,9 +22,9 @@ NEVER_S = 3_600.0
 
 
 @contextlib.asynccontextmanager
-async def volume(dsn, tmp_path):
+async def volume(dsn, tmp_path, **options):
     blobs, name = FolderBlobs(str(tmp_path / "blobs")), f"v{abs(hash(tmp_path))}"
-    store = await asyncio.to_thread(VolumeStore.open, dsn, volume=name, blobs=blobs)
+    store = await asyncio.to_thread(VolumeStore.open, dsn, volume=name, blobs=blobs, **options)
     try:
         yield StoreDriver(store)
     finally:
@@ -100,6 +101,29 @@ async def test_without_any_notification_it_is_looked_for(postgres, tmp_path, mon
     async with two_processes(postgres, tmp_path) as (_, here, there), followed(here.store) as told:
         await there.write("f", b"x")
         await until(lambda: told == ["f"])
+
+
+async def test_a_server_that_does_not_answer_is_waited_for_only_so_long(postgres, tmp_path):
+    """It stalls, it is cut off in the middle, and it is there again: nobody hangs, all goes on."""
+    limits = Limits(database_connect_seconds_max=0.3, database_statement_seconds_max=0.3)
+    async with PostgresProxy(postgres) as proxy, volume(proxy.dsn, tmp_path, limits=limits) as fs:
+        await fs.write("f", b"before")
+        with proxy.stalled():
+            for call in (fs.read("f"), fs.write("f", b"lost"), fs.entries(".")):
+                with pytest.raises(BailiwickError) as failed:
+                    await call
+                assert failed.value.kind in ("busy", "io_error")
+                assert failed.value.retryable
+        await proxy.cut()
+        await until(lambda: answers(fs.write("f", b"after")))
+        assert await fs.read("f") == b"after"
+
+
+async def answers(call):
+    with contextlib.suppress(IoError, Busy):
+        await call
+        return True
+    return False
 
 
 async def test_a_listener_is_called_for_what_others_change(postgres, tmp_path, monkeypatch):

@@ -209,7 +209,7 @@ class VolumeCore:
         return RowTree(session, self.view, self.levels, cache)
 
     async def pinned_tree(self, session: RowSession) -> PinnedTree:
-        """The tree for statements that are awaited: all of them see the version that they ask for."""
+        """The tree for statements that are awaited: all of them see the version they ask for."""
         if self.view.at == HEAD:
             await self._rounds.join()
         seen = self._cache.seen

@@ -179,6 +179,7 @@ class _Pool:
         self.session = session
         self.notifications = Notifications(place.options, session, told_of)
         self._place = place
+        self._opening = asyncio.Lock()
         self._pool: Any = None
         self._turns: dict[int, VolumeTurns] = {}
 
@@ -190,13 +191,12 @@ class _Pool:
 
     async def take(self) -> Any:
         try:
-            if self._pool is None:
-                self._pool = asyncpg.create_pool(
-                    min_size=0, max_size=self._place.connections_max, reset=_leave_as_it_is,
-                    max_inactive_connection_lifetime=_IDLE_S, **self._place.options,
-                )  # fmt: skip
-            if not self._pool._initialized:
-                await self._pool
+            async with self._opening:
+                if self._pool is None:
+                    self._pool = await asyncpg.create_pool(
+                        min_size=0, max_size=self._place.connections_max, reset=_leave_as_it_is,
+                        max_inactive_connection_lifetime=_IDLE_S, **self._place.options,
+                    )  # fmt: skip
             return await self._pool.acquire(timeout=self._place.connect_s)
         except FAILURES as error:
             raise from_postgres(error) from error
