@@ -30,6 +30,12 @@ from tests.fronts.tools.test_openai_agents import Scripted, say
 pytestmark = [pytest.mark.spec("EXEC-10"), pytest.mark.spec("TOOL-5")]
 
 
+@pytest.fixture(autouse=True)
+def _state_of_the_sdk(tmp_path, monkeypatch):
+    """Where the SDK makes a directory for snapshots, whether it takes any or not."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state-of-user"))
+
+
 def execute(cmd, call_id="c1", **more):
     return ResponseFunctionToolCall(
         type="function_call", name="exec_command", call_id=call_id, id=f"id-{call_id}",
