@@ -25,6 +25,7 @@ from bailiwick.errors import FORKED, Busy, Closed, IoError
 from bailiwick.finishing import CLOSED, cancel_at_next_await, wait_through_cancellation
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.fork_safety import wait_for_at_fork
+from bailiwick.sqlite.pace import Pace
 
 _log = logging.getLogger("bailiwick.sqlite")
 
@@ -37,20 +38,10 @@ _GROUP_TASKS_MAX = 1_024
 """Tasks of one transaction: it keeps other processes waiting, and readers of a private memory."""
 
 
-_CROWD_TASKS = 64
-"""Where two tasks came at once, so many are left to the thread, which does them together."""
-
 _MOMENT_S = 0.000_5
 """So long an event loop may stand still for a commit that is expected to be quick. Waiting for it
 in place takes 10 to 20 microseconds more than the commit, being called back by it 30 to 60; a disk
 that has become slow is then waited for like anything else."""
-
-_STREAK_TASKS = 16
-"""So many quick tasks one caller has done one after the other; then others get their turn."""
-
-_NEWEST_SHARE = 0.05
-"""What one transaction counts in the average: a disk that is slow is found out by the first few,
-and one that was slow once is forgiven after some that the thread did quickly."""
 
 
 _NO_TURN = nullcontext()
@@ -165,60 +156,6 @@ class Frame:
         """Whether the connection waits from now on when another process holds the lock."""
 
 
-class _Pace:
-    """Whether tasks come one by one, and are done quickly enough not to go to another thread."""
-
-    def __init__(self, inline_s: float) -> None:
-        self._inline_s = inline_s
-        self._arriving = 0  # tasks that have come in this turn of the event loop
-        self._crowded = 0  # so many tasks more are left to the thread
-        self._average_s = 0.0
-        self._last = 0  # who has come last, and how often in a row
-        self._streak = 0
-        self.commit_s = 0.0
-        """What a commit takes on average: how quick the disk is."""
-
-    def goes_on(self) -> bool:
-        """Whether a task that has just come is again of the caller of the last one, and may be done
-        at once: whoever waits for each of its changes has no company."""
-        if self._crowded or self._average_s >= self._inline_s or self._streak >= _STREAK_TASKS:
-            return False
-        if id(asyncio.current_task()) != self._last:
-            return False
-        self._streak += 1
-        return True
-
-    async def is_alone(self) -> bool:
-        """Whether any other task may be done at once.
-
-        Others that come in the same turn of the event loop are let come first: they are then put in
-        a row, before the thread gets hold of the interpreter, and share a commit. Nothing has
-        happened yet, so this is also where a task that is cancelled ends.
-        """
-        if self._crowded:
-            self._crowded -= 1
-        elif self._average_s >= self._inline_s:
-            return False
-        else:
-            self._last, self._streak = id(asyncio.current_task()), 0
-        self._arriving += 1
-        try:
-            await asyncio.sleep(0)
-            if self._arriving > 1 and not self._crowded:
-                self._crowded = _CROWD_TASKS
-        finally:
-            self._arriving -= 1
-        return not self._crowded
-
-    def took(self, seconds: float) -> None:
-        """A transaction of one task took so long, wherever it was done."""
-        self._average_s += (seconds - self._average_s) * _NEWEST_SHARE
-
-    def committed(self, seconds: float) -> None:
-        """A commit took so long, whatever was in it."""
-        self.commit_s += (seconds - self.commit_s) * _NEWEST_SHARE
-
-
 class WriterThread:
     """Runs tasks on its own thread, in the order they were put, several in a transaction."""
 
@@ -261,7 +198,7 @@ class WriterThread:
         self._running: TaskDone | None = None
         self.busy = threading.Lock()
         """Held by whoever uses the connection: who takes it may ask something in between."""
-        self._pace = _Pace(inline_s)
+        self._pace = Pace(inline_s)
         self._never_waits = never_waits
         self._here_s = here_s
         self._thread = threading.Thread(target=self._serve, name=f"bailiwick-{whose}", daemon=True)

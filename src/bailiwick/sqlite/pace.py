@@ -1,0 +1,69 @@
+"""How quickly a database is written, and by how many: that decides on which thread it is done."""
+
+from __future__ import annotations
+
+import asyncio
+
+_CROWD_TASKS = 64
+"""Where two tasks came at once, so many are left to the thread, which does them together."""
+
+_STREAK_TASKS = 16
+"""So many quick tasks one caller has done one after the other; then others get their turn."""
+
+_NEWEST_SHARE = 0.05
+"""What one transaction counts in the average: a disk that is slow is found out by the first few,
+and one that was slow once is forgiven after some that the thread did quickly."""
+
+
+class Pace:
+    """Whether tasks come one by one, and are done quickly enough not to go to another thread."""
+
+    def __init__(self, inline_s: float) -> None:
+        self._inline_s = inline_s
+        self._arriving = 0  # tasks that have come in this turn of the event loop
+        self._crowded = 0  # so many tasks more are left to the thread
+        self._average_s = 0.0
+        self._last = 0  # who has come last, and how often in a row
+        self._streak = 0
+        self.commit_s = 0.0
+        """What a commit takes on average: how quick the disk is."""
+
+    def goes_on(self) -> bool:
+        """Whether a task that has just come is again of the caller of the last one, and may be done
+        at once: whoever waits for each of its changes has no company."""
+        if self._crowded or self._average_s >= self._inline_s or self._streak >= _STREAK_TASKS:
+            return False
+        if id(asyncio.current_task()) != self._last:
+            return False
+        self._streak += 1
+        return True
+
+    async def is_alone(self) -> bool:
+        """Whether any other task may be done at once.
+
+        Others that come in the same turn of the event loop are let come first: they are then put in
+        a row, before the thread gets hold of the interpreter, and share a commit. Nothing has
+        happened yet, so this is also where a task that is cancelled ends.
+        """
+        if self._crowded:
+            self._crowded -= 1
+        elif self._average_s >= self._inline_s:
+            return False
+        else:
+            self._last, self._streak = id(asyncio.current_task()), 0
+        self._arriving += 1
+        try:
+            await asyncio.sleep(0)
+            if self._arriving > 1 and not self._crowded:
+                self._crowded = _CROWD_TASKS
+        finally:
+            self._arriving -= 1
+        return not self._crowded
+
+    def took(self, seconds: float) -> None:
+        """A transaction of one task took so long, wherever it was done."""
+        self._average_s += (seconds - self._average_s) * _NEWEST_SHARE
+
+    def committed(self, seconds: float) -> None:
+        """A commit took so long, whatever was in it."""
+        self.commit_s += (seconds - self.commit_s) * _NEWEST_SHARE
