@@ -23,6 +23,18 @@ class Group(NamedTuple):
 
 GROUPS = (
     Group(
+        "day",
+        "An agent's day, file by file",
+        "plain open()",
+        {
+            "Bailiwick": ("Bailiwick", "confined, atomic, hashed"),
+            "Bailiwick, governed": ("Bailiwick", "and rules, ledger, feed"),
+            "Bailiwick, governed, with history": ("Bailiwick", "and every version kept"),
+            "fsspec": ("fsspec", "no confinement, not atomic"),
+            "deepagents": ("deepagents", "compares paths, not atomic"),
+        },
+    ),
+    Group(
         "read",
         "Read 1 KiB",
         "open().read()",

@@ -46,7 +46,7 @@ a day, so few of those say as much."""
 
 STEPS = {"read": 40, "window": 20, "edit": 25, "create": 15, "stat": 10, "move": 4, "remove": 2}
 SEARCHES = {"tree": 1, "list": 8, "glob": 4, "grep": 12}
-ROUNDS = 9
+ROUNDS, SEARCHED_ROUNDS = 9, 5
 
 DAY, SEARCHING = "day", "day-search"
 
@@ -156,7 +156,8 @@ def day_case(key: str) -> Case:
 def measure_days(key: str, *, quick: bool) -> list[Timed]:
     """The days of every hand, in turns: µs a step, by round."""
     timed = {name: Timed(name, kind.ours) for name, kind in DAILY.items()}
-    for number in range(2 if quick else ROUNDS):
+    rounds = ROUNDS if key == DAY else SEARCHED_ROUNDS
+    for number in range(2 if quick else rounds):
         for name, times in timed.items():
             if times.failure is None and (key == DAY or name != HTTP):
                 _take(key, name, number, times)

@@ -96,7 +96,7 @@ def ask(port: int, request: bytes, seconds: float, connections: int) -> float:
             connection.close()
 
 
-def request_of(port: int, token: str | None) -> bytes:
+def request_of(port: int, token: str) -> bytes:
     shown = f"authorization: Bearer {token}\r\n" if token else ""
     return f"GET /file?path=small.txt HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{shown}\r\n".encode()
 
@@ -126,21 +126,23 @@ def read_body(server: Served) -> bytes:
 
 
 def measure_rates(mine: Served, bare: Served, rounds: int, connections: int) -> dict[str, float]:
-    ours: list[float] = []
-    theirs: list[float] = []
+    rates: dict[str, list[float]] = {"ours": [], "theirs": []}
+    used: dict[str, list[float]] = {"ours": [], "theirs": []}
     for number in range(rounds + 1):
-        pair = (
-            ask(bare.port, request_of(bare.port, None), SECONDS, connections),
-            ask(mine.port, request_of(mine.port, mine.token), SECONDS, connections),
-        )
-        if number:  # the first warms up
-            theirs.append(pair[0])
-            ours.append(pair[1])
-    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+        for who, server in (("theirs", bare), ("ours", mine)):
+            before = server.processor_s()
+            rate = ask(server.port, request_of(server.port, server.token), SECONDS, connections)
+            if number:  # the first warms up
+                rates[who].append(rate)
+                used[who].append((server.processor_s() - before) / (rate * SECONDS) * 1e3)
+    faster = [a / b for a, b in zip(rates["ours"], rates["theirs"], strict=True)]
+    dearer = [a / b for a, b in zip(used["ours"], used["theirs"], strict=True)]
     return {
-        "bailiwick_requests_a_second": round(statistics.median(ours)),
-        "bare_starlette_requests_a_second": round(statistics.median(theirs)),
-        "of_bare_starlette": round(statistics.median(ratios), 2),
+        "bailiwick_requests_a_second": round(statistics.median(rates["ours"])),
+        "bare_starlette_requests_a_second": round(statistics.median(rates["theirs"])),
+        "of_bare_starlette": round(statistics.median(faster), 2),
+        "read_server_cpu_ms": round(statistics.median(used["ours"]), 3),
+        "read_cpu_times_starlette": round(statistics.median(dearer), 2),
     }
 
 

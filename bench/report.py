@@ -44,6 +44,7 @@ _METHOD = """
 _TRIALS = (
     ("http", "bench-fronts", "Small reads and writes over HTTP, and 1 GiB in and out"),
     ("mcp", "bench-fronts", "Small files over MCP, beside the reference server"),
+    ("scale", "bench-scale", "As there is more of everything"),
     ("soak", "soak", "A crowd at a server"),
     ("attack", "attack", "Under a live attacker"),
     ("crash", "crash", "Under kill -9"),

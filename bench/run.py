@@ -31,6 +31,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="CASE", help="these cases; writes nothing")
     parser.add_argument("--quick", action="store_true", help="few rounds; writes nothing")
     parser.add_argument(
+        "--renew", action="store_true", help="put the cases of --only into the last full run's"
+    )
+    parser.add_argument(
         "--report", action="store_true", help="write the report anew, from the last full run"
     )
     return parser.parse_args()
@@ -52,10 +55,19 @@ def main() -> int:
     finally:
         for place in (places.memory, places.disk, places.state):
             shutil.rmtree(place)
-    if not asked.only and not asked.quick:
+    if asked.only and asked.renew:
+        figures = _renewed(json.loads(FIGURES.read_text(encoding="utf-8")), figures)
+    if (not asked.only or asked.renew) and not asked.quick:
         FIGURES.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
         _write(figures)
     return 1 if any(map(crashed, figures["cases"])) else 0
+
+
+def _renewed(last: RunFigures, figures: RunFigures) -> RunFigures:
+    """The last run with these cases in it: in their places, or before all others."""
+    found = {case["key"]: case for case in figures["cases"]}
+    cases = [found.pop(case["key"], case) for case in last["cases"]]
+    return {**last, "date": figures["date"], "cases": [*found.values(), *cases]}
 
 
 def _write(figures: RunFigures) -> None:
