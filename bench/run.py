@@ -64,10 +64,11 @@ def main() -> int:
 
 
 def _renewed(last: RunFigures, figures: RunFigures) -> RunFigures:
-    """The last run with these cases in it: in their places, or before all others."""
+    """The last run with these cases before all others, and with the day of each."""
     found = {case["key"]: case for case in figures["cases"]}
-    cases = [found.pop(case["key"], case) for case in last["cases"]]
-    return {**last, "date": figures["date"], "cases": [*found.values(), *cases]}
+    cases = [case for case in last["cases"] if case["key"] not in found]
+    date = f"{last['date']}; {', '.join(found)}: {figures['date']}" if found else last["date"]
+    return {**last, "date": date, "cases": [*found.values(), *cases]}
 
 
 def _write(figures: RunFigures) -> None:
