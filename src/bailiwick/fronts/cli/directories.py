@@ -37,6 +37,7 @@ async def open_directory(
     from bailiwick.build import open as open_scope
     from bailiwick.build.homes import default_state_dir
     from bailiwick.commands import HostShare
+    from bailiwick.model import Limits
 
     place = Path(directory)  # a path object is a directory, whatever its name looks like
     with ExitStack() as stack:
