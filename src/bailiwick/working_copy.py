@@ -27,7 +27,8 @@ class Base(NamedTuple):
 
 class Altered(NamedTuple):
     """One path that is not what it was. ``type`` is None for what was taken away, ``base`` for what
-    was not there before. Of a file the hash is told, of a link its text."""
+    was not there before. Of a file the hash is told, of a link its text. ``origin`` is where a file
+    lies that came along with a directory, and lies nowhere else."""
 
     path: ScopedPath
     type: EntryType | None
@@ -36,6 +37,7 @@ class Altered(NamedTuple):
     size: int = 0
     sha256: str | None = None
     target: str | None = None
+    origin: ScopedPath | None = None
 
 
 class Dropped(NamedTuple):

@@ -16,7 +16,9 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from bailiwick.working_copies.lower import DirectoryLower
 from tests.authority.support import EVERYTHING, governed, rule
+from tests.waiting import until
 
 RUNNING = (*EVERYTHING, "execute")
 ALLOW_EXEC = (
@@ -614,3 +616,32 @@ async def test_other_roots_come_in_by_name_as_their_grants_show_them(tmp_path):
 def test_a_question_shows_which_roots_a_command_reads():
     command = bailiwick.Command(argv=("cat",), roots=("knowledge:notes",))
     assert command.text == "cat (reading knowledge:notes)"
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_a_directory_moves_with_all_that_lies_in_it_or_not_at_all(project):
+    (project / "d" / "c.txt").write_text("c\n")
+    async with opened(project) as fs:
+        other = await fs.delegate(
+            subject=bailiwick.User("other"), access=fs.grant.access, denied=["n/b.txt"]
+        )
+        result = await other.exec(shell="mv d n; echo x > x", publish="partial").result()
+        assert told(result) == {("x", "created")}
+        assert "n/b.txt" in {each.path for each in result.withheld}
+        assert sorted(os.listdir(project / "d")) == ["b.txt", "c.txt"]
+        assert not (project / "n").exists()
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_a_command_may_change_what_was_not_looked_at_yet(project, monkeypatch):
+    plain = DirectoryLower.survey
+
+    async def late(self):
+        await until(lambda: list((project.parent / "state" / "work").glob("*/*/upper/d/b.txt")))
+        return await plain(self)
+
+    monkeypatch.setattr(DirectoryLower, "survey", late)
+    async with opened(project) as fs:
+        result = await fs.exec(shell="echo two > a.txt; rm d/b.txt; echo x > d/b.txt").result()
+        assert result.conflicts == []
+        assert told(result) == {("a.txt", "updated"), ("d/b.txt", "updated")}

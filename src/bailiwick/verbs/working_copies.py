@@ -428,7 +428,10 @@ def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sift
             refused[conflict.path] = kept
     stays = {*refused, *(each.path for each in conflicts)}
     left = [each for each in drawn.touches if each.path not in stays]
+    origins = {each.path: each.origin for each in found.altered if each.origin is not None}
     while True:
+        # What lies nowhere but in its old place does not go from there.
+        stays |= {origins[path] for path in stays if path in origins}
         around = _directories_around(stays)
         dependent = [each for each in left if _depends(each, stays, around)]
         if not dependent:
@@ -483,7 +486,9 @@ def _depends(touch: Touch, stays: set[ScopedPath], around: set[ScopedPath]) -> b
     """Whether it comes into a directory that does not come, or is a directory of which something
     does not go. ``around`` are the directories that what ``stays`` lies in."""
     if touch.kind == "deleted":
-        return touch.type == "directory" and touch.path in around
+        return touch.path in stays or (touch.type == "directory" and touch.path in around)
+    if touch.kind == "moved" and touch.type == "directory" and touch.path in around:
+        return True  # with all that lies in it, or not at all
     return not stays.isdisjoint(_directories_around((touch.path,)))
 
 

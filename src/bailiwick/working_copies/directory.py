@@ -81,6 +81,7 @@ class DirectoryCopy:
         self._sizes: dict[ScopedPath, int] = {}
         self._base = Survey({})
         self._bases = BaseImages(folder)
+        self._has_base = False
 
     @property
     def id(self) -> str:
@@ -92,7 +93,7 @@ class DirectoryCopy:
 
     def load(self) -> None:
         """Take up what was found when it began."""
-        self._base = self._folder.load_survey()
+        self._base, self._has_base = self._folder.load_survey(), True
 
     def close(self) -> None:
         """Let go of it; what was changed stays."""
@@ -108,12 +109,14 @@ class DirectoryCopy:
         await in_thread(self._begin_from, now)
 
     def _begin_from(self, now: Survey) -> None:
-        """What was touched already keeps the base that it had then."""
-        for touched in self._uppers.read(self._folder.upper, self._shown.directory):
-            now.put(touched.path, self._base.get(touched.path))
-            for beneath in self._base.beneath(touched.path):
-                now.put(beneath, self._base.get(beneath))
-        self._base = now
+        """What was touched already keeps the base that it had then. In a new copy nothing was: what
+        is there by now was changed by a program that has begun meanwhile."""
+        if self._has_base:
+            for touched in self._uppers.read(self._folder.upper, self._shown.directory):
+                now.put(touched.path, self._base.get(touched.path))
+                for beneath in self._base.beneath(touched.path):
+                    now.put(beneath, self._base.get(beneath))
+        self._base, self._has_base = now, True
         self._folder.save_survey(now)
 
     async def show(self, masked: tuple[str, ...]) -> None:
@@ -398,6 +401,9 @@ class _Reading:
             if base.type == "file":
                 touched = Touched(path=there, kind="file_created", mode=base.mode)
                 self._add_file(path, touched, None, Source(self._lower, text, _open_beneath))
+                if path in self.altered:
+                    moved = self.altered[path]._replace(origin=ScopedPath(text))
+                    self.altered[path] = moved
             elif base.type == "symlink":
                 target = _link_text(self._lower, text)
                 self.altered[path] = Altered(path, "symlink", None, size=len(target), target=target)
