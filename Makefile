@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-scale attack crash soak scale clouds floors lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-programs bench-scale attack crash soak scale clouds floors lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -107,6 +107,9 @@ bench-fronts: venv ## Measure HTTP and MCP; writes bench/http.json and bench/mcp
 
 bench-scale: venv ## Measure what a call takes as there is more of everything; writes bench/scale.json.
 	$(BIN)/python -m bench.scale --json bench/scale.json
+
+bench-programs: venv ## Measure programs in the sandbox and in a mounted tree; writes bench/programs.json.
+	$(BIN)/python -m bench.programs --json bench/programs.json
 
 attack: venv ## A live attacker against every verb; TRIES=1000000 for the full figure.
 	$(BIN)/python -m tests.hostile.attack --tries $(TRIES) $(if $(JSON),--json $(JSON))

@@ -45,6 +45,7 @@ _TRIALS = (
     ("http", "bench-fronts", "Small reads and writes over HTTP, and 1 GiB in and out"),
     ("mcp", "bench-fronts", "Small files over MCP, beside the reference server"),
     ("scale", "bench-scale", "As there is more of everything"),
+    ("programs", "bench-programs", "Programs in the sandbox, and in a mounted tree"),
     ("soak", "soak", "A crowd at a server"),
     ("attack", "attack", "Under a live attacker"),
     ("crash", "crash", "Under kill -9"),

@@ -8,19 +8,19 @@ import asyncio
 import bailiwick
 
 SOURCE = """
-todo = {}
-for found in state.search_files("TODO", include="*.py"):
-    todo[found["path"]] = [each["text"].strip() for each in found["matches"]]
-state.write_json("todo.json", todo)
-print(len(todo), "files have something to do")
-todo
+later = {}
+for found in state.search_files("LATER", include="*.py"):
+    later[found["path"]] = [each["text"].strip() for each in found["matches"]]
+state.write_json("later.json", later)
+print(len(later), "files have something to do")
+later
 """
 
 
 async def main() -> None:
     async with bailiwick.open("memory:") as fs:
-        await fs.write_text("src/app.py", "x = 1  # TODO: a name\n", parents=True)
-        await fs.write_text("src/test.py", "# TODO: write one\n")
+        await fs.write_text("src/app.py", "x = 1  # LATER: a name\n", parents=True)
+        await fs.write_text("src/test.py", "# LATER: write one\n")
         await fs.write_text(".env", "KEY=secret\n")
         try:
             result = await bailiwick.code.run(fs, SOURCE)

@@ -9,6 +9,7 @@ import contextlib
 import struct
 
 from tests.s3 import HOST
+from tests.waiting import let_pass
 
 TRIPS = (b"Q", b"S", b"H")
 """Query, Sync and Flush, by the first letter of the message."""
@@ -98,7 +99,7 @@ class PostgresProxy:
             elif head[:1] in TRIPS:
                 self.trips += 1
                 if self.latency_s:
-                    await asyncio.sleep(self.latency_s)
+                    await let_pass(self.latency_s)
             await self._flows.wait()
             writer.write(head + body)
             await writer.drain()

@@ -230,7 +230,11 @@ async def test_a_session_and_its_working_copy(tmp_path):
             assert await said(session.exec(["cat", "f"], cwd="d", env={"MORE": "n"})) == b"x\n"
             terminal = session.exec(["stty", "size"], terminal=bailiwick.WindowSize(7, 9))
             assert (await said(terminal)).strip() == b"7 9"
-            assert told(await session.changes()) == {("a.txt", "updated"), ("d", "created")}
+            assert told(await session.changes()) == {
+                ("a.txt", "updated"),
+                ("d", "created"),
+                ("d/f", "created"),
+            }
             assert "+two" in (await session.diff("a.txt")).text
             with pytest.raises(Busy):
                 await session.publish()
@@ -238,7 +242,10 @@ async def test_a_session_and_its_working_copy(tmp_path):
                 session.exec(["true"], replayable=False)
             await clock.aclose()
             assert "a.txt" in await session.discard(["a.txt"])
-            assert told(await session.publish(paths=["d"])) == {("d", "created")}
+            assert told(await session.publish(paths=["d"])) == {
+                ("d", "created"),
+                ("d/a", "created"),
+            }
             await session.exec(shell="echo y > f").result()
         with pytest.raises(Closed):
             await session.exec(["true"])
@@ -282,7 +289,7 @@ async def test_working_copies(tmp_path):
         async with await fs.open_work(result.work_id) as work:
             assert work.id == result.work_id
             assert "+2" in (await work.diff("b")).text
-            assert told(await work.apply(["d"])) == {("d", "created")}
+            assert told(await work.apply(["d"])) == {("d", "created"), ("d/a", "created")}
             (house.place / "b").write_text("person\n")
             refused = await work.apply()
             assert [str(each.path) for each in refused.conflicts] == ["b"]

@@ -16,6 +16,7 @@ from bailiwick.errors import Closed, PathNotFound, Unsupported
 from bailiwick.operations import Network
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.sandbox import CommandLimits, WindowSize
+from bailiwick.scope.working_copies import Hunks
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.working_copies import Publish
 from bailiwick.wire import command_verbs
@@ -39,6 +40,15 @@ class _Opened:
         self.told: tuple[str, dict[str, str]] | None = None
         self.telling = asyncio.Lock()
         self.closed = False
+
+
+def refuse_parts(*, merge: bool = False, hunks: Hunks | None = None) -> None:
+    """A server brings whole files back."""
+    if merge or hunks is not None:
+        raise Unsupported(
+            "a server joins no files and brings no single hunks back",
+            hint="do it where the tree is",
+        )
 
 
 class RemoteCommandSession:
@@ -106,9 +116,14 @@ class RemoteCommandSession:
         return self._scope._executing(command_verbs.SESSION_EXEC, prepared)
 
     async def publish(
-        self, publish: Publish = "atomic", *, paths: Iterable[PathText] | None = None
+        self,
+        publish: Publish = "atomic",
+        *,
+        paths: Iterable[PathText] | None = None,
+        merge: bool = False,
     ) -> Published:
         """Bring what was changed back into the tree: all of it or these paths, as one change."""
+        refuse_parts(merge=merge)
         given = {"publish": publish, **some(paths)}
         return rebuilt(Published, await self._told(command_verbs.SESSION_PUBLISH, given))
 

@@ -9,18 +9,19 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from bailiwick.client.command_sessions import RemoteCommandSession, given_up, some
+from bailiwick.client.command_sessions import RemoteCommandSession, given_up, refuse_parts, some
 from bailiwick.client.core import RemoteCore, remote
 from bailiwick.client.executions import BegunCommand, RemoteExecution
 from bailiwick.client.values import path_text, rebuilt_all
 from bailiwick.commands import WorkInfo
-from bailiwick.errors import ParseError
+from bailiwick.errors import ParseError, Unsupported
 from bailiwick.operations import Command, Network
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.sandbox import CommandLimits
 from bailiwick.scope import Scope
 from bailiwick.scope.commands import words
 from bailiwick.scope.execution import PublishWhen
+from bailiwick.scope.working_copies import Hunks
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.working_copies import Publish
 from bailiwick.wire import camel, command_verbs, verbs
@@ -47,10 +48,13 @@ class RemoteCommands(RemoteCore):
         limits: CommandLimits | None = None,
         network: Network = "none",
         publish: PublishWhen = "atomic",
+        roots: Sequence[str] = (),
     ) -> RemoteExecution:
         """Run a program in a sandbox on the server, on a working copy of this tree: see
         `Scope.exec`. It goes on when this client goes away."""
-        given = {name: each for name, each in locals().items() if name != "self"}
+        given = {name: each for name, each in locals().items() if name not in ("self", "roots")}
+        if roots:
+            raise Unsupported("a server shows no other roots to a command")
 
         async def prepared() -> dict[str, Any]:
             return given
@@ -134,14 +138,23 @@ class RemoteWork:
         return await self._scope._done(command_verbs.WORK_DIFF, given)
 
     async def apply(
-        self, paths: Iterable[PathText] | None = None, *, publish: Publish = "atomic"
+        self,
+        paths: Iterable[PathText] | None = None,
+        *,
+        publish: Publish = "atomic",
+        merge: bool = False,
+        hunks: Hunks | None = None,
     ) -> Published:
         """Bring it back into the tree: all of it, or these paths with what lies beneath them."""
+        refuse_parts(merge=merge, hunks=hunks)
         given = {"id": self.id, "publish": publish, **some(paths)}
         return await self._scope._done(command_verbs.WORK_APPLY, given)
 
-    async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
+    async def discard(
+        self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
+    ) -> list[ScopedPath]:
         """Give up what was changed: all of it, or these paths with what lies beneath them."""
+        refuse_parts(hunks=hunks)
         given = {"id": self.id, **some(paths)}
         return given_up(await self._scope._told(command_verbs.WORK_DISCARD, given))
 
