@@ -22,7 +22,7 @@ from bailiwick.acts import Act, WriteStream
 from bailiwick.approvals import Approvals, NobodyToAsk, Preview
 from bailiwick.audit import EnclosesNotes, Intent, Ledger
 from bailiwick.call import NOTHING_TO_SHOW, Call, Machine, Missing
-from bailiwick.commands import LendsCommands, LendsInterpreter
+from bailiwick.commands import LendsCommands, LendsInterpreter, PlacedCopy
 from bailiwick.errors import (
     Busy,
     Closed,
@@ -59,6 +59,13 @@ _TRIES_MAX = 5
 """Times that a change is prepared anew because others changed what it would touch."""
 
 
+class LowerTree(NamedTuple):
+    """What an overlay lies over, and the working copy in which it keeps what was changed."""
+
+    copy: PlacedCopy
+    pipeline: Pipeline
+
+
 class Pipeline(Recording):
     """The stages that every operation on one root passes."""
 
@@ -78,6 +85,7 @@ class Pipeline(Recording):
         approved: set[ScopedPath] | None = None,
         commands: LendsCommands | None = None,
         interpreter: LendsInterpreter | None = None,
+        beneath: LowerTree | None = None,
     ) -> None:
         """``approved`` is for a draft: it gathers the places that people let be changed."""
         self.store = store
@@ -93,6 +101,7 @@ class Pipeline(Recording):
         self.feed_for = feed_for
         self.commands = commands
         self.interpreter = interpreter
+        self.beneath = beneath
         self._approved = approved
         self.dependents: dict[int, Callable[[], Awaitable[None]]] = {}
         self.intends = ledger.takes_intents

@@ -37,7 +37,7 @@ from bailiwick.scope.execution import Execution
 from bailiwick.scope.sessions import Session
 from bailiwick.sync_execution import SyncExecution
 from bailiwick.sync_session import SyncSession
-from bailiwick.sync_work import SyncWork
+from bailiwick.sync_work import OpensWork
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -303,13 +303,13 @@ async def _hush(end: Callable[[], None]) -> None:
     end()
 
 
-class SyncScope:
+class SyncScope(OpensWork):
     """A `Scope` for blocking code. See `Scope` for what each verb does."""
 
     def __init__(self, scope: Scope, portal: Portal, stay: Stay | None = None) -> None:
         """``stay`` ends when nobody has it any more."""
         self._scope = scope
-        self._portal = portal
+        self._portal: Portal = portal
         self._stay = stay
 
     def __repr__(self) -> str:
@@ -512,10 +512,9 @@ class SyncScope:
 
     exec = _executing(Scope.exec)
     work = _blocking(Scope.work)
-
-    def open_work(self, id: str) -> SyncWork:
-        """A working copy that was left: see `Scope.open_work`."""
-        return SyncWork(self._portal.run(self._scope.open_work(id)), self._portal.run)
+    changes = _blocking(Scope.changes)
+    apply = _blocking(Scope.apply)
+    discard = _blocking(Scope.discard)
 
     def session(self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None) -> SyncSession:
         """One working copy for many commands, to be entered or closed: see `Scope.session`."""

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from bailiwick.paths import PathText, ScopedPath
+from bailiwick.scope import Scope
 from bailiwick.scope.working_copies import Hunks, OpenWork
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.working_copies import Publish
 from bailiwick.working_copy import Published, WorkChanges
+
+
+class RunsToTheEnd(Protocol):
+    """Has a coroutine run to its end on the event loop of a portal."""
+
+    @property
+    def run(self) -> Callable[..., Any]: ...
+
+
+class OpensWork:
+    """Blocking code that opens working copies."""
+
+    _scope: Scope
+    _portal: RunsToTheEnd
+
+    def open_work(self, id: str) -> SyncWork:
+        """A working copy that was left: see `Scope.open_work`."""
+        return SyncWork(self._portal.run(self._scope.open_work(id)), self._portal.run)
 
 
 class SyncWork:

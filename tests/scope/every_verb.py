@@ -88,7 +88,7 @@ VERSIONED = {
 
 BESIDES = VERSIONED | {
     "create_archive", "create_temp", "delegate", "extract_archive", "on_change", "watch",
-    "exec", "session", "open_session", "work", "open_work",
+    "exec", "session", "open_session", "work", "open_work", "changes", "apply", "discard",
     "change_cursor", "with_approval", "with_caller", "with_request", "with_text_max",
 }  # fmt: skip
 """What has tests of its own: it needs an archive, a listener or a sandbox, or makes another

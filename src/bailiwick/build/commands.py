@@ -8,11 +8,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from bailiwick.build.homes import Homes, Kept, default_state_dir, known_state_dir
+from bailiwick.build.options import Options
 from bailiwick.change_log import Logs
 from bailiwick.commands import Commands, HostShare
-from bailiwick.errors import ParseError
+from bailiwick.errors import ParseError, Unsupported
 from bailiwick.finishing import in_thread
-from bailiwick.grant import Root
+from bailiwick.grant import Root, Subject
 from bailiwick.model import Limits
 from bailiwick.paths import NameRule
 from bailiwick.sandbox import Shortfall
@@ -21,6 +22,8 @@ from bailiwick.store import HostDirectory, Store
 if TYPE_CHECKING:
     from bailiwick.working_copies.folder import Folders
     from bailiwick.working_copies.lower import Lower
+    from bailiwick.working_copies.overlay_copy import OverlayCopy
+    from bailiwick.working_copies.overlay_store import OverlayStore
     from bailiwick.working_copies.temporary_place import TemporaryPlace
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
@@ -108,6 +111,22 @@ def _overlap(one: str, other: str) -> bool:
     return os.path.commonpath((one, other)) in (one, other)
 
 
+async def open_overlay(
+    store: Store, root: Root, subject: Subject, options: Options, kept: Kept
+) -> tuple[OverlayStore, OverlayCopy]:
+    """What was changed on top of a directory, as it was left; a new one where nothing was. It lies
+    with what else is ``kept`` of that directory. Raises `Busy` where another process has it open.
+    """
+    if not isinstance(store, HostDirectory):
+        raise Unsupported("an overlay lies over a directory of this machine")
+    limits = options.limits
+    workplace = _workplace(store, kept, str(root), root.names, limits)
+    return await workplace.open_overlay(
+        subject=str(subject), symlinks=options.symlinks, limits=limits,
+        new_file_mode=options.new_file_mode,
+    )  # fmt: skip
+
+
 async def finish_publishing(
     store: Store, names: NameRule, limits: Limits, state_dir: str | None, kept: Kept | None = None
 ) -> None:
@@ -138,7 +157,7 @@ def _workplace(
     lower = _lower(store, place, folders, limits)
     uppers = Uppers(touched, open_left, let_through)
     return DirectoryWorkplace(
-        folders, root, lower, uppers, names=names, bytes_max=limits.exec_changes_bytes_max
+        folders, root, store, lower, uppers, names=names, bytes_max=limits.exec_changes_bytes_max
     )
 
 

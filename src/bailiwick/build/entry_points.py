@@ -18,7 +18,7 @@ from bailiwick.build.options import (
     read_options,
     refuse_ledger_limits,
 )
-from bailiwick.build.own import join
+from bailiwick.build.own import join, join_overlay
 from bailiwick.build.places import EMBEDDED, NamedPlace, open_volume, read_place
 from bailiwick.build.stores import disk_store, memory_store, remembered
 from bailiwick.errors import NotADirectory, RootNotFound
@@ -82,8 +82,9 @@ def open(
     ``place`` is a directory, ``"memory:"``, or a volume: versioned files in one SQLite file,
     ``"sqlite:agent.db?volume=main"``, also ``&branch=NAME`` for a fork and ``&blobs=FOLDER`` or
     ``&blobs=s3://…`` for the content of large files. Without a place it is the volume ``main`` in
-    the user's data directory. A path object is always a directory. A store of your own
-    (`bailiwick.store.Store`) is a place too, and is closed with the scope. Options:
+    the user's data directory. ``"overlay:./project"`` is a directory that is read and never written
+    until `Scope.apply`: what is changed is kept apart. A path object is always a directory. A store
+    of your own (`bailiwick.store.Store`) is a place too, and is closed with the scope. Options:
 
     - ``trusted`` (True): whether it may be changed at all.
     - ``access``: what the scope may do, for example ``{"read", "list", "metadata"}``.
@@ -137,10 +138,14 @@ async def open_scope(place: NamedPlace, options: Options) -> Scope:
         return join(place.store, options, "store", "/")
     if place.directory is None:
         return join(memory_store(options), options, "memory", "/")
-    directory = place.directory
+    return await _open_directory(place, place.directory, options)
+
+
+async def _open_directory(place: NamedPlace, directory: str, options: Options) -> Scope:
     check_share(options.commands, (directory,), options.state_dir)
     name = directory.rpartition("/")[2] or "root"
-    past = Homes(options.state_dir).kept(directory, making=options.history == "on")
+    making = place.over or options.history == "on"
+    past = Homes(options.state_dir).kept(directory, making=making)
     try:
         disk = disk_store(directory, options, past)
     except (NotADirectory, RootNotFound) as error:
@@ -152,6 +157,10 @@ async def open_scope(place: NamedPlace, options: Options) -> Scope:
         if options.trusted:
             await finish_publishing(store, options.names, options.limits, options.state_dir, past)
         sources = await open_sources(options)
+        if place.over:
+            return await join_overlay(
+                store, options, name, directory, sources, keeping=kept, kept=past
+            )
     except BaseException:
         if kept is not None:
             await kept.aclose()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Any
 
 import msgspec
 
-from bailiwick.audit import LedgerRecord
 from bailiwick.authority import (
     Books,
     CoreAuthority,
@@ -36,8 +35,10 @@ from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.note_drain import Draining, drain_once
 from bailiwick.build.options import Options, read_options
+from bailiwick.build.overlay import OverlayBeneath, open_beneath
 from bailiwick.build.own import own_machine
 from bailiwick.build.places import Background, NamedPlace, on_host, open_volume, read_place
+from bailiwick.build.root_feeds import RootFeed, feed_of_branch, tell_interrupted
 from bailiwick.build.stores import (
     disk_store,
     let_go,
@@ -48,7 +49,7 @@ from bailiwick.build.stores import (
     temp_roots,
     temp_store,
 )
-from bailiwick.build.views import RootFeed, Views
+from bailiwick.build.views import Views
 from bailiwick.call import Caller, Machine
 from bailiwick.change_log import Logs
 from bailiwick.commands import HostShare, LendsCommands
@@ -64,10 +65,9 @@ from bailiwick.grant import (
     parse_root_name,
 )
 from bailiwick.hook import Hooks
-from bailiwick.model import Change, Limits
+from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
-from bailiwick.paths import ScopedPath
-from bailiwick.pipeline import Pipeline
+from bailiwick.pipeline import LowerTree, Pipeline
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Scope
 from bailiwick.state import faults, idempotency
@@ -371,7 +371,8 @@ class _Joiner:
         if config.volume is not None:
             place = NamedPlace(volume=on_host(config.volume, self._base))
         elif not config.memory:
-            place = NamedPlace(directory=os.path.abspath(self._below_base(config.path or ".")))
+            directory = os.path.abspath(self._below_base(config.path or "."))
+            place = NamedPlace(directory=directory, over=config.over)
         return self._plan(
             config.name, place, options, labels=config.labels, display_name=config.display_name,
             quota=config.quota,
@@ -406,7 +407,7 @@ class _Joiner:
         quota: Quota | None = None,
     ) -> RootPlan:
         kind, root_id = parse_root_name(name)
-        directory, volume, given = place
+        directory, volume, given, over = place
         refuse_elsewhere(options.limits)
         if kind == "secret" and options.new_file_mode != "private":
             raise ParseError("new files of a root of kind 'secret' are always private")
@@ -433,11 +434,11 @@ class _Joiner:
                 return await self._join(root, store, options, keeping)
             if directory is None:
                 return await self._join(root, given or memory_store(options), options)
-            making = options.history == "on"
+            making = over or options.history == "on"
             past = await in_thread(partial(Homes(self._state).kept, directory, making=making))
             store = await in_thread(disk_store, directory, options, past, let_go=let_go)
             store, kept = await remembered(store, options, past)
-            return await self._join(root, store, options, kept, past)
+            return await self._join(root, store, options, kept, past, over=over)
 
         host_path = directory
         if volume is not None and volume.in_file:
@@ -486,13 +487,22 @@ class _Joiner:
 
     async def _join(
         self, root: Root, store: Store, options: Options, keeping: Background | None = None,
-        kept: Kept | None = None,
+        kept: Kept | None = None, *, over: bool = False,
     ) -> OpenedRoot:  # fmt: skip
+        """The root of a store, or of an overlay ``over`` it."""
         name = str(root)
+        below: OverlayBeneath | None = None
         beside = [] if keeping is None else [keeping]
         try:
             await finish_publishing(store, root.names, options.limits, self._state, kept)
             sources = await open_sources(options)
+            commands = RootCommands(
+                store, root, options.limits, self._state, options.commands, kept
+            )
+            if over and kept is not None:
+                lower = partial(self.pipeline, commands=commands, metered=False)
+                below = await open_beneath(root, store, options, kept, self._feed_of, lower)
+                store = below.store
             feed = await self._feed_of(name, store, options.limits)
             if isinstance(store, Logs) and self._database.directory is not None:
                 beside.append(await Draining.open(store.log, self._books.ledger))
@@ -500,13 +510,17 @@ class _Joiner:
             for each in beside:
                 await each.aclose()
             await store.aclose()
+            if below is not None:
+                await below.aclose()
             raise
         feed.listener_failed = partial(self._books.faults.note, "listener", name)
-        if isinstance(feed, DurableFeed):
-            self._tell_interrupted(feed, name, self._books.ledger.interrupted)
+        if isinstance(feed, DurableFeed) and self._config.audit.paths == "raw":
+            tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        commands = RootCommands(store, root, options.limits, self._state, options.commands, kept)
-        views = Views(partial(self.pipeline, commands=commands), store, feed, beside)
+        pipeline = partial(self.pipeline, commands=commands)
+        if below is not None:
+            pipeline = partial(self.pipeline, beneath=below.beneath)
+        views = Views(pipeline, store, feed, beside)
         self._stores[name] = store
 
         async def close() -> None:
@@ -514,6 +528,8 @@ class _Joiner:
             feed.close()
             await views.aclose()
             await commands.aclose()
+            if below is not None:
+                await below.aclose()
             for scope in sources:
                 await scope.aclose()
 
@@ -530,36 +546,27 @@ class _Joiner:
             source=store if isinstance(store, Watches) else None,
         )  # fmt: skip
 
-    def _tell_interrupted(
-        self, feed: DurableFeed, root: str, interrupted: Sequence[LedgerRecord]
-    ) -> None:
-        """What a process had begun to change when it died may have been changed or not."""
-        for record in interrupted:
-            if record.root != root or record.path is None or self._config.audit.paths != "raw":
-                continue
-            for path in filter(None, (record.path, record.destination)):
-                feed.publish(
-                    [
-                        Change(
-                            kind="rescan", path=ScopedPath(path), type="other",
-                            subject=record.subject, request_id=record.request_id,
-                        )
-                    ]
-                )  # fmt: skip
-
     def pipeline(
-        self, store: Store, feed: RootFeed, *, commands: LendsCommands | None = None
+        self,
+        store: Store,
+        feed: RootFeed,
+        *,
+        commands: LendsCommands | None = None,
+        beneath: LowerTree | None = None,
+        metered: bool = True,
     ) -> Pipeline:
         if isinstance(feed, DurableFeed):
             ledger = self._books.ledger.for_root(feed.keep_changes, feed.changes_kept)
         else:
             assert isinstance(store, Logs)
             ledger = self._books.ledger.for_log(store.log.notes_id)
+        tree = store if beneath is None else beneath.pipeline.store
         return Pipeline(
             store=store, standing=self._standing, policy=self._policy, hooks=self.hooks,
             ledger=ledger, changes=feed, machine=self._machine, approvals=self._books.approvals,
-            meter=self._meter, feed_for=_feed_of_branch if isinstance(store, Logs) else None,
-            commands=commands, interpreter=interpreter_for(store, self._state),
+            meter=self._meter if metered else None,
+            feed_for=feed_of_branch if isinstance(store, Logs) else None, commands=commands,
+            interpreter=interpreter_for(tree, self._state), beneath=beneath,
         )  # fmt: skip
 
     async def _measure(self, root: Root) -> tuple[int, int]:
@@ -588,8 +595,3 @@ class _Joiner:
         self._books.faults.flush()
         await self._books.ledger.aclose()
         await self._database.aclose()
-
-
-def _feed_of_branch(store: Store) -> StoreFeed:
-    assert isinstance(store, Logs)
-    return StoreFeed(store.log)

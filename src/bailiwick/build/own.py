@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from bailiwick.approvals import (
     ALLOWING,
@@ -23,7 +24,7 @@ from bailiwick.approvals import (
     Verdict,
 )
 from bailiwick.audit import AuditRing
-from bailiwick.build.commands import RootCommands
+from bailiwick.build.commands import RootCommands, open_overlay
 from bailiwick.build.homes import Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
@@ -41,11 +42,14 @@ from bailiwick.hook import Hooks
 from bailiwick.model import Limits
 from bailiwick.operations import FILE_ACCESS
 from bailiwick.paths import parse
-from bailiwick.pipeline import Pipeline
+from bailiwick.pipeline import LowerTree, Pipeline
 from bailiwick.policy import AllowAll, Policy
 from bailiwick.scope import Delegation, Lent, Scope
 from bailiwick.store import Store, Watches
 from bailiwick.verbs.walks.ignore_files import Ignores
+
+if TYPE_CHECKING:
+    from bailiwick.working_copies.overlay_copy import OverlayCopy
 
 
 def join(
@@ -58,17 +62,14 @@ def join(
     policy: Policy | None = None,
     keeping: Background | None = None,
     kept: Kept | None = None,
+    lower: Store | None = None,
+    copy: OverlayCopy | None = None,
 ) -> Scope:
     """A scope with a full grant on a store. ``keeping`` goes on until the scope is closed; with
-    what is ``kept`` of a directory there are commands in it."""
+    what is ``kept`` of a directory there are commands in it. An overlay has a store ``lower``,
+    which it lies over, and the ``copy`` that holds its changes."""
     machine = own_machine()
-    root = Root(
-        kind="workspace",
-        id=root_id,
-        mount_point=options.mount_point or mount_point,
-        trusted=options.trusted,
-        names=options.names,
-    )
+    root = _root(options, root_id, mount_point)
     grant = Grant(
         id=machine.new_request_id(),
         subject=User("local"),
@@ -78,31 +79,43 @@ def join(
         explicit=True,
         limits=options.limits,
     )
-    feed = own_feed(store, options.limits, machine)
-    commands = RootCommands(store, root, options.limits, options.state_dir, options.commands, kept)
-    pipeline = Pipeline(
-        store=store,
-        standing=OwnStanding(machine.time_ns),
-        policy=policy or AllowAll(),
-        hooks=Hooks(seconds_max=options.limits.hook_seconds_max),
-        ledger=AuditRing(options.limits.audit_ring_records, feed),
-        changes=feed,
-        machine=machine,
-        feed_for=lambda branch: own_feed(branch, options.limits, machine),
-        commands=commands,
-        interpreter=interpreter_for(store, options.state_dir),
-    )
-    ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
+    hooks = Hooks(seconds_max=options.limits.hook_seconds_max)
+    tree = lower or store
+    commands = RootCommands(tree, root, options.limits, options.state_dir, options.commands, kept)
+    interpreter = interpreter_for(tree, options.state_dir)
 
+    def pipeline_on(store: Store, beneath: LowerTree | None = None) -> Pipeline:
+        feed = own_feed(store, options.limits, machine)
+        return Pipeline(
+            store=store,
+            standing=OwnStanding(machine.time_ns),
+            policy=policy or AllowAll(),
+            hooks=hooks,
+            ledger=AuditRing(options.limits.audit_ring_records, feed),
+            changes=feed,
+            machine=machine,
+            feed_for=lambda branch: own_feed(branch, options.limits, machine),
+            commands=None if beneath is not None else commands,
+            interpreter=interpreter,
+            beneath=beneath,
+        )
+
+    beneath = None if lower is None or copy is None else LowerTree(copy, pipeline_on(lower))
+    pipeline = pipeline_on(store, beneath)
+    ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
     delegates = OwnDelegates(pipeline, ignores, options)
 
     async def close() -> None:
-        feed.close()
+        pipeline.changes.close()
         if keeping is not None:
             await keeping.aclose()
         await delegates.drain()
         await pipeline.aclose()
         await commands.aclose()
+        if beneath is not None and copy is not None:
+            await copy.finish()
+            beneath.pipeline.changes.close()
+            await beneath.pipeline.aclose()
         for scope in copy_in:
             await scope.aclose()
 
@@ -112,6 +125,35 @@ def join(
             closing=close, owns_root=True,
         )
     )  # fmt: skip
+
+
+async def join_overlay(
+    lower: Store,
+    options: Options,
+    root_id: str,
+    mount_point: str,
+    copy_in: tuple[Scope, ...] = (),
+    *,
+    keeping: Background | None = None,
+    kept: Kept,
+) -> Scope:
+    """A scope with a full grant on what lies over a directory."""
+    root = _root(options, root_id, mount_point)
+    store, copy = await open_overlay(lower, root, User("local"), options, kept)
+    return join(
+        store, options, root_id, mount_point, copy_in, keeping=keeping, kept=kept, lower=lower,
+        copy=copy,
+    )  # fmt: skip
+
+
+def _root(options: Options, root_id: str, mount_point: str) -> Root:
+    return Root(
+        kind="workspace",
+        id=root_id,
+        mount_point=options.mount_point or mount_point,
+        trusted=options.trusted,
+        names=options.names,
+    )
 
 
 def own_feed(store: Store, limits: Limits, machine: Machine) -> Feed:
@@ -198,20 +240,28 @@ class OwnDelegates:
         if self._ruled is None:
             from bailiwick.policies.rules import RulePolicy
 
-            own = self._pipeline
-            approvals = OwnApprovals(own.machine, self._options.limits.ask_seconds_max)
-            self._ruled = Pipeline(
-                store=own.store, standing=own.standing,
-                policy=RulePolicy(remembered=approvals.rules), hooks=own.hooks,
-                ledger=own.ledger, changes=own.changes, machine=own.machine, approvals=approvals,
-                feed_for=own.feed_for, commands=own.commands, interpreter=own.interpreter,
-            )  # fmt: skip
+            machine = self._pipeline.machine
+            approvals = OwnApprovals(machine, self._options.limits.ask_seconds_max)
+            policy = RulePolicy(remembered=approvals.rules)
+
+            def ruled(own: Pipeline) -> Pipeline:
+                below = own.beneath
+                return Pipeline(
+                    store=own.store, standing=own.standing, policy=policy, hooks=own.hooks,
+                    ledger=own.ledger, changes=own.changes, machine=machine, approvals=approvals,
+                    feed_for=own.feed_for, commands=own.commands, interpreter=own.interpreter,
+                    beneath=below and below._replace(pipeline=ruled(below.pipeline)),
+                )  # fmt: skip
+
+            self._ruled = ruled(self._pipeline)
         return self._ruled
 
     async def drain(self) -> None:
         """Refuse what agents ask for from now on, and wait for what is under way."""
         if self._ruled is not None:
             await self._ruled.drain()
+            if self._ruled.beneath is not None:
+                await self._ruled.beneath.pipeline.drain()
 
 
 class OwnApprovals:

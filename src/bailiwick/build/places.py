@@ -21,6 +21,7 @@ from bailiwick.errors import (
     IsADirectory,
     ParseError,
     RootNotFound,
+    Unsupported,
     from_os_error,
 )
 from bailiwick.finishing import in_thread
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 EMBEDDED: Final[Any] = object()
 """What `bailiwick.open` opens when nothing is named: see `embedded_volume`."""
 
+_OVERLAY: Final = "overlay:"
+
 _SCHEMES: Final = ("sqlite:", "postgres:", "postgresql:")
 
 
@@ -41,6 +44,9 @@ class NamedPlace(NamedTuple):
     directory: str | None = None
     volume: VolumePlace | None = None
     store: Store | None = None
+    over: bool = False
+    """Whether it is an overlay: what is changed stays apart from the directory until it is
+    applied."""
 
     @property
     def in_memory(self) -> bool:
@@ -57,6 +63,8 @@ class NamedPlace(NamedTuple):
             refuse_options(options, "memory", directory=False, volume=False)
         else:
             refuse_options(options, "a directory", directory=True, volume=False)
+        if self.over and options.commands is not None:
+            raise Unsupported("the option 'commands' is for directories: an overlay runs none")
 
 
 def read_place(given: object) -> NamedPlace:
@@ -72,13 +80,18 @@ def read_place(given: object) -> NamedPlace:
             return NamedPlace(directory=os.path.abspath(os.path.expanduser(text)))
     if not isinstance(given, str) or not given or "\0" in given:
         raise ParseError(
-            "a place is a directory such as ./project, memory:, a volume, or a store",
+            "a place is a directory such as ./project, memory:, a volume, an overlay, or a store",
             hint='"./project", "memory:" or "sqlite:agent.db?volume=main"',
         )
     if given.startswith(_SCHEMES):
         from bailiwick.config.places import parse_volume
 
         return NamedPlace(volume=on_host(parse_volume(given), os.getcwd()))
+    if given.startswith(_OVERLAY):
+        inner = read_place(given.removeprefix(_OVERLAY) or ".")
+        if inner.directory is None or inner.over:
+            raise Unsupported("an overlay lies over a directory", hint='write "overlay:./project"')
+        return inner._replace(over=True)
     if given.startswith("memory:"):
         if given != "memory:":
             raise ParseError("a memory place has no name", hint='write "memory:"')

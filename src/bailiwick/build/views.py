@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.places import Background
+from bailiwick.build.root_feeds import RootFeed
 from bailiwick.errors import Unsupported
 from bailiwick.grant import Grant
 from bailiwick.pipeline import Pipeline
-from bailiwick.state.feed import DurableFeed
 from bailiwick.store import Narrows, Store
-
-RootFeed = DurableFeed | StoreFeed
 
 
 class Views:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import msgspec
 
 from bailiwick.client.command_sessions import RemoteCommandSession, given_up, refuse_parts, some
-from bailiwick.client.core import RemoteCore, remote
+from bailiwick.client.core import RemoteCore, bound, remote
 from bailiwick.client.executions import BegunCommand, RemoteExecution
 from bailiwick.client.values import path_text, rebuilt_all
 from bailiwick.commands import WorkInfo
@@ -31,6 +31,14 @@ from bailiwick.wire.verbs import Verb
 from bailiwick.working_copy import Published, WorkChanges
 
 Prepared = Callable[[], Awaitable[dict[str, Any]]]
+
+
+async def _by_its_copy(scope: RemoteCore, said: dict[str, Any]) -> NoReturn:
+    scope._refuse_closed()
+    raise Unsupported(
+        "over a server an overlay is looked at, applied and given up by its working copy",
+        hint="scope.work() tells its id, and scope.open_work(id) opens it",
+    )
 
 
 class RemoteCommands(RemoteCore):
@@ -111,6 +119,10 @@ class RemoteCommands(RemoteCore):
         return session
 
     work = remote(Scope.work, verbs.WORK, read=lambda told: rebuilt_all(WorkInfo, told.get("work")))
+
+    changes = bound(Scope.changes, _by_its_copy)
+    apply = bound(Scope.apply, _by_its_copy)
+    discard = bound(Scope.discard, _by_its_copy)
 
     async def open_work(self, id: str) -> RemoteWork:
         """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in

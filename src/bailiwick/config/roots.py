@@ -58,6 +58,9 @@ _DEFAULTS_WITHIN = (("glob_default", "glob_max"), ("grep_matches_default", "grep
 """Limits of which the first may not exceed the second."""
 
 
+_OVERLAY = "overlay:"
+
+
 def read_root(table: Table) -> RootConfig:
     """One root, with the defaults of its kind."""
     table.only(*_KEYS)
@@ -71,6 +74,12 @@ def read_root(table: Table) -> RootConfig:
         hint = "a temporary root is made by whoever needs it"
         raise table.error("kind", "a root of kind 'temp' is not configured", hint)
     path, volume, memory = _read_place(table)
+    over = path is not None and path.startswith(_OVERLAY)
+    if path is not None and over:
+        path = path.removeprefix(_OVERLAY)
+        if not path:
+            hint = 'path = "overlay:./project"'
+            raise table.error("path", "an overlay lies over a directory", hint)
     trusted = table.flag("trusted") or False
     on_disk = path is not None
     if not on_disk:
@@ -88,6 +97,7 @@ def read_root(table: Table) -> RootConfig:
         path=path,
         volume=volume,
         memory=memory,
+        over=over,
         mount_point=_read_mount_point(table),
         trusted=trusted,
         symlinks=_read_symlinks(table, kind),

@@ -80,7 +80,8 @@ class AuditConfig(Value, frozen=True, kw_only=True):
 
 
 class RootConfig(Value, frozen=True, kw_only=True):
-    """One root: a directory (``path``), a ``volume``, or ``memory``.
+    """One root: a directory (``path``), a ``volume``, or ``memory``. With ``over`` it is an overlay
+    of the directory.
 
     What only a directory, or only a volume, has is None for the others. ``limits`` are all of them,
     whether the file sets them or not. ``networks`` are those that commands may ask for.
@@ -91,6 +92,7 @@ class RootConfig(Value, frozen=True, kw_only=True):
     path: str | None = None
     volume: VolumePlace | None = None
     memory: bool = False
+    over: bool = False
     mount_point: str | None = None
     trusted: bool = False
     symlinks: Symlinks = "reject"

@@ -9,7 +9,8 @@ import msgspec
 
 from bailiwick.approvals import Asker
 from bailiwick.call import Call, Caller, Life, Missing, PastView, Target
-from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError
+from bailiwick.commands import PlacedCopy
+from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError, Unsupported
 from bailiwick.finishing import closes_anywhere, to_the_end
 from bailiwick.grant import AgentRun, Automation, Core, Extension, Grant, Root, Subject, User
 from bailiwick.model import Limits
@@ -229,6 +230,17 @@ class ScopeCore:
             pipeline, pipeline.reader, grant, grant.limits, self._caller, request_id, operation,
             verb, machine.monotonic_ns(), target, self._life, destination, size, content, mark=mark,
         )  # fmt: skip
+
+    def _beneath(self) -> tuple[Self, PlacedCopy]:
+        """A scope on what this overlay lies over, and what was changed on top. Raises
+        `Unsupported` where it is none."""
+        beneath = self._pipeline.beneath
+        if beneath is None:
+            hint = 'bailiwick.open("overlay:./project")'
+            raise Unsupported("this root is no overlay", hint=hint)
+        ignores = self._ignores.anew()
+        lent = msgspec.structs.replace(self._lent, pipeline=beneath.pipeline, ignores=ignores)
+        return type(self)(lent, self._request_id, self._life), beneath.copy
 
     @property
     def _top(self) -> Target:

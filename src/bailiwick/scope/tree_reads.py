@@ -10,10 +10,10 @@ from bailiwick import operations
 from bailiwick.call import PastView, Target
 from bailiwick.errors import ParseError
 from bailiwick.model import DiffResult, EntryType, Found, Page, Stat
-from bailiwick.paths import PathText
+from bailiwick.paths import PathText, parse
 from bailiwick.scope.core import ScopeCore
 from bailiwick.search.results import GrepResult
-from bailiwick.verbs import diff, entries, find, grep, listing
+from bailiwick.verbs import diff, entries, find, grep, listing, working_copies
 from bailiwick.verbs.arguments import check_all
 
 
@@ -190,8 +190,11 @@ class LookingVerbs(ScopeCore):
         """The difference from ``path`` to ``other``, or to the given ``text``, as unified diff.
 
         ``as_of`` takes ``path``, and ``other_as_of`` the other side, as they were at a version or
-        snapshot; without another side, ``path`` itself is compared with what it is now.
+        snapshot; without another side, ``path`` itself is compared with what it is now. In an
+        overlay a path alone is compared with what it lies over: from there to here.
         """
+        if not (other or text is not None or as_of or other_as_of) and self._pipeline.beneath:
+            return await self._diff_beneath(path)
         between = as_of is not None or other_as_of is not None
         there = path if other is None and text is None and between else other
         call = self._call(
@@ -202,3 +205,16 @@ class LookingVerbs(ScopeCore):
         call.past_there = None if other_as_of is None else PastView(other_as_of, "other_as_of")
         work = self._start(call, lambda call: diff.diff(call, text))
         return await self._closing_past(call, work)
+
+    async def _diff_beneath(self, path: PathText) -> DiffResult:
+        lower, copy = self._beneath()
+        place = parse(path, self.root.mount_point, self.root.names).path.beneath(self.grant.base)
+        shown = await lower._run(
+            operations.READ, "difference", lower._top,
+            lambda call: working_copies.difference(call, copy, place),
+        )  # fmt: skip
+        return DiffResult(
+            a=f"a/{path}", b=f"b/{path}", equal=not shown.text, text=shown.text,
+            added_lines=shown.added, removed_lines=shown.removed, truncated=shown.truncated,
+            binary=False, request_id=self._request_id or "",
+        )  # fmt: skip

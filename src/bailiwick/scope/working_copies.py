@@ -13,6 +13,7 @@ from bailiwick.errors import (
     FileAlreadyExists,
     FileTooLarge,
     HardlinkRefused,
+    MissingAccess,
     NotARegularFile,
     ParseError,
     PathNotFound,
@@ -46,9 +47,54 @@ _REFUSALS_MAX = 64
 class WorkVerbs(ScopeCore):
     """What was changed apart, and is looked at, brought back or given up."""
 
+    async def changes(self) -> WorkChanges:
+        """What was changed in this overlay, as far as it is not in the tree that it lies over: what
+        applying it would do there now. Raises `Unsupported` where this is no overlay."""
+        lower, copy = self._beneath()
+        return await lower._changes_of(copy)
+
+    async def apply(
+        self,
+        paths: Iterable[PathText] | None = None,
+        *,
+        publish: Publish = "atomic",
+        merge: bool = True,
+        hunks: Hunks | None = None,
+    ) -> Published:
+        """Bring what was changed in this overlay into the tree that it lies over: all of it, these
+        paths with what lies beneath them, or ``hunks`` of single files, by their numbers in `diff`,
+        from one on.
+
+        It is one change of that tree: judged path by path, recorded, undone by one request. What
+        others have changed there since it was touched first is joined where lines allow it, unless
+        ``merge`` is False; else it is a conflict, and theirs stays. With ``publish`` "atomic"
+        nothing is brought then, with "partial" all the rest. Only a person applies: what an agent
+        has changed is looked at first. Raises `MissingAccess`, and `Unsupported` where this is no
+        overlay.
+        """
+        lower, copy = self._beneath()
+        if not isinstance(self.subject, (Core, User)):
+            raise MissingAccess(
+                "what was changed in an overlay is applied by a person",
+                hint="have them look at it: `changes`, `diff`, `bailiwick work show`",
+            )
+        return await lower._bring_back(
+            copy, publish, lower._places(paths), merge=merge, hunks=hunks
+        )
+
+    async def discard(
+        self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
+    ) -> list[ScopedPath]:
+        """Give up what was changed in this overlay: all of it, these paths with what lies beneath
+        them, or ``hunks`` of single files. There it is what it is beneath again."""
+        lower, copy = self._beneath()
+        return await lower._give_up(copy, lower._asked("partial", lower._places(paths), hunks))
+
     async def work(self) -> list[WorkInfo]:
         """The working copies of this root that hold changes, oldest first: those of this subject,
         and to a person or the host all of them."""
+        if self._pipeline.beneath is not None:
+            return await self._beneath()[0].work()
 
         async def found(call: Call) -> list[WorkInfo]:
             return [each for each in await self._workplace().all() if self._may_have(each)]
@@ -58,7 +104,10 @@ class WorkVerbs(ScopeCore):
     async def open_work(self, id: str) -> OpenWork:
         """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in
         it."""
-        return OpenWork(self, await self._copy_left(id))
+        if self._pipeline.beneath is None:
+            return OpenWork(self, await self._copy_left(id))
+        lower, copy = self._beneath()
+        return OpenWork(lower, copy) if id == copy.id else await lower.open_work(id)
 
     async def _copy_left(self, id: str) -> PlacedCopy:
         known = {each.id for each in await self.work()}

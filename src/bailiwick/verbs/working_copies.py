@@ -120,17 +120,22 @@ async def bring_back(
         )
         return BringBack(call.handle, plan, copy, what, frozenset(drawn.settled))
 
-    differences = partial(_differences, call, copy, drawn.merged)
+    differences = partial(_differences, call, copy, found, drawn.merged)
     work = Work(planned, act, conditional=bool(drawn.settled), difference=differences)
     return await propose(call, ignores, work, published)
 
 
 async def _differences(
-    call: Call, copy: WorkingCopy, merged: Mapping[ScopedPath, bytes], plan: Plan, lines_max: int
+    call: Call,
+    copy: WorkingCopy,
+    found: Alterations,
+    merged: Mapping[ScopedPath, bytes],
+    plan: Plan,
+    lines_max: int,
 ) -> tuple[str, bool]:
     """What becomes of the files that hold text, for the person who is asked."""
     shown: list[str] = []
-    altered = {each.path: each for each in (await copy.alterations()).altered}
+    altered = {each.path: each for each in found.altered}
     for touch in plan.touches:
         if touch.type != "file" or touch.kind not in ("created", "updated"):
             continue

@@ -8,6 +8,8 @@
     survey        what the tree held when it began
     lower         the name of the tree that it lies over, where that was written out for it
     session       how the session goes on that works in it, where one does
+    record        of an overlay: what was changed by verbs, instead of upper and survey
+    content/      of an overlay: what files hold that were changed
     publishing    there while it is brought back
 
 It is locked by the process that uses it: the kernel lets go however that ends.
@@ -178,12 +180,14 @@ class Folder:
         finally:
             os.close(file)
 
+    def has_kept(self, path: ScopedPath) -> bool:
+        return os.access(_kept_name(path), os.F_OK, dir_fd=self._replaced, follow_symlinks=False)
+
     def open_kept(self, path: ScopedPath) -> int:
         return self._open_kept(path, _READ_FLAGS)
 
     def _open_kept(self, path: ScopedPath, flags: int) -> int:
-        name = hashlib.sha256(path.encode()).hexdigest()
-        return os.open(name, flags, 0o600, dir_fd=self._replaced)
+        return os.open(_kept_name(path), flags, 0o600, dir_fd=self._replaced)
 
     def stage(self, data: bytes, mode: int) -> str:
         """The path of a new file that is to be renamed to where it belongs."""
@@ -196,6 +200,11 @@ class Folder:
         finally:
             os.close(file)
         return staged
+
+    @property
+    def is_overlay(self) -> bool:
+        """Whether what was changed in it was changed by verbs: see `overlay_record`."""
+        return os.path.exists(os.path.join(self.path, "record"))
 
     # --- what lay below ---------------------------------------------------------------------------
 
@@ -225,6 +234,12 @@ class Folder:
     def forget_base(self, path: ScopedPath) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self._base(path))
+
+    def forget_bases(self) -> None:
+        place = os.path.join(self.path, "bases")
+        with suppress(FileNotFoundError):
+            for name in os.listdir(place):
+                os.unlink(os.path.join(place, name))
 
     def _base(self, path: ScopedPath) -> str:
         return os.path.join(self.path, "bases", hashlib.sha256(path.encode()).hexdigest())
@@ -288,6 +303,11 @@ class Folders:
                     found.add(file.read())
         return found
 
+    def overlays(self) -> list[About]:
+        """Those that verbs work in, oldest first."""
+        place = self._path
+        return [x for x in self.all() if os.path.exists(os.path.join(place, x.id, "record"))]
+
     def open(self, id: str) -> Folder:
         """One that is there. Raises `PathNotFound`, and `Busy` where another process has it."""
         if not is_id(id):
@@ -323,6 +343,10 @@ class Folders:
             os.close(directory)
             raise
         return folder
+
+
+def _kept_name(path: ScopedPath) -> str:
+    return hashlib.sha256(path.encode()).hexdigest()
 
 
 def _opened_all(parent: int, *names: str) -> list[int]:

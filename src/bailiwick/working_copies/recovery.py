@@ -17,8 +17,9 @@ from bailiwick.publication import paths_of, publish, stands, take_back
 from bailiwick.store import Store
 from bailiwick.versions import Marks, Plan, Stale, Touch
 from bailiwick.working_copies.directory import DirectoryCopy
+from bailiwick.working_copies.overlay_copy import OverlayCopy
 from bailiwick.working_copies.workplace import DirectoryWorkplace
-from bailiwick.working_copy import Publishing
+from bailiwick.working_copy import Publishing, WorkingCopy
 
 _log = logging.getLogger("bailiwick.working_copies")
 
@@ -41,7 +42,7 @@ async def finish_all(workplace: DirectoryWorkplace, store: Store) -> None:
             copy.close()
 
 
-async def _finish(copy: DirectoryCopy, store: Store) -> None:
+async def _finish(copy: DirectoryCopy | OverlayCopy, store: Store) -> None:
     what = copy.folder.load_publishing()
     if what is None:
         return
@@ -61,7 +62,7 @@ async def _finish(copy: DirectoryCopy, store: Store) -> None:
         await copy.discard()
 
 
-async def _done(store: Store, what: Publishing, copy: DirectoryCopy) -> Sequence[Touch]:
+async def _done(store: Store, what: Publishing, copy: WorkingCopy) -> Sequence[Touch]:
     """What stands in the tree by then: of a store with transactions all of it, or nothing."""
     touches = what.plan.touches
     if "Branches" not in store.powers:
@@ -76,7 +77,7 @@ async def _done(store: Store, what: Publishing, copy: DirectoryCopy) -> Sequence
     return touches
 
 
-async def _is_done(store: Store, touch: Touch, what: Publishing, copy: DirectoryCopy) -> bool:
+async def _is_done(store: Store, touch: Touch, what: Publishing, copy: WorkingCopy) -> bool:
     """Do one change, unless it was done already."""
     if await stands(store, touch):
         return True

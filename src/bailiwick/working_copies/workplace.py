@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from bailiwick.commands import WorkInfo
 from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.paths import NameRule
+from bailiwick.store import Store
 from bailiwick.working_copies.directory import DirectoryCopy, Uppers
 from bailiwick.working_copies.folder import About, Folder, Folders, new_id
 from bailiwick.working_copies.lower import Lower
+from bailiwick.working_copies.overlay_copy import OverlayCopy
+from bailiwick.working_copies.overlay_record import OverlayRecord
+from bailiwick.working_copies.overlay_store import OverlayStore
 from bailiwick.working_copies.tree_in_sight import TreeInSight
 
 
@@ -17,12 +22,14 @@ class DirectoryWorkplace:
     """The working copies of one root, which lie in directories of this machine."""
 
     def __init__(
-        self, folders: Folders, root: str, lower: Lower, uppers: Uppers, *, names: NameRule,
-        bytes_max: int,
+        self, folders: Folders, root: str, store: Store, lower: Lower, uppers: Uppers, *,
+        names: NameRule, bytes_max: int,
     ) -> None:  # fmt: skip
-        """``bytes_max``: how much of what a program changed is looked at."""
+        """``lower`` is what programs see of the ``store``. ``bytes_max``: how much of what a
+        program changed is looked at."""
         self._folders = folders
         self._root = root
+        self._store = store
         self._lower = lower
         self._uppers = uppers
         self._names = names
@@ -54,8 +61,10 @@ class DirectoryWorkplace:
             await to_the_end(_unmade(folder))
             raise
 
-    async def open(self, id: str) -> DirectoryCopy:
+    async def open(self, id: str) -> DirectoryCopy | OverlayCopy:
         folder = await in_thread(self._folders.open, id, let_go=_closed)
+        if folder.is_overlay:
+            return OverlayCopy(await self._overlay(folder, {}), lives=False)
         try:
             copy = await self._copy(folder, await in_thread(folder.load_lower))
         except BaseException:
@@ -76,6 +85,34 @@ class DirectoryWorkplace:
             )
             for each in await in_thread(self._folders.all)
         ]  # fmt: skip
+
+    async def open_overlay(
+        self, *, subject: str, **options: Any
+    ) -> tuple[OverlayStore, OverlayCopy]:
+        """The overlay of this directory as it was left, or a new one. Raises `Busy` where another
+        process has it."""
+        known = await in_thread(self._folders.overlays)
+        if known:
+            folder = await in_thread(self._folders.open, known[0].id, let_go=_closed)
+        else:
+            about = About(
+                id=new_id(), root=self._root, subject=subject, began_ns=time.time_ns(),
+                command=("overlay:",),
+            )  # fmt: skip
+            folder = await in_thread(self._folders.make, about, let_go=_unmade)
+        store = await self._overlay(folder, options)
+        return store, OverlayCopy(store, lives=True)
+
+    async def _overlay(self, folder: Folder, options: dict[str, Any]) -> OverlayStore:
+        """What was changed in an overlay. The folder is closed where that cannot be read."""
+        record = OverlayRecord(folder)
+        try:
+            await in_thread(record.open)
+        except BaseException:
+            record.close()
+            folder.close()
+            raise
+        return OverlayStore(self._store, folder, record, clock_ns=time.time_ns, **options)
 
     def unfinished(self) -> list[str]:
         """Those that were being brought back when their process ended, or are just now."""

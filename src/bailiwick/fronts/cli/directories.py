@@ -18,6 +18,7 @@ from bailiwick.errors import Unsupported
 from bailiwick.fronts.cli.authority_session import at_terminal
 
 if TYPE_CHECKING:
+    from bailiwick.build.options import OpenOptions
     from bailiwick.commands import HostShare
     from bailiwick.model import Limits
     from bailiwick.scope import Scope
@@ -29,7 +30,7 @@ looks does not wait for it, and what is brought in or out is not remembered twic
 
 @asynccontextmanager
 async def open_directory(
-    directory: str, purpose: Purpose, share: HostShare | None = None
+    directory: str, purpose: Purpose, share: HostShare | None = None, *, over: bool = False
 ) -> AsyncIterator[Scope]:
     """A scope on a directory. Links between files inside are as they are for their owner. Where
     a person shares what the machine has with a program, it may run for as long as it likes: they
@@ -39,7 +40,6 @@ async def open_directory(
     from bailiwick.commands import HostShare
     from bailiwick.model import Limits
 
-    place = Path(directory)  # a path object is a directory, whatever its name looks like
     with ExitStack() as stack:
         state = default_state_dir()
         if _holds(directory, state):
@@ -49,18 +49,22 @@ async def open_directory(
                     "this directory holds the state of Bailiwick itself",
                     hint="set $XDG_STATE_HOME to a directory outside of it, or name a part with -p",
                 )
+        options: OpenOptions = {
+            "trusted": purpose != "looking",
+            "hardlinks": "allow",
+            "state_dir": state,
+            "limits": Limits() if share is None else unhurried(),
+        }
         opening: AbstractAsyncContextManager[Scope]
-        if purpose == "versions" and _is_there(directory):
+        if over:
+            options["history"] = "on" if purpose == "versions" else "off"
+            opening = open_scope(f"overlay:{directory}", **options)
+        elif purpose == "versions" and _is_there(directory):
             opening = _with_past(directory, share)
         else:
-            opening = open_scope(
-                place,
-                trusted=purpose != "looking",
-                hardlinks="allow",
-                state_dir=state,
-                commands=share or HostShare(),
-                limits=Limits() if share is None else unhurried(),
-            )
+            options["commands"] = share or HostShare()
+            # A path object is a directory, whatever its name looks like.
+            opening = open_scope(Path(directory), **options)
         async with opening as scope:
             yield scope
 

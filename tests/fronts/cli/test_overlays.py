@@ -1,0 +1,64 @@
+"""`bailiwick -p overlay:./project`, as it is typed."""
+
+import json
+
+import pytest
+
+from tests.fronts.cli.command import bailiwick
+
+pytestmark = pytest.mark.spec("OVER-1")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    place = tmp_path / "project"
+    place.mkdir()
+    (place / "a.txt").write_text("one\ntwo\nthree\n")
+    return place
+
+
+def test_it_is_changed_shown_joined_and_applied(project):
+    over = f"overlay:{project}"
+    assert bailiwick("-p", over, "write", "a.txt", given="ONE\ntwo\nthree\n").returncode == 0
+    assert bailiwick("-p", over, "write", "b.txt", given="new\n").returncode == 0
+    assert bailiwick("-p", over, "ls").stdout.split() == ["a.txt", "b.txt"]
+    assert bailiwick("-p", project, "ls").stdout.split() == ["a.txt"]
+    listed = json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)
+    (work,) = listed["work"]
+    assert work["command"] == ["overlay:"]
+    (project / "a.txt").write_text("one\ntwo\nTHREE\n")
+    shown = bailiwick("-p", over, "work", "show", work["id"]).stdout
+    assert "created b.txt" in shown
+    assert "conflict a.txt" in shown
+    refused = bailiwick("-p", project, "work", "apply", work["id"])
+    assert refused.returncode == 1
+    assert (project / "a.txt").read_text() == "one\ntwo\nTHREE\n"
+    done = bailiwick("-p", project, "work", "apply", work["id"], "--merge")
+    assert done.returncode == 0, done.stderr
+    assert (project / "a.txt").read_text() == "ONE\ntwo\nTHREE\n"
+    assert (project / "b.txt").read_text() == "new\n"
+    assert json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"] == []
+
+
+def test_no_program_is_run_in_it(project):
+    done = bailiwick("-p", f"overlay:{project}", "exec", "--", "true")
+    assert done.returncode == 125
+    assert "unsupported" in done.stderr
+
+
+def test_what_an_agent_did_over_mcp_is_applied_by_the_person(project):
+    said = [
+        {"id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"}}},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {
+            "name": "write_file", "arguments": {"path": "b.txt", "content": "new\n"}}},
+    ]  # fmt: skip
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in said)
+    assert '"created"' in bailiwick("mcp", f"overlay:{project}", given=lines).stdout
+    assert not (project / "b.txt").exists()
+    (work,) = json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"]
+    assert bailiwick("-p", project, "work", "apply", work["id"]).returncode == 0
+    assert (project / "b.txt").read_text() == "new\n"
