@@ -63,7 +63,21 @@ async def test_a_hidden_file_of_the_tree_beneath_stays_hidden(tmp_path, project)
             await agent.diff("secret")
 
 
-async def test_what_may_not_be_told_is_not_configured(tmp_path, project):
+async def test_what_others_changed_at_a_hidden_name_is_not_told(tmp_path, project):
+    async with house(tmp_path, project, rule("hide", "secret", subject="agent_run:*")) as home:
+        person, agent = await home.scope(EVERYTHING, subject=PERSON), await home.scope()
+        await person.write_text("secret", "SECRET\n")
+        await person.write_text("plain", "plain\n")
+        (project / "secret").write_text("and another\n")
+        assert "secret" not in repr(await agent.changes())
+        with pytest.raises(bailiwick.PathNotFound):
+            await agent.diff("secret")
+        with pytest.raises(bailiwick.MissingAccess):
+            await agent.discard()
+        assert [each.path for each in (await person.changes()).conflicts] == ["secret"]
+
+
+async def test_an_overlay_without_a_directory_is_refused(tmp_path, project):
     file = tmp_path / "bailiwick.toml"
     file.write_text('[[root]]\nkind = "workspace"\nid = "x"\npath = "overlay:"\n')
     with pytest.raises(bailiwick.ParseError, match="overlay"):

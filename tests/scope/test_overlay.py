@@ -179,6 +179,10 @@ async def test_an_agent_works_in_it_and_a_person_applies(project):
         assert told(await agent.changes()) == {("a.txt", "updated")}
         with pytest.raises(bailiwick.MissingAccess):
             await agent.apply()
+        (left,) = await fs.work()
+        assert await agent.work() == []
+        with pytest.raises(bailiwick.MissingAccess):
+            await agent.open_work(left.id)
         assert (project / "a.txt").read_text() == "old\n"
         await fs.apply()
         assert (project / "a.txt").read_text() == "from the agent\n"
@@ -228,7 +232,7 @@ async def test_links_devices_and_programs(project):
         await fs.remove("link")
         await fs.symlink("link", "src/one.py")
         assert (await fs.read_text("link")).text == "one\n"
-        with pytest.raises(bailiwick.Unsupported):
+        with pytest.raises(bailiwick.Unsupported, match="overlay"):
             await fs.exec(["true"])
         await fs.apply()
         assert os.readlink(project / "link") == "src/one.py"

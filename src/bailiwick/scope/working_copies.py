@@ -51,7 +51,7 @@ class WorkVerbs(ScopeCore):
         """What was changed in this overlay, as far as it is not in the tree that it lies over: what
         applying it would do there now. Raises `Unsupported` where this is no overlay."""
         lower, copy = self._beneath()
-        return await lower._changes_of(copy)
+        return await lower._changes_of(copy, shared=True)
 
     async def apply(
         self,
@@ -73,11 +73,7 @@ class WorkVerbs(ScopeCore):
         overlay.
         """
         lower, copy = self._beneath()
-        if not isinstance(self.subject, (Core, User)):
-            raise MissingAccess(
-                "what was changed in an overlay is applied by a person",
-                hint="have them look at it: `changes`, `diff`, `bailiwick work show`",
-            )
+        self._refuse_agents()
         return await lower._bring_back(
             copy, publish, lower._places(paths), merge=merge, hunks=hunks
         )
@@ -86,9 +82,18 @@ class WorkVerbs(ScopeCore):
         self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
     ) -> list[ScopedPath]:
         """Give up what was changed in this overlay: all of it, these paths with what lies beneath
-        them, or ``hunks`` of single files. There it is what it is beneath again."""
+        them, or ``hunks`` of single files. There it is what it is beneath again. As `apply` it is
+        for people: others may have changed it, too."""
         lower, copy = self._beneath()
+        self._refuse_agents()
         return await lower._give_up(copy, lower._asked("partial", lower._places(paths), hunks))
+
+    def _refuse_agents(self) -> None:
+        if not isinstance(self.subject, (Core, User)):
+            raise MissingAccess(
+                "what was changed in an overlay is applied or given up by a person",
+                hint="have them look at it: `changes`, `diff`, `bailiwick work show`",
+            )
 
     async def work(self) -> list[WorkInfo]:
         """The working copies of this root that hold changes, oldest first: those of this subject,
@@ -107,7 +112,10 @@ class WorkVerbs(ScopeCore):
         if self._pipeline.beneath is None:
             return OpenWork(self, await self._copy_left(id))
         lower, copy = self._beneath()
-        return OpenWork(lower, copy) if id == copy.id else await lower.open_work(id)
+        if id != copy.id:
+            return await lower.open_work(id)
+        self._refuse_agents()
+        return OpenWork(lower, copy)
 
     async def _copy_left(self, id: str) -> PlacedCopy:
         known = {each.id for each in await self.work()}
@@ -165,10 +173,10 @@ class WorkVerbs(ScopeCore):
             command=command,
         )  # fmt: skip
 
-    async def _changes_of(self, copy: WorkingCopy) -> WorkChanges:
+    async def _changes_of(self, copy: WorkingCopy, *, shared: bool = False) -> WorkChanges:
         return await self._run(
             operations.READ, "changes", self._top,
-            lambda call: working_copies.changes(call, copy),
+            lambda call: working_copies.changes(call, copy, shared=shared),
         )  # fmt: skip
 
     async def _difference_in(self, copy: WorkingCopy, path: ScopedPath) -> UnifiedDiff:

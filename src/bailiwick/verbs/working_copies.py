@@ -153,9 +153,13 @@ async def _differences(
     return "".join(shown), False
 
 
-async def changes(call: Call, copy: WorkingCopy) -> WorkChanges:
-    """What bringing it back would do, of which nothing is done."""
+async def changes(call: Call, copy: WorkingCopy, *, shared: bool = False) -> WorkChanges:
+    """What bringing it back would do, of which nothing is done. Of a ``shared`` copy, in which
+    others have changed things too, only what the caller may know of is told."""
     found = await copy.alterations()
+    if shared:
+        seen = [each for each in found.altered if _may(call, each.path, METADATA)]
+        found = found._replace(altered=seen)
     wanted = Wanted("partial")
     drawn = await draw(call, copy, found, wanted)
     sifted = _sift(call, drawn, found, wanted)
@@ -175,7 +179,7 @@ async def difference(call: Call, copy: WorkingCopy, path: ScopedPath) -> Unified
     """From what stands in the tree to what stands in the copy, of one file that holds text."""
     found = {each.path: each for each in (await copy.alterations()).altered}
     altered = found.get(path)
-    if altered is None:
+    if altered is None or not _may(call, path, METADATA):
         raise PathNotFound("was not changed in this working copy", path=path)
     if not _may(call, path, READ):
         raise PolicyDenied("what stands there may not be read", path=path)

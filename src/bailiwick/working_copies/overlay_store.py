@@ -16,12 +16,14 @@ from typing import Final
 from msgspec.structs import replace as with_fields
 
 from bailiwick.errors import (
+    BailiwickError,
     HashMismatch,
     IsADirectory,
     NotADirectory,
     PathNotFound,
     SymlinkEscape,
     TooManyLinks,
+    from_os_error,
 )
 from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.model import Limits, NewFileMode, Stat, Symlinks
@@ -211,7 +213,12 @@ class OverlayStore(NodeStore):
     # --- changing -------------------------------------------------------------------------------
 
     async def commit(self, put: Sequence[Node], gone: Sequence[Node]) -> None:
-        await to_the_end(self._commit(put, gone))
+        try:
+            await to_the_end(self._commit(put, gone))
+        except BailiwickError:
+            raise
+        except OSError as error:  # of the folder that it is kept in
+            raise from_os_error(error) from error
 
     async def _commit(self, put: Sequence[Node], gone: Sequence[Node]) -> None:
         record = self.record
