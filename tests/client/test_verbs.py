@@ -66,8 +66,10 @@ def verbs_of(cls):
     return {name for name in dir(cls) if not name.startswith("_")} - plumbing
 
 
-PROGRAMS = {"exec", "work", "open_work", "session", "open_session"}
-"""What a server does not serve, and says so."""
+PROGRAMS = {
+    "exec", "work", "open_work", "session", "open_session", "changes", "apply", "discard",
+}  # fmt: skip
+"""Programs, and what was changed apart."""
 
 
 def test_there_are_the_same_verbs():

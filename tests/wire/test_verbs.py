@@ -16,9 +16,12 @@ pytestmark = pytest.mark.spec("LINE-6")
 
 WITHOUT_A_ROW = {
     "aclose": "ends the scope itself",
+    "apply": "applyWork, by the id of the working copy",
     "change_cursor": "how every stream of events begins",
+    "changes": "showWork, by the id of the working copy",
     "copy_from": "copy, with the root that it is from",
     "copy_in": "nobody copies from the host of a server",
+    "discard": "discardWork, by the id of the working copy",
     "exists": "stat, which says that there is nothing",
     "lstat": "stat, which does not follow",
     "on_change": "watch, with a callback",

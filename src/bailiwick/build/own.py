@@ -70,15 +70,7 @@ def join(
     which it lies over, and the ``copy`` that holds its changes."""
     machine = own_machine()
     root = _root(options, root_id, mount_point)
-    grant = Grant(
-        id=machine.new_request_id(),
-        subject=User("local"),
-        root=root,
-        access=options.access if options.trusted else options.access & FILE_ACCESS,
-        reason="opened by the local user",
-        explicit=True,
-        limits=options.limits,
-    )
+    grant = _full_grant(options, root, machine)
     hooks = Hooks(seconds_max=options.limits.hook_seconds_max)
     tree = lower or store
     commands = RootCommands(tree, root, options.limits, options.state_dir, options.commands, kept)
@@ -153,6 +145,18 @@ def _root(options: Options, root_id: str, mount_point: str) -> Root:
         mount_point=options.mount_point or mount_point,
         trusted=options.trusted,
         names=options.names,
+    )
+
+
+def _full_grant(options: Options, root: Root, machine: Machine) -> Grant:
+    return Grant(
+        id=machine.new_request_id(),
+        subject=User("local"),
+        root=root,
+        access=options.access if options.trusted else options.access & FILE_ACCESS,
+        reason="opened by the local user",
+        explicit=True,
+        limits=options.limits,
     )
 
 

@@ -33,7 +33,10 @@ from bailiwick.scope.versions import Locking
 from bailiwick.verbs.writes import ByteSource
 
 LEFT_OUT: Final = {
+    "apply": "what was changed in an overlay is applied by a person who has looked at it",
+    "changes": "what was changed in an overlay is for whoever applies it",
     "delegate": "grants are passed on by people and programs, not by code that a model wrote",
+    "discard": "what was changed in an overlay is given up by a person who has looked at it",
     "on_change": "a callback cannot reach into the sandbox; watch tells the same",
     "open_session": "sessions are of commands, which code does not run",
     "open_work": "working copies are of commands, too",
