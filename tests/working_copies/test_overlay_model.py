@@ -100,8 +100,8 @@ class OverlayModel(RuleBasedStateMachine):
             self.fs.move(source, destination)
         except bailiwick.BailiwickError:
             return
-        self.touched |= {source, destination}
         if source != destination:
+            self.touched |= {source, destination}
             (self.copy / source).rename(self.copy / destination)
 
     # --- a person -----------------------------------------------------------------------------
