@@ -60,9 +60,7 @@ class RemoteCommands(RemoteCore):
     ) -> RemoteExecution:
         """Run a program in a sandbox on the server, on a working copy of this tree: see
         `Scope.exec`. It goes on when this client goes away."""
-        given = {name: each for name, each in locals().items() if name not in ("self", "roots")}
-        if roots:
-            raise Unsupported("a server shows no other roots to a command")
+        given = {name: each for name, each in locals().items() if name != "self"}
 
         async def prepared() -> dict[str, Any]:
             return given

@@ -15,7 +15,7 @@ _NEWEST_SHARE = 0.05
 and one that was slow once is forgiven after some that the thread did quickly."""
 
 
-class Pace:
+class CommitPace:
     """Whether tasks come one by one, and are done quickly enough not to go to another thread."""
 
     def __init__(self, inline_s: float) -> None:

@@ -25,7 +25,7 @@ from bailiwick.errors import FORKED, Busy, Closed, IoError
 from bailiwick.finishing import CLOSED, cancel_at_next_await, wait_through_cancellation
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.fork_safety import wait_for_at_fork
-from bailiwick.sqlite.pace import Pace
+from bailiwick.sqlite.pace import CommitPace
 
 _log = logging.getLogger("bailiwick.sqlite")
 
@@ -198,7 +198,7 @@ class WriterThread:
         self._running: TaskDone | None = None
         self.busy = threading.Lock()
         """Held by whoever uses the connection: who takes it may ask something in between."""
-        self._pace = Pace(inline_s)
+        self._pace = CommitPace(inline_s)
         self._never_waits = never_waits
         self._here_s = here_s
         self._thread = threading.Thread(target=self._serve, name=f"bailiwick-{whose}", daemon=True)

@@ -444,7 +444,8 @@ EXEC: Verb[Any] = Verb(
     "exec", "commands", "POST", "/exec", "exec", values.ExecLine,
     (
         APPROVAL, *COMMAND, a_document("cwd", PathField, "."),
-        Argument(name="publish", choices=("atomic", "partial", "manual"), default="atomic"), *TOLD,
+        Argument(name="publish", choices=("atomic", "partial", "manual"), default="atomic"),
+        a_document("roots", list[str], []), *TOLD,
     ),
     about="Run a program in a sandbox, on a working copy. Answers line by line: the command, what "
     "it prints, and what became of it and of what it changed.",

@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from bailiwick.errors import IoError
 from bailiwick.model import MiB
 from bailiwick.nodes import ROOT_ID, Node
 from bailiwick.paths import ROOT, ScopedPath
@@ -68,11 +69,16 @@ class OverlayRecord:
 
     def open(self) -> None:
         os.makedirs(self._contents, mode=0o700, exist_ok=True)
+        if os.path.islink(self._contents):
+            raise IoError("the folder of an overlay was changed by others")
         self._log = os.open(os.path.join(self._folder.path, "record"), _LOG_FLAGS, 0o600)
         end = 0
         data = os.pread(self._log, os.fstat(self._log).st_size, 0)
         while (entry := _framed(data, end)) is not None:
-            self._take(msgspec.msgpack.decode(entry, type=RecordEntry))
+            try:
+                self._take(msgspec.msgpack.decode(entry, type=RecordEntry))
+            except msgspec.MsgspecError:
+                raise IoError("the record of an overlay cannot be read") from None
             end += _HEAD_BYTES + len(entry)
         os.ftruncate(self._log, end)
         self._sweep()

@@ -392,5 +392,5 @@ async def test_programs_are_run_in_a_root_in_memory_too(tmp_path):
         client = house.client()
         done = await client.post("/exec", json={"argv": ["sh", "-c", "echo new > f"]})
         assert done.status_code == 200
-        assert (await client.get("/file", params={"path": "f"})).json()["text"] == "new\n"
+        assert (await client.get("/file/raw", params={"path": "f"})).content == b"new\n"
         assert (await client.get("/work")).status_code == 200

@@ -32,7 +32,7 @@ async def run(request: Request) -> Reply:
     body = request.body
     refuse_untold(request)
     scope = await request.scoped(body.cwd)
-    execution = scope.exec(cwd=body.cwd, publish=body.publish, **given(body))
+    execution = scope.exec(cwd=body.cwd, publish=body.publish, roots=body.roots, **given(body))
     entry = await request.app.executions.begin(request.caller, scope, execution, typed(body))
     return told(request, entry)
 
