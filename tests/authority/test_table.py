@@ -208,10 +208,12 @@ OPERATION_OF = {verb: each.name for each in OPERATIONS.values() for verb in each
 
 @pytest.mark.spec("AUTH-3")
 def test_the_table_has_every_operation_and_every_verb():
-    """Versions and programs have tests of their own, and so have copies between roots, below."""
+    """Versions, programs and overlays have tests of their own, and so have copies between roots,
+    below."""
     assert set(NEEDS) | {"copy-in", "version", "exec"} == set(OPERATIONS)
     built = {verb for verb in OPERATION_OF if hasattr(bailiwick.Scope, verb)}
-    assert built == set(CALLS) | TWO_ROOTS | VERSIONED | {"exec", "session", "work"}
+    elsewhere = {"exec", "session", "work", "changes", "discard"}
+    assert built == set(CALLS) | TWO_ROOTS | VERSIONED | elsewhere
     assert set(VERBS) <= set(CALLS)
     for name, operation in OPERATIONS.items():
         if name in NEEDS:
