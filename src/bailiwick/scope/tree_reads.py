@@ -193,7 +193,8 @@ class LookingVerbs(ScopeCore):
         snapshot; without another side, ``path`` itself is compared with what it is now. In an
         overlay a path alone is compared with what it lies over: from there to here.
         """
-        if not (other or text is not None or as_of or other_as_of) and self._pipeline.beneath:
+        alone = all(each is None for each in (other, text, as_of, other_as_of))
+        if alone and self._pipeline.beneath is not None:
             return await self._diff_beneath(path)
         between = as_of is not None or other_as_of is not None
         there = path if other is None and text is None and between else other
