@@ -238,8 +238,6 @@ from bailiwick.finishing import in_thread
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.testing.driver import StoreDriver
 
-pytestmark = pytest.mark.both_engines
-
 def peak():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
