@@ -126,6 +126,7 @@ async def test_verbs_keep_the_most_extreme_limits(tmp_path, name, extreme):
         await plant_tree(fs)
         place = place_of(fs)
     amounts |= own | {"link_hops_max": Limits().link_hops_max}  # the kernel's, not ours to set
+    amounts |= {"database_connections_max": 2 if extreme == "least" else 1_000}
     async with Opener("kernel", tmp_path)(place=place, limits=Limits(**amounts)) as fs:
         try:
             await VERBS[name].call(fs)

@@ -167,6 +167,7 @@ async def test_what_is_wrong_is_refused_as_by_other_tools(tmp_path, given, kind)
 @pytest.mark.spec("EXEC-10", "EXEC-1", "TOOL-5")
 @pytest.mark.parametrize("agreed", [True, False])
 async def test_a_question_pauses_and_is_resumed_for_that_command_alone(project, agreed):
+    before = set(children_of(os.getpid()))
     async with opened(project) as fs:
         box = toolbox(fs, operations=["run_command"])
         given = {"command": "echo two > a.txt"}
@@ -182,7 +183,7 @@ async def test_a_question_pauses_and_is_resumed_for_that_command_alone(project, 
         answer = await box.resume("run_command", given, allowed=agreed, binding=pending.binding)
         assert ("output" in answer) is agreed
         assert (project / "a.txt").read_text() == ("two\n" if agreed else "one\n")
-    assert children_of(os.getpid()) == []
+    assert set(children_of(os.getpid())) <= before
 
 
 @pytest.mark.spec("EXEC-10", "EXEC-1")
@@ -269,6 +270,7 @@ async def test_bounds_on_paths_hold_for_programs(project):
 
 @pytest.mark.spec("EXEC-10", "TOOL-4")
 async def test_many_commands_at_once_are_run_one_after_the_other(tmp_path):
+    before = set(children_of(os.getpid()))
     async with running(tmp_path) as house:
         agent = await agent_in(house)
         box = toolbox(agent)
@@ -279,7 +281,7 @@ async def test_many_commands_at_once_are_run_one_after_the_other(tmp_path):
         assert [each.get("conflicts") for each in told] == [None] * 12
         assert {inner(each["output"]).count("\n") for each in told} == set(range(1, 13))
         assert await agent.work() == []
-    assert children_of(os.getpid()) == []
+    assert set(children_of(os.getpid())) <= before
 
 
 @pytest.mark.spec("EXEC-10", "EXEC-8")

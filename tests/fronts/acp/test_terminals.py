@@ -115,24 +115,21 @@ async def test_of_much_output_the_end_is_kept_from_a_whole_character_on(tmp_path
     assert told["ok"]["output"] == "öüäöü"
 
 
-async def test_where_no_commands_are_run_the_option_is_refused(tmp_path, project):
-    for options, words in (
-        (("--terminals", "--root", f"sqlite:{tmp_path}/v.db?volume=main"), b"no commands are run"),
-        (("--terminals", "--read-only", "--root", str(project)), b"not allowed with"),
-    ):
-        process = await start_proxy(tmp_path, *options)
-        _, said = await process.communicate()
-        assert process.returncode != 0
-        assert words in said
+async def test_who_only_reads_has_no_terminals(tmp_path, project):
+    process = await start_proxy(tmp_path, "--terminals", "--read-only", "--root", str(project))
+    _, said = await process.communicate()
+    assert process.returncode != 0
+    assert b"not allowed with" in said
 
 
 async def test_a_command_that_runs_when_the_editor_goes_is_ended(tmp_path, project):
+    before = set(children_of(os.getpid()))
     async with serving(tmp_path, project) as at:
         await at.run(["start", "echo x > kept; echo begun; sleep 1000"], ["until", "begun\n"])
         at.process.stdin.close()
         await at.process.wait()
     assert not (project / "kept").exists()
-    assert children_of(os.getpid()) == []
+    assert set(children_of(os.getpid())) <= before
 
 
 @pytest.fixture
@@ -258,10 +255,11 @@ async def test_what_a_command_changed_that_has_to_be_asked_for_is_another_questi
 
 
 async def test_a_question_about_what_changed_is_given_up_when_the_relay_closes(opened, project):
+    before = set(children_of(os.getpid()))
     (project / ".git").mkdir()
     async with opened() as fs:
         async with wires(fs, terminals=True) as between:
             await created(between, 1, command="echo evil > .git/hook")
             assert (await between.editor.hear_json())["method"] == "session/request_permission"
         assert len(await fs.work()) == 1
-    assert children_of(os.getpid()) == []
+    assert set(children_of(os.getpid())) <= before
