@@ -73,7 +73,7 @@ def test_what_an_agent_did_is_seen_where_one_stands(directory, monkeypatch):
 def test_commands_on_an_authority_need_no_configuration(directory, volume, words):
     for place in (directory, volume):
         place.ok(*words)
-        place.json(*words) if words[0] != "audit" else place(*words, "--json")
+        place.json(*words) if words[0] != "audit" else place.ok(*words, "--json")
 
 
 @pytest.mark.spec("PAST-2")
