@@ -22,7 +22,7 @@ VIEWS = [
     ("#/file/doc.md", "one"),
     ("#/history/doc.md", "Restore this version"),
     ("#/search?q=needle", "match"),
-    ("#/changes", "The last hour"),
+    ("#/changes", "60 min ago"),
     ("#/approvals", "Nobody is waiting"),
     ("#/audit", "Audit ledger"),
     ("#/grants", "Grants"),
@@ -133,6 +133,67 @@ def test_a_request_is_taken_back_from_the_change_feed(served, browser):
     browser.click(".dialog button", "Undo")
     browser.find(".toast", "Took back")
     assert served.agent("GET", "/file?path=undo/me.txt")[0] == 404
+
+
+@pytest.mark.spec("WEB-1")
+def test_what_was_changed_while_nobody_looked_is_on_the_page(served):
+    served.write("alone/a.txt", "one\n")
+    served.write("alone/a.txt", "two\n")
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/changes")
+        window.type("input[aria-label=Filter]", "alone/")
+        window.find(".feed a", "alone/a.txt")
+        served.write("alone/live.txt", "now\n")
+        window.find(".feed a", "alone/live.txt")
+        told = [
+            each.text.split("\n")[1:4]
+            for each in window.driver.find_elements("css selector", ".feed .space > div")
+        ]
+        assert told[0] == ["created", "alone/live.txt", "agent_run:build/7"]
+        assert told[1:3] == [
+            ["updated", "alone/a.txt", "agent_run:build/7"],
+            ["created", "alone/a.txt", "agent_run:build/7"],
+        ]
+        window.click("button", "30 days")
+        window.find("main", "30 days ago")
+        assert window.errors() == []
+    finally:
+        window.close()
+
+
+PROSE = """# A *title*
+
+`code`, **bold**, snake_case_name and <script>document.title = 'owned'</script>.
+[one](notes/today.md) [two](https://elsewhere.example/) [three](javascript:alert(1))
+![out](https://elsewhere.example/track.png)
+
+- [x] done
+
+| a | b |
+|---|---|
+| 1 | 2 |
+"""
+
+
+@pytest.mark.spec("WEB-1", "WEB-2")
+def test_prose_is_rendered_beside_its_source_and_nothing_in_it_runs(served, browser):
+    served.write("prose.md", PROSE)
+    browser.go("#/file/prose.md")
+    browser.click("button", "Rendered")
+    browser.find(".prose h1 em", "title")
+    browser.find(".line", "# A *title*")
+    assert "<script>" in browser.find(".prose p").text
+    assert browser.value(
+        "return [...document.querySelectorAll('.prose a')].map(a => a.getAttribute('href'))"
+    ) == ["#/file/notes/today.md", "https://elsewhere.example/"]
+    count = "return document.querySelectorAll('.prose script, .prose img').length"
+    assert browser.value(count) == 0
+    assert browser.find(".prose table td", "2")
+    assert "owned" not in browser.driver.title
+    assert {host.partition(":")[0] for host in browser.hosts_asked()} <= {"127.0.0.1"}
 
 
 def asking(served, path, content):

@@ -1,39 +1,65 @@
-// What happens just now, and how much of it over time; a whole request can be taken back.
+// What was changed, also while nobody looked, and how much of it over time; a whole request can be
+// taken back.
 
-import { h, fill, icon, svg } from "../dom.js";
+import { h, fill, icon } from "../dom.js";
 import * as api from "../api.js";
-import { changes, has, on } from "../state.js";
+import { SPANS, activity, begins } from "../activity.js";
+import { Past } from "../past.js";
+import { has } from "../state.js";
 import { link } from "../router.js";
 import { complain, dialog, toast } from "../dialogs.js";
-import { count, moment, plain } from "../words.js";
+import { ago, count, moment, plain } from "../words.js";
+import { VirtualList } from "../virtual.js";
 
 const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
-const SHOWN = 400, BARS = 60;
+const ROW = 40, COUNTED_MAX = 5000;
 
 export function view() {
-  const rows = h("div", { class: "card feed" }), picture = h("div", { class: "card padded" });
-  const filter = h("input", { class: "input", placeholder: "Filter by path or subject", "aria-label": "Filter", onInput: () => draw() });
-  const pause = h("button", { class: "button", "aria-pressed": "false", onClick: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); pause.lastChild.textContent = paused ? "Paused" : "Pause"; if (!paused) draw(); } }, "Pause");
-  let paused = false, waiting = 0;
-  const draw = () => {
-    waiting = 0;
-    const wanted = filter.value.toLowerCase();
-    const shown = changes.filter((each) => !wanted || each.path.toLowerCase().includes(wanted) || each.subject.toLowerCase().includes(wanted)).slice(0, SHOWN);
-    fill(rows, shown.length ? shown.map(row) : h("p", { class: "empty" }, "Nothing has changed since you opened the console."));
-    fill(picture, activity(changes));
+  const page = { span: "hour", shown: [], paused: false, picture: h("div", { class: "card padded" }), note: h("p", { class: "empty" }) };
+  page.list = new VirtualList({ rowHeight: ROW, render: (at) => row(page.shown[at]), more: () => page.past.further() });
+  page.filter = h("input", { class: "input", placeholder: "Filter by path or subject", "aria-label": "Filter", onInput: () => draw(page) });
+  page.past = new Past(() => { if (!page.paused && !page.waiting) page.waiting = requestAnimationFrame(() => draw(page)); });
+  const pause = h("button", { class: "button", "aria-pressed": "false", onClick: () => { page.paused = !page.paused; pause.setAttribute("aria-pressed", String(page.paused)); pause.textContent = page.paused ? "Paused" : "Pause"; if (!page.paused) draw(page); } }, "Pause");
+  const spans = Object.entries(SPANS).map(([name, { label }]) => h("button", { class: "button", "aria-pressed": String(name === page.span), onClick: () => choose(page, name, spans) }, label));
+  const clock = setInterval(() => { if (!page.paused) chart(page); }, 5000);
+  draw(page);
+  choose(page, page.span, spans);
+  return {
+    element: h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Changes"), spans, page.filter, pause), page.picture, h("div", { class: "card feed" }, page.list.element, page.note)),
+    title: "Changes", close: () => { page.past.close(); page.list.close(); clearInterval(clock); cancelAnimationFrame(page.waiting); },
   };
-  const forget = on("change", () => { if (!paused && !waiting) waiting = requestAnimationFrame(draw); });
-  const clock = setInterval(() => { if (!paused) fill(picture, activity(changes)); }, 5000);
-  draw();
-  return { element: h("div", { class: "page scrolls" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Changes"), filter, pause), picture, rows), title: "Changes", close: () => { forget(); clearInterval(clock); } };
+}
+
+async function choose(page, span, buttons) {
+  page.span = span;
+  buttons.forEach((each, at) => each.setAttribute("aria-pressed", String(Object.keys(SPANS)[at] === span)));
+  await page.past.since(begins(span), COUNTED_MAX);
+  chart(page);
+}
+
+function chart(page) {
+  const { entries, complete, kept } = page.past;
+  if (!entries.length && !complete) return;
+  fill(page.picture, activity(entries, page.span, kept && (complete || (entries.at(-1)?.timeMs ?? Infinity) < begins(page.span))));
+}
+
+function draw(page) {
+  page.waiting = 0;
+  const wanted = page.filter.value.toLowerCase(), { past } = page;
+  page.shown = wanted ? past.entries.filter((each) => each.path.toLowerCase().includes(wanted) || each.subject.toLowerCase().includes(wanted)) : past.entries;
+  page.note.hidden = page.shown.length > 0;
+  page.list.element.hidden = !page.shown.length;
+  page.note.textContent = past.error ? plain(past.error.message) : !past.kept ? "This root keeps no history, and nothing has changed since you opened the console." : !past.complete ? "Looking…" : wanted ? "Nothing that was changed is called so." : "Nothing was changed here yet.";
+  page.list.setCount(page.shown.length);
+  chart(page);
 }
 
 function row(change) {
   if (change.kind === "rescan" || change.kind === "reset") {
-    return h("div", null, h("span", { class: "faint" }, moment(change.timeMs).slice(11)), h("span", null, h("span", { class: "chip" }, change.kind)), h("span", { class: "soft" }, "Changes before this moment may be missing from the list."), h("span"), h("span"));
+    return h("div", null, h("span", { class: "faint" }, ago(change.timeMs)), h("span", null, h("span", { class: "chip" }, change.kind)), h("span", { class: "soft cut" }, "Changes before this moment may be missing from the list."), h("span"), h("span"));
   }
-  const what = change.kind === "moved" ? [plain(change.origin), " → ", plain(change.path)] : plain(change.path);
-  return h("div", null, h("span", { class: "faint" }, moment(change.timeMs).slice(11)), h("span", null, h("span", { class: `chip ${TONES[change.kind] ?? ""}` }, change.kind)),
+  const what = change.kind === "moved" && change.origin ? [plain(change.origin), " → ", plain(change.path)] : plain(change.path);
+  return h("div", null, h("span", { class: "faint", title: moment(change.timeMs) }, ago(change.timeMs)), h("span", null, h("span", { class: `chip ${TONES[change.kind] ?? ""}` }, change.kind)),
     change.kind === "deleted" ? h("span", { class: "cut" }, what) : h("a", { class: "cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, what),
     h("span", { class: "soft cut", title: plain(change.subject) }, plain(change.subject || "another program")),
     has("history") && change.requestId ? h("button", { class: "button quiet", title: "Take back everything this request changed", onClick: () => undo(change) }, icon("back"), h("span", { class: "only-wide" }, "Undo")) : h("span"));
@@ -54,22 +80,4 @@ async function undo(change) {
     const done = await api.post("/undo", wanted);
     toast(`Took back ${count(done.undone.length, "path")}`, { detail: done.conflicts.length ? `${count(done.conflicts.length, "path")} changed since and left alone` : "" });
   } catch (error) { complain(error); }
-}
-
-// Bars for the last hour, a minute each, stacked by kind.
-function activity(all) {
-  const now = Date.now(), kinds = ["created", "updated", "moved", "deleted"], bins = Array.from({ length: BARS }, () => ({}));
-  for (const change of all) {
-    const age = Math.floor((now - change.timeMs) / 60000);
-    if (age >= 0 && age < BARS && kinds.includes(change.kind)) bins[BARS - 1 - age][change.kind] = (bins[BARS - 1 - age][change.kind] ?? 0) + 1;
-  }
-  const most = Math.max(1, ...bins.map((bin) => kinds.reduce((sum, kind) => sum + (bin[kind] ?? 0), 0)));
-  const bars = bins.map((bin, at) => {
-    let top = 100;
-    return kinds.filter((kind) => bin[kind]).map((kind) => { const height = (bin[kind] / most) * 90; top -= height; return svg("rect", { class: kind, x: at * 10 + 1, y: top, width: 8, height, rx: 1 }); });
-  });
-  const tones = { created: "good", updated: "accent", moved: "warn", deleted: "bad" };
-  return [h("div", { class: "bar" }, h("b", { class: "grow" }, "The last hour"), h("span", { class: "legend" }, kinds.map((kind) => h("span", { style: { "--tone": `var(--${tones[kind]})` } }, kind)))),
-    svg("svg", { class: "plot", viewBox: "0 0 600 118", preserveAspectRatio: "none", role: "img", "aria-label": `${count(all.length, "change")} seen` }, svg("line", { class: "axis", x1: 0, x2: 600, y1: 100.5, y2: 100.5, "vector-effect": "non-scaling-stroke" }), bars),
-    h("div", { class: "bar faint" }, h("span", { class: "grow" }, "60 min ago"), h("span", null, `at most ${most} a minute`), h("span", { class: "grow" }), h("span", null, "now"))];
 }

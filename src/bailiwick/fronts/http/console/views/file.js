@@ -8,11 +8,13 @@ import { go, link } from "../router.js";
 import { complain, confirm, dialog, toast } from "../dialogs.js";
 import { nameOf, parentOf, plain, size, visible } from "../words.js";
 import { painter } from "../highlight.js";
+import { markdown } from "../markdown.js";
 import { sideBySide } from "../difference.js";
 import { VirtualList } from "../virtual.js";
 import { download } from "./files.js";
 
 const LINES = 1000;
+const PROSE = new Set(["md", "markdown"]);
 const PICTURES = new Set(["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "avif"]);
 
 export function view({ path, query }) {
@@ -77,10 +79,16 @@ function read(page) {
     },
     more: () => further(page, list),
   }));
-  buttons(page, page.editable ? h("button", { class: "button main", onClick: () => edit(page) }, icon("pen"), "Edit") : null);
-  fill(page.body, list.element);
+  buttons(page, beside(page), page.editable ? h("button", { class: "button main", onClick: () => edit(page) }, icon("pen"), "Edit") : null);
+  fill(page.body, page.rendered ? h("div", { class: "beside" }, list.element, h("div", { class: "scroll" }, markdown(page.text, page.path))) : list.element);
   list.setCount(page.lines.length);
   if (page.line) reach(page, list);
+}
+
+// Prose is read as its writer meant it, beside what stands in the file.
+function beside(page) {
+  if (page.text === undefined || !PROSE.has(page.path.toLowerCase().split(".").pop())) return null;
+  return h("button", { class: "button", "aria-pressed": String(Boolean(page.rendered)), onClick: () => { page.rendered = !page.rendered; page.list?.close(); read(page); } }, icon("book"), "Rendered");
 }
 
 async function reach(page, list) {
