@@ -161,6 +161,19 @@ async def test_a_place_may_be_where_the_directory_is_on_the_host(workshop):
 
 
 @pytest.mark.spec("EXEC-4")
+async def test_a_tree_in_the_memory_of_the_machine_is_a_tree_like_any_other(workshop):
+    workshop.plant({"file": "text"})
+    tree = Tree(place="/dev/shm/quick/tree", lower=str(workshop.lower))
+    said = await workshop.shell("pwd; cat file; ls /dev/shm", view=View(trees=(tree,)))
+    assert said.out == "/dev/shm/quick/tree\ntextquick\n"
+    for place in ("/dev/shm", "/dev/null", "/dev/shm/../x", "/dev/shmx/y"):
+        with pytest.raises(ParseError):
+            await workshop.shell(
+                "true", view=View(trees=(Tree(place=place, lower=str(workshop.lower)),))
+            )
+
+
+@pytest.mark.spec("EXEC-4")
 async def test_a_path_of_the_host_that_was_allowed_can_be_read(tmp_path, workshop):
     allowed, beside = tmp_path / "tools" / "allowed", tmp_path / "tools" / "beside"
     for directory in (allowed, beside):

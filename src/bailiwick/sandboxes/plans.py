@@ -36,6 +36,9 @@ _SETTINGS = (
 
 _ROOM_OF_THE_KERNEL = ("/proc", "/dev", "/sys")
 _ROOM_OF_THE_SYSTEM = (*_SYSTEM, "/etc", *_ROOM_OF_THE_KERNEL)
+_MEMORY_OF_THE_MACHINE = ("/dev/shm",)
+"""Lies among the devices and is a directory like any other: people keep quick trees in it."""
+
 _SCRATCH_FILES_MAX = 100_000
 """Names in the private directories: each takes a kilobyte of the kernel's memory."""
 
@@ -52,7 +55,7 @@ def _checked_place(place: str, rooms: tuple[str, ...]) -> str:
     """Absolute, in its one spelling, in none of ``rooms``, and around none of what is private."""
     if not place.startswith("/") or os.path.normpath(place) != place or "\0" in place:
         raise ParseError("a place in the sandbox is an absolute path without . and ..")
-    if _is_within(place, rooms):
+    if _is_within(place, rooms) and not _is_within(os.path.dirname(place), _MEMORY_OF_THE_MACHINE):
         raise ParseError("a place in the sandbox cannot be among the directories of the system")
     if place == "/" or any(_is_within(private, (place,)) for private in ("/tmp", HOME)):
         raise ParseError("a place in the sandbox cannot hold its private directories")
