@@ -108,13 +108,14 @@ class Served:
         assert made.returncode == 0, made.stderr
         self.agent_token = json.loads(made.stdout)["token"]
 
-    def agent(self, method, route, body=None, timeout=120):
-        """What the agent gets: status and document."""
+    def agent(self, method, route, body=None, timeout=120, token=None):
+        """What the agent gets, or whoever shows ``token``: status and document."""
         request = urllib.request.Request(
             self.url + route, method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={
-                "authorization": f"Bearer {self.agent_token}", "content-type": "application/json",
+                "authorization": f"Bearer {token or self.agent_token}",
+                "content-type": "application/json",
             },
         )  # fmt: skip
         try:

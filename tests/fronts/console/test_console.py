@@ -36,6 +36,11 @@ const numbers = (text) => text.match(/[0-9]+/g).slice(0, 3);
 return [numbers(style.color).map(Number), numbers(style.backgroundColor).map(Number)];
 """
 
+REVOCABLE = """
+const buttons = [...document.querySelectorAll("button.danger")];
+return buttons.filter((each) => each.textContent === "Revoke").length;
+"""
+
 HOSTILE_TEXT = "<script>document.title = 'owned'</script>\n"
 
 
@@ -369,22 +374,33 @@ def test_every_view_fits_its_window_in_light_and_dark(served, dark, phone, tmp_p
         window.close()
 
 
+@pytest.mark.spec("WEB-1", "PAST-2")
+def test_an_agent_is_let_in_with_a_token_and_shown_out(served, browser):
+    browser.go("#/grants")
+    browser.click("button", "Let an agent in")
+    browser.type(".dialog input", "visitor")
+    browser.click(".dialog button", "Make a token")
+    browser.find(".dialog", "shown this once")
+    secret = browser.value("return document.querySelector('.dialog input').value")
+    status, seen = served.agent("GET", "/capabilities", token=secret)
+    assert (status, seen["subject"]) == (200, "agent_run:visitor/token")
+    assert {"read", "write"} <= set(seen["access"])
+    browser.click(".dialog button", "Done")
+    browser.click("tr[data-token=visitor] button.danger", "End")
+    browser.click(".dialog button", "End")
+    browser.find(".toast", "Ended")
+    assert served.agent("GET", "/capabilities", token=secret)[0] == 401
+
+
 @pytest.mark.spec("WEB-1")
 def test_a_revoked_grant_ends_what_the_agent_may(served, browser):
     served.write("before.txt", "still allowed\n")
     browser.go("#/grants")
-    browser.find("tbody tr", "agent_run:")
-    rows = browser.value("return [...document.querySelectorAll('button.danger')].length")
-    assert rows >= 1
-    while browser.value("return document.querySelectorAll('button.danger').length"):
-        left = browser.value("return document.querySelectorAll('button.danger').length")
+    browser.find("button.danger", "Revoke")
+    while left := browser.value(REVOCABLE):
         browser.click("button.danger", "Revoke")
         browser.click(".dialog button", "Revoke")
-        browser.wait.until(
-            lambda _, left=left: (
-                browser.value("return document.querySelectorAll('button.danger').length") < left
-            )
-        )
+        browser.wait.until(lambda _, left=left: browser.value(REVOCABLE) < left)
     body = {"path": "after.txt", "content": "no more\n"}
     until_blocking(lambda: served.agent("POST", "/file/write", body)[0] == 403)
 

@@ -108,7 +108,7 @@ async def test_what_is_revoked_ends_at_the_next_request(tmp_path):
         assert (await person.get("/file?path=a")).status_code == 200
         # A token that is ended is unknown at the next request, and what it held is given back.
         await house.authority.tokens.revoke(AGENT.replace("/", "."), by=PERSON, front="test")
-        refused(await agent.get("/file?path=a"), "unauthenticated")
+        refused(await agent.get("/file?path=src/a"), "unauthenticated")
 
         async def given_back():
             held = (await person.get("/grants")).json()["grants"]
@@ -329,3 +329,48 @@ async def test_a_server_that_only_reads_lets_nobody_run_anything(tmp_path):
     async with serving(tmp_path, read_only=True) as house:
         held = (await house.client().get("/capabilities")).json()
         assert "execute" not in held["access"]
+
+
+@pytest.mark.spec("PAST-2", "HTTP-2")
+async def test_a_person_makes_a_token_for_an_agent_in_one_step_and_ends_it(tmp_path):
+    async with serving(tmp_path) as house:
+        (house.place / "src").mkdir()
+        (house.place / "src" / "a").write_text("a")
+        person = house.client()
+        wanted = {"name": "builder", "access": ["read", "list", "metadata"], "path": "src"}
+        made = await person.post("/tokens", json=wanted)
+        assert made.status_code == 201
+        assert made.json()["subject"] == "agent_run:builder/token"
+        agent = house.client(made.json()["token"])
+        assert (await agent.get("/file?path=src/a")).json()["content"] == "a"
+        refused(
+            await agent.post("/file/write", json={"path": "b", "content": ""}), "missing_access"
+        )
+        listed = (await person.get("/tokens")).json()["tokens"]
+        assert [each["subject"] for each in listed if each["name"] == "builder"] == [
+            "agent_run:builder/token"
+        ]
+        assert made.json()["token"] not in (await person.get("/tokens")).text
+        assert (await person.delete("/tokens/builder")).status_code == 200
+        refused(await agent.get("/file?path=src/a"), "unauthenticated")
+        refused(await person.delete("/tokens/builder"), "path_not_found")
+        assert not [
+            each for each in (await person.get("/grants")).json()["grants"]
+            if each["subject"] == "agent_run:builder/token" and each["holds"] and each["standing"]
+        ]  # fmt: skip
+
+
+@pytest.mark.spec("PAST-2", "HTTP-2")
+async def test_nobody_becomes_a_person_by_a_token_made_over_a_network(tmp_path):
+    async with serving(tmp_path) as house:
+        person, agent = house.client(), await house.agent("read", "list")
+        for subject in ("user:local", "core:host", "nobody"):
+            refused(
+                await person.post("/tokens", json={"name": "x", "subject": subject}), "parse_error"
+            )
+        refused(await agent.post("/tokens", json={"name": "x"}), "missing_access")
+        refused(await agent.get("/tokens"), "missing_access")
+        refused(await agent.delete("/tokens/person"), "missing_access")
+        refused(await person.post("/tokens", json={"name": "no name"}), "parse_error")
+        refused(await person.post("/tokens", json={"name": "x", "access": ["fly"]}), "parse_error")
+        assert "x" not in [each["name"] for each in (await person.get("/tokens")).json()["tokens"]]

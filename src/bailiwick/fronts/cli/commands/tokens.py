@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from bailiwick.build import agent_tokens
 from bailiwick.config.units import parse_duration
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.fronts.cli import EXIT_OK
 from bailiwick.fronts.cli.arguments import Parser, accesses, takes_authority
 from bailiwick.fronts.cli.authority_session import Options, at_terminal
 from bailiwick.fronts.cli.output import line, moment, print_json, print_table
-from bailiwick.grant import AgentRun, Core, User, check_subject, parse_subject
+from bailiwick.grant import parse_subject
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, Access
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ async def act(authority: Authority, options: Options) -> int:
         raise ParseError(
             "the configuration lists no token of this name", hint="say whose it is: --subject"
         )
-    subject = subject or str(check_subject(AgentRun(options.name, "token")))
+    subject = subject or agent_tokens.subject_of(options.name)
     if listed is not None and subject != listed:
         raise ParseError(f"the configuration says that this token is for {listed}")
     lasts = None if options.expires_in is None else parse_duration(options.expires_in)
@@ -80,32 +81,19 @@ async def _grant(
 ) -> frozenset[Access] | None:
     """Where no configuration says what an agent may do, a token alone would be of no use: it has a
     grant of its own here, which ends with it."""
-    who = parse_subject(subject)
-    if is_configured(authority) or isinstance(who, (Core, User)):
+    if is_configured(authority) or not agent_tokens.is_agent(subject):
         if options.access is not None:
             raise ParseError("--access is for an agent where there is no configuration")
         return None
     [root] = map(str, authority.roots())
-    if options.access is None and authority.holdings(who, root):
+    if options.access is None and authority.holdings(parse_subject(subject), root):
         return None
-    await _end_grants(authority, options.name)
     access: frozenset[Access] = frozenset(options.access or FILE_ACCESS)
-    await authority.add_grant(
-        subject=subject, root=root, access=access, expires_in=lasts, by=at_terminal(),
-        front="cli", reason=_reason(options.name),
+    await agent_tokens.grant_with(
+        authority, options.name, subject, root=root, access=access, expires_in=lasts,
+        by=at_terminal(), front="cli",
     )  # fmt: skip
     return access
-
-
-async def _end_grants(authority: Authority, name: str) -> None:
-    """End what was granted with a token."""
-    for entry in authority.grants():
-        if entry.kind == "standing" and entry.grant.reason == _reason(name):
-            await authority.revoke(entry.grant.id, by=at_terminal(), front="cli")
-
-
-def _reason(name: str) -> str:
-    return f"with the token {name}"
 
 
 def is_configured(authority: Authority) -> bool:
@@ -129,7 +117,7 @@ async def _revoke(authority: Authority, options: Options) -> int:
     if not await authority.tokens.revoke(options.name, by=at_terminal(), front="cli"):
         raise PathNotFound(f"there is no token {options.name[:80]!r}")
     if not is_configured(authority):
-        await _end_grants(authority, options.name)
+        await agent_tokens.end_with(authority, options.name, by=at_terminal(), front="cli")
     if options.json:
         print_json({"name": options.name, "revoked": True})
     else:

@@ -17,6 +17,7 @@ from bailiwick.fronts.http.routes import (
     search,
     sessions,
     system,
+    tokens,
     tree,
     versions,
     work,
@@ -40,5 +41,6 @@ ROUTES: tuple[Route, ...] = (
     *audit.ROUTES,
     *approvals.ROUTES,
     *grants.ROUTES,
+    *tokens.ROUTES,
     *system.ROUTES,
 )
