@@ -27,7 +27,13 @@ _WORDS: Final = (
 )
 _COMMENT: Final = re.compile(r"--[^\n]*")
 
-FOUND: Final = "SELECT to_regclass('bailiwick.about') IS NOT NULL"
+FOUND: Final = (
+    "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid"
+    " WHERE nspname = 'bailiwick' AND relname = 'about')"
+)
+"""Asked of the tables and not of `to_regclass`, whose memory of what is not there outlasts the wait
+for a lock: who waited while another made the tables would make them again."""
+
 _VERSION: Final = "SELECT version FROM bailiwick.about"
 _BEGIN: Final = """
 CREATE SCHEMA IF NOT EXISTS bailiwick;
