@@ -20,6 +20,7 @@ from tests.laws.repository import ROOT
 
 PLACE = ROOT / ".venv-floors"
 UV = PLACE / "uv" / "bin" / "uv"
+LOCK = ROOT / "requirements" / "dev.lock"
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
 OUTPUT_LINES = 40
 
@@ -63,7 +64,7 @@ TRIALS = {
     ),
     "acp": Trial(
         "tests/fronts/acp/test_adapter.py", "tests/fronts/acp/test_front_contract.py",
-        "tests/fronts/acp/test_proxy.py", extras=("client",),
+        "tests/fronts/acp/test_proxy.py", extras=("client", "server"),
     ),
     "fsspec": Trial(
         "tests/fronts/fsspec/test_abstract.py", "tests/fronts/fsspec/test_files.py",
@@ -75,10 +76,11 @@ TRIALS = {
     ),
     "anthropic": Trial("tests/fronts/tools/test_anthropic.py"),
     "langchain": Trial(
-        "tests/fronts/tools/test_langchain.py", "tests/fronts/tools/test_one_step.py",
-        packages=("langchain", "langgraph"),
+        "tests/fronts/tools/test_langchain.py", packages=("langchain", "langgraph")
     ),
-    "deepagents": Trial("tests/fronts/tools/test_deepagents.py"),
+    "deepagents": Trial(
+        "tests/fronts/tools/test_deepagents.py", "tests/fronts/tools/test_one_step.py"
+    ),
     "pydantic-ai": Trial("tests/fronts/tools/test_pydantic_ai.py"),
 }  # fmt: skip
 
@@ -117,6 +119,12 @@ def lowest(extra, at):
     return [line for line in compiled.splitlines() if line.partition("==")[0].lower() in wanted]
 
 
+def locked(names):
+    """The tools that run the tests, as everywhere else: it is not they that are tried."""
+    text = LOCK.read_text(encoding="utf-8")
+    return [re.search(rf"(?m)^{re.escape(each)}==[^\s\\]+", text)[0] for each in names]
+
+
 def tried(extra, at):
     """Install an extra at its floor and run its tests; what was installed."""
     trial, environment = TRIALS[extra], PLACE / extra
@@ -126,7 +134,7 @@ def tried(extra, at):
     run(UV, "venv", "--clear", "--quiet", "--python", sys.executable, environment)
     run(
         UV, "pip", "install", "--quiet", "--python", environment / "bin" / "python",
-        package, *pinned, *trial.packages, *TOOLS,
+        package, *pinned, *trial.packages, *locked(TOOLS),
     )  # fmt: skip
     path = os.pathsep.join((str(environment / "bin"), os.environ["PATH"]))
     run(
