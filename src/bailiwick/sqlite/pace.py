@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 _CROWD_TASKS = 64
 """Where two tasks came at once, so many are left to the thread, which does them together."""
@@ -13,6 +14,10 @@ _STREAK_TASKS = 16
 _NEWEST_SHARE = 0.05
 """What one transaction counts in the average: a disk that is slow is found out by the first few,
 and one that was slow once is forgiven after some that the thread did quickly."""
+
+_COMMITS_KEPT = 5
+"""Commits whose middle one tells how quick the disk is: one that the machine interrupted, for
+milliseconds where others work on it too, says nothing, and a slow disk shows by the third."""
 
 
 class CommitPace:
@@ -25,8 +30,9 @@ class CommitPace:
         self._average_s = 0.0
         self._last = 0  # who has come last, and how often in a row
         self._streak = 0
+        self._commits: deque[float] = deque([0.0] * _COMMITS_KEPT, maxlen=_COMMITS_KEPT)
         self.commit_s = 0.0
-        """What a commit takes on average: how quick the disk is."""
+        """What a commit usually takes: how quick the disk is."""
 
     def goes_on(self) -> bool:
         """Whether a task that has just come is again of the caller of the last one, and may be done
@@ -66,4 +72,5 @@ class CommitPace:
 
     def committed(self, seconds: float) -> None:
         """A commit took so long, whatever was in it."""
-        self.commit_s += (seconds - self.commit_s) * _NEWEST_SHARE
+        self._commits.append(seconds)
+        self.commit_s = sorted(self._commits)[_COMMITS_KEPT // 2]
