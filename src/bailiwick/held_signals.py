@@ -25,6 +25,23 @@ Handler = Callable[[int, FrameType | None], object]
 _CATCHABLE: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
 
+_last_seen: tuple[list[object], list[int]] = ([], [])
+"""What stood for each signal when all were last looked at, and for which of them a handler did."""
+
+
+def _handled() -> list[int]:
+    """The signals that have handlers. Every blocking call asks, and mostly nobody has set one since
+    the last."""
+    global _last_seen
+    standing = list(map(_signal.getsignal, _CATCHABLE))
+    before, handled = _last_seen
+    if standing != before:
+        both = zip(_CATCHABLE, standing, strict=True)
+        handled = [number for number, each in both if callable(each)]
+        _last_seen = standing, handled
+    return handled
+
+
 class HeldSignals:
     """Signals whose handlers are called when they are released."""
 
@@ -45,7 +62,7 @@ class HeldSignals:
         all are held comes out of here, and this may be called again."""
         if threading.get_ident() != threading.main_thread().ident:
             return
-        for number in _CATCHABLE:
+        for number in _handled():
             handler = _signal.getsignal(number)
             if callable(handler) and handler != self._note:
                 self._handlers[number] = handler
