@@ -13,6 +13,8 @@ def common_prefix(a: Sequence[Any], b: Sequence[Any], known: int = 0) -> int:
     """Return the length of the longest common beginning, of which ``known`` is known already.
     Linear, whatever the content."""
     most = min(len(a), len(b)) - known
+    if most <= 0 or a[known] != b[known]:  # as it is after what an edit left as it was
+        return known
     return known + _agreement(
         most, lambda low, high: a[known + low : known + high] == b[known + low : known + high]
     )
@@ -23,6 +25,8 @@ def common_suffix(a: Sequence[Any], b: Sequence[Any], most: int, known: int = 0)
     already. Linear."""
     known = min(known, most)
     end_a, end_b = len(a) - known, len(b) - known
+    if known == most or a[end_a - 1] != b[end_b - 1]:
+        return known
     return known + _agreement(
         most - known,
         lambda low, high: a[end_a - high : end_a - low] == b[end_b - high : end_b - low],
