@@ -73,6 +73,40 @@ async def test_a_killed_process_leaves_a_whole_tree_and_a_true_history(tmp_path)
     assert litter(tmp_path) == []
 
 
+ACKNOWLEDGED = """
+import asyncio, os, sys
+from pathlib import Path
+from bailiwick.stores.history import ledger
+from bailiwick.testing.driver import StoreDriver
+from tests.stores.history.places import by, open_place
+
+ledger._FINISH_S = 600.0  # nothing is added but with the next change
+
+async def work():
+    fs = StoreDriver(open_place(Path(sys.argv[1])))
+    agent = by(fs, "agent:run", "r1")
+    await agent.write("new", b"one")
+    await agent.write("new", b"two")
+    await agent.write("new", b"one")
+    await agent.append("new", b", and more")
+    await agent.write("gone", b"three")
+    await agent.remove("gone")
+    await agent.write("last", b"four")
+    os._exit(0)
+
+asyncio.run(work())
+"""
+
+
+async def test_what_was_acknowledged_can_be_undone_though_its_end_was_not_written(tmp_path):
+    subprocess.run([sys.executable, "-c", ACKNOWLEDGED, str(tmp_path)], cwd=ROOT, check=True)
+    async with opened(tmp_path) as fs:
+        assert everything(tmp_path / "tree") == {"new": b"one, and more", "last": b"four"}
+        undone = await by(fs, "me", "u1").store.versions.undo(Undoing(request_id="r1"))
+        assert undone.plan.conflicts == ()
+        assert everything(tmp_path / "tree") == {}
+
+
 async def check_last_effects(fs, tree):
     """What the newest entry of a place says it left is what stands there."""
     core = fs.store._core

@@ -11,13 +11,24 @@ from bailiwick.errors import Closed
 from bailiwick.finishing import to_the_end
 from bailiwick.model import Limits
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Store
+from bailiwick.store import HostDirectory, Store
 from bailiwick.stores.history.capture import Looker
 from bailiwick.stores.history.contents import Contents
 from bailiwick.stores.history.ledger import HistoryLedger
 from bailiwick.stores.history.lineage import Lineage
 from bailiwick.stores.history.recorder import ChangeRecorder
 from bailiwick.stores.history.turns import PathTurns
+
+_LOOKS: Final = ("resolve", "descend", "stat", "children", "names_beside", "read", "stream",
+                 "readlink")  # fmt: skip
+_POWERS: Final = {
+    "KnowsMissing": ("is_missing",),
+    "Nominates": ("nominate",),
+    "Watches": ("sight", "watch_tree"),
+}
+"""What is handed on as it is: a power whose methods change nothing."""
+
+_DIRECTORY: Final = ("open_directory", "version_of")
 
 Collect = Callable[[], Awaitable[Any]]
 """Takes away what the volume that keeps large content does not need any more."""
@@ -37,6 +48,7 @@ class HistoryCore:
         whole: HistoryCore | None = None,
     ) -> None:
         self.inner: Final = inner
+        self.handed_on: Final = _handed_on(inner)
         self.ledger: Final = ledger
         self.keeper: Final = keeper
         self.limits: Final = limits
@@ -113,3 +125,12 @@ class HistoryCore:
             await self.ledger.aclose()
         finally:
             await self.keeper.aclose()
+
+
+def _handed_on(inner: Store) -> dict[str, Any]:
+    """The wrapped store's own methods, by name: found once, since every change has a view of its
+    own."""
+    has = inner.powers
+    powers = (name for power, names in _POWERS.items() if power in has for name in names)
+    directory = _DIRECTORY if isinstance(inner, HostDirectory) else ()
+    return {name: getattr(inner, name) for name in (*_LOOKS, *powers, *directory)}

@@ -1,8 +1,9 @@
 """The rows of a history: entries, what each did to which place, and small content.
 
 One SQLite file for each directory whose history is kept. An entry is written down, durably, before
-the change is made, together with what stood there; that it was made is added afterwards, and need
-not be waited for: an entry whose maker died is settled by looking at what stands there.
+the change is made, together with what stood there; that it was made is added afterwards, with the
+next change or a moment later, and need not be waited for: an entry whose maker died is settled by
+looking at what stands there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
@@ -48,6 +50,10 @@ _HERE_S: Final = 0.000_2
 
 _HERE_EFFECTS_MAX: Final = 4
 """So many places of one change, each with small content at most, are written down there."""
+
+_FINISH_S: Final = 0.005
+"""How long what became of a change may wait for the next one, to be written down with it: in a
+transaction of its own it would take as long as the change itself."""
 
 _NEXT: Final = "UPDATE counter SET last = last + 2 RETURNING last"
 _PUT_ENTRY: Final = """
@@ -134,7 +140,8 @@ class HistoryLedger:
             connection, whose=WHOSE, frame=_HistoryFrame(connection), inline_s=_INLINE_S,
             here_s=_HERE_S,
         )  # fmt: skip
-        self._queued: set[asyncio.Future[None]] = set()
+        self._made: Final = _Made()
+        self._armed = False
 
     @classmethod
     def open(cls, directory: str, *, durable: bool) -> HistoryLedger:
@@ -192,31 +199,52 @@ class HistoryLedger:
             return int(entry)
 
         if len(fresh.effects) <= _HERE_EFFECTS_MAX:
-            done = self._writer.run_here(job)
+            # All of them: of two changes of one place only the last can be settled by looking.
+            along = _Closing(self._made)
+
+            def together(connection: apsw.Connection) -> int:
+                along.run(connection)
+                return job(connection)
+
+            done = self._writer.run_here(together, along.ended)
             if done is not None:
                 return cast(int, done.unwrap())
         return await self._writer.run(job)
 
-    def finish(self, entry: int, outcome: EntryOutcome) -> None:
-        """Add what became of a change: at once, or when others have had their turn. Where that
-        fails, or the process dies, the entry stays open, and is settled by whoever looks next."""
+    def finish(self, entry: int, outcome: EntryOutcome, *, foretold: bool = False) -> None:
+        """Add what became of a change: at once, or when others have had their turn. What was
+        ``foretold``, so that looking would find it, is added with the next change, or a moment
+        later. Where that fails, or the process dies, the entry stays open, and is settled by
+        whoever looks next."""
+        self._made.add(entry, outcome)
+        if not foretold:
+            self._close_now()
+        if self._made.any and not self._armed:
+            self._armed = True
+            self._put_closing(time.monotonic() + _FINISH_S, lambda: None)
+
+    def _put_closing(self, due: float, done: Callable[[], None]) -> None:
+        closing = _Closing(self._made)
+
+        def run(connection: apsw.Connection) -> None:
+            self._armed = False
+            closing.run(connection)
+
+        def ended(_: object, error: BaseException | None) -> None:
+            closing.ended(error)
+            done()
+
+        self._writer.put(Task(run, ended, None, due=due))
+
+    def _close_now(self) -> None:
+        """Have what was made written down in place, unless another is writing."""
+        closing = _Closing(self._made)
         try:
             with self._finisher:
-                _close(self._finisher, entry, outcome)
-        except apsw.Error:
-            self._finish_later(entry, outcome)
-
-    def _finish_later(self, entry: int, outcome: EntryOutcome) -> None:
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-        self._queued.add(ended)
-
-        def done(_: object, __: BaseException | None) -> None:
-            self._queued.discard(ended)
-            if not ended.done():
-                ended.set_result(None)
-
-        self._writer.put(Task(lambda connection: _close(connection, entry, outcome), done, loop))
+                closing.run(self._finisher)
+            closing.ended(None)
+        except apsw.Error as error:
+            closing.ended(error)
 
     async def settle(self, entry: int, outcome: EntryOutcome) -> None:
         """Close an entry with its outcome, and wait until that is written."""
@@ -247,13 +275,25 @@ class HistoryLedger:
 
     async def quiet(self) -> None:
         """Wait until all that was finished is written down."""
-        while self._queued:
-            await asyncio.wait(list(self._queued))
+        if self._made.any:
+            loop = asyncio.get_running_loop()
+            done: asyncio.Future[None] = loop.create_future()
+
+            def tell() -> None:
+                with suppress(RuntimeError):  # the loop was closed: nobody waits
+                    loop.call_soon_threadsafe(_settle, done)
+
+            self._put_closing(0.0, tell)
+            await done
 
     # --- reading -----------------------------------------------------------------------------
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
         """What a query finds. Runs where it is called: a lookup takes a few microseconds."""
+        if self._made.any:
+            with self._writer.busy:
+                pass  # who has taken some of it has come to an end
+            self._close_now()
         try:
             return self._reader.execute(sql, values).fetchall()
         except apsw.Error as error:
@@ -294,6 +334,59 @@ class HistoryLedger:
         self._finisher.close()
         self._connection.close()
         self.owner.close()
+
+
+class _Made:
+    """What became of changes and is not written down yet, whoever has taken it to do that."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, EntryOutcome]] = deque()
+        self._unwritten: set[int] = set()
+
+    @property
+    def any(self) -> bool:
+        return bool(self._unwritten)
+
+    def add(self, entry: int, outcome: EntryOutcome) -> None:
+        self._unwritten.add(entry)
+        self._waiting.append((entry, outcome))
+
+    def take(self) -> list[tuple[int, EntryOutcome]]:
+        waiting, taken = self._waiting, list[tuple[int, EntryOutcome]]()
+        with suppress(IndexError):  # another has taken the last one
+            while waiting:
+                taken.append(waiting.popleft())
+        return taken
+
+    def written(self, taken: list[tuple[int, EntryOutcome]]) -> None:
+        self._unwritten.difference_update(entry for entry, _ in taken)
+
+    def give_back(self, taken: list[tuple[int, EntryOutcome]]) -> None:
+        self._waiting.extendleft(reversed(taken))
+
+
+class _Closing:
+    """What was made, written down in one transaction, whosever that is."""
+
+    def __init__(self, made: _Made) -> None:
+        self._made = made
+        self._taken: list[tuple[int, EntryOutcome]] = []
+
+    def run(self, connection: apsw.Connection) -> None:
+        self._taken = self._made.take()
+        for entry, outcome in self._taken:
+            _close(connection, entry, outcome)
+
+    def ended(self, error: BaseException | None) -> None:
+        if error is None:
+            self._made.written(self._taken)
+        else:
+            self._made.give_back(self._taken)
+
+
+def _settle(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 def has_entries(directory: str) -> bool:
@@ -347,12 +440,13 @@ def _close(connection: apsw.Connection, entry: int, outcome: EntryOutcome) -> No
         connection.execute(_SET_BEFORE, (packed(state), content_of(state), entry, number))
     for number in outcome.dropped:
         connection.execute(_DROP_EFFECT, (entry, number))
-    (last,) = connection.execute(_LAST_SEQ, (entry,)).fetchone()  # type: ignore[misc]
-    _put_effects(connection, entry, last + 1, outcome.added)
-    if last < 0 and not outcome.added:
-        connection.execute(_DROP_ENTRY, (entry,))
-    else:
-        connection.execute(_OVER, (entry,))
+    if outcome.dropped or outcome.added:
+        (last,) = connection.execute(_LAST_SEQ, (entry,)).fetchone()  # type: ignore[misc]
+        _put_effects(connection, entry, last + 1, outcome.added)
+        if last < 0 and not outcome.added:
+            connection.execute(_DROP_ENTRY, (entry,))
+            return
+    connection.execute(_OVER, (entry,))
 
 
 def _migrate(connection: apsw.Connection) -> None:

@@ -75,7 +75,8 @@ class ChangeRecorder:
         if left is None:
             await to_the_end(self.ledger.withdraw(entry))
         else:
-            self.ledger.finish(entry, left)
+            foretold = all(each.after is not UNKNOWN for each in effects)
+            self.ledger.finish(entry, left, foretold=foretold)
         return result
 
     async def begin(
@@ -156,7 +157,7 @@ class ChangeRecorder:
             now = await self.looker.now(effect.path, known)
         except Elsewhere:
             return (UNKNOWN,)
-        if is_same(now, effect.after):
+        if is_same(now, effect.after) or _is_new(now, effect):
             return (now,)
         if is_same(now, effect.before):
             return None
@@ -183,6 +184,21 @@ class ChangeRecorder:
         if effect.kind == WENT:
             return (None,)
         return (UNKNOWN if came is None else came,)
+
+
+def _is_new(now: PlaceState | None, effect: Effect) -> bool:
+    """Whether what stands somewhere is the file that was to be made there. Which mode it would get
+    was not known beforehand, unless it was asked for."""
+    made = effect.after
+    return (
+        effect.before is None
+        and now is not None
+        and made is not None
+        and now.type == made.type == "file"
+        and made.mode == 0
+        and made.sha256 is not None
+        and made.sha256 == now.sha256
+    )
 
 
 def _is_moved(state: PlaceState, moved: PlaceState) -> bool:

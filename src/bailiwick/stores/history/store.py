@@ -25,7 +25,6 @@ from bailiwick.store import (
     Children,
     Content,
     Handle,
-    HostDirectory,
     Narrows,
     Stage,
     Stages,
@@ -42,17 +41,6 @@ from bailiwick.stores.history.staged_trees import HistoryStage
 from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, PlaceState, is_text, seen
 from bailiwick.stores.history.versions import Remembering
 from bailiwick.versions import Mark
-
-_LOOKS: Final = ("resolve", "descend", "stat", "children", "names_beside", "read", "stream",
-                 "readlink")  # fmt: skip
-_POWERS: Final = {
-    "KnowsMissing": ("is_missing",),
-    "Nominates": ("nominate",),
-    "Watches": ("sight", "watch_tree"),
-}
-"""What is handed on as it is: a power whose methods change nothing."""
-
-_DIRECTORY: Final = ("open_directory", "version_of")
 
 
 class HistoryStore:
@@ -72,8 +60,7 @@ class HistoryStore:
         self._core: Final = core
         self._inner: Final = core.inner
         self._mark: Final = mark
-        for name in _handed_on(core.inner):
-            setattr(self, name, getattr(core.inner, name))
+        self.__dict__.update(core.handed_on)
 
     @property
     def powers(self) -> frozenset[str]:
@@ -410,12 +397,6 @@ class HistoryStore:
 
     async def aclose(self) -> None:
         await self._core.aclose()
-
-
-def _handed_on(inner: Store) -> list[str]:
-    powers = (name for power, names in _POWERS.items() if power in inner.powers for name in names)
-    directory = _DIRECTORY if isinstance(inner, HostDirectory) else ()
-    return [*_LOOKS, *powers, *directory]
 
 
 def _is_refused(plan: WritePlan, before: PlaceState | None) -> bool:
