@@ -15,11 +15,11 @@ PYTEST_ARGS ?=
 VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
 LOCK := requirements/dev.lock
-LOCK_HASH := $(shell { sha256sum $(LOCK) || shasum -a 256 $(LOCK); } 2>/dev/null | cut -c1-16)
-VENV_STAMP := $(VENV)/.stamp-lock-$(LOCK_HASH)
+hash = $(shell { sha256sum $1 || shasum -a 256 $1; } 2>/dev/null | cut -c1-16)
+VENV_STAMP := $(VENV)/.stamp-lock-$(call hash,$(LOCK))
 PACKAGE_STAMP := $(VENV)/.stamp-package
-LINTED := $(wildcard src tests examples bench)
-TYPED := $(wildcard src examples)
+LINTED := $(wildcard src tests examples bench release)
+TYPED := $(wildcard src examples release)
 
 # Compiled code is kept, whatever the machine says: to compile all tests anew for each worker, and
 # the package for each process that a test starts, takes a third of a run.
@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-programs bench-scale attack crash soak scale clouds floors lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-programs bench-scale attack crash soak scale clouds floors matrix release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -132,6 +132,24 @@ clouds: venv ## Blobs in what speaks like Azure and Google Cloud Storage.
 floors: venv ## Try the lowest versions that pyproject.toml allows; EXTRAS="openai mcp" for some.
 	$(BIN)/python -m tests.floors $(EXTRAS)
 
+matrix: venv ## The fast part on every Python from 3.11 on that is here or can be had.
+	$(BIN)/python -m tests.matrix
+
+# What is only needed to look at a release has a lock and an environment of its own.
+RELEASE_VENV := .venv-release
+RELEASE_STAMP := $(RELEASE_VENV)/.stamp-lock-$(call hash,requirements/release.lock)
+$(RELEASE_STAMP):
+	$(PYTHON) -m venv --clear $(RELEASE_VENV)
+	$(RELEASE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/release.lock
+	@touch $@
+
+release: venv $(RELEASE_STAMP) ## Make dist/ from the newest commit: built twice, installed, used.
+	$(BIN)/python -m release build
+	$(RELEASE_VENV)/bin/python release/schema_check.py dist/*.cdx.json
+
+verify-release: venv ## Make the files of dist/ anew from the commit that they name, and compare.
+	$(BIN)/python -m release verify
+
 # The lock names versions and hashes only: where they are fetched from is the business of the
 # machine that installs. That is why the header and the index address are left out.
 lock: ## Write the lock file anew, with the newest versions that fit.
@@ -143,6 +161,9 @@ lock: ## Write the lock file anew, with the newest versions that fit.
 	.venv-lock/bin/uv pip compile pyproject.toml bench/requirements-peers.in --extra rg --upgrade \
 	  --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --quiet --output-file bench/requirements-peers.txt
+	for tools in release; do .venv-lock/bin/uv pip compile requirements/$$tools.in --upgrade \
+	  --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --quiet --output-file requirements/$$tools.lock || exit 1; done
 
 clean: ## Remove everything that can be made again.
 	rm -rf .venv .venv-* .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -95,6 +95,8 @@ SERVER = [
 
 MANAGER = ["_session_owners", "handle_request", "run"]
 
+SHELL_TOOL = ["_invoke", "_prepare_command"]
+
 FILE_SYSTEM = ["_get_kwargs_from_urls", "_strip_protocol", "loop"]
 
 
@@ -152,6 +154,14 @@ def test_the_sdk_of_mcp_has_what_sessions_are_counted_and_told_apart_by():
     assert not any(lacking.values()), f"mcp has no more: {lacking}"
 
 
+@pytest.mark.slow
+def test_the_sdk_of_openai_has_what_its_shell_is_paused_by():
+    from agents.sandbox.capabilities.tools import ExecCommandTool
+
+    lacking = missing(ExecCommandTool, SHELL_TOOL)
+    assert not lacking, f"openai-agents has no more: {lacking}"
+
+
 def test_fsspec_has_what_its_file_systems_are_built_on():
     from fsspec.asyn import AsyncFileSystem
 
@@ -159,7 +169,8 @@ def test_fsspec_has_what_its_file_systems_are_built_on():
     assert not lacking, f"fsspec.asyn.AsyncFileSystem has no more: {lacking}"
 
 
-@pytest.mark.parametrize("package", ["uvicorn", "mcp"])
+@pytest.mark.spec("REL-3")
+@pytest.mark.parametrize("package", ["uvicorn", "mcp", "openai-agents"])
 def test_whose_internals_are_used_is_bounded(package):
     """An internal goes without notice: with the next minor version, for all that is known."""
     given = tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]

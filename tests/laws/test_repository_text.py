@@ -95,8 +95,11 @@ def unhashed(lock_text):
     return [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry]
 
 
-def test_every_locked_requirement_has_a_hash():
-    assert unhashed((ROOT / "requirements" / "dev.lock").read_text(encoding="utf-8")) == []
+@pytest.mark.parametrize(
+    "lock", sorted((ROOT / "requirements").glob("*.lock")), ids=lambda path: path.name
+)
+def test_every_locked_requirement_has_a_hash(lock):
+    assert unhashed(lock.read_text(encoding="utf-8")) == []
 
 
 def test_a_planted_requirement_without_hash_is_found():
