@@ -6,6 +6,7 @@ install is no part of the product and is left out.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 import uuid
@@ -28,12 +29,13 @@ def document(tree: Path, *, seconds: int) -> dict[str, Any]:
     shipped = lock_file.closure(locked, {each.name for each in locked if each.wanted_here})
     parts = [each for each in locked if each.name in shipped]
     product = f"pkg:pypi/{project['name']}@{project['version']}"
-    text = repr((product, seconds, parts))
+    components = [_component(each, each.name in core) for each in parts]
+    about = json.dumps([product, seconds, components])
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(_NAMESPACE, text)}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(_NAMESPACE, about)}",
         "version": 1,
         "metadata": {
             "timestamp": datetime.fromtimestamp(seconds, UTC).isoformat(),
@@ -47,7 +49,7 @@ def document(tree: Path, *, seconds: int) -> dict[str, Any]:
                 "licenses": [{"license": {"id": project["license"]}}],
             },
         },
-        "components": [_component(each, each.name in core) for each in parts],
+        "components": components,
         "dependencies": [
             _needs(product, [each for each in parts if each.wanted_here]),
             *(
