@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-programs bench-scale attack crash soak scale clouds floors matrix release verify-release lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-programs bench-scale attack crash soak scale clouds floors matrix typescript release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -134,6 +134,11 @@ floors: venv ## Try the lowest versions that pyproject.toml allows; EXTRAS="open
 
 matrix: venv ## The fast part on every Python from 3.11 on that is here or can be had.
 	$(BIN)/python -m tests.matrix
+
+# The compiler and the frameworks are too large for every run of the tests, so they are fetched here.
+typescript: venv ## The TypeScript client: its tests, its types, and its examples in real frameworks.
+	$(BIN)/python -m pytest -q tests/clients $(PYTEST_ARGS)
+	$(BIN)/python -m tests.clients.trial
 
 # What is only needed to look at a release has a lock and an environment of its own.
 RELEASE_VENV := .venv-release

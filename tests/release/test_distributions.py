@@ -1,5 +1,6 @@
 """What is published is what is committed, and the same bytes wherever it is made."""
 
+import json
 import shutil
 import tarfile
 import tomllib
@@ -88,9 +89,10 @@ def test_a_planted_difference_is_found(tmp_path):
 
 @pytest.mark.spec("REL-1")
 def test_the_version_is_one():
-    """In the package, in its description, and at the top of what has changed."""
+    """In the package, in its description, in its client, and at the top of what has changed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     newest = next(line for line in changes.splitlines() if line.startswith("## ["))
-    assert project["version"] == bailiwick.__version__
+    client = json.loads((ROOT / "clients/typescript/package.json").read_text(encoding="utf-8"))
+    assert project["version"] == bailiwick.__version__ == client["version"]
     assert newest.startswith(f"## [{bailiwick.__version__}]")

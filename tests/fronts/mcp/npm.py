@@ -25,14 +25,19 @@ def folder():
 @functools.cache
 def installed():
     """The folder of the packages, or in a line why there is none."""
+    return installed_in(folder(), PACKAGES)
+
+
+def installed_in(place, packages):
+    """The folder of some packages below a place, each at its version, or in a line why there is
+    none."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         return "node and npm are not installed"
-    place = folder()
     modules = place / "node_modules"
-    if all(_has(modules, name, version) for name, version in PACKAGES.items()):
+    if all(_has(modules, name, version) for name, version in packages.items()):
         return modules
     place.mkdir(parents=True, exist_ok=True)
-    wanted = [f"{name}@{version}" for name, version in PACKAGES.items()]
+    wanted = [f"{name}@{version}" for name, version in packages.items()]
     done = subprocess.run(
         ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(place), *wanted],
         capture_output=True, text=True, timeout=300, check=False,
