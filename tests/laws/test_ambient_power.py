@@ -24,6 +24,7 @@ POWERFUL = {
     "portal": "runs the event loop in a thread for blocking callers",
     "sandboxes": "a sandbox is what starts programs",
     "sqlite": "the database behind the state and volumes",
+    "postgres": "the other database behind the state and volumes",
     "state": "the authority's own database, beside its key",
     "stores": "a store is what touches the disk",
     "working_copies": "keeps what commands changed in folders of the state directory",

@@ -17,13 +17,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
 from bailiwick.errors import FORKED, BailiwickError, Closed, IoError
 from bailiwick.finishing import look_at, to_the_end
-from bailiwick.model import Limits
+from bailiwick.postgres.failures import FAILURES, from_postgres
+from bailiwick.postgres.place import ServerPlace
 from bailiwick.stores.volume.rows.database import (
     Job,
     Row,
@@ -31,20 +32,16 @@ from bailiwick.stores.volume.rows.database import (
     SharedDatabase,
     SpelledTwice,
 )
-from bailiwick.stores.volume.rows.postgres_failures import FAILURES, from_postgres
 from bailiwick.stores.volume.rows.postgres_notifications import (
     Notifications,
     ToldOf,
     notification,
 )
-from bailiwick.stores.volume.rows.postgres_schema import FOUND, MIGRATING, NAMESPACE, migrate
+from bailiwick.stores.volume.rows.postgres_schema import FOUND, MIGRATING, migrate
 from bailiwick.stores.volume.rows.records import BranchView
 from bailiwick.stores.volume.rows.turns import TurnMemory
 
 Result = TypeVar("Result")
-
-_STATEMENTS_KEPT: Final = 512
-"""Of each connection, prepared: more than the store has."""
 
 _IDLE_S: Final = 60.0
 """A connection that nobody has used for so long is closed: a server has room for some hundreds."""
@@ -58,53 +55,6 @@ _UNCHANGED: Final = (
 _GIVEN_OUT: Final = "UPDATE volume SET last = {:d} WHERE id = {:d}"
 """These two go with the beginning and the end of a transaction, which takes statements without
 parameters: the numbers stand in them."""
-
-
-class ServerPlace(NamedTuple):
-    """A database, and within which limits it is used."""
-
-    dsn: str
-    connections_max: int
-    connect_s: float
-    statement_s: float
-    lock_s: float
-
-    @classmethod
-    def of(cls, dsn: str, limits: Limits) -> ServerPlace:
-        return cls(
-            dsn,
-            limits.database_connections_max,
-            limits.database_connect_seconds_max,
-            limits.database_statement_seconds_max,
-            limits.database_lock_seconds_max,
-        )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What every connection is made with."""
-        return {
-            "dsn": self.dsn,
-            "timeout": self.connect_s,
-            # For a server that does not answer at all; one that does ends the statement itself.
-            "command_timeout": self.statement_s + self.connect_s,
-            "statement_cache_size": _STATEMENTS_KEPT,
-            "max_cached_statement_lifetime": 0,
-            "server_settings": {
-                "application_name": "bailiwick",
-                "search_path": NAMESPACE,
-                # A plan for the values of one call may be a bad one for the next, and took 300
-                # times as long in a large directory.
-                "plan_cache_mode": "force_generic_plan",
-                "jit": "off",
-                "statement_timeout": _ms(self.statement_s),
-                "lock_timeout": _ms(self.lock_s),
-                "idle_in_transaction_session_timeout": _ms(self.statement_s),
-            },
-        }
-
-
-def _ms(seconds: float) -> str:
-    return str(max(1, int(seconds * 1000)))
 
 
 class PostgresSession:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from bailiwick.stores.volume.rows.postgres_failures import FAILURES
+from bailiwick.postgres.failures import FAILURES
 
 CHANNEL: Final = "bailiwick"
 

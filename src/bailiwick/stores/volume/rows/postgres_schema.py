@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
-from bailiwick.errors import Unsupported
+from bailiwick.postgres.words import in_postgres_words, refuse_older
 from bailiwick.stores.volume.rows import schema
-
-NAMESPACE: Final = "bailiwick"
-"""The tables have a namespace of their own: the database may be somebody's for other things, too.
-It is the only one on the search path of our connections."""
-
-VERSION_MIN: Final = 16
-"""Earlier ones want a name for every table that is made by a query."""
 
 MIGRATING: Final = 0x62776B76
 """The advisory lock under which tables and volumes are made: one process at a time."""
-
-_WORDS: Final = (
-    (re.compile(r"\)\s*STRICT(, WITHOUT ROWID)?;"), ");"),
-    (re.compile(r"\bINTEGER\b"), "BIGINT"),
-    (re.compile(r"\bBLOB\b"), "BYTEA"),
-    # By their bytes, as they are compared everywhere else.
-    (re.compile(r"\bTEXT\b"), 'TEXT COLLATE "C"'),
-)
-_COMMENT: Final = re.compile(r"--[^\n]*")
 
 FOUND: Final = (
     "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid"
@@ -42,21 +25,10 @@ INSERT INTO bailiwick.about (version) VALUES (0);
 """
 
 
-def in_postgres_words(script: str) -> str:
-    """A script that makes or changes tables, as PostgreSQL takes it."""
-    script = _COMMENT.sub("", script)
-    for pattern, word in _WORDS:
-        script = pattern.sub(word, script)
-    return script
-
-
 async def migrate(connection: Any) -> None:
     """Make the tables, or bring them to the newest version, in one transaction that only one
     process has at a time. Raises `Unsupported` for an older PostgreSQL or a newer Bailiwick."""
-    if connection.get_server_version().major < VERSION_MIN:
-        raise Unsupported(
-            f"volumes are kept in PostgreSQL {VERSION_MIN} or newer", hint="upgrade the server"
-        )
+    refuse_older(connection, "volumes")
     if await _version(connection) == schema.newest_version():
         return
     async with connection.transaction():

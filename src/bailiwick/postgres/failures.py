@@ -32,7 +32,7 @@ _NO_ROOM: Final = frozenset({"53100"})
 _REFUSED: Final = {
     "28": "PostgreSQL does not let this user in",
     "3D": "PostgreSQL has no such database",
-    "42501": "PostgreSQL refuses this user what a volume needs",
+    "42501": "PostgreSQL refuses this user what is needed",
 }
 
 _MACHINE: Final = ("08", "25", "53", "57", "58", "72", "F0", "XX")

@@ -1,0 +1,62 @@
+"""Which database of PostgreSQL, and within which limits every connection to it is used."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from bailiwick.model import Limits
+
+NAMESPACE: Final = "bailiwick"
+"""The tables of volumes have a namespace of their own: the database may be somebody's for other
+things, too. It is the only one on the search path of their connections."""
+
+_STATEMENTS_KEPT: Final = 512
+"""Of each connection, prepared: more than the store has."""
+
+
+class ServerPlace(NamedTuple):
+    """A database, and within which limits it is used."""
+
+    dsn: str
+    connections_max: int
+    connect_s: float
+    statement_s: float
+    lock_s: float
+    namespace: str = NAMESPACE
+
+    @classmethod
+    def of(cls, dsn: str, limits: Limits) -> ServerPlace:
+        return cls(
+            dsn,
+            limits.database_connections_max,
+            limits.database_connect_seconds_max,
+            limits.database_statement_seconds_max,
+            limits.database_lock_seconds_max,
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What every connection is made with."""
+        return {
+            "dsn": self.dsn,
+            "timeout": self.connect_s,
+            # For a server that does not answer at all; one that does ends the statement itself.
+            "command_timeout": self.statement_s + self.connect_s,
+            "statement_cache_size": _STATEMENTS_KEPT,
+            "max_cached_statement_lifetime": 0,
+            "server_settings": {
+                "application_name": "bailiwick",
+                "search_path": self.namespace,
+                # A plan for the values of one call may be a bad one for the next, and took 300
+                # times as long in a large directory.
+                "plan_cache_mode": "force_generic_plan",
+                "jit": "off",
+                "statement_timeout": _ms(self.statement_s),
+                "lock_timeout": _ms(self.lock_s),
+                "idle_in_transaction_session_timeout": _ms(self.statement_s),
+            },
+        }
+
+
+def _ms(seconds: float) -> str:
+    return str(max(1, int(seconds * 1000)))
