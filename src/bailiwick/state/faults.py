@@ -71,8 +71,9 @@ class FaultBook:
         def job(connection: Connection) -> None:
             for (what, name), (count, error) in gathered.items():
                 connection.execute(
-                    "INSERT INTO faults VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET"
-                    " count = count + ?3, last = ?4, last_ns = ?5",
+                    "INSERT INTO faults VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (what, name) DO"
+                    " UPDATE SET count = faults.count + excluded.count, last = excluded.last,"
+                    " last_ns = excluded.last_ns",
                     (what, name, count, error, now),
                 )
 

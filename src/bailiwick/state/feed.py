@@ -156,7 +156,7 @@ class DurableFeed(RecentFeed):
         def begin(connection: Connection) -> tuple[int, str]:
             found: Any = connection.execute(
                 "INSERT INTO feed_roots (root, feed) VALUES (?, ?)"
-                " ON CONFLICT (root) DO UPDATE SET root = root RETURNING id, feed",
+                " ON CONFLICT (root) DO UPDATE SET root = excluded.root RETURNING id, feed",
                 (root, secrets.token_hex(8)),
             ).fetchall()
             number, feed = found[0]
@@ -427,9 +427,9 @@ class DurableFeed(RecentFeed):
 def _row_of(change: Change, now_ns: int) -> tuple[Any, ...]:
     return (
         change.kind, str(change.path), change.type, change.subject, change.request_id,
-        change.version, None if change.origin is None else str(change.origin), change.subtree,
+        change.version, None if change.origin is None else str(change.origin), int(change.subtree),
         change.time_ns or now_ns, _encode(change.beneath) if change.beneath else None,
-        change.beneath_truncated,
+        int(change.beneath_truncated),
     )  # fmt: skip
 
 

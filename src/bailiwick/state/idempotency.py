@@ -91,9 +91,9 @@ class IdempotencyBook:
 
         def job(connection: Connection) -> StoredAnswer | None:
             connection.execute(
-                "DELETE FROM answers WHERE digest IN"
-                " (SELECT digest FROM answers WHERE created_ns <= ? LIMIT ?)",
-                (oldest, _COLLECTED_MAX),
+                "DELETE FROM answers WHERE created_ns <= ? AND (digest = ? OR digest IN"
+                " (SELECT digest FROM answers WHERE created_ns <= ? LIMIT ?))",
+                (oldest, digest, oldest, _COLLECTED_MAX),
             )
             rows = select(
                 connection,
@@ -105,7 +105,7 @@ class IdempotencyBook:
                 return self._known(digest, request, *rows[0])
             self._make_room(connection, whose, limits)
             connection.execute(
-                "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, NULL, NULL, NULL, 0, ?)",
+                "INSERT INTO answers VALUES (?, ?, ?, ?, NULL, NULL, NULL, 0, ?)",
                 (digest, whose, request, self._database.owner.name, self._time_ns()),
             )
             self._under_way.add(digest)
@@ -151,7 +151,7 @@ class IdempotencyBook:
 
     def _make_room(self, connection: Connection, whose: bytes, limits: Limits) -> None:
         ((count, size),) = select(
-            connection, "SELECT count(*), total(bytes) FROM answers WHERE caller = ?", whose
+            connection, "SELECT count(*), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM answers WHERE caller = ?", whose
         )
         for held, most, what in (
             (count, limits.idempotency_keys_max, "keys"),

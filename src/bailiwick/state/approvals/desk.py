@@ -140,7 +140,7 @@ class ApprovalDesk:
         """A page of all questions, newest first."""
         check_limit(limit)
         now = self._time_ns()
-        where, given = ["1"], list[object]()
+        where, given = ["1 = 1"], list[object]()
         if state is not None:
             if state not in STATES:
                 raise ParseError(f"an approval is one of {', '.join(STATES)}")

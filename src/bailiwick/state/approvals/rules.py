@@ -49,9 +49,11 @@ class RuleBook:
         self, connection: Connection, rule: RememberedRule, *, front: str, request_id: str
     ) -> None:
         """Keep a rule, within the transaction of the answer that made it."""
+        about = _about(rule)
+        connection.execute("DELETE FROM rules WHERE id = ? OR about = ?", (rule.id, about))
         connection.execute(
-            "INSERT OR REPLACE INTO rules (id, about, grant_id, body) VALUES (?, ?, ?, ?)",
-            (rule.id, _about(rule), rule.grant_id, encode(rule)),
+            "INSERT INTO rules (id, about, grant_id, body) VALUES (?, ?, ?, ?)",
+            (rule.id, about, rule.grant_id, encode(rule)),
         )
         self._record_in(connection, rule, "made", by=rule.by, front=front, request_id=request_id)
 

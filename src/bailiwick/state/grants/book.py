@@ -96,7 +96,7 @@ PART = DatabasePart(
 
 _TREE = """
     WITH RECURSIVE tree (id) AS (
-        SELECT id FROM grants WHERE id = ?
+        SELECT id FROM grants WHERE id = ?1
         UNION SELECT grants.id FROM grants JOIN tree ON grants.parent = tree.id)
 """
 
@@ -180,7 +180,7 @@ class GrantBook:
         """A page of the book, newest first; with ``ended`` also what holds no more. What cannot be
         read is left out, and in the log."""
         check_limit(limit)
-        where, given = ["1"], list[object]()
+        where, given = ["1 = 1"], list[object]()
         for column, wanted in (("kind", kind), ("subject", subject), ("root", root)):
             if wanted is not None:
                 where.append(f"{column} = ?")

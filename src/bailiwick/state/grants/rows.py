@@ -34,7 +34,7 @@ LINE = """
 """
 """A grant, and those that it descends from, the nearest first."""
 
-LISTED_THERE = "origin GLOB 'configuration:*'"
+LISTED_THERE = "substr(origin, 1, 14) = 'configuration:'"
 OF_CONFIGURATION = f"{LINE} SELECT 1 FROM line JOIN grants USING (id) WHERE {LISTED_THERE}"
 """What a configuration lists, and whether a grant descends from such."""
 

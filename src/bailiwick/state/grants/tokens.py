@@ -270,7 +270,10 @@ class TokenBook:
         now = self._time_ns()
         expires_ns = None if row.expires_in is None else now + int(row.expires_in * 1e9)
         connection.execute(
-            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET"
+            " kind = excluded.kind, name = excluded.name, origin = excluded.origin,"
+            " subject = excluded.subject, grant_id = excluded.grant_id,"
+            " created_ns = excluded.created_ns, expires_ns = excluded.expires_ns",
             (
                 hashlib.sha256(secret.encode()).digest(), row.kind, row.name, row.origin,
                 row.subject, row.grant_id, now, expires_ns,

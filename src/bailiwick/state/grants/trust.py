@@ -51,7 +51,9 @@ class TrustBook:
         def job(connection: Connection) -> None:
             now = self._time_ns()
             connection.execute(
-                "INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", (root, int(trusted), by, now)
+                "INSERT INTO trust VALUES (?, ?, ?, ?) ON CONFLICT (root) DO UPDATE SET"
+                " trusted = excluded.trusted, set_by = excluded.set_by, set_ns = excluded.set_ns",
+                (root, int(trusted), by, now),
             )
             record = AuthorityRecord(
                 time_ns=now, request_id=request_id or new_id(), subject=by, act="trust", root=root,

@@ -123,12 +123,12 @@ def keep_settled(
     """Note that some notes are settled, in the transaction that puts their records into the ledger,
     and that all below a number are."""
     connection.executemany(
-        "INSERT OR IGNORE INTO ledger_noted VALUES (?, ?)",
+        "INSERT INTO ledger_noted VALUES (?, ?) ON CONFLICT DO NOTHING",
         [(owner, number) for number in numbers if number >= settled_below],
     )
     connection.execute(
-        "INSERT INTO ledger_writers VALUES (?1, ?2) ON CONFLICT (owner) DO UPDATE SET"
-        " settled = excluded.settled WHERE settled < excluded.settled",
+        "INSERT INTO ledger_writers VALUES (?, ?) ON CONFLICT (owner) DO UPDATE SET"
+        " settled = excluded.settled WHERE ledger_writers.settled < excluded.settled",
         (owner, settled_below),
     )
     connection.execute(

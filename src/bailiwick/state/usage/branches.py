@@ -72,7 +72,7 @@ class Beside(NamedTuple):
     ) -> None:
         connection.execute(
             "INSERT INTO usage_apart (root, branch, kind, name, bytes, files)"
-            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (root, branch, kind, name) DO UPDATE SET"
             " bytes = excluded.bytes, files = excluded.files",
             (*self, kind, name, *size),
         )
@@ -88,8 +88,9 @@ class Beside(NamedTuple):
         for kind, name, size, files in rows:
             grown = Usage(size, files).grown
             connection.execute(
-                "UPDATE usage SET bytes = max(0, bytes - ?), files = max(0, files - ?)"
-                " WHERE kind = ? AND name = ?",
+                "UPDATE usage SET bytes = CASE WHEN bytes > ?1 THEN bytes - ?1 ELSE 0 END,"
+                " files = CASE WHEN files > ?2 THEN files - ?2 ELSE 0 END"
+                " WHERE kind = ?3 AND name = ?4",
                 (*grown, kind, name),
             )
 
@@ -98,8 +99,8 @@ def grown_beside(connection: Connection, root: str) -> Usage:
     """What all branches beside a root's own have grown by."""
     rows = select(
         connection,
-        "SELECT coalesce(sum(max(0, bytes)), 0), coalesce(sum(max(0, files)), 0)"
-        " FROM usage_apart WHERE root = ?1 AND kind = 'root' AND name = ?1",
+        "SELECT CAST(coalesce(sum(CASE WHEN bytes > 0 THEN bytes END), 0) AS BIGINT),"
+        " CAST(coalesce(sum(CASE WHEN files > 0 THEN files END), 0) AS BIGINT) FROM usage_apart WHERE root = ?1 AND kind = 'root' AND name = ?1",
         root,
     )
     return Usage(*rows[0])
@@ -116,8 +117,8 @@ def give_back_gone(connection: Connection, root: str, forks: Collection[str]) ->
     rows = select(
         connection,
         "SELECT DISTINCT branch FROM usage_apart"
-        " WHERE root = ? AND branch GLOB ? AND since < unixepoch() - ?",
-        root, f"{_TRANSACTION}*", _TRANSACTION_S,
+        " WHERE root = ? AND substr(branch, 1, 12) = ? AND since < unixepoch() - ?",
+        root, _TRANSACTION, _TRANSACTION_S,
     )  # fmt: skip
     for branch in (*forks, *(each for (each,) in rows)):
         Beside(root, branch).give_back(connection)

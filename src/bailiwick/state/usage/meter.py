@@ -50,6 +50,10 @@ PART = DatabasePart(
     ),
 )
 
+_SET = (
+    "INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT (kind, name)"
+    " DO UPDATE SET bytes = excluded.bytes, files = excluded.files"
+)
 _USED = "SELECT bytes, files FROM usage WHERE kind = ? AND name = ?"
 
 _AMOUNT_MAX = 2**62
@@ -210,8 +214,8 @@ class UsageMeter:
                 counted = measured.and_also(pending_now).and_also(foreign.grown)
                 counted = counted.and_also(grown_beside(connection, name))
                 connection.execute(
-                    "INSERT OR REPLACE INTO usage VALUES ('root', ?, ?, ?)",
-                    (name, _within(counted.bytes), _within(counted.files)),
+                    _SET,
+                    ("root", name, _within(counted.bytes), _within(counted.files)),
                 )
                 return counted
 
@@ -278,7 +282,7 @@ class UsageMeter:
                 def job(connection: Connection) -> None:
                     counted = measured.and_also(grown_beside(connection, str(root)))
                     connection.execute(
-                        "INSERT OR IGNORE INTO usage VALUES ('root', ?, ?, ?)",
+                        "INSERT INTO usage VALUES ('root', ?, ?, ?) ON CONFLICT DO NOTHING",
                         (str(root), *counted),
                     )
 
@@ -371,7 +375,7 @@ def _charge(
             _refuse_past(bound, "files", bound.quota.files, others.files, grows.files)
         holds = holds.and_also(grows)
         rows.append((bound.kind, bound.name, _within(holds.bytes), _within(holds.files)))
-    connection.executemany("INSERT OR REPLACE INTO usage VALUES (?, ?, ?, ?)", rows)
+    connection.executemany(_SET, rows)
     if settles and over is not None:
         over.give_back(connection)
 
