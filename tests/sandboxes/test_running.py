@@ -151,7 +151,6 @@ async def test_other_trees_come_in_at_their_own_place(tmp_path, workshop):
     notes.clear()
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 @pytest.mark.spec("EXEC-4")
 async def test_a_place_may_be_where_the_directory_is_on_the_host(workshop):
     """Beneath /tmp too, which is private: paths in messages are then those that everybody knows."""
@@ -161,7 +160,6 @@ async def test_a_place_may_be_where_the_directory_is_on_the_host(workshop):
     assert said.out == f"{workshop.lower}\ntextlower\n"
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 @pytest.mark.spec("EXEC-4")
 async def test_a_tree_in_the_memory_of_the_machine_is_a_tree_like_any_other(workshop):
     workshop.plant({"file": "text"})
@@ -246,7 +244,6 @@ for path in sys.argv[1:]:
 """
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 @pytest.mark.spec("EXEC-4")
 async def test_sockets_in_what_may_be_read_and_in_a_given_home_lead_nowhere(workshop, tmp_path):
     """The same socket is connected to through a plain bind."""

@@ -27,7 +27,6 @@ async def said_by(view, script, **options):
     return text, ending
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 async def test_it_runs_in_the_tree_itself_and_every_ending_says_so(here, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_SERVER", "canary")
     script = "pwd; cat; echo $X; echo x > f; env; ls /proc/self/fd; ulimit -n; exit 4"
@@ -44,7 +43,6 @@ async def test_it_runs_in_the_tree_itself_and_every_ending_says_so(here, tmp_pat
     assert (await said_by(here, "kill -9 $$"))[1].signal == 9
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 @pytest.mark.parametrize("how", ["timeout", "close", "end"])
 async def test_whatever_it_started_ends_with_it(here, how):
     script = STUBBORN.format(LONG) + ("" if how != "end" else " & exit")
@@ -64,7 +62,6 @@ async def test_whatever_it_started_ends_with_it(here, how):
     assert launchers_at_work() == 0
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 async def test_a_room_ends_what_was_started_in_it(here):
     room = await Unconfined().open(here)
     process = await room.start(Invocation(argv=("sleep", str(LONG)), network="host"))
@@ -76,7 +73,6 @@ async def test_a_room_ends_what_was_started_in_it(here):
     await process.close()
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 async def test_what_it_cannot_hold_to_is_refused(here, tmp_path):
     command = Invocation(argv=("true",), network="host")
     place = str(tmp_path)

@@ -43,7 +43,6 @@ async def test_the_operator_says_what_programs_may_use(tmp_path):
             await agent.exec(["true"], network="loopback")
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 @pytest.mark.spec("EXEC-3")
 async def test_a_root_that_a_program_adds_shares_what_it_says(tmp_path):
     (tmp_path / "tools").mkdir()

@@ -318,7 +318,6 @@ async def test_what_makes_no_session_leaves_nothing(project):
         assert left_in(project) == []
 
 
-@pytest.mark.slow  # in memory it would lie in /dev, which a sandbox shares nothing of
 async def test_what_the_opener_shares_is_seen_and_nothing_else(project, tmp_path):
     (tools := tmp_path / "tools").mkdir()
     (tools / "t").write_text("tool\n")
