@@ -151,7 +151,10 @@ class IdempotencyBook:
 
     def _make_room(self, connection: Connection, whose: bytes, limits: Limits) -> None:
         ((count, size),) = select(
-            connection, "SELECT count(*), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM answers WHERE caller = ?", whose
+            connection,
+            "SELECT count(*), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM answers"
+            " WHERE caller = ?",
+            whose,
         )
         for held, most, what in (
             (count, limits.idempotency_keys_max, "keys"),

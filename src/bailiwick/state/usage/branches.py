@@ -100,7 +100,8 @@ def grown_beside(connection: Connection, root: str) -> Usage:
     rows = select(
         connection,
         "SELECT CAST(coalesce(sum(CASE WHEN bytes > 0 THEN bytes END), 0) AS BIGINT),"
-        " CAST(coalesce(sum(CASE WHEN files > 0 THEN files END), 0) AS BIGINT) FROM usage_apart WHERE root = ?1 AND kind = 'root' AND name = ?1",
+        " CAST(coalesce(sum(CASE WHEN files > 0 THEN files END), 0) AS BIGINT)"
+        " FROM usage_apart WHERE root = ?1 AND kind = 'root' AND name = ?1",
         root,
     )
     return Usage(*rows[0])
