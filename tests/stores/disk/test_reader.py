@@ -1,10 +1,11 @@
 """Bytes out of files that change, lie about their size, or have other names."""
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -434,3 +435,48 @@ async def test_an_entry_that_was_replaced_is_read_as_it_stands_now(every_place):
     with pytest.raises(SymlinkEscape):
         await fs.store.read(held, 0, 100)
     held.close()
+
+
+@pytest.mark.spec("READ-7")
+@pytest.mark.parametrize("kernel", ["has some of it", "has none of it", "cannot tell"])
+async def test_a_stream_is_the_same_however_much_of_it_the_kernel_has_at_hand(
+    kernel, place, monkeypatch
+):
+    data = os.urandom(3 * MiB + 5)
+    (place.root / "f").write_bytes(data)
+    asked = []
+
+    def at_hand(fd, buffer, offset):
+        asked.append(offset)
+        if kernel == "cannot tell":
+            raise OSError(errno.EOPNOTSUPP, "")
+        if kernel == "has none of it" or len(asked) % 3 == 0:
+            return None
+        return os.preadv(fd, [buffer[: len(buffer) // 2 + 1]], offset)
+
+    monkeypatch.setattr(reader.syscalls, "read_at_hand", at_hand)
+    monkeypatch.setattr(reader.syscalls, "TMPFS", -1)
+    fs = place.open()
+    assert b"".join([chunk async for chunk in fs.stream("f")]) == data
+    assert b"".join([chunk async for chunk in fs.stream("f", 7, MiB)]) == data[7 : MiB + 7]
+    assert len(asked) == 2 if kernel == "cannot tell" else len(asked) > 10
+
+
+async def test_others_get_their_turn_while_a_stream_is_read_in_place(place):
+    (place.root / "f").write_bytes(bytes(8 * MiB))
+    fs = place.open()
+    turns = 0
+
+    async def take_turns():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(take_turns())
+    async for _ in fs.stream("f"):
+        pass
+    other.cancel()
+    with suppress(asyncio.CancelledError):
+        await other
+    assert turns >= 4

@@ -188,6 +188,20 @@ def filesystem_type(fd: int) -> int:
     return kind
 
 
+TMPFS: Final = 0x01021994
+
+
+def read_at_hand(fd: int, buffer: bytearray | memoryview, offset: int) -> int | None:
+    """Read what the kernel has in memory; None where a disk would have to be waited for. Raises
+    where it cannot be asked so, or the filesystem cannot tell (EOPNOTSUPP)."""
+    if not LINUX:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    try:
+        return os.preadv(fd, [buffer], offset, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return None
+
+
 def may_fold_names(fd: int) -> bool:
     """Whether the filesystem may take two spellings for one name (case, or Unicode forms)."""
     if not LINUX:
