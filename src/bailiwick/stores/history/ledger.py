@@ -140,7 +140,7 @@ class HistoryLedger:
             connection, whose=WHOSE, frame=_HistoryFrame(connection), inline_s=_INLINE_S,
             here_s=_HERE_S,
         )  # fmt: skip
-        self._made: Final = _Made()
+        self._made: Final = _Unwritten()
         self._armed = False
 
     @classmethod
@@ -336,19 +336,19 @@ class HistoryLedger:
         self.owner.close()
 
 
-class _Made:
+class _Unwritten:
     """What became of changes and is not written down yet, whoever has taken it to do that."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, EntryOutcome]] = deque()
-        self._unwritten: set[int] = set()
+        self._entries: set[int] = set()
 
     @property
     def any(self) -> bool:
-        return bool(self._unwritten)
+        return bool(self._entries)
 
     def add(self, entry: int, outcome: EntryOutcome) -> None:
-        self._unwritten.add(entry)
+        self._entries.add(entry)
         self._waiting.append((entry, outcome))
 
     def take(self) -> list[tuple[int, EntryOutcome]]:
@@ -359,7 +359,7 @@ class _Made:
         return taken
 
     def written(self, taken: list[tuple[int, EntryOutcome]]) -> None:
-        self._unwritten.difference_update(entry for entry, _ in taken)
+        self._entries.difference_update(entry for entry, _ in taken)
 
     def give_back(self, taken: list[tuple[int, EntryOutcome]]) -> None:
         self._waiting.extendleft(reversed(taken))
@@ -368,7 +368,7 @@ class _Made:
 class _Closing:
     """What was made, written down in one transaction, whosever that is."""
 
-    def __init__(self, made: _Made) -> None:
+    def __init__(self, made: _Unwritten) -> None:
         self._made = made
         self._taken: list[tuple[int, EntryOutcome]] = []
 
