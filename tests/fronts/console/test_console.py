@@ -421,3 +421,69 @@ def test_a_link_logs_in_once(served, browser):
         stranger.says("Log in by link")
     finally:
         stranger.close()
+
+
+COVERED = """
+const shown = [...document.querySelectorAll("button, a, input, select")];
+const note = document.querySelector(".toast").getBoundingClientRect();
+const covered = ({ top, bottom, left, right }) =>
+  bottom > note.top && top < note.bottom && right > note.left && left < note.right;
+return shown.filter((each) => each.offsetParent && covered(each.getBoundingClientRect()))
+  .map((each) => each.outerHTML.slice(0, 80));
+"""
+
+
+SAY = """
+import("/console/dialogs.js").then(({ toast }) => {
+  toast("A message", { detail: "with" + " many words".repeat(20) });
+});
+"""
+
+
+@pytest.mark.spec("NOTE-1")
+@pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
+def test_a_message_covers_no_button(served, phone):
+    window = Browser(phone=phone)
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        for view in ("#/files", "#/approvals", "#/changes", "#/grants"):
+            window.go(view)
+            window.find("main h1, main .crumbs")
+            window.value(SAY)
+            window.find(".toast", "A message")
+            assert window.value(COVERED) == []
+    finally:
+        window.close()
+
+
+HIDDEN = """
+window.told = [];
+window.Notification = class extends EventTarget {
+  static permission = "granted";
+  constructor(title, options) { super(); window.told.push([title, options.body]); }
+};
+Object.defineProperty(document, "hidden", { configurable: true, get: () => true });
+"""
+
+
+@pytest.mark.spec("NOTE-1")
+def test_a_question_is_told_by_the_browser_while_the_page_is_hidden(served):
+    """A browser without a window shows no notifications: one that notes them stands in for it."""
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.value(HIDDEN)
+        thread, answers = asking(served, "migrations/hidden.sql", "select 1;\n")
+        until_blocking(lambda: window.value("return window.told.length") == 1)
+        assert window.value("return window.told") == [
+            ["agent_run:build/7 asks you", "write migrations/hidden.sql"]
+        ]
+        window.go("#/approvals")
+        window.click(".verdict button", "No")
+        thread.join(60)
+        assert answers[0][0] == 403
+        assert window.value("return window.told.length") == 1
+    finally:
+        window.close()

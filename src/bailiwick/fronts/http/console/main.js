@@ -6,6 +6,8 @@ import { here, go } from "./router.js";
 import { complain, dialog } from "./dialogs.js";
 import { plain } from "./words.js";
 import { forgetKey, post, takeKey } from "./api.js";
+import { tellHidden } from "./notices.js";
+import { sentence } from "./questions.js";
 
 const VIEWS = [
   ["files", "Files", "folder", () => import("./views/files.js")],
@@ -132,6 +134,7 @@ on("pending", (asked) => {
   document.title = document.title.replace(/^\(\d+\) /, "");
   if (asked.length) document.title = `(${asked.length}) ${document.title}`;
 });
+on("approvals", (asked) => tellHidden(asked, sentence));
 on("root", showRoots);
 
 takeKey();

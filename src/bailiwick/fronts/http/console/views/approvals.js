@@ -5,8 +5,10 @@ import { h, fill, icon } from "../dom.js";
 import * as api from "../api.js";
 import { countPending, on } from "../state.js";
 import { complain, confirm, toast } from "../dialogs.js";
-import { ago, count, left, moment, plain, size } from "../words.js";
+import { ago, left, moment, plain, size } from "../words.js";
 import { fromUnified } from "../difference.js";
+import { offer } from "../notices.js";
+import { sentence } from "../questions.js";
 
 const ANSWERS = [
   ["once", "Allow once", "y", "main"],
@@ -14,12 +16,11 @@ const ANSWERS = [
   ["always", "Always", "a", ""],
   ["no", "No", "n", "danger"],
 ];
-const DOING = { write: "write", edit: "edit", delete: "remove", move: "move", copy: "copy", read: "read", list: "list", "archive-extract": "unpack", "archive-create": "pack", search: "search", version: "change versions of" };
 
 export function view({ path }) {
   const page = { chosen: path === "." ? null : path, waiting: [], list: h("div", { class: "card choices" }), detail: h("div", { class: "card" }) };
   const past = h("button", { class: "button", "aria-pressed": "false", onClick: () => { page.past = !page.past; past.setAttribute("aria-pressed", String(page.past)); page.drawn = null; refresh(page); } }, icon("clock"), "Answered");
-  const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Approvals"), past), h("div", { class: "split" }, page.list, page.detail));
+  const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Approvals"), offer(), past), h("div", { class: "split" }, page.list, page.detail));
   const forget = on("approvals", (waiting) => { if (!page.past) show(page, waiting); });
   const clock = setInterval(() => tick(page), 1000);
   refresh(page);
@@ -45,11 +46,6 @@ function show(page, waiting) {
   const chosen = waiting.find((each) => each.id === page.chosen);
   page.shownAt = performance.now();
   fill(page.detail, chosen ? question(page, chosen) : h("div", { class: "empty" }, "Rules with the effect “ask” put their questions here."));
-}
-
-function sentence(each) {
-  const where = each.target || each.paths[0] || "";
-  return `${DOING[each.operation] ?? each.operation} ${plain(where)}${each.destination ? ` → ${plain(each.destination)}` : ""}${each.pathsTotal > 1 ? ` (${count(each.pathsTotal, "path")})` : ""}`;
 }
 
 function question(page, each) {
