@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-programs bench-scale attack crash soak scale clouds floors matrix typescript release verify-release lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash soak scale clouds floors matrix typescript release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -104,6 +104,9 @@ bench: venv ## Measure, and print ratios.
 bench-fronts: venv ## Measure HTTP and MCP; writes bench/http.json and bench/mcp.json.
 	$(BIN)/python -m bench.http --json bench/http.json
 	$(BIN)/python -m bench.mcp --json bench/mcp.json
+
+bench-tokens: venv ## Count what tools cost a model in tokens; writes bench/tokens.json.
+	$(BIN)/python -m bench.tokens --json bench/tokens.json
 
 bench-scale: venv ## Measure what a call takes as there is more of everything; writes bench/scale.json.
 	$(BIN)/python -m bench.scale --json bench/scale.json

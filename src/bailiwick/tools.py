@@ -13,16 +13,30 @@ from typing import Unpack
 from bailiwick.fronts.tools import (
     Pending,
     Tool,
+    ToolAnswer,
     Toolbox,
     ToolConfig,
     ToolOptions,
+    images_of,
     read_config,
+    text_of,
     tools,
 )
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
 
-__all__ = ["Pending", "Tool", "ToolConfig", "ToolOptions", "Toolbox", "read_config", "tools"]
+__all__ = [
+    "Pending",
+    "Tool",
+    "ToolAnswer",
+    "ToolConfig",
+    "ToolOptions",
+    "Toolbox",
+    "images_of",
+    "read_config",
+    "text_of",
+    "tools",
+]
 
 
 class _Callable(ModuleType):

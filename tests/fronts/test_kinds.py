@@ -20,9 +20,10 @@ from bailiwick.fronts.cli.hints import NEXT_STEPS
 from bailiwick.fronts.http.messages import errors as http
 from bailiwick.fronts.mcp.answers import tool_result
 from bailiwick.fronts.mcp.json_rpc import refused
-from bailiwick.toolbox.failures import HINTS, failure
+from bailiwick.toolbox.failures import failure, nothing_offered
+from bailiwick.toolbox.hints import GENERAL
 
-TABLES = {"HTTP": http.STATUS, "CLI": NEXT_STEPS, "tools": HINTS}
+TABLES = {"HTTP": http.STATUS, "CLI": NEXT_STEPS, "tools": GENERAL}
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
@@ -97,10 +98,10 @@ def test_the_command_line_tells_of_it_and_says_what_to_do(kind):
 def test_a_model_is_told_of_it_and_what_to_do(kind):
     told = failure(error_of(kind))
     assert told == {
-        "ok": False, "errorKind": kind, "message": "notes/a.md: it is so", "hint": HINTS[kind],
-        "decidedBy": "rule-7",
+        "ok": False, "errorKind": kind, "message": "notes/a.md: it is so",
+        "hint": GENERAL[kind].told(nothing_offered), "decidedBy": "rule-7",
     }  # fmt: skip
-    answer = tool_result("read_file", told)
+    answer = tool_result(told)
     assert answer["isError"]
     assert json.loads(answer["content"][0]["text"]) == told
 
@@ -112,7 +113,7 @@ def test_mcp_keeps_its_kind_where_there_is_no_tool(kind, modern):
     error = error_of(kind)
     shown = refused(error, failure(error), modern=modern).as_error()
     assert shown["data"]["errorKind"] == kind
-    assert shown["data"]["hint"] == HINTS[kind]
+    assert shown["data"]["hint"] == GENERAL[kind].told(nothing_offered)
     assert shown["code"] in (-32603, -32602, -32002)
 
 

@@ -93,7 +93,6 @@ async def test_a_size_that_only_the_server_could_hold_to_is_refused(tmp_path):
         refused = await box.call(name("write_file"), {"path": "a", "content": "x"})
         assert not await scope.exists("a")
     assert refused["errorKind"] == "unsupported"
-    assert "max_file_bytes" in refused["hint"]
 
 
 @pytest.mark.spec("ASK-2", "PY-5")

@@ -15,7 +15,8 @@ import bailiwick
 from bailiwick.errors import KINDS
 from bailiwick.fronts.tools import tools
 from bailiwick.testing import hostile_paths
-from bailiwick.toolbox.failures import HINTS, failure
+from bailiwick.toolbox.failures import failure, nothing_offered
+from bailiwick.toolbox.hints import GENERAL
 from bailiwick.toolbox.tool import OPERATIONS
 from bailiwick.toolbox.untrusted_text import TAG, Wrapper, attribute
 from tests.toolbox.support import inner, parts, toolbox, workspace
@@ -115,7 +116,8 @@ async def test_a_name_cannot_close_the_tag(tmp_path):
 async def test_what_is_no_text_is_said_to_be_none():
     async with workspace() as (fs, box):
         await fs.write_bytes("nul", b"text\0more")
-        assert (await box.call("read_file", {"path": "nul"}))["errorKind"] == "binary_file"
+        told = await box.call("read_file", {"path": "nul"})
+        assert told["text"].startswith("[not text: application/octet-stream, 9 bytes, sha256 ")
         await fs.write_bytes("late", b"x\n" * 5000 + b"\0\x1b[2J")
         answer = await box.call("read_file", {"path": "late"})
         assert json.loads(json.dumps(answer)) == answer
@@ -229,7 +231,7 @@ async def test_a_fault_of_ours_tells_nothing(monkeypatch, caplog):
         answer = await box.call("ls")
     assert answer == {
         "ok": False, "errorKind": "internal_error", "message": "the tool failed",
-        "hint": HINTS["internal_error"],
+        "hint": GENERAL["internal_error"].text,
     }  # fmt: skip
     assert "/srv/secret/path" in caplog.text
 
@@ -242,8 +244,8 @@ def test_every_kind_of_error_has_its_answer():
         assert answer["ok"] is False
         assert len(answer["message"]) <= 300
         assert "\x1b" not in answer["message"]
-        assert answer["hint"] == HINTS[kind]
-    assert HINTS.keys() == KINDS.keys()
+        assert answer["hint"] == GENERAL[kind].told(nothing_offered)
+    assert GENERAL.keys() == KINDS.keys()
 
 
 @pytest.mark.spec("TOOL-4")

@@ -7,6 +7,7 @@ name the tools, translate pauses, and own nothing else.
 from __future__ import annotations
 
 from bailiwick.toolbox.actor import Actor
+from bailiwick.toolbox.answer import Image, ToolAnswer, images_of, text_of
 from bailiwick.toolbox.approval import Pending, by_word
 from bailiwick.toolbox.box import Toolbox
 from bailiwick.toolbox.configuration import (
@@ -29,12 +30,16 @@ __all__ = [
     "COMMAND_OPERATIONS",
     "HISTORY_OPERATIONS",
     "Actor",
+    "Image",
     "Pending",
     "Tool",
+    "ToolAnswer",
     "ToolConfig",
     "ToolOptions",
     "Toolbox",
     "by_word",
     "failure",
+    "images_of",
     "read_config",
+    "text_of",
 ]

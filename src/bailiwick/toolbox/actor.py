@@ -86,14 +86,17 @@ class Actor:
         """Whether code can be run here, and the agent's grant holds ``execute``."""
         return self._executes and runs_code(self.owner)
 
-    async def run(self, work: Work[Result], *, asker: Asker | None = None) -> Result:
+    async def run(
+        self, work: Work[Result], *, asker: Asker | None = None, wait_s: float | None = None
+    ) -> Result:
         """Do it, and wait for the person where one is asked. Without an ``asker``, nor one of the
         scope that was given, the question goes where the authority has people look, or the rule's
-        default holds."""
+        default holds. ``wait_s`` is how long it waits, where not as long as the scope says."""
+        seconds = self._wait_s if wait_s is None else wait_s
 
         async def run() -> Result:
             scope = await self._scope()
-            return await work(as_called(scope, asker=asker or self._asker, wait_s=self._wait_s))
+            return await work(as_called(scope, asker=asker or self._asker, wait_s=seconds))
 
         return await self.bridge.run(run)
 

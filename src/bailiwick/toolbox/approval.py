@@ -20,6 +20,7 @@ import msgspec
 from bailiwick.approvals import Answer, Approval, Asker, Question
 from bailiwick.errors import escape_for_display
 from bailiwick.operations import EXEC
+from bailiwick.toolbox.hints import MAKE_IT_AGAIN
 
 _DIFF_CHARACTERS_MAX = 8_000
 
@@ -71,7 +72,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "ok": False, "errorKind": "approval_pending",
             "message": f"a person has to agree first: {self.prompt}"[:300],
-            "hint": "go on with something else, or wait until they have",
+            "hint": MAKE_IT_AGAIN.text,
         }  # fmt: skip
 
 

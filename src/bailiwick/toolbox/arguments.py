@@ -29,11 +29,21 @@ def described(text: str) -> msgspec.Meta:
 Cursor = Annotated[str | None, described("nextCursor of the answer before")]
 
 
+PATHS_MAX = 50
+"""Files in one read: more than a model asks for at once, and each may take as much as one answer
+holds while they are weighed against each other."""
+
+_Paths = Annotated[list[str], msgspec.Meta(min_length=1, max_length=PATHS_MAX)]
+
+
 class ReadFile(Arguments, frozen=True, kw_only=True):
-    path: str
+    path: str | None = None
+    paths: Annotated[_Paths | None, described("several, instead of path")] = None
     line: Annotated[Count | None, described("first line, from 1")] = None
     limit: Annotated[Count | None, described("lines")] = None
     cursor: Cursor = None
+    line_numbers: bool = False
+    encoding: Annotated[str | None, described("if not UTF-8")] = None
 
 
 class WriteFile(Arguments, frozen=True, kw_only=True):
@@ -56,6 +66,11 @@ class EditFile(Arguments, frozen=True, kw_only=True):
 
 class Ls(Arguments, frozen=True, kw_only=True):
     path: str = "."
+
+
+class TreeArguments(Arguments, frozen=True, kw_only=True):
+    path: str = "."
+    depth: Annotated[int, msgspec.Meta(ge=1, le=256, description="levels; 3")] = 3
 
 
 class GlobArguments(Arguments, frozen=True, kw_only=True):

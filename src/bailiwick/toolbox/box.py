@@ -19,6 +19,7 @@ from bailiwick.errors import BailiwickError, InternalError, MissingAccess, Parse
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
 from bailiwick.toolbox.actor import Actor
+from bailiwick.toolbox.answer import ToolAnswer
 from bailiwick.toolbox.approval import Pending, by_word
 from bailiwick.toolbox.arguments import Arguments, read
 from bailiwick.toolbox.bench import Bench
@@ -31,6 +32,7 @@ from bailiwick.toolbox.configuration import (
     check_name,
 )
 from bailiwick.toolbox.failures import failure
+from bailiwick.toolbox.hints import TOOLS
 from bailiwick.toolbox.prompt import prompt_fragment
 from bailiwick.toolbox.tool import OPERATIONS, Tool, ToolOperation, tool_of
 from bailiwick.toolbox.untrusted_text import Wrapper
@@ -103,13 +105,22 @@ class Toolbox:
         return name in self._operations
 
     async def call(
-        self, name: str, arguments: Any = None, *, asker: Asker | None = None
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        asker: Asker | None = None,
+        wait_s: float | None = None,
     ) -> dict[str, Any]:
         """Call a tool by its name with an object, or with the JSON text of one.
 
-        Where a rule wants a person asked, ``asker`` asks them while the call waits.
+        Where a rule wants a person asked, ``asker`` asks them while the call waits: at most
+        ``wait_s``, where that is given. What a model reads of an answer says `text_of`.
         """
-        return await self.answered(lambda: self.actor.run(self._work(name, arguments), asker=asker))
+        return await self.answered(
+            lambda: self.actor.run(self._work(name, arguments), asker=asker, wait_s=wait_s),
+            self._operation_of(name),
+        )
 
     def call_blocking(
         self, name: str, arguments: Any = None, *, asker: Asker | None = None
@@ -120,7 +131,9 @@ class Toolbox:
     async def attempt(self, name: str, arguments: Any = None) -> dict[str, Any] | Pending:
         """`call`; but where a person would have to be asked nothing is done, and the answer is the
         question. Their word is passed on by `resume`."""
-        answer = await self.answered(lambda: self.actor.attempt(name, self._work(name, arguments)))
+        answer = await self.answered(
+            lambda: self.actor.attempt(name, self._work(name, arguments)), self._operation_of(name)
+        )
         if isinstance(answer, Pending):
             self._remember(name, arguments, answer)
         return answer
@@ -174,17 +187,29 @@ class Toolbox:
         """What the tool of an operation is called here."""
         return f"{self._prefix}{operation}"
 
+    def offered_name(self, operation: str) -> str | None:
+        """What the tool of an operation is called here; None where it is not offered."""
+        name = self.tool_name(operation)
+        return name if name in self._operations else None
+
+    def _operation_of(self, name: str) -> str | None:
+        operation = self._operations.get(name)
+        return None if operation is None else operation.name
+
     def bench(self, scope: Scope, operation: str) -> Bench:
         """What one call of an operation works with."""
         wrapper = Wrapper(self.name, operation, self._new_nonce)
-        return Bench(scope, self.config, wrapper, self.keeps_versions)
+        return Bench(scope, self.config, wrapper, self.keeps_versions, self.offered_name)
 
     def _work(
         self, name: str, arguments: Any
     ) -> Callable[[Scope], Coroutine[Any, Any, dict[str, Any]]]:
         operation = self._operations.get(name)
         if operation is None:
-            raise ParseError("there is no such tool here", hint=", ".join(self._operations) or None)
+            raise ParseError(
+                "there is no such tool here",
+                hint=TOOLS.told(self.offered_name, names=", ".join(self._operations)),
+            )
         asked = read(operation.takes, arguments)
         return lambda scope: self._run(operation, asked, scope)
 
@@ -193,19 +218,16 @@ class Toolbox:
     ) -> dict[str, Any]:
         async with nullcontext() if operation.parallel_safe else self._turn:
             result = await operation.run(self.bench(scope, operation.name), asked)
-        answer: dict[str, Any] = msgspec.to_builtins(
-            result, enc_hook=str
-        )  # a name is a `ScopedPath` here and there
-        return answer
+        return ToolAnswer(result, operation.content, structured=self.config.structured)
 
     async def answered(
-        self, work: Callable[[], Coroutine[Any, Any, Result]]
+        self, work: Callable[[], Coroutine[Any, Any, Result]], operation: str | None = None
     ) -> Result | dict[str, Any]:
-        """The answer, whatever happens but cancellation."""
+        """The answer, whatever happens but cancellation; ``operation`` is what is done."""
         try:
             return await work()
         except BailiwickError as error:
-            return failure(error)
+            return failure(error, operation, self.offered_name)
         except Exception:
             # Its text may tell anything; the log is for those who may know.
             _log.exception("a tool failed in a way nobody foresaw")

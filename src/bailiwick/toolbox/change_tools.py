@@ -5,26 +5,28 @@ from __future__ import annotations
 from bailiwick.errors import ParseError
 from bailiwick.model import Edit, EditResult
 from bailiwick.toolbox import arguments
+from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.results import ChangeDone, FileEdited, FileWritten
 from bailiwick.toolbox.truncation import cut_text
 from bailiwick.toolbox.untrusted_text import cut_note
 
 
-async def write_file(bench: Bench, asked: arguments.WriteFile) -> FileWritten:
+async def write_file(bench: Bench, asked: arguments.WriteFile) -> Answered:
     written = await bench.scope.write_text(
         asked.path, asked.content, parents=True, expected_sha256=asked.expected_sha256
     )
     assert written.sha256 is not None, "whoever wrote the whole of a file knows what it holds"
-    return FileWritten(
+    result = FileWritten(
         ok=True, created=written.created, sha256=written.sha256,
         request_id=bench.told(written.request_id),
     )  # fmt: skip
+    return Answered(result)
 
 
-async def edit_file(bench: Bench, asked: arguments.EditFile) -> FileEdited:
+async def edit_file(bench: Bench, asked: arguments.EditFile) -> Answered:
     edited = await bench.scope.edit(asked.path, _edits(asked))
-    return _edited(bench, edited)
+    return Answered(_edited(bench, edited))
 
 
 def _edits(asked: arguments.EditFile) -> list[Edit]:
@@ -52,16 +54,16 @@ def _edited(bench: Bench, edited: EditResult) -> FileEdited:
     )
 
 
-async def mkdir(bench: Bench, asked: arguments.Mkdir) -> ChangeDone:
+async def mkdir(bench: Bench, asked: arguments.Mkdir) -> Answered:
     made = await bench.scope.make_dir(asked.path, parents=asked.recursive)
-    return ChangeDone(ok=True, request_id=bench.told(made.request_id))
+    return Answered(ChangeDone(ok=True, request_id=bench.told(made.request_id)))
 
 
-async def rm(bench: Bench, asked: arguments.Rm) -> ChangeDone:
+async def rm(bench: Bench, asked: arguments.Rm) -> Answered:
     removed = await bench.scope.remove(asked.path, recursive=asked.recursive)
-    return ChangeDone(ok=True, request_id=bench.told(removed.request_id))
+    return Answered(ChangeDone(ok=True, request_id=bench.told(removed.request_id)))
 
 
-async def move(bench: Bench, asked: arguments.MoveArguments) -> ChangeDone:
+async def move(bench: Bench, asked: arguments.MoveArguments) -> Answered:
     moved = await bench.scope.move(asked.source, asked.to)
-    return ChangeDone(ok=True, request_id=bench.told(moved.request_id))
+    return Answered(ChangeDone(ok=True, request_id=bench.told(moved.request_id)))

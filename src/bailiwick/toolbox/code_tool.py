@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.arguments import CodeArguments
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.command_tool import about_the_command
@@ -37,7 +38,7 @@ def calls_of_state() -> str:
     return f"{_LEGEND}{stubs()}"
 
 
-async def run_code(bench: Bench, asked: CodeArguments) -> CodeEnded:
+async def run_code(bench: Bench, asked: CodeArguments) -> Answered:
     from bailiwick import code
 
     most = bench.config.max_tool_result_bytes
@@ -54,7 +55,7 @@ async def run_code(bench: Bench, asked: CodeArguments) -> CodeEnded:
     bench.wrapper.begin(*(each.text for each in shown))
     output, value, raised = (_tagged(bench, each) for each in shown)
     omitted = result.output_omitted_bytes + sum(each.omitted_bytes for each in shown)
-    return CodeEnded(
+    ended = CodeEnded(
         output=output,
         value=None if result.value is None else value,
         raised=None if error is None else raised,
@@ -70,6 +71,7 @@ async def run_code(bench: Bench, asked: CodeArguments) -> CodeEnded:
         omitted_bytes=omitted or None,
         request_id=bench.told(result.request_id) if result.changes else None,
     )
+    return Answered(ended)
 
 
 class _CutText(NamedTuple):

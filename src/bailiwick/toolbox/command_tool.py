@@ -15,6 +15,7 @@ from bailiwick.scope import Scope
 from bailiwick.scope.execution import Execution
 from bailiwick.scope.front_access import as_called, caller_of
 from bailiwick.text.both_ends import BothEnds, Printed
+from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.approval import SpeaksOfOne, is_about_a_command
 from bailiwick.toolbox.arguments import CommandArguments
 from bailiwick.toolbox.bench import Bench
@@ -50,11 +51,11 @@ async def to_its_end(execution: Execution, bytes_max: int) -> tuple[Printed, Exe
         await execution.aclose()
 
 
-async def run_command(bench: Bench, asked: CommandArguments) -> CommandEnded:
+async def run_command(bench: Bench, asked: CommandArguments) -> Answered:
     most = bench.config.max_tool_result_bytes
     printed, result = await run_to_its_end(bench.scope, asked, most)
     omitted = printed.omitted_bytes
-    return CommandEnded(
+    ended = CommandEnded(
         output=tagged(bench, printed, asked.cwd),
         exit_code=result.exit_code,
         changes=[
@@ -79,6 +80,7 @@ async def run_command(bench: Bench, asked: CommandArguments) -> CommandEnded:
         work_id=result.work_id,
         request_id=bench.told(result.request_id) if result.changes else None,
     )
+    return Answered(ended)
 
 
 def about_the_command(scope: Scope) -> Scope:

@@ -18,6 +18,7 @@ from bailiwick.model import KiB, MiB
 
 BASE_OPERATIONS = (
     "read_file", "write_file", "edit_file", "ls", "glob", "grep", "stat", "mkdir", "rm", "move",
+    "tree",
 )  # fmt: skip
 HISTORY_OPERATIONS = ("history", "undo", "diff")
 """Offered only where the store keeps versions."""
@@ -46,6 +47,8 @@ class ToolOptions(TypedDict, total=False):
     max_dir_entries: int
     max_glob_matches: int
     max_grep_matches: int
+    max_image_bytes: int
+    structured: bool
 
 
 class ToolConfig(
@@ -75,6 +78,14 @@ class ToolConfig(
     max_grep_matches: _Positive = 200
     """What `grep` gives unless the model asks for another number; it may ask for fewer or, up to
     the scope's own limit, for more."""
+
+    max_image_bytes: Annotated[int, msgspec.Meta(ge=0)] = 3 * MiB
+    """Pictures in one answer, as they are stored: a provider takes 5 MB, a third of which is what
+    base64 adds. 0 means that none are shown."""
+
+    structured: bool = False
+    """Whether a model is told the object of an answer, as JSON, instead of a text: content of files
+    is escaped then, and all of it is longer."""
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.operations or ()) - set(ALL_OPERATIONS))

@@ -1,13 +1,22 @@
-"""`ls`, `glob`, `grep` and `stat`: what there is, and where something stands."""
+"""`ls`, `tree`, `glob`, `grep` and `stat`: what there is, and where something stands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bailiwick.errors import NotADirectory
 from bailiwick.model import Entry, MiB, Page
-from bailiwick.search.results import GrepMatch
+from bailiwick.search.results import GrepMatch, GrepResult
 from bailiwick.toolbox import arguments
+from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.bench import Bench
+from bailiwick.toolbox.hints import (
+    NARROW_GLOB,
+    NARROW_GREP,
+    NARROW_LS,
+    NARROW_TREE,
+    RAISE_FILE_SIZE,
+)
 from bailiwick.toolbox.results import (
     DirectoryListing,
     EntryDescribed,
@@ -17,7 +26,9 @@ from bailiwick.toolbox.results import (
     Matches,
     Status,
 )
+from bailiwick.toolbox.rows import entry_row, match_rows, path_row, rows_length, tree_rows
 from bailiwick.toolbox.truncation import cut_text, fitting, utf8_length
+from bailiwick.toolbox.untrusted_text import attribute
 
 _COUNTED_MAX = 100_000
 """How many entries are counted that are not shown: enough to tell a model that it is too many."""
@@ -25,11 +36,14 @@ _COUNTED_MAX = 100_000
 _SKIPPED_MAX = 100
 """Names of files that a search left out: more of them help nobody."""
 
+_NAMED_MAX = 5
+"""Of those, how many are named in a row of text."""
+
 _ENTRY_BYTES = 64
 """What a row of a listing takes besides its path, about."""
 
 
-async def ls(bench: Bench, asked: arguments.Ls) -> DirectoryListing:
+async def ls(bench: Bench, asked: arguments.Ls) -> Answered:
     most = bench.config.max_dir_entries
     entries, page = await _entries(bench, asked.path, most)
     shown = fitting(
@@ -44,12 +58,52 @@ async def ls(bench: Bench, asked: arguments.Ls) -> DirectoryListing:
             break
         page = await bench.scope.list(asked.path, cursor=page.next_cursor, include_ignored=True)
         omitted += len(page.entries)
-    return DirectoryListing(
+    result = DirectoryListing(
         entries=[_listed(entry) for entry in shown],
         truncated=omitted > 0,
         omitted_entries=omitted or None,
         note=f"at least {omitted} entries are not shown" if unknown else None,
     )
+
+    def text() -> str:
+        rows = [entry_row(entry) for entry in shown] or ["[empty]"]
+        if omitted:
+            least = "at least " if unknown else ""
+            rows.append(_cut_row(f"{least}{omitted} entries", bench.advise(NARROW_LS)))
+        return "\n".join(rows)
+
+    return Answered(result, text)
+
+
+async def tree(bench: Bench, asked: arguments.TreeArguments) -> Answered:
+    most = bench.config.max_dir_entries
+    found = await bench.scope.find(asked.path, depth=asked.depth, limit=most + 1)
+    if not found.matches and (await bench.scope.stat(asked.path)).type != "directory":
+        raise NotADirectory("is no directory", path=asked.path)
+    shown = fitting(
+        found.matches[:most], bench.config.max_tool_result_bytes,
+        lambda entry: 2 * utf8_length(entry.name) + utf8_length(entry.parent) + _ENTRY_BYTES,
+    )  # fmt: skip
+    omitted = len(found.matches) - len(shown)
+    is_cut = found.truncated or omitted > 0
+    result = DirectoryListing(
+        entries=[_listed(entry) for entry in shown],
+        truncated=is_cut,
+        omitted_entries=max(omitted, 1) if is_cut else None,
+    )
+
+    def text() -> str:
+        top = str(shown[0].path).count("/") if shown else 0
+        rows = list(tree_rows(shown, top)) or ["[empty]"]
+        if is_cut:
+            rows.append(_cut_row(f"at least {max(omitted, 1)} entries", bench.advise(NARROW_TREE)))
+        return "\n".join(rows)
+
+    return Answered(result, text)
+
+
+def _cut_row(what: str, hint: str) -> str:
+    return f"[... truncated, {what} omitted; {hint}]"
 
 
 async def _entries(bench: Bench, path: str, most: int) -> tuple[list[Entry], Page]:
@@ -77,21 +131,30 @@ def _listed(entry: Entry) -> Listed:
     )
 
 
-async def glob(bench: Bench, asked: arguments.GlobArguments) -> Matches:
+async def glob(bench: Bench, asked: arguments.GlobArguments) -> Answered:
     most = min(bench.config.max_glob_matches, bench.scope.limits.glob_max)
     found = await bench.scope.glob(asked.pattern, asked.path, limit=most)
     paths = [str(path) for path in found.paths]
     shown = fitting(paths, bench.config.max_tool_result_bytes, lambda path: utf8_length(path) + 4)
     omitted = found.omitted + len(paths) - len(shown)
-    return Matches(
+    is_cut = found.truncated or omitted > 0
+    result = Matches(
         matches=shown,
-        truncated=found.truncated or omitted > 0,
-        omitted_matches=omitted if found.truncated or omitted else None,
+        truncated=is_cut,
+        omitted_matches=omitted if is_cut else None,
         note=found.reason,
     )
 
+    def text() -> str:
+        rows = [path_row(path) for path in shown] or ["[no matches]"]
+        if is_cut:
+            rows.append(_cut_row(f"{omitted} matches", bench.advise(NARROW_GLOB)))
+        return "\n".join(rows if found.reason is None else [*rows, f"[{found.reason}]"])
 
-async def grep(bench: Bench, asked: arguments.Grep) -> LinesFound:
+    return Answered(result, text)
+
+
+async def grep(bench: Bench, asked: arguments.Grep) -> Answered:
     limits = bench.scope.limits
     most = asked.max_results or bench.config.max_grep_matches
     size = asked.max_grep_file_size_mb
@@ -101,6 +164,10 @@ async def grep(bench: Bench, asked: arguments.Grep) -> LinesFound:
         max_results=min(most, limits.grep_matches_max), context=asked.context,
         max_file_bytes=-1 if size is None else max(1, int(size * MiB)),
     )  # fmt: skip
+    return Answered(_lines_found(bench, found), lambda: _lines_in_words(bench, asked, found))
+
+
+def _lines_found(bench: Bench, found: GrepResult) -> LinesFound:
     shown = fitting(
         found.matches, bench.config.max_tool_result_bytes, lambda match: _size_of(bench, match)
     )
@@ -119,6 +186,40 @@ async def grep(bench: Bench, asked: arguments.Grep) -> LinesFound:
         omitted_skipped=more_skipped or None,
         note=found.reason,
     )
+
+
+def _lines_in_words(bench: Bench, asked: arguments.Grep, found: GrepResult) -> str:
+    most = bench.config.max_tool_result_bytes
+    shown = fitting([match_rows(match) for match in found.matches], most, rows_length)
+    said: list[str] = []
+    if shown:
+        between = "\n--\n" if asked.context else "\n"
+        lines = cut_text(between.join("\n".join(rows) for rows in shown), most).text
+        bench.wrapper.begin(lines)
+        said.append(bench.wrapper.wrap(lines, asked.path))
+    else:
+        said.append(f"[no matches in {found.files_searched} files]")
+    omitted = len(found.matches) - len(shown)
+    if found.truncated or omitted:
+        least = max(omitted, 1)
+        said.append(_cut_row(f"at least {least} matches", bench.advise(NARROW_GREP)))
+    if found.skipped_paths:
+        said.append(
+            f"[too large to be searched: {_named(found.skipped_paths)};"
+            f" {bench.advise(RAISE_FILE_SIZE)}]"
+        )
+    if found.withheld:
+        said.append(f"[withheld: {_named(found.withheld)}]")
+    if found.skipped_binary_paths:
+        said.append(f"[binary, not searched: {len(found.skipped_binary_paths)} files]")
+    return "\n".join(said if found.reason is None else [*said, f"[{found.reason}]"])
+
+
+def _named(paths: Sequence[str]) -> str:
+    """Some paths in a row, and how many more there are."""
+    more = len(paths) - _NAMED_MAX
+    shown = ", ".join(attribute(path) for path in paths[:_NAMED_MAX])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _texts(match: GrepMatch) -> Sequence[str]:
@@ -145,11 +246,10 @@ def _line_found(bench: Bench, match: GrepMatch) -> LineFound:
     )  # fmt: skip
 
 
-async def stat(bench: Bench, asked: arguments.StatArguments) -> Status:
+async def stat(bench: Bench, asked: arguments.StatArguments) -> Answered:
     known = await bench.scope.stat(asked.path)
-    return Status(
-        stat=EntryDescribed(
-            path=str(known.path), type=known.type, size=known.size, mode=f"{known.mode:04o}",
-            modified_ms=known.mtime_ns // 1_000_000, version=known.version,
-        )
+    described = EntryDescribed(
+        path=str(known.path), type=known.type, size=known.size, mode=f"{known.mode:04o}",
+        modified_ms=known.mtime_ns // 1_000_000, version=known.version,
     )  # fmt: skip
+    return Answered(Status(stat=described))

@@ -37,6 +37,7 @@ from bailiwick.scope import Scope
 from bailiwick.scope.front_access import as_called
 from bailiwick.text.codec import decode, form_of
 from bailiwick.toolbox.documents import TextDocument, whole_text
+from bailiwick.toolbox.hints import Advice
 
 
 class PatchPart(NamedTuple):
@@ -98,7 +99,7 @@ async def _refuse_questions(scope: Scope, steps: Sequence[_PatchStep]) -> None:
     if len(asking) > 1:
         raise Unsupported(
             "more than one change of this patch has to be agreed to by a person",
-            hint="make these changes one by one: " + ", ".join(asking),
+            hint=Advice("make these changes one by one: " + ", ".join(asking)),
         )
 
 
@@ -185,7 +186,7 @@ async def _missing_above(scope: Scope, path: str) -> list[str]:
 def _explain(error: BailiwickError, why: str) -> None:
     """Let an error say what became of the whole patch, and what to do about it."""
     more = "read the files again" if isinstance(error, HashMismatch) else error.hint
-    error.hint = f"{why}; {more}" if more else why
+    error.hint = Advice(f"{why}; {more}" if more else why)
 
 
 # --- what a part comes to ------------------------------------------------------------------------
@@ -197,7 +198,7 @@ async def _planned(scope: Scope, parts: Sequence[PatchPart]) -> list[_PatchStep]
     if len(parts) > 1 and "forks" not in scope.powers:
         raise Unsupported(
             "a patch of several files needs a store with transactions, which this one has not",
-            hint="apply its parts one by one",
+            hint=Advice("apply its parts one by one"),
         )
     writes: list[_PatchStep] = []
     removals: list[_PatchStep] = []
@@ -230,7 +231,7 @@ def _refuse_twice(scope: Scope, parts: Sequence[PatchPart]) -> None:
         if named & places:
             raise ParseError(
                 "two parts of this patch are about the same file", path=min(named & places),
-                hint="make them one part, or two patches",
+                hint=Advice("make them one part, or two patches"),
             )  # fmt: skip
         named |= places
 
@@ -276,7 +277,7 @@ async def _form_of(scope: Scope, document: TextDocument) -> dict[str, Any]:
         if stat.type != "file":
             raise Unsupported(
                 "a patch gives no other name to a link", path=document.path,
-                hint="patch the file that it leads to",
+                hint=Advice("patch the file that it leads to"),
             )  # fmt: skip
         form["file_mode"] = stat.mode
     return form

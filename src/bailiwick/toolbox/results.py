@@ -13,8 +13,27 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     """The base of answers."""
 
 
+class FilePart(ToolResult, frozen=True, kw_only=True):
+    """One of several files: how much of it is shown, or why it is not."""
+
+    path: str
+    sha256: str | None = None
+    total_lines: int | None = None
+    truncated: bool = False
+    omitted_bytes: int | None = None
+    next_line: int | None = None
+    next_cursor: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    error_kind: str | None = None
+    message: str | None = None
+    hint: str | None = None
+
+
 class FileRead(ToolResult, frozen=True, kw_only=True):
-    """``text`` is tagged. ``sha256`` is there where the whole file is known."""
+    """``text`` is tagged, where it is the file's. ``sha256`` is there where the whole file is
+    known. What is no text has a ``mime_type`` and a ``size``; several files are told of in
+    ``files``, and their texts stand together between one pair of tags."""
 
     text: str
     sha256: str | None = None
@@ -23,6 +42,10 @@ class FileRead(ToolResult, frozen=True, kw_only=True):
     omitted_bytes: int | None = None
     next_line: int | None = None
     next_cursor: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    hint: str | None = None
+    files: list[FilePart] | None = None
 
 
 class FileWritten(ToolResult, frozen=True, kw_only=True):

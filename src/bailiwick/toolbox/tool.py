@@ -17,6 +17,7 @@ from bailiwick.toolbox import (
     results,
     version_tools,
 )
+from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.arguments import Arguments
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.results import ToolResult
@@ -30,10 +31,14 @@ class ToolOperation(NamedTuple):
     description: str
     takes: type[Arguments]
     answers: type[ToolResult]
-    run: Callable[[Bench, Any], Awaitable[ToolResult]]
+    run: Callable[[Bench, Any], Awaitable[Answered]]
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    content: str | None = None
+    """The field of an answer that holds content of files, between its tags."""
+    worded: bool = False
+    """Whether a model reads the answer as a text of its own."""
     details: Callable[[], str] | None = None
     """What follows the description, made when the tool is offered."""
 
@@ -56,6 +61,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     destructive: bool
     idempotent: bool
     parallel_safe: bool
+    worded: bool = False
 
 
 def tool_of(operation: ToolOperation, name: str) -> Tool:
@@ -65,15 +71,16 @@ def tool_of(operation: ToolOperation, name: str) -> Tool:
         input_schema=input_schema(operation.takes), output_schema=output_schema(operation.answers),
         read_only=operation.read_only, destructive=operation.destructive,
         idempotent=operation.idempotent, parallel_safe=operation.parallel_safe,
+        worded=operation.worded,
     )  # fmt: skip
 
 
 _ALL = (
     ToolOperation(
         "read_file",
-        "Read a text file, whole or from a line on. The text is tagged as untrusted.",
+        "Read text, whole or from a line on, or a picture. Text is tagged as untrusted.",
         arguments.ReadFile, results.FileRead, read_tool.read_file,
-        read_only=True, idempotent=True,
+        read_only=True, idempotent=True, content="text", worded=True,
     ),
     ToolOperation(
         "write_file",
@@ -85,24 +92,24 @@ _ALL = (
         "edit_file",
         "Replace exact text in a file. oldText must occur once, unless replaceAll.",
         arguments.EditFile, results.FileEdited, change_tools.edit_file,
-        destructive=True,
+        destructive=True, content="diff",
     ),
     ToolOperation(
         "ls", "List a directory.",
         arguments.Ls, results.DirectoryListing, lookup_tools.ls,
-        read_only=True, idempotent=True,
+        read_only=True, idempotent=True, worded=True,
     ),
     ToolOperation(
         "glob",
         "Find paths by pattern, such as src/**/*.py. Ignored files are left out.",
         arguments.GlobArguments, results.Matches, lookup_tools.glob,
-        read_only=True, idempotent=True,
+        read_only=True, idempotent=True, worded=True,
     ),
     ToolOperation(
         "grep",
         "Find lines by regular expression in a file or beneath a directory.",
         arguments.Grep, results.LinesFound, lookup_tools.grep,
-        read_only=True, idempotent=True,
+        read_only=True, idempotent=True, worded=True,
     ),
     ToolOperation(
         "stat", "Type, size and time of a path.",
@@ -124,9 +131,14 @@ _ALL = (
         destructive=True,
     ),
     ToolOperation(
+        "tree", "All beneath a directory, some levels deep. Ignored files are left out.",
+        arguments.TreeArguments, results.DirectoryListing, lookup_tools.tree,
+        read_only=True, idempotent=True, worded=True,
+    ),
+    ToolOperation(
         "history", "Earlier versions of a file or directory, newest first.",
         arguments.HistoryArguments, results.VersionList, version_tools.history,
-        read_only=True, idempotent=True,
+        read_only=True, idempotent=True, worded=True,
     ),
     ToolOperation(
         "undo", "Take back your own changes of one request or version.",
@@ -136,14 +148,14 @@ _ALL = (
     ToolOperation(
         "diff", "What changed in a file since a version, or since the one before.",
         arguments.DiffArguments, results.DifferenceShown, version_tools.diff,
-        read_only=True, idempotent=True,
+        read_only=True, idempotent=True, content="diff", worded=True,
     ),
     ToolOperation(
         "run_command",
         "Run a shell command in a sandbox, without a network. What it changed comes back when it"
         " has ended. Its output is tagged as untrusted.",
         arguments.CommandArguments, results.CommandEnded, command_tool.run_command,
-        destructive=True,
+        destructive=True, content="output",
     ),
     ToolOperation(
         "run_code",
@@ -151,7 +163,7 @@ _ALL = (
         " only way to the workspace; its last expression, or the variable `result`, comes back."
         " What it prints and returns is tagged as untrusted.",
         arguments.CodeArguments, results.CodeEnded, code_tool.run_code,
-        destructive=True, details=code_tool.calls_of_state,
+        destructive=True, content="output", details=code_tool.calls_of_state,
     ),
 )  # fmt: skip
 

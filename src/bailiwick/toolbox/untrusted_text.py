@@ -33,14 +33,19 @@ class Wrapper:
             nonce = self._new_nonce()
         self._nonce = nonce
 
+    @property
+    def nonce(self) -> str:
+        assert self._nonce is not None, "a nonce is chosen when all contents are known"
+        return self._nonce
+
     def wrap(self, content: str, ref: str, *, inline: bool = False) -> str:
         """``content`` of the file ``ref`` between its tags; `begin` has seen it."""
-        assert self._nonce is not None, "a nonce is chosen when all contents are known"
+        nonce = self.nonce
         between = "" if inline else "\n"
         return (
             f'<{TAG} untrusted="true" workspace="{attribute(self._workspace)}" op="{self._op}"'
-            f' ref="{attribute(ref)}" nonce="{self._nonce}">{between}{content}{between}'
-            f'</{TAG} nonce="{self._nonce}">'
+            f' ref="{attribute(ref)}" nonce="{nonce}">{between}{content}{between}'
+            f'</{TAG} nonce="{nonce}">'
         )
 
     def cost(self, ref: str) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
-from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.errors import ParseError
 from bailiwick.toolbox import arguments
+from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.bench import Bench
+from bailiwick.toolbox.hints import GO_ON_IN_HISTORY, IN_PARTS, NOTHING_TO_COMPARE, ONE_OF_TWO
 from bailiwick.toolbox.results import ChangesUndone, DifferenceShown, VersionList
 from bailiwick.toolbox.truncation import cut_text
-from bailiwick.toolbox.untrusted_text import cut_note
+from bailiwick.toolbox.untrusted_text import attribute, cut_note
 from bailiwick.versions import Version
 
 _VERSION_BYTES = 300
@@ -19,14 +22,36 @@ _PATHS_MAX = 200
 """Paths an undo lists."""
 
 
-async def history(bench: Bench, asked: arguments.HistoryArguments) -> VersionList:
+async def history(bench: Bench, asked: arguments.HistoryArguments) -> Answered:
     # A row has a bounded size besides its path, so fewer are asked for where the cap is small.
     most = max(1, min(asked.limit, bench.config.max_tool_result_bytes // _VERSION_BYTES))
     found = await bench.scope.history(asked.path, limit=most, cursor=asked.cursor)
-    return VersionList(
+    result = VersionList(
         versions=[_told(version) for version in found.versions],
         truncated=found.truncated,
         next_cursor=found.next_cursor,
+    )
+
+    def text() -> str:
+        rows = [_row(version, asked.path) for version in found.versions] or ["[no versions]"]
+        if found.next_cursor is not None:
+            rows.append(f"[{bench.advise(GO_ON_IN_HISTORY, cursor=found.next_cursor)}]")
+        return "\n".join(rows)
+
+    return Answered(result, text)
+
+
+def _row(version: Version, asked: str) -> str:
+    """A version in a row: what became of it, when, by whom, and by which names it is found."""
+    path = str(version.path)
+    named = "" if path == asked else f" {attribute(path)}"
+    when = ""
+    if version.time_ns is not None:
+        at = datetime.fromtimestamp(version.time_ns // 1_000_000_000, UTC)
+        when = f" {at:%Y-%m-%dT%H:%M:%SZ}"
+    return (
+        f"version {version.version}: {version.kind}{named}, {version.size} bytes{when}"
+        f" by {attribute(version.subject)}, request {version.request_id}"
     )
 
 
@@ -43,15 +68,11 @@ def _told(version: Version) -> dict[str, Any]:
     return told
 
 
-async def undo(bench: Bench, asked: arguments.UndoArguments) -> ChangesUndone:
+async def undo(bench: Bench, asked: arguments.UndoArguments) -> Answered:
     if (asked.request is None) == (asked.version is None):
-        raise ParseError("give request or version", hint="history tells both")
-    try:
-        undone = await bench.scope.undo(asked.request, version=asked.version, preview=asked.preview)
-    except PathNotFound as error:
-        error.hint = error.hint or "history tells what you changed"
-        raise
-    return ChangesUndone(
+        raise ParseError("give request or version", hint=bench.advise(ONE_OF_TWO))
+    undone = await bench.scope.undo(asked.request, version=asked.version, preview=asked.preview)
+    result = ChangesUndone(
         ok=not undone.conflicts,
         undone=[str(path) for path in undone.undone[:_PATHS_MAX]],
         conflicts=[
@@ -62,9 +83,10 @@ async def undo(bench: Bench, asked: arguments.UndoArguments) -> ChangesUndone:
         request_id=undone.request_id,
         truncated=max(len(undone.undone), len(undone.conflicts)) > _PATHS_MAX,
     )
+    return Answered(result)
 
 
-async def diff(bench: Bench, asked: arguments.DiffArguments) -> DifferenceShown:
+async def diff(bench: Bench, asked: arguments.DiffArguments) -> Answered:
     version = asked.version
     if version is None:
         version = await _version_before(bench, asked.path)
@@ -72,17 +94,28 @@ async def diff(bench: Bench, asked: arguments.DiffArguments) -> DifferenceShown:
     cut = cut_text(found.text, bench.config.max_tool_result_bytes)
     bench.wrapper.begin(cut.text)
     text = bench.wrapper.wrap(cut.text, asked.path)
-    return DifferenceShown(
+    result = DifferenceShown(
         diff=text + cut_note(cut.omitted_bytes) if cut.omitted_bytes else text,
         equal=found.equal,
         truncated=found.truncated or cut.omitted_bytes > 0,
         omitted_bytes=cut.omitted_bytes or None,
     )
 
+    def words() -> str:
+        if found.equal:
+            return "[no difference]"
+        if not cut.omitted_bytes and not found.truncated:
+            return text
+        return (
+            f"{text}\n[... truncated, {cut.omitted_bytes} bytes omitted; {bench.advise(IN_PARTS)}]"
+        )
+
+    return Answered(result, words)
+
 
 async def _version_before(bench: Bench, path: str) -> str:
     """The last version of a file but one: what changed lately is what one asks for."""
     versions = (await bench.scope.history(path, limit=2)).versions
     if len(versions) < 2:
-        raise ParseError("this file has one version only", hint="there is nothing to compare")
+        raise ParseError("this file has one version only", hint=bench.advise(NOTHING_TO_COMPARE))
     return versions[1].version

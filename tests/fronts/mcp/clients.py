@@ -89,9 +89,10 @@ class RawClient:
 
 
 @contextlib.asynccontextmanager
-async def over_stdio(*arguments, state, mode="auto", **handlers):
+async def over_stdio(*arguments, state, mode="auto", structured=True, **handlers):
     """The official client, speaking with a server of its own."""
-    program, *rest = command(*arguments, "--state", state)
+    form = ("--structured",) if structured else ()
+    program, *rest = command(*arguments, *form, "--state", state)
     parameters = StdioServerParameters(command=program, args=rest, env=dict(os.environ))
     async with Client(stdio_client(parameters), mode=mode, **handlers) as client:
         yield client
@@ -132,13 +133,17 @@ async def token_for(authority, subject, name="test"):
 
 
 @contextlib.asynccontextmanager
-async def over_http(url, secret, mode="auto", **handlers):
+async def over_http(url, secret, mode="auto", structured=True, **handlers):
     """The official client, speaking with a server that is there."""
     shown = {} if secret is None else {"authorization": f"Bearer {secret}"}
     async with (
         httpx2.AsyncClient(headers=shown, timeout=120) as http,
         Client(
-            streamable_http_client(f"{url}/mcp", http_client=http), mode=mode, **handlers
+            streamable_http_client(
+                f"{url}/mcp{'?structured=true' if structured else ''}", http_client=http
+            ),
+            mode=mode,
+            **handlers,
         ) as client,
     ):
         yield client

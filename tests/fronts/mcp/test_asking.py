@@ -101,7 +101,19 @@ async def test_an_answer_for_this_grant_is_remembered(tmp_path, mode):
 @pytest.mark.parametrize(("mode", "way"), BOTH)
 async def test_else_it_is_pending_in_the_console(tmp_path, mode, way):
     async with story_house(str(tmp_path)) as house, client_of(house, way, mode, None) as client:
-        call = asyncio.ensure_future(client.call_tool("write_file", GIVEN))
+        pending = told(await client.call_tool("write_file", GIVEN))
+        assert pending["errorKind"] == "approval_pending"
+        assert pending["approvalId"]
+        assert await house.answer("once") == "this is looked at first"
+        assert told(await client.call_tool("write_file", GIVEN))["ok"]
+
+
+@pytest.mark.spec("MCP-2", "ASK-1")
+@pytest.mark.parametrize(("mode", "way"), BOTH)
+async def test_a_call_that_says_so_waits_for_the_console(tmp_path, mode, way):
+    async with story_house(str(tmp_path)) as house, client_of(house, way, mode, None) as client:
+        waits = {"bailiwick/wait": 30}
+        call = asyncio.ensure_future(client.call_tool("write_file", GIVEN, meta=waits))
         assert await house.answer("once") == "this is looked at first"
         assert told(await call)["ok"]
 
@@ -126,7 +138,7 @@ async def test_a_model_does_not_wait_forever(tmp_path, monkeypatch):
         story_house(str(tmp_path)) as house,
         client_of(house, "http", "auto", None) as client,
     ):
-        pending = told(await client.call_tool("write_file", GIVEN))
+        pending = told(await client.call_tool("write_file", GIVEN, meta={"bailiwick/wait": 9}))
         assert pending["errorKind"] == "approval_pending"
         await house.answer("once")
         assert told(await client.call_tool("write_file", GIVEN))["ok"]

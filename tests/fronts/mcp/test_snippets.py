@@ -119,7 +119,7 @@ async def test_a_client_that_is_configured_so_has_the_tools(tmp_path, server):
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert {"read_file", "write_file"} <= names
         listed = await client.call_tool("ls", {})
-        assert [entry["name"] for entry in listed.structured_content["entries"]] == ["a.txt"]
+        assert listed.content[0].text == "6\ta.txt"
 
 
 @pytest.mark.spec("PY-6")

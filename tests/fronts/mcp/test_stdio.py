@@ -86,12 +86,16 @@ def test_the_list_of_tools_is_small_and_says_what_each_may_do(project, state):
     hints = {name: tool["annotations"] for name, tool in tools.items()}
     assert all(each["openWorldHint"] is False for each in hints.values())
     reading = {name for name, each in hints.items() if each["readOnlyHint"]}
-    assert reading == {"read_file", "ls", "glob", "grep", "stat"}
+    assert reading == {"read_file", "ls", "tree", "glob", "grep", "stat"}
     assert all(hints[name]["destructiveHint"] for name in ("write_file", "edit_file", "rm"))
     assert hints["write_file"]["idempotentHint"]
     assert not hints["edit_file"]["idempotentHint"]
+    # Those whose answers are text alone promise no object.
+    assert {name for name, tool in tools.items() if "outputSchema" not in tool} == {
+        "read_file", "ls", "tree", "glob", "grep",
+    }  # fmt: skip
     for tool in tools.values():
-        schema = tool["outputSchema"]
+        schema = tool.get("outputSchema", {"properties": {}, "required": []})
         assert set(schema["properties"]) == set(schema["required"])
 
 
@@ -100,9 +104,10 @@ async def test_with_several_roots_each_tool_says_which(project, state, tmp_path)
     other = tmp_path / "other"
     other.mkdir()
     async with over_stdio(project, f"second={other}", state=state) as client:
-        [tool, *_] = (await client.list_tools()).tools
-        assert tool.input_schema["properties"]["root"]["enum"] == ["project", "second"]
-        assert tool.input_schema["required"] == ["root", "path"]
+        tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+        assert tools["ls"]["properties"]["root"]["enum"] == ["project", "second"]
+        assert tools["stat"]["properties"]["root"] == {"type": "string"}
+        assert tools["stat"]["required"] == ["root", "path"]
         given = {"root": "second", "path": "x", "content": "there"}
         assert told(await client.call_tool("write_file", given))["ok"]
         assert (other / "x").read_text() == "there"
@@ -120,7 +125,7 @@ async def test_with_several_roots_each_tool_says_which(project, state, tmp_path)
 async def test_read_only_offers_nothing_that_changes(project, state):
     async with over_stdio(project, "--read-only", state=state) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        assert names == {"read_file", "ls", "glob", "grep", "stat", "history", "diff"}
+        assert names == {"read_file", "ls", "tree", "glob", "grep", "stat", "history", "diff"}
         with pytest.raises(Exception, match="Unknown tool"):
             await client.call_tool("write_file", {"path": "a.txt", "content": "x"})
     assert (project / "a.txt").read_text() == "hello\n"

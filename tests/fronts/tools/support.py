@@ -29,7 +29,13 @@ def inner(text):
 
 
 def answer(text):
-    return json.loads(text)
+    """An answer as a model reads it: content between its tags, and the rest as JSON beneath it."""
+    found = TAGGED.match(text)
+    if found is None:
+        return json.loads(text)
+    beneath = text[found.end() :].strip()
+    rest = json.loads(beneath) if beneath.startswith("{") else {}
+    return {"text": found[0], "output": found[0], "diff": found[0], **rest}
 
 
 @asynccontextmanager

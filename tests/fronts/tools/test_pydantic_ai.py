@@ -62,7 +62,7 @@ async def test_an_agent_reads_and_writes():
         result = await agent(script, tools).run("go")
         assert result.output == "done"
         returns = script.returns()
-        assert inner(returns["c3"]["text"]) == "two\n", "changes are barriers"
+        assert inner(returns["c3"]) == "two\n", "changes are barriers"
         assert returns["c4"]["errorKind"] == "parse_error"
         definitions = {tool.name: tool for tool in script.sent[0][1].function_tools}
         assert definitions.keys() == {tool.name for tool in tools.tools}
@@ -127,4 +127,4 @@ async def test_a_command_is_deferred_until_the_person_has_seen_it(project, agree
         assert last.output == "done"
         assert [each.name for each in project.iterdir()] == (["said"] if agreed else [])
         if agreed:
-            assert inner(script.returns()["c1"]["output"]) == "hi\n"
+            assert inner(script.returns()["c1"]) == "hi\n"

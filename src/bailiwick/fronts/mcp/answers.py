@@ -1,38 +1,28 @@
-"""A tool's answer as the protocol has it: once for programs, once for the model.
+"""A tool's answer as the protocol has it: for the model, and where it has two forms for programs.
 
 What came out of a file stands in a block of its own, tagged and as it is: escaped into JSON it
-would be longer and harder to read. All the rest is JSON beside it.
+would be longer and harder to read. Several clients hand the structured part to the model, as JSON;
+so the tools that word their answers for it have no such part, unless it was asked for.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-_TEXTS = {
-    "read_file": "text", "edit_file": "diff", "diff": "diff", "run_command": "output",
-    "run_code": "output",
-}  # fmt: skip
-"""The field of an answer that is content."""
-
-_encode = msgspec.json.Encoder().encode
+from bailiwick.toolbox import ToolAnswer, text_of
 
 
-def tool_result(operation: str, answer: dict[str, Any]) -> dict[str, Any]:
+def tool_result(answer: dict[str, Any]) -> dict[str, Any]:
     """The answer of an operation. One that failed has no structured part: it would not be what the
     tool's schema promises."""
-    if answer.get("ok") is False and "errorKind" in answer:
-        return {"content": [_text(_encode(answer).decode())], "isError": True}
-    field = _TEXTS.get(operation)
-    if field is None:
-        content = [_text(_encode(answer).decode())]
-    else:
-        content = [_text(answer[field])]
-        rest = {key: value for key, value in answer.items() if key != field}
-        if rest:
-            content.append(_text(_encode(rest).decode()))
-    return {"content": content, "structuredContent": answer, "isError": False}
+    if not isinstance(answer, ToolAnswer):
+        return {"content": [_text(text_of(answer))], "isError": True}
+    content = [_text(each) for each in answer.texts]
+    content += [
+        {"type": "image", "data": each.base64, "mimeType": each.mime_type} for each in answer.images
+    ]
+    result: dict[str, Any] = {"content": content, "isError": False}
+    return result if answer.is_worded else {**result, "structuredContent": dict(answer)}
 
 
 def _text(text: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from bailiwick.fronts.mcp.json_rpc import RequestId, RpcRefusal, can_elicit, no_
 from bailiwick.fronts.mcp.pipes import LongLine
 from bailiwick.fronts.mcp.service import Service
 from bailiwick.fronts.mcp.subscriptions import Listening, Subscriptions
+from bailiwick.fronts.mcp.workspaces import wait_of
 
 _log = logging.getLogger("bailiwick.mcp")
 
@@ -300,7 +301,8 @@ class Conversation:
         return self._service.list_tools()
 
     async def _call_tool(self, client: Client, given: json_rpc.CallParams) -> dict[str, Any]:
-        return await self._service.call_tool(client, given.name, given.arguments, given)
+        wait_s = wait_of(given.meta)
+        return await self._service.call_tool(client, given.name, given.arguments, given, wait_s)
 
     async def _list_resources(self, client: Client, given: json_rpc.ListParams) -> dict[str, Any]:
         return await self._service.list_resources(given.cursor, modern=client.modern)

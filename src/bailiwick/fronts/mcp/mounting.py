@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -47,7 +48,10 @@ SESSIONS_PER_SUBJECT_MAX = 64
 
 _SESSION_CHARACTERS = 12
 
-Key = tuple[str, str | None, frozenset[Access]]
+Key = tuple[str, str | None, frozenset[Access], bool]
+
+_STRUCTURED = ("true", "1")
+"""What ``?structured=`` says at the end of the address, for every answer with its object."""
 
 
 class Mount:
@@ -118,12 +122,16 @@ class Mount:
         """The service of a caller, opened when they first come. Raises what they are refused."""
         subject, grant_id = scope["bailiwick.subject"], scope.get("bailiwick.grant")
         most: frozenset[Access] = scope.get("bailiwick.most") or ALL_ACCESS
-        key = (str(subject), grant_id, most)
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        structured = query.get("structured", [""])[-1] in _STRUCTURED
+        key = (str(subject), grant_id, most, structured)
         opening = self._services.pop(key, None)
         if opening is not None:
             self._services[key] = opening  # now the last to go
         if opening is None or _has_failed(opening):
-            wanted = WantedService(subject, _session_of(key), most, grant_id=grant_id)
+            wanted = WantedService(
+                subject, _session_of(key), most, grant_id=grant_id, structured=structured
+            )
             opening = asyncio.create_task(self._open(wanted))
             self._services[key] = opening
             if len(self._services) > _SERVICES_MAX:
@@ -187,7 +195,7 @@ def _session_of(key: Key) -> str:
     """What the agent of a caller is called: the same in every process that serves, and after a
     restart. What it did it can take back then, and what a person was asked about it is found again,
     whoever answers."""
-    subject, grant_id, most = key
+    subject, grant_id, most, _ = key
     text = "\0".join((subject, grant_id or "", *sorted(most)))
     return hashlib.sha256(text.encode()).hexdigest()[:_SESSION_CHARACTERS]
 

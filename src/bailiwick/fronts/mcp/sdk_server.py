@@ -33,6 +33,7 @@ from bailiwick.fronts.mcp.json_rpc import (
 )
 from bailiwick.fronts.mcp.service import Service, server_info
 from bailiwick.fronts.mcp.subscriptions import LISTED, Listening, Subscriptions
+from bailiwick.fronts.mcp.workspaces import wait_of
 from bailiwick.toolbox import failure
 from bailiwick.toolbox.prompt import prompt_fragment
 
@@ -93,7 +94,9 @@ class _Desk:
 
     async def call_tool(self, context: Context, given: types.CallToolRequestParams) -> Any:
         service, again = _service(context), _again(given)
-        call = service.call_tool(_Client(context), given.name, given.arguments, again)
+        told = given.model_dump(by_alias=True, exclude_none=True, mode="json")
+        wait_s = wait_of(told.get("_meta"))
+        call = service.call_tool(_Client(context), given.name, given.arguments, again, wait_s)
         return _completed(context, await _answered(call))
 
     async def list_resources(self, context: Context, given: Any) -> Any:

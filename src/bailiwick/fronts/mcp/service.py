@@ -22,6 +22,8 @@ from bailiwick.fronts.mcp.questions import Again, Peer, settled
 from bailiwick.model import Page
 from bailiwick.scope import Scope
 from bailiwick.toolbox import Pending, Tool, Toolbox, failure
+from bailiwick.toolbox.failures import nothing_offered
+from bailiwick.toolbox.hints import ONE_OF, Advice
 
 _ROOT = "root"
 
@@ -39,8 +41,9 @@ class Service:
     def __init__(self, boxes: Mapping[str, Toolbox]) -> None:
         self.boxes = dict(boxes)
         self._alone = next(iter(self.boxes.values())) if len(self.boxes) == 1 else None
+        self._structured = any(box.config.structured for box in self.boxes.values())
         self._tools = {tool.name: tool for box in self.boxes.values() for tool in box.tools}
-        self.tools = [_listed(tool, list(self.boxes)) for tool in self._tools.values()]
+        self.tools = [self._listed(tool) for tool in self._tools.values()]
         self.has_resources = {"read_file", "ls"} <= self._tools.keys()
 
     @property
@@ -64,9 +67,15 @@ class Service:
         return {"tools": self.tools}
 
     async def call_tool(
-        self, peer: Peer, name: str, arguments: dict[str, Any] | None, again: Again
+        self,
+        peer: Peer,
+        name: str,
+        arguments: dict[str, Any] | None,
+        again: Again,
+        wait_s: float = 0.0,
     ) -> dict[str, Any]:
-        """Raises `RpcRefusal` for a tool that is not there; whatever else fails is an answer."""
+        """Raises `RpcRefusal` for a tool that is not there; whatever else fails is an answer.
+        ``wait_s`` is how long it waits for whoever looks at the console."""
         if name not in self._tools:
             raise RpcRefusal(INVALID_PARAMS, "Unknown tool", {"tools": list(self._tools)})
         box = self._alone
@@ -74,18 +83,20 @@ class Service:
             try:
                 box, arguments = self._chosen(arguments)
             except ParseError as error:
-                return tool_result(name, failure(error))
+                return tool_result(failure(error))
         chosen = box
 
         def run(asker: Asker | None) -> Any:
-            return chosen.call(name, arguments, asker=asker)
+            # A client that asks its person is waited for; nobody else is, unless it is said so.
+            seconds = wait_s if asker is None else None
+            return chosen.call(name, arguments, asker=asker, wait_s=seconds)
 
         outcome = await settled(peer, again, run, lambda: chosen.attempt(name, arguments))
         if isinstance(outcome, Pending):
             outcome = outcome.answer()
         if outcome.get("resultType") == "input_required":
             return outcome
-        return tool_result(name, outcome)
+        return tool_result(outcome)
 
     def _chosen(self, arguments: dict[str, Any] | None) -> tuple[Toolbox, dict[str, Any]]:
         """The workspace that a call is about, and what is left of its arguments."""
@@ -93,8 +104,32 @@ class Service:
         root = given.pop(_ROOT, None)
         box = self.boxes.get(root) if isinstance(root, str) else None
         if box is None:
-            raise ParseError("say which root", hint=f"root is one of {', '.join(self.boxes)}")
+            raise ParseError("say which root", hint=self._roots())
         return box, given
+
+    def _roots(self) -> Advice:
+        return ONE_OF.told(nothing_offered, names=", ".join(self.boxes))
+
+    def _listed(self, tool: Tool) -> dict[str, Any]:
+        """A tool as it is listed. Every tool is told in full to a model, so it says little."""
+        schema = tool.input_schema
+        if self._alone is None:
+            # The names stand in one place: in each they would be most of the list.
+            named = tool.name == next(each for each in ("ls", *self._tools) if each in self._tools)
+            root = {"type": "string", **({"enum": list(self.boxes)} if named else {})}
+            schema = {
+                **schema,
+                "properties": {_ROOT: root, **schema.get("properties", {})},
+                "required": [_ROOT, *schema.get("required", ())],
+            }
+        listed = {"name": tool.name, "description": tool.description, "inputSchema": schema}
+        if self._structured or not tool.worded:
+            listed["outputSchema"] = tool.output_schema
+        listed["annotations"] = {
+            "readOnlyHint": tool.read_only, "destructiveHint": tool.destructive,
+            "idempotentHint": tool.idempotent, "openWorldHint": False,
+        }  # fmt: skip
+        return listed
 
     # --- resources -------------------------------------------------------------------------
 
@@ -138,7 +173,7 @@ class Service:
                 return await resources.read(scope, address)
 
             def run(asker: Asker | None) -> Any:
-                return box.actor.run(work, asker=asker)
+                return box.actor.run(work, asker=asker, wait_s=0.0 if asker is None else None)
 
             outcome = await settled(
                 peer, again, run, lambda: box.actor.attempt("resources/read", work)
@@ -177,28 +212,8 @@ class Service:
         address = parse_address(uri)
         box = self.boxes.get(address.root)
         if box is None:
-            raise ParseError("there is no such root", hint=f"one of {', '.join(self.boxes)}")
+            raise ParseError("there is no such root", hint=self._roots())
         return address, box
-
-
-def _listed(tool: Tool, roots: list[str]) -> dict[str, Any]:
-    """A tool as it is listed. Every tool is told in full to a model, so it says little."""
-    schema = tool.input_schema
-    if len(roots) > 1:
-        root = {"type": "string", "enum": roots}
-        schema = {
-            **schema,
-            "properties": {_ROOT: root, **schema.get("properties", {})},
-            "required": [_ROOT, *schema.get("required", ())],
-        }
-    return {
-        "name": tool.name, "description": tool.description, "inputSchema": schema,
-        "outputSchema": tool.output_schema,
-        "annotations": {
-            "readOnlyHint": tool.read_only, "destructiveHint": tool.destructive,
-            "idempotentHint": tool.idempotent, "openWorldHint": False,
-        },
-    }  # fmt: skip
 
 
 def server_info() -> dict[str, Any]:

@@ -23,7 +23,7 @@ from bailiwick.fronts.mcp.workspaces import (
     new_session,
     open_service,
 )
-from bailiwick.grant import User
+from bailiwick.grant import AgentRun, User
 from bailiwick.model import MiB
 from bailiwick.operations import ALL_ACCESS
 from bailiwick.toolbox import ALL_OPERATIONS
@@ -77,6 +77,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--no-history", action="store_true", help="keep no versions of directories: no undo"
     )
+    parser.add_argument(
+        "--structured", action="store_true",
+        help="every answer with its object as well, for clients that are programs",
+    )  # fmt: skip
     parser.add_argument(
         "--session", default=None, metavar="NAME", help="what this agent is called on record"
     )
@@ -134,6 +138,8 @@ def _wanted(
     session = options.session or new_session()
     agent = agent_of(session)
     most = LOOKING if options.read_only else ALL_ACCESS
+    subject: User | AgentRun = PERSON
+    chosen = named
     granted = [
         str(root)
         for root in authority.roots()
@@ -145,8 +151,10 @@ def _wanted(
                 "of these roots some are granted to agents and some are not",
                 hint="serve them by two commands, or grant the others too",
             )
-        return WantedService(agent, session, most, options.tools, tuple(granted))
-    return WantedService(PERSON, session, most, options.tools, named)
+        chosen, subject = tuple(granted), agent
+    return WantedService(
+        subject, session, most, options.tools, chosen, structured=options.structured
+    )
 
 
 # --- serving -------------------------------------------------------------------------------------

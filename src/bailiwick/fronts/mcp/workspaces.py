@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bailiwick.errors import MissingAccess, RootNotFound
 from bailiwick.fronts.mcp.service import Service, box_name, names_of
@@ -28,8 +28,11 @@ LOOKING: frozenset[Access] = frozenset(("read", "list", "metadata", "watch"))
 """What is left where nothing is to be changed."""
 
 ASK_WAIT_SECONDS = 30.0
-"""How long a call waits for whoever looks at the console, before the model is told to go on with
-something else: clients give up after a minute."""
+"""How long a call waits at most for a person, where the client asks them, or says that it waits for
+whoever looks at the console: clients give up after a minute."""
+
+WAIT_KEY = "bailiwick/wait"
+"""Where a call says in its ``_meta`` for how many seconds it waits for a person."""
 
 _REASON = "tools over MCP"
 _NONCE_BYTES = 8
@@ -38,7 +41,8 @@ _SESSION_BYTES = 4
 
 class WantedService(NamedTuple):
     """For whom, and what of it. ``most`` is what may be done at most, ``tools`` which tools there
-    are (None: all), ``roots`` which roots (None: all that the subject has)."""
+    are (None: all), ``roots`` which roots (None: all that the subject has). With ``structured``
+    every answer comes with its object."""
 
     subject: Subject
     session: str
@@ -46,6 +50,16 @@ class WantedService(NamedTuple):
     tools: tuple[str, ...] | None = None
     roots: tuple[str, ...] | None = None
     grant_id: str | None = None
+    structured: bool = False
+
+
+def wait_of(meta: Any) -> float:
+    """How long a call says that it waits for a person, in seconds: not at all, where it says
+    nothing of it."""
+    asked = meta.get(WAIT_KEY) if isinstance(meta, dict) else None
+    if isinstance(asked, bool) or not isinstance(asked, (int, float)) or not asked > 0:
+        return 0.0
+    return min(float(asked), ASK_WAIT_SECONDS)
 
 
 def new_session() -> str:
@@ -70,7 +84,7 @@ async def open_service(authority: Authority, wanted: WantedService) -> AsyncIter
                 f"nothing here was granted to {wanted.subject}",
                 hint="grant something: bailiwick grant add, or [[grant]] in bailiwick.toml",
             )
-        config = ToolConfig(operations=_operations(wanted))
+        config = ToolConfig(operations=_operations(wanted), structured=wanted.structured)
         boxes = {
             name: Toolbox(
                 scopes[root], box_name(name), config, prefix="", front=FRONT,

@@ -15,16 +15,30 @@ from bailiwick.scope import Scope
 from bailiwick.toolbox import (
     Pending,
     Tool,
+    ToolAnswer,
     Toolbox,
     ToolConfig,
     ToolOptions,
+    images_of,
     read_config,
+    text_of,
 )
 
 if TYPE_CHECKING:
     from bailiwick.client import RemoteScope
 
-__all__ = ["Pending", "Tool", "ToolConfig", "ToolOptions", "Toolbox", "read_config", "tools"]
+__all__ = [
+    "Pending",
+    "Tool",
+    "ToolAnswer",
+    "ToolConfig",
+    "ToolOptions",
+    "Toolbox",
+    "images_of",
+    "read_config",
+    "text_of",
+    "tools",
+]
 
 _NONCE_BYTES = 8
 
@@ -57,7 +71,8 @@ def tools(
     - ``allowed_paths``: globs that bound what can be reached.
     - ``max_file_size_mb``: how large a file may become.
     - ``max_tool_result_bytes`` (256 KiB), ``max_dir_entries`` (1000), ``max_glob_matches`` (1000),
-      ``max_grep_matches`` (200): how much one answer gives.
+      ``max_grep_matches`` (200), ``max_image_bytes`` (3 MiB): how much one answer gives.
+    - ``structured``: the model is told the object of an answer, as JSON, instead of a text.
 
     A configuration as JSON spells it (``maxFileSizeMb``) is read by `read_config` and given as
     ``config``.

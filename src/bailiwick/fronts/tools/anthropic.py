@@ -16,11 +16,11 @@ from bailiwick.approvals import Asker
 from bailiwick.errors import ParseError
 from bailiwick.fronts.tools.extras import extra
 from bailiwick.fronts.tools.places import from_top
-from bailiwick.fronts.tools.rounds import Round, ToolCall, as_text, field, run_round
+from bailiwick.fronts.tools.rounds import Round, ToolCall, field, run_round
 from bailiwick.fronts.tools.text_editor import Editor
 from bailiwick.scope import Scope
 from bailiwick.scope.execution import PublishWhen
-from bailiwick.toolbox import Pending, Tool, Toolbox, by_word
+from bailiwick.toolbox import Pending, Tool, Toolbox, by_word, images_of, text_of
 from bailiwick.toolbox.arguments import BashArguments, read
 from bailiwick.toolbox.command_tool import in_words
 from bailiwick.toolbox.shell import Shell
@@ -66,8 +66,23 @@ async def run_calls(tools: Toolbox, message: Any, *, bash: BashTool | None = Non
 
 
 def _tool_result(call: ToolCall, answer: dict[str, Any]) -> dict[str, Any]:
-    result = {"type": "tool_result", "tool_use_id": call.id, "content": as_text(answer)}
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": _content(answer)}
     return {**result, "is_error": True} if answer.get("ok") is False else result
+
+
+def _content(answer: dict[str, Any]) -> str | list[Any]:
+    """An answer as a block holds it: a text, or with pictures a list."""
+    text, images = text_of(answer), images_of(answer)
+    if not images:
+        return text
+    shown = [
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": each.mime_type, "data": each.base64},
+        }
+        for each in images
+    ]
+    return [{"type": "text", "text": text}, *shown]
 
 
 def _bash_result(call: ToolCall, answer: dict[str, Any]) -> dict[str, Any]:
@@ -89,11 +104,11 @@ class RunnableTool(BetaAsyncBuiltinFunctionTool):
     def to_dict(self) -> Any:
         return _param(self._tool)
 
-    async def call(self, input: object) -> str:
+    async def call(self, input: object) -> Any:
         answer = await self._tools.call(self._tool.name, input, asker=self._asker)
         if answer.get("ok") is False:
-            raise ToolError(as_text(answer))
-        return as_text(answer)
+            raise ToolError(text_of(answer))
+        return _content(answer)
 
 
 class TextEditor(BetaAsyncBuiltinFunctionTool):
@@ -265,7 +280,7 @@ class Blocking(BetaBuiltinFunctionTool):
     def to_dict(self) -> Any:
         return self._tool.to_dict()
 
-    def call(self, input: object) -> str:
+    def call(self, input: object) -> Any:
         return self._tools.actor.bridge.run_blocking(lambda: self._tool.call(input))
 
 
@@ -303,7 +318,7 @@ def _told(answer: dict[str, Any]) -> str:
     if answer["ok"]:
         text: str = answer["text"]
         return text
-    raise ToolError(as_text(answer))
+    raise ToolError(text_of(answer))
 
 
 def _in_memories(path: str) -> str:

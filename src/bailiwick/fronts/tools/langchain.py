@@ -7,8 +7,7 @@ from typing import Any
 
 from bailiwick.fronts.tools.extras import extra
 from bailiwick.fronts.tools.graph_interrupts import GraphAsker
-from bailiwick.fronts.tools.rounds import as_text
-from bailiwick.toolbox import Pending, Tool, Toolbox
+from bailiwick.toolbox import Pending, Tool, Toolbox, images_of, text_of
 
 with extra("langchain"):
     from langchain_core.tools import BaseTool, StructuredTool
@@ -25,27 +24,27 @@ def langchain_tools(tools: Toolbox) -> list[BaseTool]:
 
 
 def _langchain_tool(tools: Toolbox, tool: Tool, asker: GraphAsker) -> BaseTool:
-    async def run(**arguments: Any) -> str:
+    async def run(**arguments: Any) -> Any:
         answer = await tools.attempt(tool.name, arguments)
         if isinstance(answer, Pending):
             word = asker.ask(answer)
             if word is None:
-                return as_text(answer.answer())
+                return text_of(answer.answer())
             answer = await tools.resume(
                 tool.name, arguments, allowed=word.allowed, binding=word.binding
             )
-        return as_text(answer)
+        return _content(answer)
 
-    def run_blocking(**arguments: Any) -> str:
+    def run_blocking(**arguments: Any) -> Any:
         answer = tools.attempt_blocking(tool.name, arguments)
         if isinstance(answer, Pending):
             word = asker.ask(answer)
             if word is None:
-                return as_text(answer.answer())
+                return text_of(answer.answer())
             answer = tools.resume_blocking(
                 tool.name, arguments, allowed=word.allowed, binding=word.binding
             )
-        return as_text(answer)
+        return _content(answer)
 
     return StructuredTool(
         name=tool.name, description=tool.description, args_schema=tool.input_schema,
@@ -55,3 +54,14 @@ def _langchain_tool(tools: Toolbox, tool: Tool, asker: GraphAsker) -> BaseTool:
             "idempotent": tool.idempotent, "parallelSafe": tool.parallel_safe,
         },
     )  # fmt: skip
+
+
+def _content(answer: dict[str, Any]) -> str | list[str | dict[str, Any]]:
+    """An answer as a message holds it: a text, or with pictures a list of blocks."""
+    text, images = text_of(answer), images_of(answer)
+    if not images:
+        return text
+    shown = [
+        {"type": "image", "base64": each.base64, "mime_type": each.mime_type} for each in images
+    ]
+    return [{"type": "text", "text": text}, *shown]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bailiwick.fronts.tools.rounds import Round, ToolCall, as_text, field, run_round
-from bailiwick.toolbox import Toolbox
+from bailiwick.fronts.tools.rounds import Round, ToolCall, field, run_round
+from bailiwick.toolbox import Toolbox, images_of, text_of
 
 
 def responses_tools(tools: Toolbox) -> list[dict[str, Any]]:
@@ -51,13 +51,23 @@ async def run_responses(tools: Toolbox, output: Any) -> Round:
         tools,
         calls,
         lambda call, answer: {
-            "type": "function_call_output", "call_id": call.id, "output": as_text(answer),
+            "type": "function_call_output", "call_id": call.id, "output": _output(answer),
         },
     )  # fmt: skip
 
 
+def _output(answer: dict[str, Any]) -> str | list[dict[str, Any]]:
+    """An answer as the Responses API takes it: a text, or with pictures a list."""
+    text, images = text_of(answer), images_of(answer)
+    if not images:
+        return text
+    shown = [{"type": "input_image", "image_url": each.data_url} for each in images]
+    return [{"type": "input_text", "text": text}, *shown]
+
+
 async def run_chat(tools: Toolbox, message: Any) -> Round:
-    """Make the tool calls of an assistant's message; ``outputs`` are messages."""
+    """Make the tool calls of an assistant's message; ``outputs`` are messages. That API takes text
+    alone from a tool, so that of a picture the model gets size, type and hash."""
     calls = [
         ToolCall(
             field(item, "id"),
@@ -71,6 +81,6 @@ async def run_chat(tools: Toolbox, message: Any) -> Round:
         tools,
         calls,
         lambda call, answer: {
-            "role": "tool", "tool_call_id": call.id, "content": as_text(answer),
+            "role": "tool", "tool_call_id": call.id, "content": text_of(answer),
         },
     )  # fmt: skip

@@ -15,12 +15,12 @@ from bailiwick.approvals import Answer, Approval, Asker
 from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.fronts.tools.extras import extra
-from bailiwick.fronts.tools.rounds import as_text
 from bailiwick.scope import Scope
-from bailiwick.toolbox import Pending, Tool, Toolbox, by_word
+from bailiwick.toolbox import Pending, Tool, Toolbox, by_word, images_of, text_of
 from bailiwick.toolbox.approval import SpeaksOfOne, binding_of
 from bailiwick.toolbox.arguments import CommandArguments, read
 from bailiwick.toolbox.command_tool import in_words, run_to_its_end
+from bailiwick.toolbox.hints import Advice
 from bailiwick.toolbox.patch import PatchPart, apply, rehearse
 
 with extra("openai"):
@@ -34,6 +34,8 @@ with extra("openai"):
         ShellCommandRequest,
         ShellResult,
         ShellTool,
+        ToolOutputImage,
+        ToolOutputText,
         apply_diff,
     )
     from agents.editor import ApplyPatchOperation, ApplyPatchResult
@@ -145,7 +147,7 @@ class AgentTools:
         if isinstance(answer, ShellCommandOutput):
             return answer
         refused = ShellCallOutcome("exit", NOT_RUN)
-        return ShellCommandOutput("", as_text(answer), refused, given["command"])
+        return ShellCommandOutput("", text_of(answer), refused, given["command"])
 
     def question(self, interruption: ToolApprovalItem) -> Pending | None:
         """What is asked by an interruption of a run. None for one of another tool, or of a run
@@ -167,9 +169,14 @@ class AgentTools:
             question = await self._tools.rehearse(tool.name, arguments)
             return self.noted(tool.name, call_id, question)
 
-        async def invoke(context: ToolContext[Any], arguments: str) -> str:
+        async def invoke(context: ToolContext[Any], arguments: str) -> Any:
             asker = self.word(context, tool.name, context.tool_call_id)
-            return as_text(await self._tools.call(tool.name, arguments, asker=asker))
+            answer = await self._tools.call(tool.name, arguments, asker=asker)
+            text, images = text_of(answer), images_of(answer)
+            if not images:
+                return text
+            shown = [ToolOutputImage(image_url=each.data_url) for each in images]
+            return [ToolOutputText(text=text), *shown]
 
         return FunctionTool(
             name=tool.name, description=tool.description, params_json_schema=tool.input_schema,
@@ -310,7 +317,7 @@ class PatchEditor:
         answer = await self._tools.answered(run)
         if answer["ok"]:
             return ApplyPatchResult(status="completed", output=answer["done"])
-        return ApplyPatchResult(status="failed", output=as_text(answer))
+        return ApplyPatchResult(status="failed", output=text_of(answer))
 
     async def rehearse(self, *operations: ApplyPatchOperation) -> Pending | None:
         """Whether a patch would ask a person, and what."""
@@ -350,5 +357,5 @@ def _patched(text: str, operation: ApplyPatchOperation, *, creates: bool) -> str
     except ValueError:
         # Its words quote the file, which is not for an error to tell.
         raise ParseError(
-            "the patch does not fit the file", hint="read the file and make the patch anew"
+            "the patch does not fit the file", hint=Advice("read the file and make the patch anew")
         ) from None

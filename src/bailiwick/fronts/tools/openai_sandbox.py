@@ -19,10 +19,10 @@ from bailiwick.approvals import Asker
 from bailiwick.errors import BailiwickError, PathNotFound
 from bailiwick.fronts.tools.extras import extra
 from bailiwick.fronts.tools.openai_agents import NOT_RUN, AgentTools
-from bailiwick.fronts.tools.rounds import as_text
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import place_for_programs, top_of
 from bailiwick.toolbox import Pending, Toolbox
+from bailiwick.toolbox.answer import text_of
 from bailiwick.toolbox.command_tool import about_the_command, in_words, to_its_end
 from bailiwick.toolbox.failures import failure
 
@@ -242,7 +242,7 @@ class BailiwickSandboxSession(BaseSandboxSession):
             return await self._done(work, None if asked is None else asked.asker)
         except BailiwickError as error:
             # Whatever else it raises would end the run: a model can do something else.
-            told = as_text(failure(error)).encode()
+            told = text_of(failure(error)).encode()
             return ExecResult(stdout=b"", stderr=told, exit_code=NOT_RUN)
 
     # --- files --------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ class BailiwickSandboxSession(BaseSandboxSession):
             await self._done(work)
         except BailiwickError as error:
             raise WorkspaceArchiveWriteError(
-                path=Path(path), message=as_text(failure(error)), cause=error
+                path=Path(path), message=text_of(failure(error)), cause=error
             ) from error
 
     async def _done(self, work: Work[Result], asker: Asker | None = None) -> Result:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from bailiwick.fronts.tools.extras import extra
-from bailiwick.toolbox import Pending, Toolbox
+from bailiwick.toolbox import Pending, Toolbox, images_of, text_of
 
 with extra("pydantic-ai"):
-    from pydantic_ai import ApprovalRequired, RunContext
+    from pydantic_ai import ApprovalRequired, BinaryContent, RunContext, ToolReturn
     from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset
     from pydantic_ai.toolsets.abstract import ToolsetTool
@@ -62,19 +62,32 @@ class BailiwickToolset(AbstractToolset[Any]):
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> dict[str, Any]:
+    ) -> Any:
         call_id = ctx.tool_call_id or ""
         if ctx.tool_call_approved:
             handed = ctx.tool_call_metadata
             binding = handed.get("binding") if isinstance(handed, dict) else None
             binding = binding or self._shown.pop(call_id, None)
             if isinstance(binding, str):
-                return await self._tools.resume(name, tool_args, allowed=True, binding=binding)
+                return self._told(
+                    await self._tools.resume(name, tool_args, allowed=True, binding=binding)
+                )
         answer = await self._tools.attempt(name, tool_args)
         if isinstance(answer, Pending):
             self._remember(call_id, answer)
             raise ApprovalRequired(metadata=answer.shown())
-        return answer
+        return self._told(answer)
+
+    def _told(self, answer: dict[str, Any]) -> Any:
+        """An answer as the framework takes it: a text, with pictures beside it, or with
+        ``structured`` the object, which it writes out itself."""
+        if self._tools.config.structured or answer.get("ok") is False:
+            return answer
+        text, images = text_of(answer), images_of(answer)
+        if not images:
+            return text
+        shown = [BinaryContent(data=each.data, media_type=each.mime_type) for each in images]
+        return ToolReturn(return_value=text, content=shown)
 
     def _remember(self, call_id: str, pending: Pending) -> None:
         while len(self._shown) >= _SHOWN_MAX:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
 from bailiwick.toolbox import Pending
 
 Render = Callable[["ToolCall", dict[str, Any]], dict[str, Any]]
@@ -78,11 +76,6 @@ async def run_round(
         else:
             outputs.append(render(call, answer))
     return Round(outputs, waiting)
-
-
-def as_text(answer: dict[str, Any]) -> str:
-    """An answer as the JSON text a model reads."""
-    return msgspec.json.encode(answer).decode()
 
 
 def field(value: Any, name: str) -> Any:

@@ -26,6 +26,7 @@ from bailiwick.model import Entry
 from bailiwick.scope import Scope
 from bailiwick.toolbox import Toolbox
 from bailiwick.toolbox.documents import whole_text
+from bailiwick.toolbox.hints import Advice
 from bailiwick.toolbox.truncation import cut_text, fitting, utf8_length
 from bailiwick.toolbox.untrusted_text import cut_note
 from bailiwick.versions import Version
@@ -144,7 +145,8 @@ class Editor:
         name = given.get("command")
         if name not in self._commands:
             raise ParseError(
-                "there is no such command", hint=f"commands are {', '.join(sorted(self._commands))}"
+                "there is no such command",
+                hint=Advice(f"commands are {', '.join(sorted(self._commands))}"),
             )
         present = {key: value for key, value in given.items() if value is not None}
         try:
@@ -175,7 +177,9 @@ class Editor:
         first, last = command.view_range
         last = count if last == -1 else last
         if not 1 <= first <= last or first > count:
-            raise ParseError(f"view_range must lie in [1, {count}]", hint="-1 means the last line")
+            raise ParseError(
+                f"view_range must lie in [1, {count}]", hint=Advice("-1 means the last line")
+            )
         return first, min(last, count)
 
     def _tagged(self, scope: Scope, text: str, path: str) -> str:
@@ -232,7 +236,7 @@ class Editor:
         count = len(lines) - (1 if lines[-1] == "" else 0)
         if command.insert_line > count:
             raise TextNotFound(
-                f"the file has {count} lines", hint=f"insert_line is from 0 to {count}"
+                f"the file has {count} lines", hint=Advice(f"insert_line is from 0 to {count}")
             )
         lines[command.insert_line : command.insert_line] = text.removesuffix("\n").split("\n")
         await scope.write_text(path, "\n".join(lines), expected_sha256=document.sha256)
