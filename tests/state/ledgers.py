@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager, contextmanager
 from bailiwick.audit import AuthorityRecord, Intent, Record
 from bailiwick.grant import AgentRun, Grant, Root
 from bailiwick.paths import ScopedPath
-from bailiwick.state.database import Database
 from bailiwick.state.ledger.chain import LEDGER
 from bailiwick.state.ledger.durable import DurableLedger, ledger_key
+from tests.state.states import open_state
 
 ROOT_NAME = "workspace:demo"
 
@@ -59,9 +59,7 @@ def act(number=1, **given):
 @contextmanager
 def state_at(directory, *parts, durability="rename"):
     """A state that is closed in the end. Tests need no sync of the disk."""
-    database = Database.open(
-        None if directory is None else str(directory), parts or (LEDGER,), durability=durability
-    )
+    database = open_state(directory, parts or (LEDGER,), durability)
     try:
         yield database
     finally:

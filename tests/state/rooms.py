@@ -14,17 +14,19 @@ from bailiwick.grant import AgentRun, Grant, Root, StandingGrant
 from bailiwick.state.approvals import questions, rules
 from bailiwick.state.approvals.desk import ApprovalDesk
 from bailiwick.state.approvals.rules import RuleBook
-from bailiwick.state.database import Database, DatabasePart
+from bailiwick.state.database import DatabasePart
 from bailiwick.state.grants import book, trust
 from bailiwick.state.grants.book import GrantBook
 from bailiwick.state.grants.status import StateStanding
 from bailiwick.state.grants.trust import TrustBook
 from bailiwick.state.usage import meter
 from bailiwick.state.usage.meter import UsageMeter
+from tests.state.states import open_state
 
 START_NS = 1_700_000_000 * 10**9
 
-RECORDS = DatabasePart("test-records", ("CREATE TABLE test_records (body TEXT NOT NULL) STRICT;",))
+_RECORDS = "CREATE TABLE test_records (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;"
+RECORDS = DatabasePart("test-records", (_RECORDS,))
 
 PARTS = (book.PART, trust.PART, rules.PART, questions.PART, meter.PART, RECORDS)
 
@@ -76,10 +78,10 @@ class Rooms:
         if self.fail_records:
             raise NoDisk
         body = msgspec.json.encode(record).decode()
-        connection.execute("INSERT INTO test_records VALUES (?)", (body,))
+        connection.execute("INSERT INTO test_records (body) VALUES (?)", (body,))
 
     def records(self):
-        rows = self.database.read("SELECT body FROM test_records ORDER BY rowid")
+        rows = self.database.read("SELECT body FROM test_records ORDER BY seq")
         return [msgspec.json.decode(body) for (body,) in rows]
 
     async def measure(self, root):
@@ -97,8 +99,7 @@ class Rooms:
 
 @asynccontextmanager
 async def opened(directory=None, clock=None, **settings):
-    where = None if directory is None else str(directory)
-    database = Database.open(where, PARTS, durability="rename")
+    database = open_state(directory, PARTS)
     try:
         yield Rooms(database, clock or Clock(), **settings)
     finally:

@@ -12,6 +12,8 @@ from tests.state.processes import run_at_once, workers
 from tests.state.rooms import Clock, opened, question, real_clock
 from tests.waiting import give_a_chance
 
+pytestmark = pytest.mark.both_engines
+
 ANN = {"by": "user:ann", "front": "cli"}
 
 OTHER_CONTENT = Preview(sha256="b" * 64, size=3, diff="-old\n+other\n")

@@ -14,7 +14,6 @@ from bailiwick.errors import Closed
 from bailiwick.events import Cursor
 from bailiwick.model import Limits
 from bailiwick.paths import ScopedPath
-from bailiwick.state.database import Database
 from bailiwick.state.feed import FEED, DurableFeed
 from bailiwick.state.ledger.chain import LEDGER
 from bailiwick.state.ledger.durable import DurableLedger, ledger_key
@@ -33,6 +32,7 @@ from tests.feeds import (
 from tests.laws.repository import ROOT as CHECKOUT
 from tests.state.following import ROOT_NAME
 from tests.state.ledgers import change_of, intent
+from tests.state.states import open_state
 from tests.waiting import give_a_chance, let_pass, until
 
 pytestmark = pytest.mark.spec("EVENT-1")
@@ -51,7 +51,7 @@ class State:
 
     async def __aenter__(self):
         parts = (FEED, LEDGER) if self._with_ledger else (FEED,)
-        self.database = Database.open(self._directory, parts, durability="rename")
+        self.database = open_state(self._directory, parts)
         announced = None
         if self._with_ledger:
             self.ledger = DurableLedger.open(self.database, ledger_key(self.database))

@@ -27,6 +27,8 @@ from bailiwick.state.usage.rates import Rates
 from tests.state.processes import workers
 from tests.state.rooms import START_NS, WORKSPACE, Clock, held, opened, real_clock, standing_grant
 
+pytestmark = pytest.mark.both_engines
+
 WHO = {"by": "user:ann", "front": "cli"}
 
 UNTRUSTED = Root(kind="workspace", id="demo", trusted=False)
@@ -276,6 +278,7 @@ async def test_a_state_that_cannot_be_read_lets_nobody_through(monkeypatch):
         rooms.standing.check(grant, READ)
 
 
+@pytest.mark.sqlite_only
 async def test_a_damaged_state_lets_nobody_through():
     async with opened() as rooms:
         [grant] = await handed_out(rooms, held("h1"))

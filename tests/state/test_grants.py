@@ -23,6 +23,8 @@ from tests.state.rooms import (
     standing_grant,
 )
 
+pytestmark = pytest.mark.both_engines(lean=True)
+
 WHO = {"by": "user:ann", "front": "cli"}
 
 
@@ -461,6 +463,7 @@ async def test_without_a_record_nothing_is_granted_or_revoked():
         assert await rooms.grants.revoke("s1", **WHO) == 5
 
 
+@pytest.mark.sqlite_only
 async def test_a_full_disk_leaves_nothing_half_done():
     async with opened() as rooms:
         await tree(rooms)
@@ -482,6 +485,7 @@ async def test_a_full_disk_leaves_nothing_half_done():
         assert living(rooms, "a", "b", "aa", "aaa") == ["a", "b", "aa", "aaa"]
 
 
+@pytest.mark.sqlite_only
 async def test_a_row_that_cannot_be_read_is_a_fault_of_the_state():
     async with opened() as rooms:
         await tree(rooms)

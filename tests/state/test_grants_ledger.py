@@ -8,6 +8,8 @@ from bailiwick.state.ledger.durable import DurableLedger, ledger_key
 from tests.state.ledgers import state_at
 from tests.state.rooms import PARTS, Clock, Rooms, held, question, standing_grant
 
+pytestmark = pytest.mark.both_engines
+
 ANN = {"by": "user:ann", "front": "cli"}
 
 

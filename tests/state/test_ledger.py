@@ -32,6 +32,8 @@ from tests.state.ledgers import (
 )
 from tests.waiting import until
 
+pytestmark = pytest.mark.both_engines
+
 CONTENT = Change(
     kind="updated", path=ScopedPath("src/a.py"), type="file", subject="agent_run:c1/r7",
     request_id="change-1",

@@ -7,6 +7,8 @@ from bailiwick.grant import AgentRun, Automation, Core, Extension, User
 from tests.state.rooms import NoDisk, opened, question
 from tests.state.test_approvals import ANN, put
 
+pytestmark = pytest.mark.both_engines(lean=True)
+
 
 async def ruled(rooms, answer, **fields):
     about = question(**fields)
@@ -100,6 +102,7 @@ async def test_a_rule_is_forgotten_everywhere_and_on_record(tmp_path):
         assert became == ["made", "forgotten"]
 
 
+@pytest.mark.sqlite_only
 async def test_a_rule_that_cannot_be_read_is_a_fault_of_the_state():
     async with opened() as rooms:
         await ruled(rooms, "always")

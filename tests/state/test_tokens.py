@@ -6,10 +6,12 @@ import pytest
 
 from bailiwick.errors import ParseError
 from bailiwick.grant import User
-from bailiwick.state.database import Database
 from bailiwick.state.grants import tokens
 from bailiwick.state.grants.tokens import TokenBook, listed_tokens
 from bailiwick.state.ledger.chain import LEDGER
+from tests.state.states import open_state
+
+pytestmark = pytest.mark.both_engines(lean=True)
 
 ANN = User("ann")
 
@@ -20,7 +22,7 @@ class Kept:
     def __init__(self, directory=None):
         self.now = 1_000_000_000
         self.records = []
-        self.database = Database.open(directory, (LEDGER, tokens.PART))
+        self.database = open_state(directory, (LEDGER, tokens.PART))
         self.book = TokenBook(
             self.database,
             lambda connection, record: self.records.append(record),

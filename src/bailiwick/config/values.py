@@ -56,9 +56,12 @@ class StateConfig(Value, frozen=True, kw_only=True):
     """Where the authority keeps grants, approvals and the ledger.
 
     Without a ``path`` in the user's state directory; with ``memory`` nowhere but in the process.
+    With a ``url`` in PostgreSQL, where all servers have it together; the ``path`` is then for what
+    stays on each machine.
     """
 
     path: str | None = None
+    url: str | None = None
     memory: bool = False
     durability: Durability = "full"
 

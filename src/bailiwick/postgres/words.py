@@ -11,7 +11,7 @@ VERSION_MIN: Final = 16
 """Earlier ones want a name for every table that is made by a query."""
 
 _WORDS: Final = (
-    (re.compile(r"\)\s*STRICT(, WITHOUT ROWID)?;"), ");"),
+    (re.compile(r"\)\s*STRICT(, WITHOUT ROWID)?\s*(?=;|\Z)"), ")"),
     (re.compile(r"\bINTEGER\b"), "BIGINT"),
     (re.compile(r"\bBLOB\b"), "BYTEA"),
     # By their bytes, as they are compared everywhere else.

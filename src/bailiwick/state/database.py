@@ -96,7 +96,20 @@ class _StateFrame(Frame):
 
 
 class Database:
-    """The state of one authority. Made by `open`."""
+    """The state of one authority, in a directory or in memory. Made by `open`."""
+
+    is_shared = False
+    """Whether servers on other machines have it, too."""
+
+    @property
+    def servers(self) -> int:
+        """How many servers share it, as far as is known."""
+        return 1
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether what keeps it has answered lately."""
+        return True
 
     def __init__(
         self,
@@ -104,6 +117,9 @@ class Database:
         connection: Connection,
         epoch: Epoch,
         owner: StateOwner,
+        *,
+        frame: Frame | None = None,
+        here_s: float | None = None,
     ) -> None:
         self.directory = directory
         self.epoch = epoch
@@ -117,8 +133,8 @@ class Database:
         self._closed = False
         self._hint: str | None = None
         self._writer = WriterThread(
-            connection, whose="state", frame=_StateFrame(connection, epoch), turn=self._turn,
-            here_s=_HERE_S,
+            connection, whose="state", frame=frame or _StateFrame(connection, epoch),
+            turn=self._turn, here_s=_HERE_S if here_s is None else here_s,
         )  # fmt: skip
         _still_open.add(self)
 
@@ -356,6 +372,10 @@ class Database:
                 self._connection.close()
             self.epoch.close()
             self.owner.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let go of what else there is."""
 
 
 _still_open: set[Database] = set()
@@ -445,14 +465,19 @@ CREATE TABLE parts (             -- which version of its scripts each family of 
 """
 
 
-def _migrate(connection: Connection, part: DatabasePart, version: int) -> None:
-    newest = len(part.versions)
-    if version > newest:
+def refuse_newer(part: DatabasePart, version: int) -> None:
+    """Raise `Unsupported` where the tables of a part are newer than what is known of them here."""
+    if version > len(part.versions):
         raise Unsupported(
             f"the state was written by a newer Bailiwick: its part {part.name!r} has version"
-            f" {version}, this one knows {newest}",
+            f" {version}, this one knows {len(part.versions)}",
             hint="use the newer version of Bailiwick, or another state directory",
         )
+
+
+def _migrate(connection: Connection, part: DatabasePart, version: int) -> None:
+    refuse_newer(part, version)
+    newest = len(part.versions)
     if version == newest:
         return
     for script in part.versions[version:]:

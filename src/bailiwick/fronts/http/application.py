@@ -132,6 +132,11 @@ class Application:
 
     # --- ASGI --------------------------------------------------------------------------------
 
+    @property
+    def parts(self) -> int:
+        """How many processes have a part of what is counted for a caller."""
+        return max(self.settings.workers, self.authority.rates.parts)
+
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._other_protocol(scope, receive, send)

@@ -83,6 +83,7 @@ def make_plan(options: Any) -> ServerPlan:
             root=next(iter(places), None),
             allowed_hosts=None if is_loopback(host) else frozenset("*"),
             read_only=options.read_only, loopback=is_loopback(host), workers=workers,
+            shared=source.config.state.url is not None,
             reads_per_minute=server.rates.reads_per_minute,
             changes_per_minute=server.rates.changes_per_minute, secure=certfile is not None,
         ),

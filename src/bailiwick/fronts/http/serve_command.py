@@ -19,6 +19,7 @@ import msgspec
 
 from bailiwick.errors import (
     BailiwickError,
+    FileAlreadyExists,
     ParseError,
     PathNotFound,
     Unauthenticated,
@@ -226,7 +227,11 @@ async def _serve_on(
     from bailiwick.fronts.http.transport.server import Server, configure
 
     raise_limit()
-    app = Application(authority, plan.settings, mounts_of(authority, workers=plan.workers))
+    settings = plan.settings
+    if authority.is_shared:
+        settings = msgspec.structs.replace(settings, lock_key=authority.shared_key)
+    processes = max(plan.workers, 2 if settings.several else 1)
+    app = Application(authority, settings, mounts_of(authority, workers=processes))
     server = Server(configure(app, plan.certfile, plan.keyfile), app, is_last=True)
     server.on_start(lambda: ready(server))
     try:
@@ -236,7 +241,9 @@ async def _serve_on(
 
 
 def _refuse_open_network(plan: ServerPlan, authority: Authority, token: str | None) -> None:
-    others = [each for each in authority.tokens.tokens() if each.name != TOKEN_NAME]
+    others = [
+        each for each in authority.tokens.tokens() if each.name.partition(".")[0] != TOKEN_NAME
+    ]
     if not is_loopback(plan.host) and token is None and not others:
         raise Unauthenticated(
             f"{plan.host} can be reached by others, and there is no token",
@@ -250,14 +257,18 @@ async def _announcement(
     """Make the tokens that are missing, and the link to log in with."""
     url = address_of(listener, plan.scheme)
     book, listed = authority.tokens, authority.configured
-    shown = await book.issue(TOKEN_NAME, str(PERSON), by=PERSON, front="http", secret=token)
+    name = TOKEN_NAME
+    if authority.is_shared and token is None:
+        name = f"{TOKEN_NAME}.{os.urandom(4).hex()}"  # other servers have theirs
+    shown = await book.issue(name, str(PERSON), by=PERSON, front="http", secret=token)
     there = {each.name for each in book.tokens()}
     made: dict[str, str] = {}
     for each, subject in listed.tokens.items():
         if each not in there:
-            made[each] = await book.issue(
-                each, subject, by=PERSON, front="http", origin=listed.origin
-            )
+            with suppress(FileAlreadyExists):  # another server was quicker
+                made[each] = await book.issue(
+                    each, subject, by=PERSON, front="http", origin=listed.origin, only_new=True
+                )
     link = await book.new_link(PERSON)
     return Announcement(
         url=url, roots=[str(root) for root in authority.roots()],
@@ -268,8 +279,9 @@ async def _announcement(
 async def _end_token(authority: Authority, told: Announcement) -> None:
     """The token that was drawn for this server ends with it, unless another server has replaced
     it. One that somebody chose is theirs to give again, and ends when a start is told none."""
-    if told.token is not None and authority.tokens.find(told.token.encode()) is not None:
-        await authority.tokens.revoke(TOKEN_NAME, by=PERSON, front="http")
+    drawn = None if told.token is None else authority.tokens.find(told.token.encode())
+    if drawn is not None:
+        await authority.tokens.revoke(drawn.name, by=PERSON, front="http")
 
 
 def _tell(told: Announcement, *, as_json: bool) -> None:
@@ -349,7 +361,8 @@ def _ending_of(worker: subprocess.Popen[bytes]) -> str:
 async def _end_later(plan: ServerPlan, told: Announcement) -> None:
     """Let go of what the workers had together, once they are gone."""
     async with opened(plan, first=False) as authority:
-        await authority.end_sharing(SharedGrants(plan.settings.lock_key).front)
+        if not authority.is_shared:  # other servers may act under them
+            await authority.end_sharing(SharedGrants(plan.settings.lock_key).front)
         await _end_token(authority, told)
 
 

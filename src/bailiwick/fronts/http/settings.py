@@ -140,11 +140,19 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     read_only: bool = False
     loopback: bool = True
     workers: int = 1
+    shared: bool = False
+    """Whether other servers answer for the same state: any of them may get the next request."""
     reads_per_minute: int | None = None
     changes_per_minute: int | None = None
     ask_wait_s: float = ASK_WAIT_SECONDS
     secure: bool = False
     """Whether cookies are for TLS only."""
+
+    @property
+    def several(self) -> bool:
+        """Whether another process may get the next request of a caller."""
+        return self.workers > 1 or self.shared
+
     lock_key: bytes = msgspec.field(default_factory=lambda: secrets.token_bytes(32))
     """What the names of locks, and of grants that workers share, are sealed with: the same for all
     processes of a server."""

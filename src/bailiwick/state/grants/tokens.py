@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from bailiwick.audit import AuthorityRecord
-from bailiwick.errors import ParseError
+from bailiwick.errors import FileAlreadyExists, ParseError
 from bailiwick.grant import Subject, parse_subject
 from bailiwick.model import Value
 from bailiwick.state.current import LastRead
@@ -149,8 +149,10 @@ class TokenBook:
         grant_id: str | None = None,
         expires_in: float | None = None,
         origin: str = "",
+        only_new: bool = False,
     ) -> str:
-        """Make the token of a name, in place of the one it had; returns the secret, once.
+        """Make the token of a name, in place of the one it had; returns the secret, once. Raises
+        `FileAlreadyExists` where it has one and may have ``only_new``.
 
         ``secret`` is one that someone chose; else it is drawn here.
         """
@@ -166,6 +168,10 @@ class TokenBook:
         row = _TokenRow("token", name, origin, subject, grant_id, expires_in)
 
         def job(connection: Connection) -> None:
+            if only_new and select(
+                connection, "SELECT 1 FROM tokens WHERE kind = 'token' AND name = ?", name
+            ):
+                raise FileAlreadyExists("there is a token of this name already")
             connection.execute(
                 "DELETE FROM tokens WHERE kind = 'token' AND (name = ? OR expires_ns <= ?)",
                 (name, self._time_ns()),

@@ -77,7 +77,9 @@ def ledger_key(database: Database) -> bytes:
     if database.read("SELECT 1 FROM ledger_key"):
         raise IoError(
             "the key of the ledger is missing",
-            hint="restore ledger.key from a backup; without it nothing can be proved",
+            hint=f"copy ledger.key of another server to {database.directory}"
+            if database.is_shared
+            else "restore ledger.key from a backup; without it nothing can be proved",
         )
     return make_key(database.directory)
 
@@ -100,6 +102,7 @@ class DurableLedger:
         """What dead processes had announced and never settled, put on record at opening."""
         self._database = database
         self._keys = keys
+        self.shared_key = keys.shared
         self._clock = clock
         self._hide = hide
         self._numbers = itertools.count(secrets.randbits(48))

@@ -44,7 +44,7 @@ class KeyedHash:
 class Keys:
     """One key for each use, so that what is made for one use is worth nothing in another."""
 
-    __slots__ = ("chain", "checkpoint", "intent", "mark", "path")
+    __slots__ = ("chain", "checkpoint", "intent", "mark", "path", "shared")
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
@@ -53,6 +53,8 @@ class Keys:
         self.checkpoint = KeyedHash(_derived(key, b"checkpoint"))
         self.intent = KeyedHash(_derived(key, b"intent"))
         self.path = KeyedHash(_derived(key, b"path"))
+        self.shared = _derived(key, b"shared")
+        """What servers that share a state seal with, what they hand out for each other."""
         self.mark = _derived(key, b"mark")
         """Kept with the ledger: says whether a key is the one it was written with."""
 

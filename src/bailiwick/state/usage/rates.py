@@ -1,9 +1,10 @@
 """How often: operations in the last minute, for each bound that a grant or a root has.
 
 Counted in the memory of this process. Within it the count is exact: in no sixty seconds are there
-more than the bound. Processes that serve together have equal parts of it. Others that share a state
-each count for themselves, so that together they may do as many times the bound as there are of
-them.
+more than the bound. Processes that serve together have equal parts of it, and so have all that
+share a state in PostgreSQL: there, for a minute after one more has come, it may be one part more.
+Others that share a state each count for themselves, so that together they may do as many times the
+bound as there are of them.
 """
 
 from __future__ import annotations
@@ -55,8 +56,15 @@ class Rates:
         self._windows: dict[str, Window] = {}
         self.processes = 1
         """How many processes have equal parts of every bound."""
+        self.servers: Callable[[], int] = lambda: 1
+        """The same, where more may come and go: each process is a server of its own there."""
         # Looking and counting are one step, whichever threads come through here.
         self._turn = threading.Lock()
+
+    @property
+    def parts(self) -> int:
+        """How many processes have a part of what is counted."""
+        return max(self.processes, self.servers())
 
     def pass_through(self, bounds: Sequence[tuple[str, int]]) -> None:
         """Count one operation under each bound (a name, and how many a minute), or raise
@@ -84,5 +92,5 @@ class Rates:
                     kept: each for kept, each in self._windows.items() if not each.is_quiet(now_ns)
                 }
             window = self._windows[name] = Window(per_minute)
-        window.per_minute = max(1, per_minute // self.processes)
+        window.per_minute = max(1, per_minute // self.parts)
         return window

@@ -195,8 +195,11 @@ class Callers:
             reads = changes = None
         return CallerBudget(subject, self._pace(reads), self._pace(changes))
 
+    def _parts(self) -> int:
+        return max(self._settings.workers, self._authority.rates.parts)
+
     def _pace(self, per_minute: int | None) -> Pace | None:
-        return None if per_minute is None else Pace(max(1, per_minute // self._settings.workers))
+        return None if per_minute is None else Pace(max(1, per_minute // self._parts()))
 
 
 def admit(caller: HttpCaller, route: Route, headers: dict[bytes, bytes]) -> None:

@@ -198,10 +198,10 @@ class Executions:
     # --- ending ------------------------------------------------------------------------------
 
     def _refuse_several(self) -> None:
-        if self._app.settings.workers > 1:
+        if self._app.settings.several:
             raise Unsupported(
                 "a command lives in one process, and this server has several",
-                hint="serve with one worker",
+                hint="serve with one worker, and with a state of its own",
             )
 
     def _look_after(self) -> None:

@@ -55,7 +55,7 @@ class Holding:
         elif settings.read_only:
             self.most = _LOOKING
         self._wait_s = settings.ask_wait_s
-        self._shared = SharedGrants(settings.lock_key) if settings.workers > 1 else None
+        self._shared = SharedGrants(settings.lock_key) if settings.several else None
         self._state: object = None
         self._choices: dict[tuple[str, frozenset[Access]], list[StandingGrant]] = {}
         self._opening: dict[tuple[str, StandingGrant | None], asyncio.Task[Scope]] = {}
@@ -218,9 +218,9 @@ class Holding:
             if isinstance(error, GrantExpired) or (isinstance(error, GrantRevoked) and hosts):
                 del self._open[key]
 
-    async def make_temp(self, scope: Scope, seconds: float | None, workers: int) -> Scope:
+    async def make_temp(self, scope: Scope, seconds: float | None, several: bool) -> Scope:
         """A private root, which this caller alone knows."""
-        if workers > 1:
+        if several:
             raise Unsupported(
                 "a temporary root lives in one process, and this server has several",
                 hint="make a directory in a root, and remove it in the end",

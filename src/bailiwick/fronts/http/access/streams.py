@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def refuse_more_streams(request: Request) -> None:
     """Raises `RateLimited`."""
     app = request.app
-    most = max(1, EVENT_STREAMS_PER_CALLER_MAX // app.settings.workers)
+    most = max(1, EVENT_STREAMS_PER_CALLER_MAX // app.parts)
     if request.caller.budget.streams >= most:
         raise RateLimited(
             "this subject follows as many streams as it may", hint="end one of them",

@@ -17,8 +17,8 @@ class TempClosed(Result, frozen=True, kw_only=True, tag="temp_closed"):
 
 async def make_temp(request: Request) -> Reply:
     scope = await request.scoped()
-    seconds, workers = request.body.seconds, request.app.settings.workers
-    temp = await request.holding.make_temp(scope, seconds, workers)
+    seconds, several = request.body.seconds, request.app.settings.several
+    temp = await request.holding.make_temp(scope, seconds, several)
     ends = temp.grant.expires_at
     document = values.TempRoot(
         root=str(temp.root), id=temp.root.id,

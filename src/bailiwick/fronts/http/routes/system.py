@@ -69,6 +69,8 @@ async def health(request: Request) -> Health:
 async def ready(request: Request) -> Ready:
     if request.app.closing.is_set() or not request.authority.ledger.health().ok:
         raise Closed("the server is closing, or cannot record what is done")
+    if not request.authority.state_answers():
+        raise Busy("the database of the state does not answer", hint="try again in a moment")
     if descriptors.spare() < DESCRIPTORS_SPARE_MIN:
         raise Busy(
             "this process has hardly any descriptors left to open files with",

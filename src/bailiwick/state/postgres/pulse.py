@@ -1,0 +1,220 @@
+"""How servers that share a state in PostgreSQL know of each other, and of each other's changes.
+
+Each server says a few times a second that it is there, and hears by the same statement how often
+the control plane (grants, trust, rules, tokens, answers) was changed. What it has read of that is
+good for a second from then on, and no longer: whoever is cut off from the database trusts nothing
+it has read before. A notification makes it ask at once.
+
+Whoever changes the control plane waits until all others have said that they know, or until what
+they have read is no good any more. So a revocation that has returned holds everywhere, also where
+notifications are lost and for servers that hear nothing at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import asyncpg
+
+from bailiwick.errors import BailiwickError
+from bailiwick.postgres.failures import FAILURES
+from bailiwick.postgres.place import ServerPlace
+from bailiwick.state.epoch import Epoch
+from bailiwick.state.postgres.connection import CHANNEL
+from bailiwick.state.postgres.database_loop import DatabaseLoop
+from bailiwick.state.postgres.schema import ALIVE_S
+
+FRESH_S: Final = 1.0
+"""How long what was read of the control plane is good, from when it was last asked about."""
+
+_BEAT_S: Final = 0.25
+"""How often that is asked: one may be late, or two, and nothing is read anew."""
+
+_HEARD_S: Final = 2.5
+"""A server that was heard of within this time may have something that is still good."""
+
+_SILENT_S: Final = 2.5
+"""A database that has not answered for so long is not asked by whoever cannot wait."""
+
+_AGAIN_S: Final = 0.3
+_POLLS_S: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+
+_BEAT: Final = """
+INSERT INTO state_servers VALUES ($1, clock_timestamp(), $2)
+ON CONFLICT (owner) DO UPDATE SET seen = excluded.seen, known = excluded.known
+RETURNING (SELECT number FROM state_control)
+"""
+_SERVERS: Final = (
+    f"SELECT count(*) FROM state_servers WHERE seen > clock_timestamp() - interval '{ALIVE_S} s'"
+)
+_BEHIND: Final = (
+    "SELECT count(*) FROM state_servers WHERE owner <> $1 AND known < $2"
+    f" AND seen > clock_timestamp() - interval '{_HEARD_S} s'"
+)
+_ALIVE: Final = (
+    "SELECT 1 FROM state_servers WHERE owner = $1"
+    f" AND seen > clock_timestamp() - interval '{ALIVE_S} s'"
+)
+_STALE: Final = bytes([1] * 8)
+
+
+class SharedEpoch(Epoch):
+    """The epoch as this server knows it: steady for as long as it has been heard lately that
+    nothing has changed."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.fresh_until = 0.0
+        self._steady = self.current
+        self.current = self._now
+        self._turn = threading.Lock()
+        self._changes = 0
+
+    def _now(self) -> bytes:
+        return self._steady() if time.monotonic() < self.fresh_until else _STALE
+
+    def changed(self) -> None:
+        """Another server has changed something."""
+        with self._turn:
+            self._put(self._number() + 2)
+
+    @contextmanager
+    def changing(self) -> Any:
+        with self._turn:
+            self._changes += 1
+            self._put(self._number() | 1)
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._changes -= 1
+                self._put((self._number() | 1) + (2 if self._changes else 1))
+
+
+class Pulse:
+    """One server's. Everything but its properties runs on the loop of the database."""
+
+    def __init__(self, loop: DatabaseLoop, place: ServerPlace, owner: str) -> None:
+        self.epoch = SharedEpoch()
+        self.servers = 1
+        """How many processes serve on this state, as far as is known."""
+        self._loop = loop
+        self._place = place
+        self._owner = owner
+        self._connection: Any = None
+        self._known = -1
+        self._answered = 0.0
+        self._reconnected = 0.0
+        self._since = 0.0
+        self._early = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the database has answered lately."""
+        return time.monotonic() - self._answered < _SILENT_S
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it has answered for a while, so that what failed before may succeed again."""
+        return self.is_heard and time.monotonic() - self._since > FRESH_S
+
+    def missed(self) -> None:
+        """It has not answered somebody who asked."""
+        self._answered = 0.0
+
+    async def start(self) -> None:
+        """Be known to others, before anything is read."""
+        await self._connect()
+        await self._beat()
+        await self._beat()
+        self._task = asyncio.create_task(self._go_on(), name="bailiwick-pulse")
+
+    async def _connect(self) -> None:
+        self._connection = await asyncpg.connect(**self._place.options)
+        await self._connection.execute("SET synchronous_commit = off")
+        await self._connection.add_listener(CHANNEL, self._notified)
+
+    def _notified(self, connection: Any, pid: int, channel: str, payload: str) -> None:
+        if payload != self._owner:
+            self._early.set()
+
+    async def _beat(self) -> None:
+        asked = time.monotonic()
+        # Others wait for those that they have heard of: who was silent is heard of first, and
+        # trusts what it has read only from the next time on.
+        is_known = asked - self._answered < FRESH_S
+        number = await self._connection.fetchval(_BEAT, self._owner, self._known)
+        changed, self._known = number != self._known, number
+        if changed:
+            self.epoch.changed()
+            self._early.set()  # to say so
+        self._answered = time.monotonic()
+        if not is_known:
+            self._since = self._answered
+        if is_known:
+            self.epoch.fresh_until = asked + FRESH_S
+
+    async def _go_on(self) -> None:
+        counted = 0
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BEAT_S):
+                    await self._early.wait()
+            self._early.clear()
+            try:
+                async with asyncio.timeout(self._place.connect_s):
+                    if self._connection is None or self._connection.is_closed():
+                        self._reconnected = time.monotonic()
+                        await self._connect()
+                async with asyncio.timeout(FRESH_S):
+                    await self._beat()
+                    counted += 1
+                    if counted % 4 == 1:
+                        self.servers = max(1, await self._connection.fetchval(_SERVERS))
+            except (*FAILURES, BailiwickError):
+                if self._connection is not None:
+                    self._connection.terminate()
+                await asyncio.sleep(_AGAIN_S)
+
+    async def everyone_knows(self, ask: Callable[..., Any]) -> None:
+        """Wait until all other servers know of what is committed by now; no longer than what they
+        have read before is good."""
+        until = time.monotonic() + FRESH_S
+        with contextlib.suppress(*FAILURES, BailiwickError):
+            (number,) = (await ask("SELECT number FROM state_control"))[0]
+            polls = iter(_POLLS_S)
+            while (await ask(_BEHIND, self._owner, number))[0][0]:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                await asyncio.sleep(min(left, next(polls, _POLLS_S[-1])))
+            return
+        await asyncio.sleep(max(0.0, until - time.monotonic()))
+
+    async def is_alive(self, ask: Callable[..., Any], name: str) -> bool:
+        """Whether the server of a name still serves; in doubt it does."""
+        if time.monotonic() - self._reconnected < ALIVE_S:
+            return True  # nobody could be heard of while the database was away
+        return bool(await ask(_ALIVE, name))
+
+    async def close(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(*FAILURES):
+                async with asyncio.timeout(1.0):
+                    await connection.execute(
+                        "DELETE FROM state_servers WHERE owner = $1", self._owner
+                    )
+            connection.terminate()
