@@ -28,6 +28,8 @@ class PostgresProxy:
         self._connections = set()
         self._flows = asyncio.Event()
         self._flows.set()
+        self._lost_trip = None
+        self._is_losing = False
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, HOST, 0)
@@ -58,6 +60,11 @@ class PostgresProxy:
         finally:
             self._flows.set()
 
+    def lose_answer(self, trip):
+        """The answer to a trip from now on (1 is the next) is lost with its connection: the server
+        has done what it was asked."""
+        self._lost_trip = self.trips + trip
+
     async def cut(self):
         """All connections end, in the middle of whatever they carry."""
         serving = list(self._connections)
@@ -84,6 +91,9 @@ class PostgresProxy:
     async def _carry(self, reader, writer):
         while data := await reader.read(65_536):
             await self._flows.wait()
+            if self._is_losing:
+                self._is_losing = False
+                raise EOFError
             writer.write(data)
             await writer.drain()
         raise EOFError
@@ -98,6 +108,7 @@ class PostgresProxy:
                 begun = struct.unpack("!I", body[:4])[0] != SSL_REQUEST
             elif head[:1] in TRIPS:
                 self.trips += 1
+                self._is_losing = self._is_losing or self.trips == self._lost_trip
                 if self.latency_s:
                     await let_pass(self.latency_s)
             await self._flows.wait()

@@ -61,6 +61,13 @@ def from_postgres(error: BaseException) -> BailiwickError:
     return InternalError(f"the database refused ({code}): {error}")
 
 
+def is_lost(error: BaseException) -> bool:
+    """Whether the answer was lost on the way, and with it what became of the statement."""
+    if isinstance(error, asyncpg.PostgresError):
+        return (error.sqlstate or "").startswith(("08", "57P"))
+    return not isinstance(error, (TimeoutError, UnicodeEncodeError))
+
+
 def _from_client(error: BaseException) -> BailiwickError:
     if isinstance(error, TimeoutError):
         return Busy("the database does not answer in time")

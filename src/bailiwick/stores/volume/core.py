@@ -47,7 +47,13 @@ from bailiwick.stores.volume.rows.records import (
     RowKey,
 )
 from bailiwick.stores.volume.rows.sqlite_file import Work
-from bailiwick.stores.volume.rows.tree import Level, PinnedTree, RowTree, levels_of
+from bailiwick.stores.volume.rows.tree import (
+    Level,
+    PinnedTree,
+    RowTree,
+    catch_up_with,
+    levels_of,
+)
 from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
 
@@ -175,7 +181,7 @@ class VolumeCore:
         self._cache = Cache()
         if at != HEAD:
             self._cache.seen = at
-        self._rounds = SharedRounds(self._catch_up)
+        self._rounds: SharedRounds[tuple[str, ...]] = SharedRounds(self._catch_up)
         self._held: dict[int, int] = {}
         self._pin_due = 0.0
         self._told: list[Callable[[], None]] = []
@@ -194,11 +200,12 @@ class VolumeCore:
             self._renew_pin()
         return self.database.reading()
 
-    async def tree(self, session: RowSession) -> RowTree:
-        """The tree as everybody's last commit left it."""
+    async def tree(self, session: RowSession, ahead: tuple[str, ...] | None = None) -> RowTree:
+        """The tree as everybody's last commit left it, with the path ``ahead`` looked up in passing
+        where each look takes waiting."""
         cache = self._cache
         if self.at_once is None:
-            return await self.pinned_tree(session)
+            return await self.pinned_tree(session, ahead)
         if self.view.at == HEAD:
             last = await self.database.last()
             if last != cache.seen:
@@ -208,20 +215,41 @@ class VolumeCore:
                 cache.trim()
         return RowTree(session, self.view, self.levels, cache)
 
-    async def pinned_tree(self, session: RowSession) -> PinnedTree:
+    async def pinned_tree(
+        self, session: RowSession, ahead: tuple[str, ...] | None = None
+    ) -> PinnedTree:
         """The tree for statements that are awaited: all of them see the version they ask for."""
         if self.view.at == HEAD:
-            await self._rounds.join()
+            await self._rounds.join(ahead)
+        return self._pinned(session)
+
+    def as_seen(self, session: RowSession) -> PinnedTree | None:
+        """The newest tree as it was seen last, for whoever finds out whether it is still so; None
+        where that is told at once, or an earlier version is looked at."""
+        if self.at_once is not None or self.view.at != HEAD:
+            return None
+        return self._pinned(session)
+
+    def _pinned(self, session: RowSession) -> PinnedTree:
         seen = self._cache.seen
         view = self.view._replace(at=seen)
         return PinnedTree(session, view, self._levels_at(seen), self._cache)
 
-    async def _catch_up(self) -> None:
-        """Take up what others have committed: one trip, and one more where it is a branch that may
-        be deleted."""
+    @property
+    def cache(self) -> Cache:
+        """What whoever looks here remembers."""
+        return self._cache
+
+    async def catch_up(self) -> None:
+        """See what was committed before this is awaited."""
+        await self._rounds.join()
+
+    async def _catch_up(self, wanted: list[tuple[str, ...]]) -> None:
+        """Take up what others have committed, and look up some paths: one trip, and one more where
+        it is a branch that may be deleted."""
         async with self.database.reading() as session:
             before = self._cache.seen
-            await self._cache.catch_up(session, self.view)
+            await catch_up_with(session, self.view, self._cache, wanted)
             if self._cache.seen != before:
                 try:
                     await self.refuse_deleted(session)
@@ -264,10 +292,13 @@ class VolumeCore:
 
     # --- changing ----------------------------------------------------------------------------
 
-    async def change(self, job: Callable[[ChangeTurn], Awaitable[Result]]) -> Result:
-        """Run ``job`` with a turn to change the volume: all or nothing, durable in the end."""
+    async def change(
+        self, job: Callable[[ChangeTurn], Awaitable[Result]], *, once: bool = False
+    ) -> Result:
+        """Run ``job`` with a turn to change the volume: all or nothing, durable in the end. Unless
+        it must be run only ``once``, it may be begun again from the start."""
         self._check_changeable()
-        result = await self.database.write(partial(self.run, job))
+        result = await self.database.write(partial(self.run, job), None if once else self)
         self._tell()
         return result
 
@@ -290,7 +321,8 @@ class VolumeCore:
         self, job: Callable[[ChangeTurn], Awaitable[Result]], transaction: Transaction
     ) -> Result:
         """Do a job of `change` in the transaction that it was given."""
-        await self.refuse_deleted(transaction.session)
+        if self.at_once is not None or self._cache.seen != transaction.begun_at:
+            await self.refuse_deleted(transaction.session)  # else that was looked at
         turn, numbers = ChangeTurn(self, transaction), transaction.numbers
         before = numbers.last
         result = await job(turn)
@@ -409,7 +441,7 @@ class ChangeTurn:
         # Whether the caller's token is of a lease on anything that is touched; None without one.
         self.is_fenced: bool | None = None
         self.made: list[list[RowKey]] = []  # what each of its versions touched
-        cache = transaction.cache(core.view.branch)
+        cache = transaction.cache(core.view.branch, core.cache)
         self.tree = RowTree(transaction.session, core.view, core.levels, cache)
 
     def refuse(self, held: LockHeld) -> None:

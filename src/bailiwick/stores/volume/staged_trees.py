@@ -139,7 +139,7 @@ class VolumeStage:
             return top
 
         try:
-            self._top = await self._core.change(job)
+            self._top = await self._core.change(job, once=True)  # it notes what it has made
         except BaseException:
             for upload in self._uploads:
                 await upload.end(published=False)

@@ -213,7 +213,7 @@ class VolumeStore:
         core = self._core
         try:
             async with core.looking() as session:
-                tree = await core.tree(session)
+                tree = await core.tree(session, path.parts)
                 if isinstance(tree, PinnedTree):
                     await tree.fetch_path(path.parts)
                 if look == "object" or path.is_root:
@@ -268,9 +268,15 @@ class VolumeStore:
         held = self._held(directory)
         most = _PAGE_ENTRIES if limit is None else limit
         async with self._core.looking() as session:
-            tree = await self._core.tree(session)
-            node = await current_directory(tree, held)
-            rows = await tree.listing(node, after or "", most + 1)
+            rows = None
+            seen = self._core.as_seen(session)
+            if seen is not None:
+                node = await current_directory(seen, held)
+                rows = await seen.listing_now(node, after or "", most + 1)
+            if rows is None:
+                tree = await self._core.tree(session)
+                node = await current_directory(tree, held)
+                rows = await tree.listing(node, after or "", most + 1)
         entries = [
             Child(name, TYPES[kind], size, mtime_ns)
             for name, _, kind, size, mtime_ns in rows[:most]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from bailiwick.errors import Closed
-from bailiwick.stores.volume.rows.database import RowSession
+from bailiwick.stores.volume.rows.database import Row, RowSession
 from bailiwick.stores.volume.rows.records import BoundName, BranchView, Inode, RowKey, RowPlace
 
 NAMES_MAX: Final = 65_536
@@ -32,7 +32,7 @@ LEVELS_MAX: Final = 10_000
 Kept = TypeVar("Kept")
 
 # One row at least, since most often nothing was changed.
-_SINCE: Final = """
+SINCE: Final = """
 SELECT v.last, v.horizon, c.version, c.parent, c.name, c.node, c.was FROM volume v
     LEFT JOIN (SELECT version, parent, name, node, was FROM change
         WHERE volume = $1 AND branch = $2 AND version > $3 ORDER BY version LIMIT $4) c ON 1 = 1
@@ -53,7 +53,7 @@ class Own(NamedTuple):
 class Cache:
     """Names, nodes and places of one branch, as they were at version ``seen``."""
 
-    __slots__ = ("_noted", "inodes", "names", "places", "seen")
+    __slots__ = ("_known", "_known_at", "_noted", "inodes", "names", "places", "seen")
 
     def __init__(self) -> None:
         self.names: dict[tuple[int, str], BoundName | None] = {}
@@ -61,6 +61,19 @@ class Cache:
         self.places: dict[int, RowPlace | None] = {}
         self.seen = 0
         self._noted: dict[int, Own] = {}
+        self._known: Cache | None = None
+        self._known_at = 0
+
+    def lean_on(self, known: Cache | None, seen: int) -> None:
+        """Have another one asked for what is not remembered here, while that has come to ``seen``
+        and no further."""
+        self._known, self._known_at = known, seen
+
+    @property
+    def known(self) -> Cache | None:
+        """The other one that may be asked."""
+        known = self._known
+        return known if known is not None and known.seen == self._known_at else None
 
     def clear(self) -> None:
         self.names.clear()
@@ -79,10 +92,19 @@ class Cache:
             directory = place.parent
         return False
 
+    def to_forget(self) -> tuple[int, int]:
+        """Since when, and how many changes at most, are read to be forgotten."""
+        return self.seen, CHANGES_MAX if self.names or self.inodes or self.places else 0
+
     async def catch_up(self, session: RowSession, view: BranchView) -> None:
         """Forget what was changed since the last time. Raises `Closed` where there is no volume."""
-        since, most = self.seen, CHANGES_MAX if self.names or self.inodes or self.places else 0
-        rows = await session.rows(_SINCE, view.volume, view.branch, since, most)
+        since, most = self.to_forget()
+        self.forget_changed(
+            await session.rows(SINCE, view.volume, view.branch, since, most), since, most
+        )
+
+    def forget_changed(self, rows: list[Row], since: int, most: int) -> None:
+        """Forget what `SINCE` has told."""
         if not rows:
             raise Closed("the volume was deleted")
         last, horizon = rows[0][:2]

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 from bailiwick.finishing import look_at
 
+Wanted = TypeVar("Wanted")
 
-class SharedRounds:
+
+class SharedRounds(Generic[Wanted]):
     """Rounds of some work, one after the other. Whoever asks is told of a round that was begun
-    after they asked: those who come during one share the next."""
+    after they asked: those who come during one share the next. The work is told what each of them
+    wants."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, work: Callable[[list[Wanted]], Awaitable[None]]) -> None:
         self._work = work
+        self._wanted: list[Wanted] = []
         self._running: asyncio.Future[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
-    async def join(self) -> None:
+    async def join(self, wanted: Wanted | None = None) -> None:
         """Have it done once more. Raises what the work raises."""
+        if wanted is not None:
+            self._wanted.append(wanted)
         if self._next is None:
             if self._running is None:
                 await self._round()
@@ -34,8 +41,9 @@ class SharedRounds:
 
     async def _round(self) -> None:
         running = self._running = asyncio.get_running_loop().create_future()
+        wanted, self._wanted = self._wanted, []
         try:
-            await self._work()
+            await self._work(wanted)
         finally:
             if self._running is running:
                 self._running = None

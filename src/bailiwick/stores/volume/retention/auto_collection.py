@@ -139,10 +139,18 @@ class VolumeAutoCollection:
             with suppress(BailiwickError):
                 await self._give_back()
         if done.horizon != unless:
-            self._passed = _Passed(last, done.horizon, now)
+            self._passed = _Passed(await self._last_but_for(done, last), done.horizon, now)
             if orphans:
                 self._orphans_due = now + _ORPHANS_S
         return done
+
+    async def _last_but_for(self, done: VolumeCollected, before: int) -> int:
+        """Up to which number there was anything before a pass. Over a network each of its steps may
+        have taken a number as well, and is no news."""
+        if self._core.at_once is not None:
+            return before
+        last = await self._last()
+        return last if last - before <= done.steps else before
 
     async def _last(self) -> int:
         async with self._core.looking() as session:

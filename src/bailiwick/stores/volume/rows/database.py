@@ -74,6 +74,11 @@ class Transaction(Protocol):
         ...
 
     @property
+    def begun_at(self) -> int:
+        """The last number that was given out before the transaction, which sees all up to it."""
+        ...
+
+    @property
     def locks(self) -> int:
         """How many leases there may be."""
         ...
@@ -84,12 +89,24 @@ class Transaction(Protocol):
         """Have something done once the job is durable, before its caller is told."""
         ...
 
-    def cache(self, branch: int) -> Cache:
-        """What is remembered of a branch, true to the transaction."""
+    def cache(self, branch: int, known: Cache | None = None) -> Cache:
+        """What is remembered of a branch, true to the transaction. Where to look something up takes
+        waiting, ``known`` is asked first: it is true as well while it has seen as much."""
         ...
 
 
 Job = Callable[[Transaction], Coroutine[Any, Any, Result]]
+
+
+class LatestLook(Protocol):
+    """What whoever wants to change something has seen, and goes by."""
+
+    @property
+    def cache(self) -> Cache: ...
+
+    async def catch_up(self) -> None:
+        """See what was committed meanwhile."""
+        ...
 
 
 class VersionHolder(Protocol):
@@ -179,9 +196,11 @@ class RowDatabase(Protocol):
         """The last number that was given out: another one after anybody has changed anything."""
         ...
 
-    async def write(self, job: Job[Result]) -> Result:
+    async def write(self, job: Job[Result], look: LatestLook | None = None) -> Result:
         """Run ``job`` in a transaction that others may share; one that raises is undone alone.
 
+        With a ``look`` it may be run more than once: what it did is let go of where somebody else
+        has changed the volume since that look, and it is run again.
         Durable when this returns. Cancelled before its turn the job never runs; later it is carried
         to its end, and the cancellation is delivered at the next await.
         """

@@ -29,7 +29,7 @@ from bailiwick.stores.volume.rows.records import (
 from bailiwick.stores.volume.rows.tree import RowTree
 from bailiwick.versions import Mark
 
-_OWN_NAME: Final = """
+OWN_NAME: Final = """
 SELECT born, node, kind FROM dentry
 WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4 AND died = 9223372036854775807
 """
@@ -132,7 +132,7 @@ class Mutation:
         session, view, version = tree.session, tree.view, self.version
         key = (view.volume, view.branch, parent, name)
         was = await tree.name(parent, name)
-        own = await session.row(_OWN_NAME, *key) if was is not None or self._may_hide else None
+        own = await session.row(OWN_NAME, *key) if was is not None or self._may_hide else None
         if own is not None:
             if own[0] == version:
                 # A row that was born and died at once would stand in the way of the next one.
@@ -147,7 +147,7 @@ class Mutation:
         cache = tree.cache
         cache.names[parent, name] = bound
         if was is not None:
-            cache.places.pop(was.node, None)
+            cache.places[was.node] = None
         if bound is not None:
             cache.places[bound.node] = place
         await self._log(parent, name, bound.node if bound else 0, was.node if was else 0)
@@ -200,6 +200,7 @@ class Mutation:
     async def new_node(self, place: RowPlace, attributes: Attributes) -> Inode:
         """A node that never was, under a name."""
         node = self.numbers.next()
+        self.tree.cache.inodes[node] = None  # there is nothing to be looked for
         if attributes.created_ns is None:
             attributes = attributes._replace(created_ns=self.now_ns)
         inode = await self.set_inode(node, attributes)

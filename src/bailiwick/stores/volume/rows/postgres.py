@@ -21,25 +21,21 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 
-from bailiwick.errors import FORKED, BailiwickError, Closed, IoError
-from bailiwick.finishing import look_at, to_the_end
+from bailiwick.errors import FORKED, BailiwickError, Closed
+from bailiwick.finishing import look_at
 from bailiwick.postgres.failures import FAILURES, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.stores.volume.rows.database import (
     Job,
+    LatestLook,
     Row,
     RowSession,
     SharedDatabase,
-    SpelledTwice,
 )
-from bailiwick.stores.volume.rows.postgres_notifications import (
-    Notifications,
-    ToldOf,
-    notification,
-)
+from bailiwick.stores.volume.rows.postgres_notifications import Notifications, ToldOf
 from bailiwick.stores.volume.rows.postgres_schema import FOUND, MIGRATING, migrate
-from bailiwick.stores.volume.rows.records import BranchView
-from bailiwick.stores.volume.rows.turns import TurnMemory
+from bailiwick.stores.volume.rows.postgres_session import PostgresSession
+from bailiwick.stores.volume.rows.postgres_turns import VolumeTurns
 
 Result = TypeVar("Result")
 
@@ -48,37 +44,6 @@ _IDLE_S: Final = 60.0
 
 _LAST: Final = "SELECT last FROM volume WHERE id = $1"
 _NAMED: Final = "SELECT 1 FROM volume WHERE name = $1"
-_STATE: Final = "SELECT last, locks FROM volume WHERE id = $1 FOR UPDATE"
-_UNCHANGED: Final = (
-    "SELECT 1 FROM volume WHERE id = {:d} AND last = {:d} AND locks = {:d} FOR UPDATE"
-)
-_GIVEN_OUT: Final = "UPDATE volume SET last = {:d} WHERE id = {:d}"
-"""These two go with the beginning and the end of a transaction, which takes statements without
-parameters: the numbers stand in them."""
-
-
-class PostgresSession:
-    """Statements on one connection."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    async def rows(self, sql: str, *values: Any) -> list[Row]:
-        if isinstance(sql, SpelledTwice):
-            sql = sql.postgres
-        try:
-            return [tuple(row) for row in await self._connection.fetch(sql, *values)]
-        except FAILURES as error:
-            raise from_postgres(error) from error
-
-    async def row(self, sql: str, *values: Any) -> Row | None:
-        rows = await self.rows(sql, *values)
-        return rows[0] if rows else None
-
-    async def run(self, sql: str, *values: Any) -> None:
-        await self.rows(sql, *values)
 
 
 class _Look:
@@ -171,70 +136,6 @@ class _Pool:
                 await asyncio.wait_for(pool.close(), self._place.connect_s)
             except FAILURES:
                 pool.terminate()
-
-
-class VolumeTurns(TurnMemory):
-    """The turns to change one volume that are taken on one event loop, one after the other."""
-
-    def __init__(self, pool: _Pool, volume: int) -> None:
-        super().__init__(volume)
-        self.session: RowSession
-        self._pool = pool
-        self._lock = asyncio.Lock()
-        self._committed: list[Callable[[], None]] = []
-
-    def on_commit(self, action: Callable[[], None]) -> None:
-        self._committed.append(action)
-
-    async def run(self, job: Job[Result]) -> Result:
-        async with self._lock:
-            return await to_the_end(self._in_transaction(job))
-
-    async def _in_transaction(self, job: Job[Result]) -> Result:
-        self._committed = []
-        async with self._pool.connection() as connection:
-            self.session = PostgresSession(connection)
-            try:
-                await self._enter(connection)
-                result = await job(self)
-                await self._commit(connection)
-            except BaseException as error:
-                if self.numbers.last != self.flushed or not isinstance(error, BailiwickError):
-                    self.undone()
-                with suppress(*FAILURES):
-                    await connection.execute("ROLLBACK")
-                if isinstance(error, FAILURES) and not isinstance(error, BailiwickError):
-                    raise from_postgres(error) from error
-                raise
-        self.written_down()
-        for action in self._committed:
-            action()
-        return result
-
-    async def _commit(self, connection: Any) -> None:
-        """Write down how far the counter has come, and tell others, with the same trip."""
-        statements, last = ["COMMIT"], self.numbers.last
-        if last != self.flushed:
-            told = notification(self.volume, last, self._pool.session)
-            statements = [_GIVEN_OUT.format(last, self.volume), told, "COMMIT"]
-        if await connection.execute("; ".join(statements)) != "COMMIT":
-            raise IoError("the database gave up the transaction")
-
-    async def _enter(self, connection: Any) -> None:
-        """Wait for the turn, and take up what others have committed."""
-        # Nobody else has changed anything, most often: then that is all there is to know.
-        same = _UNCHANGED.format(self.volume, self.flushed, self.locks)
-        if await connection.execute(f"BEGIN; {same}") == "SELECT 1":
-            self.numbers.last = self.flushed
-            return
-        row = await self.session.row(_STATE, self.volume)
-        if row is None:
-            raise Closed("the volume was deleted")
-        last, self.locks = row
-        if last != self.flushed:
-            for branch, cache in self.caches.items():
-                await cache.catch_up(self.session, BranchView(self.volume, branch, 0, 0))
-        self.numbers.last = self.flushed = last
 
 
 class PostgresServer(SharedDatabase):
@@ -398,9 +299,9 @@ class PostgresDatabase:
     def listen(self, told: Callable[[], None]) -> Callable[[], None]:
         return self._used().notifications.listen(self.volume, told)
 
-    async def write(self, job: Job[Result]) -> Result:
+    async def write(self, job: Job[Result], look: LatestLook | None = None) -> Result:
         turns = self._used().turns(self.volume)
-        result = await turns.run(job)
+        result = await turns.run(job, look)
         self.learn(turns.flushed)
         return result
 

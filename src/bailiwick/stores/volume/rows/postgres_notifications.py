@@ -24,10 +24,9 @@ ToldOf = Callable[[int, int], None]
 """Told of a volume and how far its counter has come."""
 
 
-def notification(volume: int, last: int, session: str) -> str:
-    """The statement that tells others, by a process that calls itself ``session``."""
-    assert session.isalnum(), "it stands in the statement as it is"
-    return f"SELECT pg_notify('{CHANNEL}', '{volume:d}:{last:d}:{session}')"
+def payload(volume: int, last: int, session: str) -> str:
+    """What others are told by a process that calls itself ``session``."""
+    return f"{volume:d}:{last:d}:{session}"
 
 
 class Notifications:

@@ -30,6 +30,7 @@ from bailiwick.stores.volume.fsck.ownership import refuse_strangers
 from bailiwick.stores.volume.rows.checksums import damaged
 from bailiwick.stores.volume.rows.database import (
     Job,
+    LatestLook,
     Result,
     Row,
     RowSession,
@@ -557,7 +558,7 @@ class SqliteDatabase:
             raise Closed("the volume was deleted")
         return last
 
-    async def write(self, job: Job[Result]) -> Result:
+    async def write(self, job: Job[Result], look: LatestLook | None = None) -> Result:
         return await self.work(lambda turn: run_through(job(turn)))
 
     def work(self, work: Work[Result]) -> Coroutine[Any, Any, Result]:

@@ -10,9 +10,9 @@ import heapq
 from typing import Final, NamedTuple
 
 from bailiwick.paths import ScopedPath, from_parts
-from bailiwick.stores.volume.lookup.cache import LEVELS_MAX, Cache
+from bailiwick.stores.volume.lookup.cache import LEVELS_MAX, SINCE, Cache
 from bailiwick.stores.volume.rows.checksums import checked_inode, checked_name
-from bailiwick.stores.volume.rows.database import Row, RowSession
+from bailiwick.stores.volume.rows.database import HEAD, Row, RowSession
 from bailiwick.stores.volume.rows.records import (
     DIRECTORY,
     NOTHING,
@@ -55,25 +55,47 @@ ORDER BY l.depth LIMIT 1
 """
 
 
-def _for_each_step(sql: str, depth: str) -> str:
-    return sql.replace("$4", "s.node").replace("$5", "s.ahead").replace(depth, "0")
+_NO_INODE: Final = ", ".join(
+    f"CAST(NULL AS {'BYTEA' if column in ('sha256', 'data') else 'BIGINT'})"
+    for column in (*INODE_COLUMNS.split(", "), "guard")
+)
 
 
-# A path at a time, from the directory $4 on, by the names in $5; in the words of PostgreSQL. Rows
-# come in the order of the path.
-_PATH: Final = f"""
-WITH RECURSIVE step (n, parent, node, kind, guard) AS (
-    SELECT 0, CAST(0 AS BIGINT), CAST($4 AS BIGINT), CAST({DIRECTORY} AS BIGINT),
-        CAST(NULL AS BIGINT)
+def _paths(at: str, nodes: str, names: str) -> str:
+    """Paths, each from a directory on by some names, in the words of PostgreSQL."""
+    name = NAME.replace("$3", at).replace("$4", "s.node").replace("$5", "s.ahead")
+    return f"""
+WITH RECURSIVE step (path, n, names, parent, node, kind, guard) AS (
+    SELECT w.path, 0, string_to_array(w.names, '/'), CAST(0 AS BIGINT), w.node,
+        CAST({DIRECTORY} AS BIGINT), CAST(NULL AS BIGINT)
+    FROM unnest(CAST({nodes} AS BIGINT[]), CAST({names} AS TEXT[]))
+        WITH ORDINALITY AS w (node, names, path)
     UNION ALL
-    SELECT s.n + 1, s.node, f.node, f.kind, f.guard FROM (
-        SELECT n, node, kind, (CAST($5 AS TEXT[]))[n + 1] AS ahead FROM step
-    ) s CROSS JOIN LATERAL ({_for_each_step(NAME, "$6")}) f
+    SELECT s.path, s.n + 1, s.names, s.node, f.node, f.kind, f.guard FROM (
+        SELECT path, n, names, node, kind, names[n + 1] AS ahead FROM step
+    ) s CROSS JOIN LATERAL ({name.replace("$6", "0")}) f
     WHERE s.kind = {DIRECTORY} AND s.ahead IS NOT NULL
 )
-SELECT s.parent, s.node, s.kind, s.guard, i.* FROM step s
-    LEFT JOIN LATERAL ({INODE.replace("$4", "s.node").replace("$5", "0")}) i ON TRUE
-WHERE s.n > 0 ORDER BY s.n
+"""
+
+
+def _steps(at: str, filled: str = "") -> str:
+    """The steps of the paths, with what each node is, in their order."""
+    inode = INODE.replace("$3", at).replace("$4", "s.node").replace("$5", "0")
+    return f"""
+SELECT s.path, s.n, s.parent, s.node, s.kind, s.guard{filled}, i.* FROM step s
+    LEFT JOIN LATERAL ({inode}) i ON TRUE
+WHERE s.n > 0 ORDER BY path, n
+"""
+
+
+_PATHS: Final = _paths("$3", "$4", "$5") + _steps("$3")
+
+# The same at the newest version, and with it what was changed since another one.
+CHANGED_AND_PATHS: Final = f"""
+{_paths(str(HEAD), "$5", "$6")}
+SELECT 0 AS path, 0 AS n, c.*, {_NO_INODE} FROM ({SINCE}) c UNION ALL
+{_steps(str(HEAD), ", NULL, NULL, NULL")}
 """
 
 PLACE: Final = """
@@ -126,6 +148,11 @@ WHERE d.volume = $1 AND d.branch = $2 AND d.parent = $4 AND d.name > $5
 _LISTED: Final = "SELECT d.name, d.node, d.kind, i.size, i.mtime_ns"
 
 LISTING: Final = f"{_LISTED} {IN_LONE_DIRECTORY} ORDER BY d.name LIMIT $6"
+
+# With how far the counter is, in one row at least.
+_LISTING_NOW: Final = f"""
+SELECT v.last, e.* FROM volume v LEFT JOIN ({LISTING}) e ON TRUE WHERE v.id = $1 ORDER BY e.name
+"""
 
 LISTING_UP_TO: Final = f"{_LISTED} {IN_DIRECTORY} AND d.name <= $6 ORDER BY d.name"
 
@@ -220,7 +247,11 @@ class RowTree:
         names = self.cache.names
         if key in names:
             return names[key]
-        bound = await self.name_uncached(parent, name)
+        known = self.cache.known
+        if known is not None and key in known.names:
+            bound = known.names[key]
+        else:
+            bound = await self.name_uncached(parent, name)
         self.cache.names[key] = bound
         return bound
 
@@ -307,7 +338,11 @@ class RowTree:
         inodes = self.cache.inodes
         if node in inodes:
             return inodes[node]
-        inode = await self.inode_uncached(node)
+        known = self.cache.known
+        if known is not None and node in known.inodes:
+            inode = known.inodes[node]
+        else:
+            inode = await self.inode_uncached(node)
         self.cache.inodes[node] = inode
         return inode
 
@@ -323,6 +358,10 @@ class RowTree:
         """The name that a node has, be its directory alive or not."""
         places = self.cache.places
         if node in places:
+            return places[node]
+        known = self.cache.known
+        if known is not None and node in known.places:
+            places[node] = known.places[node]
             return places[node]
         view = self.view
         row = await self.session.row(PLACE, view.volume, view.branch, view.at, node)
@@ -373,40 +412,92 @@ class PinnedTree(RowTree):
         self._shared = cache
         self._own = Cache()
 
+    async def listing_now(self, parent: int, after: str, limit: int) -> list[Row] | None:
+        """As `listing`, without having asked whether anything was changed since; None where
+        something was, or it takes more than one statement."""
+        if len(self.levels) > 1:
+            return None
+        view = self.view
+        values = (view.volume, view.branch, HEAD, parent, after, limit)
+        rows = await self.session.rows(_LISTING_NOW, *values)
+        if not rows or rows[0][0] != view.at:
+            return None
+        return [tuple(row) for _, *row in rows if row[0] is not None]
+
     async def fetch_path(self, parts: tuple[str, ...]) -> None:
         """Come to know a path from the root, all that is not known of it by one statement. Ends
         where something is missing, or is no directory."""
-        node, known = self.view.root, 0
-        names = self.cache.names
-        for name in parts:
-            if (node, name) not in names:
-                break
-            bound = names[node, name]
-            if bound is None or bound.kind != DIRECTORY:
-                return
-            node, known = bound.node, known + 1
-        ahead = list(parts[known:])
-        if not ahead:
+        ahead = unknown_of(self.cache, self.view.root, parts)
+        if ahead is not None:
+            view, (node, names) = self.view, ahead
+            rows = await self.session.rows(
+                _PATHS, view.volume, view.branch, view.at, [node], ["/".join(names)]
+            )
+            remember_path(self.cache, ahead, [row[2:] for row in rows])
+
+
+class UnknownPath(NamedTuple):
+    """Where to go on from, and by which names."""
+
+    node: int
+    names: tuple[str, ...]
+
+
+def unknown_of(cache: Cache, root: int, parts: tuple[str, ...]) -> UnknownPath | None:
+    """What is not known of a path; None where all is, or nothing more is to be found."""
+    node, names = root, cache.names
+    for count, name in enumerate(parts):
+        if (node, name) not in names:
+            return UnknownPath(node, parts[count:])
+        bound = names[node, name]
+        if bound is None or bound.kind != DIRECTORY:
+            return None
+        node = bound.node
+    return None
+
+
+def remember_path(cache: Cache, ahead: UnknownPath, rows: list[Row]) -> None:
+    """Remember the steps of a path, which were found as they are where the cache has come to."""
+    node, names = ahead
+    for name, (parent, node, kind, guard, *inode, inode_guard) in zip(names, rows, strict=False):
+        bound = checked_name(parent, name, node, kind, guard)
+        cache.names[parent, name] = None if kind == NOTHING else bound
+        if kind == NOTHING:
             return
-        view = self.view
-        rows = await self.session.rows(_PATH, view.volume, view.branch, view.at, node, ahead)
-        cache = self.cache
-        for name, (parent, node, kind, guard, *inode, inode_guard) in zip(
-            ahead, rows, strict=False
-        ):
-            bound = checked_name(parent, name, node, kind, guard)
-            cache.names[parent, name] = None if kind == NOTHING else bound
-            if kind == NOTHING:
-                return
-            found = None
-            if inode[0] is not None:
-                found = checked_inode(Inode(*inode), inode_guard)
-            cache.inodes[node] = None if found is None or found.kind == NOTHING else found
-            cache.places[node] = RowPlace(parent, name)
-        if len(rows) < len(ahead):
-            last = rows[-1][1:3] if rows else (node, DIRECTORY)
-            if last[1] == DIRECTORY:
-                cache.names[last[0], ahead[len(rows)]] = None
+        found = None
+        if inode[0] is not None:
+            found = checked_inode(Inode(*inode), inode_guard)
+        cache.inodes[node] = None if found is None or found.kind == NOTHING else found
+        cache.places[node] = RowPlace(parent, name)
+    if len(rows) < len(names):
+        last = rows[-1][1:3] if rows else (node, DIRECTORY)
+        if last[1] == DIRECTORY:
+            cache.names[last[0], names[len(rows)]] = None
+
+
+async def catch_up_with(
+    session: RowSession, view: BranchView, cache: Cache, wanted: list[tuple[str, ...]]
+) -> None:
+    """Forget what was changed, and come to know paths, by one statement for all of them."""
+    unknown = {unknown_of(cache, view.root, parts) for parts in wanted} - {None}
+    ahead = [each for each in unknown if each is not None]
+    if not ahead:
+        await cache.catch_up(session, view)
+        return
+    since, most = cache.to_forget()
+    rows = await session.rows(
+        CHANGED_AND_PATHS, view.volume, view.branch, since, most,
+        [node for node, _ in ahead], ["/".join(names) for _, names in ahead],
+    )  # fmt: skip
+    changed = [row[2:9] for row in rows if row[0] == 0]
+    cache.forget_changed(changed, since, most)
+    if cache.seen != changed[0][0]:
+        return  # what was found is older than what is known
+    found: dict[int, list[Row]] = {}
+    for path, _, *row in rows[len(changed) :]:
+        found.setdefault(path, []).append((*row[:4], *row[7:]))
+    for number, each in enumerate(ahead, start=1):
+        remember_path(cache, each, found.get(number, []))
 
 
 class _Cursor:

@@ -17,10 +17,14 @@ class TurnMemory:
         """How far the counter is written down; -1 where that is to be looked up."""
         self.caches: dict[int, Cache] = {}
 
+    @property
+    def begun_at(self) -> int:
+        return self.flushed
+
     def set_locks(self, count: int) -> None:
         self.locks = count
 
-    def cache(self, branch: int) -> Cache:
+    def cache(self, branch: int, known: Cache | None = None) -> Cache:
         """What is remembered of a branch, true to the transaction."""
         cache = self.caches.get(branch)
         if cache is None:

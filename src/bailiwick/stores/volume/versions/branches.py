@@ -21,7 +21,7 @@ from bailiwick.stores.volume.core import (
 from bailiwick.stores.volume.rows.checksums import row_guard
 from bailiwick.stores.volume.rows.database import HEAD, INFINITY, RowSession, Transaction
 from bailiwick.stores.volume.rows.records import BranchView
-from bailiwick.stores.volume.rows.tree import levels_of
+from bailiwick.stores.volume.rows.tree import Level, levels_of
 from bailiwick.versions import Fork, Snapshot
 
 _PUT_SNAPSHOT: Final = """
@@ -114,7 +114,10 @@ async def fork(
     await session.run(_PUT_LINEAGE, view.volume, branch, 0, branch, HEAD)
     # The bound of an ancestor is the least on the way to it: an old version of a fork shows the
     # fork's own parent no later than the fork did, and no later than itself.
-    levels = await levels_of(session, BranchView(view.volume, parent, view.root, version))
+    if parent == view.branch:
+        levels = tuple(Level(each, min(bound, version)) for each, bound in turn.core.levels)
+    else:
+        levels = await levels_of(session, BranchView(view.volume, parent, view.root, version))
     for depth, (ancestor, bound) in enumerate(levels, start=1):
         await session.run(_PUT_LINEAGE, view.volume, branch, depth, ancestor, bound)
     return branch
