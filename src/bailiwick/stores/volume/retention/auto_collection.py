@@ -139,7 +139,10 @@ class VolumeAutoCollection:
             with suppress(BailiwickError):
                 await self._give_back()
         if done.horizon != unless:
-            self._passed = _Passed(await self._last_but_for(done, last), done.horizon, now)
+            seen = await self._last_but_for(done, last)
+            # Where nothing is kept the horizon is the counter, and has moved on with it.
+            horizon = str(seen) if done.horizon == str(last) else done.horizon
+            self._passed = _Passed(seen, horizon, now)
             if orphans:
                 self._orphans_due = now + _ORPHANS_S
         return done

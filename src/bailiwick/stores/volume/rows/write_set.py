@@ -221,7 +221,7 @@ class WriteSet:
         """By what a change that is gathered can be told from every other: branch, version, time
         and sum. None where nothing is logged."""
         for (branch, version, seq), row in self._rows.get("change", {}).items():
-            if seq == 0:
+            if seq == 0 and row.statement.kind == "insert":
                 column = dict(zip(row.statement.columns, row.values, strict=True))
                 return branch, version, column["time_ns"], column["guard"]
         return None
