@@ -125,6 +125,7 @@ soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figu
 
 scale: venv ## All tests of volumes and states on a real PostgreSQL; `make test` has a part of them.
 	$(BIN)/python -m pytest -n 2 tests/stores tests/state tests/fronts/http/test_servers.py -k 'postgres or servers' $(PYTEST_ARGS)
+	$(BIN)/python -m tests.stores.volume.pace
 
 # Azurite is too large for every run of the tests, so it is fetched here.
 clouds: venv ## Blobs in what speaks like Azure and Google Cloud Storage.

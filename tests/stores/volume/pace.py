@@ -1,0 +1,87 @@
+"""`python -m tests.stores.volume.pace`: what small writes in PostgreSQL take, a trip at a time.
+
+A real server behind a proxy that adds to each trip what a network would. Prints figures, and judges
+none: what counts is that many writers at the same time take hardly more than one.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import threading
+import time
+
+from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.content.blobs import FolderBlobs
+from bailiwick.testing.driver import StoreDriver
+from tests.postgres import TestPostgres
+from tests.postgres_proxy import PostgresProxy
+
+
+class ProxyOnAThread:
+    """A proxy that does not share the event loop of those who are measured."""
+
+    def __init__(self, postgres, latency_s):
+        self._ready, self._loop = threading.Event(), asyncio.new_event_loop()
+        self._proxy = PostgresProxy(postgres, latency_s)
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run()))
+
+    async def _run(self):
+        self._over = asyncio.Event()
+        async with self._proxy:
+            self._ready.set()
+            await self._over.wait()
+
+    def __enter__(self):
+        self._thread.start()
+        self._ready.wait()
+        return self._proxy
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+        self._loop.close()
+
+
+async def rate(fs, proxy, writers, writes):
+    """Writes a second and trips a write, of so many writers at a time."""
+    before, began = proxy.trips, time.perf_counter()
+
+    async def write(name):
+        for number in range(writes):
+            await fs.write(f"d/{name}", str(number).encode())
+
+    await asyncio.gather(*(write(name) for name in range(writers)))
+    took, count = time.perf_counter() - began, writers * writes
+    return count / took, (proxy.trips - before) / count
+
+
+async def measure(proxy, folder):
+    fs = StoreDriver(VolumeStore.open(proxy.dsn, blobs=FolderBlobs(folder)))
+    try:
+        await fs.write("d/0", b"", parents=True)
+        await rate(fs, proxy, 64, 2)
+        one, trips = await rate(fs, proxy, 1, 100)
+        print(f"one writer: {1000 / one:.1f} ms and {trips:.2f} trips a write")
+        many, trips = await rate(fs, proxy, 64, 20)
+        print(f"64 writers: {many / one:.1f} times as many writes, {trips:.2f} trips each")
+    finally:
+        await fs.aclose()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--latency-ms", type=float, default=2.0)
+    latency_s = parser.parse_args().latency_ms / 1000
+    postgres = TestPostgres()
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ProxyOnAThread(postgres, latency_s) as proxy,
+        ):
+            asyncio.run(measure(proxy, folder))
+    finally:
+        postgres.end()
+
+
+if __name__ == "__main__":
+    main()
