@@ -39,6 +39,7 @@ from bailiwick.build.overlay import OverlayBeneath, open_beneath
 from bailiwick.build.own import own_machine
 from bailiwick.build.places import Background, NamedPlace, on_host, open_volume, read_place
 from bailiwick.build.root_feeds import RootFeed, feed_of_branch, tell_interrupted
+from bailiwick.build.state import Configured, open_state
 from bailiwick.build.stores import (
     disk_store,
     let_go,
@@ -53,8 +54,8 @@ from bailiwick.build.views import Views
 from bailiwick.call import Caller, Machine
 from bailiwick.change_log import Logs
 from bailiwick.commands import HostShare, LendsCommands
-from bailiwick.config.values import RootConfig, ServerConfig, Surface
-from bailiwick.errors import ParseError, Unsupported, from_os_error
+from bailiwick.config.values import RootConfig, Surface
+from bailiwick.errors import ParseError, Unsupported
 from bailiwick.finishing import in_thread
 from bailiwick.grant import (
     Quota,
@@ -71,27 +72,20 @@ from bailiwick.pipeline import LowerTree, Pipeline
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Scope
 from bailiwick.state import faults, idempotency
-from bailiwick.state.approvals import desk, questions, rules
+from bailiwick.state.approvals import desk, rules
 from bailiwick.state.database import Database
-from bailiwick.state.feed import FEED, DurableFeed
+from bailiwick.state.feed import DurableFeed
 from bailiwick.state.grants import book, tokens, trust
 from bailiwick.state.grants.budgets import accountable
 from bailiwick.state.grants.rows import revoked
 from bailiwick.state.grants.status import StateStanding
-from bailiwick.state.ledger.chain import LEDGER
 from bailiwick.state.ledger.durable import DurableLedger, ledger_key
-from bailiwick.state.ledger.notes import NOTES
 from bailiwick.state.usage import meter
 from bailiwick.state.usage.rates import Rates
 from bailiwick.store import Store, Watches
 from bailiwick.verbs.walks.ignore_files import IGNORE_FILE_NAMES, Ignores
 from bailiwick.verbs.walks.tree_size import measure
 from bailiwick.versions import branches
-
-PARTS = (
-    LEDGER, FEED, book.PART, trust.PART, rules.PART, questions.PART, meter.PART, faults.PART,
-    tokens.PART, NOTES, idempotency.PART,
-)  # fmt: skip
 
 
 class Authority(CoreAuthority):
@@ -210,16 +204,6 @@ class Authority(CoreAuthority):
         return AuthorityOpening(None, state_dir, True, surface)
 
 
-class Configured(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration says about being served: how, and whose tokens are listed. ``file`` is
-    None where there is no configuration."""
-
-    file: str | None
-    server: ServerConfig | None
-    tokens: dict[str, str]
-    origin: str
-
-
 class AuthorityOpening:
     """An authority about to be opened: ``async with bailiwick.Authority.from_config(…) as a``."""
 
@@ -256,31 +240,12 @@ async def _compose(
     source: ConfigSource, directory: str | None, synchronising: bool, surface: Surface
 ) -> Authority:
     machine, places = own_machine(), places_of(source, directory)
-    database = await in_thread(_open_state, source, directory, let_go=Database.aclose)
+    database = await in_thread(open_state, source, directory, let_go=Database.aclose)
     try:
         return await _compose_on(database, source, machine, places, synchronising, surface)
     except BaseException:
         await database.aclose()
         raise
-
-
-def _open_state(source: ConfigSource, directory: str | None) -> Database:
-    """The state, in a directory, in memory, or in PostgreSQL with a directory beside it. Blocks."""
-    state = source.config.state
-    if state.url is None:
-        return Database.open(directory, PARTS, durability=state.durability)
-    try:
-        from bailiwick.state.postgres.database import open_in_postgres
-    except ImportError as error:
-        raise Unsupported(
-            "a state in PostgreSQL needs asyncpg", hint="install bailiwick[postgres]"
-        ) from error
-    assert directory is not None, "only a configuration names a database"
-    try:
-        os.makedirs(directory, 0o700, exist_ok=True)
-    except OSError as error:
-        raise from_os_error(error) from error
-    return open_in_postgres(state.url, directory, PARTS, Limits())
 
 
 async def _compose_on(
