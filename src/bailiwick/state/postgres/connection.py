@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import asyncpg
 
-from bailiwick.errors import BailiwickError, Closed, IoError
+from bailiwick.errors import BailiwickError, Busy, Closed, IoError
 from bailiwick.postgres.failures import FAILURES, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.state.postgres.database_loop import DatabaseLoop
@@ -67,11 +67,17 @@ class StatementRows:
 class PostgresConnection:
     """For the thread that writes; made anew when it is lost."""
 
-    def __init__(self, loop: DatabaseLoop, place: ServerPlace, owner: str) -> None:
+    def __init__(
+        self, loop: DatabaseLoop, place: ServerPlace, owner: str, answers: Callable[[], bool]
+    ) -> None:  # fmt: skip
+        """``answers`` says whether the database has done so lately: else no transaction is begun,
+        and nobody waits for one."""
         assert owner.isalnum(), "it stands in statements as it is"
         self._loop = loop
         self._place = place
         self._owner = owner
+        self._answers = answers
+        self._lost = False
         # A statement that does not end by itself is given up a little later.
         self._seconds = 2 * (place.statement_s + place.connect_s)
         self._raw: Any = None
@@ -127,13 +133,16 @@ class PostgresConnection:
     def _run(self, work: Any) -> Any:
         try:
             return self._loop.run(work, self._seconds)
-        except BailiwickError:
+        except BailiwickError as error:
             self._changed += 1
+            self._lost = not isinstance(error.__cause__, asyncpg.PostgresError)
             raise
 
     async def _ready(self) -> Any:
         """The connection, told all that was put off."""
         if not self._sent:
+            if not self._answers():
+                raise Busy("the database of the state does not answer")
             await self._connect()
         if self._raw.is_closed():
             raise IoError("the connection to the database was lost")
@@ -174,7 +183,7 @@ class PostgresConnection:
 
     def _defer(self, sql: str) -> None:
         if sql.startswith("BEGIN"):
-            self.in_transaction, self._sent = True, False
+            self.in_transaction, self._sent, self._lost = True, False, False
             self._begun_at = self._changed
             self._deferred, sql = [], _BEGIN
         self._deferred.append(sql)
@@ -191,8 +200,11 @@ class PostgresConnection:
         self._loop.run(self._commit(deferred), self._seconds)
 
     async def _give_up(self) -> None:
+        if self._lost:
+            self._raw.terminate()  # it would be waited for once more
+            return
         try:
-            await self._raw.execute("ROLLBACK")
+            await self._raw.execute("ROLLBACK", timeout=self._place.connect_s)
         except FAILURES:
             self._raw.terminate()
 

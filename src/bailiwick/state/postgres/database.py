@@ -81,7 +81,7 @@ class PostgresState(Database):
         self._pulse = pulse
         self._pool: Any = None
         self._patience_s = place.statement_s + place.connect_s
-        connection = PostgresConnection(loop, place, owner.name)
+        connection = PostgresConnection(loop, place, owner.name, lambda: pulse.is_heard)
         super().__init__(
             directory, cast(apsw.Connection, connection), pulse.epoch, owner,
             frame=_SharedFrame(connection, pulse), here_s=0.0,
@@ -178,7 +178,11 @@ def open_in_postgres(
     """The state in the database at an address. Blocks. ``directory`` is for what stays on this
     machine, the key of the ledger first of all. Raises `IoError` and `Busy` where the database is
     not to be had, `Unsupported` for one that a newer Bailiwick wrote."""
-    place = ServerPlace.of(url, limits)._replace(namespace=NAMESPACE)
+    place = ServerPlace.of(url, limits)._replace(
+        namespace=NAMESPACE,
+        # What is said of a state is small: a request is to end in time that waits for two of them.
+        statement_s=limits.database_statement_seconds_max / 2,
+    )
     loop, owner = DatabaseLoop(), _ServerOwner(secrets.token_hex(8))
     pulse = Pulse(loop, place, owner.name)
     try:
