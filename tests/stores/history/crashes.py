@@ -22,14 +22,15 @@ async def work(place, seed):
         verb = dice.choice(["write", "large", "append", "remove", "move", "tree", "undo"])
         print("begin", request, verb, flush=True)
         try:
-            await one(agent, verb, name, dice)
+            changed = await one(agent, verb, name, dice)
         except Exception as error:
             print("refused", request, type(error).__name__, flush=True)
         else:
-            print("done", request, flush=True)
+            print("done" if changed else "unchanged", request, flush=True)
 
 
 async def one(agent, verb, name, dice):
+    """Whether it changed anything."""
     if verb == "write":
         await agent.write(name, stamped(dice.randrange(10**6), 200))
     elif verb == "large":
@@ -39,7 +40,7 @@ async def one(agent, verb, name, dice):
     elif verb == "remove":
         await agent.remove(name, recursive=True)
     elif verb == "move":
-        await agent.move(name, f"f{dice.randrange(4)}", replace=True)
+        return await agent.move(name, f"f{dice.randrange(4)}", replace=True)
     elif verb == "tree":
         await agent.make_dir(name)
         for inside in range(3):
@@ -47,7 +48,9 @@ async def one(agent, verb, name, dice):
     else:
         newest = agent.store.versions
         last = agent.store._core.ledger.last()
-        await newest.undo(Undoing(first=str(last), last=str(last)))
+        undone = await newest.undo(Undoing(first=str(last), last=str(last)))
+        return undone.version is not None
+    return True
 
 
 def stamped(number, lines):

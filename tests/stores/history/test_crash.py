@@ -81,6 +81,7 @@ from bailiwick.testing.driver import StoreDriver
 from tests.stores.history.places import by, open_place
 
 ledger._FINISH_S = 600.0  # nothing is added but with the next change
+ledger._HERE_S = float(sys.argv[2])
 
 async def work():
     fs = StoreDriver(open_place(Path(sys.argv[1])))
@@ -98,8 +99,12 @@ asyncio.run(work())
 """
 
 
-async def test_what_was_acknowledged_can_be_undone_though_its_end_was_not_written(tmp_path):
-    subprocess.run([sys.executable, "-c", ACKNOWLEDGED, str(tmp_path)], cwd=ROOT, check=True)
+@pytest.mark.parametrize("quick_s", ["10", "0"], ids=["quick disk", "slow disk"])
+async def test_what_was_acknowledged_can_be_undone_though_its_end_was_not_written(
+    tmp_path, quick_s
+):
+    command = [sys.executable, "-c", ACKNOWLEDGED, str(tmp_path), quick_s]
+    subprocess.run(command, cwd=ROOT, check=True)
     async with opened(tmp_path) as fs:
         assert everything(tmp_path / "tree") == {"new": b"one, and more", "last": b"four"}
         undone = await by(fs, "me", "u1").store.versions.undo(Undoing(request_id="r1"))

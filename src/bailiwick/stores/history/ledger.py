@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import apsw
 
-from bailiwick.errors import Unsupported
+from bailiwick.errors import Closed, Unsupported
 from bailiwick.finishing import in_thread
 from bailiwick.paths import ScopedPath
 from bailiwick.sqlite import fork_safety
@@ -184,7 +184,9 @@ class HistoryLedger:
 
     async def begin(self, fresh: FreshEntry, tell: Callable[[int], object]) -> int:
         """Write down a change that is about to be made, with what it will replace. ``tell`` is told
-        its number also where nobody is left to take it, having been closed meanwhile."""
+        its number also where nobody is left to take it, having been closed meanwhile. All that was
+        made before is closed first: of two changes of a place only the last can be found out by
+        looking."""
         now_ns, owner = time.time_ns(), self.owner.name
 
         def job(connection: apsw.Connection) -> int:
@@ -199,7 +201,6 @@ class HistoryLedger:
             return int(entry)
 
         if len(fresh.effects) <= _HERE_EFFECTS_MAX:
-            # All of them: of two changes of one place only the last can be settled by looking.
             along = _Closing(self._made)
 
             def together(connection: apsw.Connection) -> int:
@@ -209,6 +210,8 @@ class HistoryLedger:
             done = self._writer.run_here(together, along.ended)
             if done is not None:
                 return cast(int, done.unwrap())
+        if self._made.any:
+            self._put_closing(lambda: None)
         return await self._writer.run(job)
 
     def finish(self, entry: int, outcome: EntryOutcome, *, foretold: bool = False) -> None:
@@ -220,21 +223,25 @@ class HistoryLedger:
         if not foretold:
             self._close_now()
         if self._made.any and not self._armed:
+            # By the loop: to wake a thread, for what the next change will mostly have taken along
+            # by then, would take longer. Where the loop ends, looking finds what was foretold.
             self._armed = True
-            self._put_closing(time.monotonic() + _FINISH_S, lambda: None)
+            asyncio.get_running_loop().call_later(_FINISH_S, self._close_soon)
 
-    def _put_closing(self, due: float, done: Callable[[], None]) -> None:
+    def _close_soon(self) -> None:
+        self._armed = False
+        if self._made.any:
+            with suppress(Closed):
+                self._put_closing(lambda: None)
+
+    def _put_closing(self, done: Callable[[], None]) -> None:
         closing = _Closing(self._made)
-
-        def run(connection: apsw.Connection) -> None:
-            self._armed = False
-            closing.run(connection)
 
         def ended(_: object, error: BaseException | None) -> None:
             closing.ended(error)
             done()
 
-        self._writer.put(Task(run, ended, None, due=due))
+        self._writer.put(Task(closing.run, ended, None))
 
     def _close_now(self) -> None:
         """Have what was made written down in place, unless another is writing."""
@@ -283,7 +290,7 @@ class HistoryLedger:
                 with suppress(RuntimeError):  # the loop was closed: nobody waits
                     loop.call_soon_threadsafe(_settle, done)
 
-            self._put_closing(0.0, tell)
+            self._put_closing(tell)
             await done
 
     # --- reading -----------------------------------------------------------------------------
