@@ -95,6 +95,8 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
     ``mode`` and the expected hash and version are checked before anything is staged, and again at
     the instant of publishing. ``file_mode`` None keeps the mode of what is replaced, or gives a
     new file the store's default. ``parents`` lets missing directories be made, at publishing only.
+    ``expected_content`` is what ``expected_sha256`` is the hash of, from whoever has it at hand: a
+    store that has to look may compare it, which is quicker than to hash what it finds.
     """
 
     mode: WriteMode = "overwrite"
@@ -103,6 +105,7 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
     file_mode: int | None = None
     parents: bool = False
     size_max: int = Limits().max_file_bytes
+    expected_content: bytes | None = None
 
     @property
     def expected(self) -> Expected:

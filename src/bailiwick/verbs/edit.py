@@ -48,7 +48,7 @@ class _Prepared(NamedTuple):
     """An edit that is worked out and not yet made."""
 
     before: str
-    size_before: int
+    content: bytes
     version: str
     edited: Edited
     diff: UnifiedDiff
@@ -65,7 +65,7 @@ async def edit(
     """``expected`` is the hash and the version that the file must have."""
     handle = call.handle
     try:
-        before, size_before, version, edited, diff, after = await _prepare(call, edits, *expected)
+        before, content, version, edited, diff, after = await _prepare(call, edits, *expected)
     except BailiwickError as error:
         if call.questions is None:
             raise
@@ -92,7 +92,7 @@ async def edit(
         return result(written.version)
 
     async def charge() -> None:
-        added = len(edited.data) - size_before
+        added = len(edited.data) - len(content)
         await call.take_turn(handle.path)
         await call.account(added, 0)
         call.added = Amount(added, 0)
@@ -103,7 +103,10 @@ async def edit(
     )  # fmt: skip
     if dry_run or after == before:
         return Proposal(None, left, agreement=Shown(shown))
-    plan = WritePlan(mode="replace", expected_sha256=before, size_max=call.limits.max_file_bytes)
+    plan = WritePlan(
+        mode="replace", expected_sha256=before, size_max=call.limits.max_file_bytes,
+        expected_content=content,
+    )  # fmt: skip
     write = Write(handle, edited.data, after, plan)
     return Proposal(write, made, agreement=Shown(shown), cost=charge)
 
@@ -137,7 +140,7 @@ async def _prepare(
     else:
         edited, diff = await asyncio.to_thread(_edit_and_compare, call, content.data, edits)
     after = await sha256_of(edited.data)
-    return _Prepared(before, len(content.data), content.version, edited, diff, after)
+    return _Prepared(before, content.data, content.version, edited, diff, after)
 
 
 def _edit_and_compare(call: Call, data: bytes, edits: list[Edit]) -> tuple[Edited, UnifiedDiff]:

@@ -120,7 +120,7 @@ class HistoryStore:
                     if len(data) <= SMALL_BYTES_MAX:
                         keeping.small[bytes.fromhex(sha256)] = data
                 above = await self._missing_above(entry, plan.parents)
-                bound = _bound_to(plan, before)
+                bound = _bound_to(plan, before, keeping)
                 try:
                     return await core.recorder.record(
                         verb, self._mark, [*above, Effect(entry.path, before, after)], keeping,
@@ -411,11 +411,17 @@ def _is_refused(plan: WritePlan, before: PlaceState | None) -> bool:
     return expected is not None and before.sha256 is not None and expected != before.sha256
 
 
-def _bound_to(plan: WritePlan, before: PlaceState | None) -> WritePlan:
+def _bound_to(plan: WritePlan, before: PlaceState | None, kept: Allowance) -> WritePlan:
     """A plan that holds for exactly what was kept."""
     if before is None:
         return msgspec.structs.replace(plan, mode="create")
-    return msgspec.structs.replace(plan, expected_version=before.version)
+    sha256 = before.sha256
+    content = None if sha256 is None else kept.small.get(bytes.fromhex(sha256))
+    if content is None or len(content) > plan.size_max:
+        return msgspec.structs.replace(plan, expected_version=before.version)
+    return msgspec.structs.replace(
+        plan, expected_version=before.version, expected_sha256=sha256, expected_content=content
+    )
 
 
 def _mode(plan: WritePlan, before: PlaceState | None) -> int:

@@ -42,27 +42,30 @@ class CurrentFile:
     ``seal`` notes what it holds, as far as that matters, and `is_unchanged` looks again.
     """
 
-    __slots__ = ("fd", "hashed", "sha256", "status")
+    __slots__ = ("content", "fd", "hashed", "sha256", "status")
 
     def __init__(self, fd: int, status: os.stat_result) -> None:
         self.fd = fd
         self.status = status
         self.sha256 = EMPTY_SHA256
         self.hashed = 0
+        self.content: bytes | None = None
 
-    def seal(self, sha256: str, hashed: int) -> None:
-        """Its first ``hashed`` bytes have this hash: what comes after them does not matter."""
+    def seal(self, sha256: str, hashed: int, content: bytes | None = None) -> None:
+        """Its first ``hashed`` bytes have this hash: what comes after them does not matter. They
+        are the ``content``, where that is small enough to be kept: to compare is quicker."""
         self.sha256 = sha256
         self.hashed = hashed
+        self.content = content
 
     def is_unchanged(self, stop: Stop) -> bool:
         """Whether it still holds what was sealed, and has not been written to since."""
         now = os.fstat(self.fd)
-        return (
-            now.st_size == self.status.st_size
-            and now.st_mtime_ns == self.status.st_mtime_ns
-            and hash_of(self.fd, self.hashed, stop) == self.sha256
-        )
+        if now.st_size != self.status.st_size or now.st_mtime_ns != self.status.st_mtime_ns:
+            return False
+        if self.content is not None:
+            return _first(self.fd, self.hashed) == self.content
+        return hash_of(self.fd, self.hashed, stop) == self.sha256
 
     def close(self) -> None:
         """Let go of the file and of its lock, which a child forked meanwhile would hold on to."""
@@ -141,12 +144,25 @@ def check_expected(held: Held, current: CurrentFile | None, plan: WritePlan, sto
         # Larger than anything written here: reading it all to compare could take for ever.
         if plan.expected_sha256 is not None:
             raise too_large(plan, held.path)
+    elif size <= INLINE_BYTES_MAX:
+        content = _first(current.fd, size)
+        known = plan.expected_sha256 is not None and content == plan.expected_content
+        sha256 = plan.expected_sha256 if known else None
+        current.seal(sha256 or hashlib.sha256(content).hexdigest(), size, content)
     else:
         current.seal(hash_of(current.fd, size, stop), size)
     wrong_hash = plan.expected_sha256 not in (None, current.sha256)
     wrong_version = plan.expected_version not in (None, version)
     if wrong_hash or wrong_version:
         raise mismatch(held.path, current.sha256 if current.hashed == size else None, version)
+
+
+def _first(fd: int, length: int) -> bytes:
+    """The first ``length`` bytes of a small file, or all it has."""
+    content = os.pread(fd, length, 0)
+    while len(content) < length and (more := os.pread(fd, length - len(content), len(content))):
+        content += more
+    return content
 
 
 def hash_of(fd: int, length: int, stop: Stop) -> str:
