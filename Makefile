@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash soak scale clouds floors matrix typescript release verify-release lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash soak scale clouds floors matrix mutation typescript site first-minutes release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -139,6 +139,25 @@ floors: venv ## Try the lowest versions that pyproject.toml allows; EXTRAS="open
 matrix: venv ## The fast part on every Python from 3.11 on that is here or can be had.
 	$(BIN)/python -m tests.matrix
 
+SAMPLE ?= 40
+mutation: venv ## Make the core wrong in one place at a time; SAMPLE=1000 for every place.
+	$(BIN)/python -m tests.mutation --sample $(SAMPLE) $(if $(JSON),--json $(JSON))
+
+first-minutes: venv ## Each command of the first page, copied, in an empty home.
+	$(BIN)/python -m tests.first_minutes
+
+SITE_VENV := .venv-site
+SITE_STAMP := $(SITE_VENV)/.stamp-lock-$(call hash,requirements/site.lock)
+$(SITE_STAMP):
+	$(PYTHON) -m venv --clear $(SITE_VENV)
+	$(SITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/site.lock
+	@touch $@
+
+site: venv programs $(SITE_STAMP) ## Make the site of docs/ in build/site, and look at it in a browser.
+	$(BIN)/python -m release.site
+	NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --quiet
+	$(BIN)/python -m tests.site_check
+
 # The compiler and the frameworks are too large for every run of the tests, so they are fetched here.
 typescript: venv ## The TypeScript client: its tests, its types, and its examples in real frameworks.
 	$(BIN)/python -m pytest -q tests/clients $(PYTEST_ARGS)
@@ -170,7 +189,7 @@ lock: ## Write the lock file anew, with the newest versions that fit.
 	.venv-lock/bin/uv pip compile pyproject.toml bench/requirements-peers.in --extra rg --upgrade \
 	  --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --quiet --output-file bench/requirements-peers.txt
-	for tools in release; do .venv-lock/bin/uv pip compile requirements/$$tools.in --upgrade \
+	for tools in release site; do .venv-lock/bin/uv pip compile requirements/$$tools.in --upgrade \
 	  --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --quiet --output-file requirements/$$tools.lock || exit 1; done
 

@@ -93,6 +93,17 @@ def test_every_link_between_pages_leads_somewhere():
     assert [t for page, t in targets if not (page.parent / t).exists()] == []
 
 
+@pytest.mark.slow
+@pytest.mark.spec("REL-5")
+def test_the_comparison_is_what_its_command_prints():
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.compare"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout in (ROOT / "docs" / "comparison.md").read_text()
+
+
 def settings():
     for page in PAGES:
         text = page.read_text()

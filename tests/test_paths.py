@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from bailiwick.errors import KINDS, ParseError, PathOutsideWorkspace
+from bailiwick.errors import KINDS, ParseError, PathOutsideWorkspace, SymlinkEscape
 from bailiwick.paths import (
     DEPTH_MAX,
     NAME_BYTES_MAX,
@@ -16,6 +16,7 @@ from bailiwick.paths import (
     ScopedPath,
     check_new_name,
     check_portable,
+    check_stays_inside,
     folded,
     from_parts,
     parse,
@@ -300,6 +301,29 @@ def test_lying_in_a_directory_is_by_components():
     assert not path.lies_in(ScopedPath("wor"))
     assert not ScopedPath("work-evil/f").lies_in(ScopedPath("work"))
     assert not ScopedPath("work").lies_in(path)
+
+
+@pytest.mark.parametrize(("text", "levels"), [(".", 0), ("a", 1), ("a/b", 2), ("a/b/c", 3)])
+def test_levels_are_counted_by_components(text, levels):
+    assert ScopedPath(text).levels == levels
+
+
+@pytest.mark.spec("LINK-2")
+@pytest.mark.parametrize(
+    ("target", "inside"),
+    [
+        ("f", True), ("./f", True), ("..", True), ("../f", True), ("../b/../f", True),
+        ("c//./../..", True), ("/f", False), ("/", False), ("../..", False), ("../../f", False),
+        ("c/../../../f", False), (".././../f", False), ("..//../f", False),
+    ],
+)  # fmt: skip
+def test_the_text_of_a_link_is_read_from_where_it_stands(target, inside):
+    link = ScopedPath("a/link")
+    if inside:
+        check_stays_inside(target, link)
+    else:
+        with pytest.raises(SymlinkEscape):
+            check_stays_inside(target, link)
 
 
 scoped = st.lists(st.sampled_from("abc"), max_size=4).map(from_parts)

@@ -1,0 +1,47 @@
+"""The mutants themselves: one change each, the same each time, and noticed where a test looks."""
+
+import ast
+
+import pytest
+
+from tests.mutation.__main__ import PARTS, source_of
+from tests.mutation.mutants import mutants, mutated
+
+SOURCE = '''
+"""Docstring 1."""
+LIMIT = 3
+
+def f(a: "x == y", b=True):
+    """Docstring 2."""
+    if a < 3 and not b:
+        raise ValueError
+    g(a)
+    return a + 1
+'''
+
+
+def test_each_change_is_one_and_none_is_where_nothing_runs():
+    said = [(each.was, each.now) for each in mutants(SOURCE)]
+    assert said == [
+        ("a < 3 and (not b)", "a < 3 or not b"),
+        ("a < 3", "a <= 3"),
+        ("3", "4"),
+        ("not b", "b"),
+        ("raise ValueError", "pass"),
+        ("g(a)", "pass"),
+        ("return a + 1", "return None"),
+        ("a + 1", "a - 1"),
+        ("1", "2"),
+    ]
+
+
+@pytest.mark.parametrize("mutant", mutants(SOURCE), ids=lambda each: each.now)
+def test_a_mutant_is_made_by_its_number(mutant):
+    changed = ast.unparse(mutated(SOURCE, mutant.number))
+    assert changed != ast.unparse(ast.parse(SOURCE))
+    compile(changed, "mutant", "exec")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_has_modules_with_mutants(part):
+    assert all(mutants(source_of(module)) for module in PARTS[part].modules)
