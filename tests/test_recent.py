@@ -5,7 +5,7 @@ import random
 from contextlib import aclosing
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bailiwick import recent as recent_module
@@ -116,6 +116,7 @@ STEPS = st.lists(
 
 @pytest.mark.spec("EVENT-1")
 @given(STEPS)
+@example([("add", 3), ("add", 0), ("jump", 1), ("read", 1), ("read", 0), ("read", 1)])
 def test_whoever_reads_gets_what_the_log_says(steps):
     log = Log()
     recent = Recent(log)

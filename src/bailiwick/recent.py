@@ -80,7 +80,8 @@ class Recent:
         """The next changes after a place in the log; none where there are no more."""
         async with self._turn:
             if after < self._after:
-                return await self._read_log(after, limit)
+                # How far the log was read is for those who keep up: it does not go back.
+                return (await self._log.read(after, limit)).changes
             if self.begins_anew(after):  # nobody has followed for a while
                 self.clear()
                 self._after = self._end = after
@@ -99,7 +100,8 @@ class Recent:
     async def _read_on(self, limit: int) -> list[tuple[int, Change]]:
         end, self.may_have_more = self._end, False
         try:
-            found = await self._read_log(end, limit)
+            batch = await self._log.read(end, limit)
+            self.through, found = batch.through, batch.changes
             floor = await self._floor()
         except BaseException:
             self.may_have_more = True
@@ -116,11 +118,6 @@ class Recent:
         self._end = max(end, self._log.place_of(self.through))
         self._keep(found)
         return found
-
-    async def _read_log(self, after: int, limit: int) -> list[tuple[int, Change]]:
-        found = await self._log.read(after, limit)
-        self.through = found.through
-        return found.changes
 
     def _keep(self, found: list[tuple[int, Change]]) -> None:
         self._kept += found
