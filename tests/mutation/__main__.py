@@ -35,12 +35,7 @@ class Part(NamedTuple):
 
 PARTS = {
     "paths": Part(("paths",), ("tests/test_paths.py",)),
-    "grant": Part(
-        ("grant",),
-        ("tests/authority/test_delegation.py", "tests/authority/test_configured.py",
-         "tests/authority/test_reach.py", "tests/policies/test_kinds.py",
-         "tests/authority/test_heirs.py", "tests/state/test_grants.py"),
-    ),
+    "grant": Part(("grant",), ("tests/test_grant.py", "tests/authority/test_delegation.py")),
     "policy": Part(
         ("policies.rules", "policies.rule", "policies.compiled", "policies.protective"),
         ("tests/policies",),
