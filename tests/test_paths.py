@@ -19,6 +19,7 @@ from bailiwick.paths import (
     check_stays_inside,
     folded,
     from_parts,
+    link_steps,
     parse,
 )
 from bailiwick.testing.hostile_paths import (
@@ -306,6 +307,15 @@ def test_lying_in_a_directory_is_by_components():
 @pytest.mark.parametrize(("text", "levels"), [(".", 0), ("a", 1), ("a/b", 2), ("a/b/c", 3)])
 def test_levels_are_counted_by_components(text, levels):
     assert ScopedPath(text).levels == levels
+
+
+@pytest.mark.spec("LINK-2")
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [("a", ["a"]), ("a//b", ["a", "b"]), ("../a/", ["..", "a", "."]), ("/", ["."]), ("", [])],
+)
+def test_a_trailing_slash_of_a_link_demands_a_directory(text, steps):
+    assert link_steps(text) == steps
 
 
 @pytest.mark.spec("LINK-2")
