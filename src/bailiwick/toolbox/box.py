@@ -150,13 +150,13 @@ class Toolbox:
         is refused. Without it, what was shown first for this very call counts, as far as this
         toolbox has shown it: frameworks that run a step again would else bind to what they find.
         """
-        shown = self._shown.pop(_key(name, arguments), None)
+        shown = self._shown.pop(call_key(name, arguments), None)
         return await self.call(name, arguments, asker=by_word(allowed, binding or shown))
 
     def _remember(self, name: str, arguments: Any, pending: Pending) -> None:
         if len(self._shown) >= _SHOWN_MAX:
             del self._shown[next(iter(self._shown))]
-        self._shown.setdefault(_key(name, arguments), pending.binding)
+        self._shown.setdefault(call_key(name, arguments), pending.binding)
 
     def resume_blocking(
         self, name: str, arguments: Any, *, allowed: bool, binding: str | None = None
@@ -234,6 +234,6 @@ class Toolbox:
             return failure(InternalError("the tool failed"))
 
 
-def _key(name: str, arguments: Any) -> tuple[str, bytes]:
+def call_key(name: str, arguments: Any) -> tuple[str, bytes]:
     """A call, by what was asked for."""
     return name, msgspec.json.encode(arguments, enc_hook=str, order="deterministic")

@@ -106,7 +106,7 @@ class Fixtures(Service):
         self.tools = [_tool(name, {"type": "object"}) for name in names]
         self.tools.append(_tool("json_schema_2020_12_tool", _SCHEMA))
 
-    async def call_tool(self, peer, name, arguments, again):
+    async def call_tool(self, peer, name, arguments, again, wait_s=0.0):
         if name in ANSWERS:
             return {"content": ANSWERS[name], "isError": False}
         if name in FORMS:
@@ -117,7 +117,7 @@ class Fixtures(Service):
             return _asked_back(*INPUTS[name], again)
         if name == "test_error_handling":
             return {"content": [_said("this tool always fails")], "isError": True}
-        return await super().call_tool(peer, name, arguments, again)
+        return await super().call_tool(peer, name, arguments, again, wait_s)
 
     async def complete(self, template, name, typed, known, *, modern):
         if template is None:

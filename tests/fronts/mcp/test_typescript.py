@@ -41,14 +41,16 @@ async def test_the_typescript_client_is_served(tmp_path, modules, way):
     (tmp_path / "node_modules").symlink_to(modules)
     async with story_house(str(tmp_path)) as house:
         if way == "stdio":
-            target = json.dumps(command("--config", house.config))
+            target = json.dumps(command("--config", house.config, "--structured"))
             told = json.loads(await run("node", script, way, target))
         else:
             secret = await token_for(house.authority, SUBJECT)
             async with served(house.authority) as url:
-                told = json.loads(await run("node", script, way, f"{url}/mcp", secret))
+                told = json.loads(
+                    await run("node", script, way, f"{url}/mcp?structured=true", secret)
+                )
     assert told["server"] == "bailiwick"
-    assert len(told["tools"]) == 13
+    assert len(told["tools"]) == 14
     assert told["written"]["created"]
     assert inner(told["read"]["text"]) == "hello\n"
     assert told["missing"]["isError"]
