@@ -362,12 +362,15 @@ class Stat(Value, frozen=True, kw_only=True):
     target: str | None = None
     mime: str | None = None
     """What a file holds, by its name, else by its first bytes where the caller may read them."""
+    read_only: bool = False
+    """Whether it lies in a mount that can only be read, whoever asks."""
 
 
 class Entry(Value, frozen=True):
     """One row of a listing.
 
-    A name that is not valid text on disk is listed escaped with ``addressable = False``.
+    A name that is not valid text on disk is listed escaped with ``addressable = False``. What lies
+    in a mount that can only be read is ``read_only``.
     """
 
     name: str
@@ -377,6 +380,7 @@ class Entry(Value, frozen=True):
     mtime_ns: int
     ignored: bool = False
     addressable: bool = True
+    read_only: bool = False
 
     @property
     def path(self) -> ScopedPath:

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from bailiwick.store import Narrows, Reader, Store
 
 _READING: Final = (
-    "children", "descend", "description", "is_missing", "names_beside", "nominate", "powers",
-    "read", "readlink", "resolve", "stat", "stream", "survey",
+    "children", "descend", "description", "is_missing", "link_top", "names_beside",
+    "nominate", "powers", "read", "readlink", "resolve", "stat", "stream", "survey",
 )  # fmt: skip
 """What only looks, of `bailiwick.store.Reader` and of the powers."""
 

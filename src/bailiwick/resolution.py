@@ -29,7 +29,7 @@ from bailiwick.paths import (
     too_deep,
 )
 from bailiwick.policy import Hide
-from bailiwick.store import Handle, Look, Reader
+from bailiwick.store import Handle, LinksWithin, Look, Reader
 
 _PLACES_MAX = 1_000
 """Places that links may lead through where some are secret: about 20 milliseconds, during which
@@ -132,13 +132,13 @@ async def _way(
     Without a pause: whoever could change a link between the lookup and this would be told of a way
     that was never gone.
     """
-    place, ahead, hops, places = ROOT, list(reversed(path.parts)), 0, 0
+    place, ahead, hops, places, top = ROOT, list(reversed(path.parts)), 0, 0, ROOT
     while ahead:
         name = ahead.pop()
         if name in ("", "."):
             continue
         if name == "..":
-            if place.is_root:
+            if place == top:
                 return
             place = place.parent
             continue
@@ -156,7 +156,9 @@ async def _way(
         if hops > hops_max:
             return
         ahead.extend(reversed(text.split("/")))
-        place = ROOT if text.startswith("/") else place.parent
+        if isinstance(store, LinksWithin):
+            top = store.link_top(place)
+        place = top if text.startswith("/") else place.parent
 
 
 async def _link_at(store: Reader, place: ScopedPath) -> str | None:

@@ -73,13 +73,15 @@ class Content(NamedTuple):
 
 class Child(NamedTuple):
     """One name in a directory. ``addressable`` is False where the name is not valid text: then
-    ``name`` is escaped and cannot be used to reach it."""
+    ``name`` is escaped and cannot be used to reach it. ``read_only`` is True where the store can
+    tell that nobody changes it."""
 
     name: str
     type: EntryType
     size: int
     mtime_ns: int
     addressable: bool = True
+    read_only: bool = False
 
 
 class Children(NamedTuple):
@@ -287,6 +289,16 @@ class Store(Reader, Writer, Protocol):
 
     async def aclose(self) -> None:
         """Wait for work under way, then let go of everything. Closing twice does nothing."""
+        ...
+
+
+@runtime_checkable
+class LinksWithin(Protocol):
+    """Having parts that no link leads out of, as a tree of mounts has. It changes no answer, so
+    `Store.powers` does not name it."""
+
+    def link_top(self, path: ScopedPath) -> ScopedPath:
+        """Where absolute links at ``path`` begin, and what none of them leaves."""
         ...
 
 

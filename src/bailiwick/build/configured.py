@@ -17,7 +17,9 @@ from typing import NamedTuple
 import msgspec
 
 from bailiwick.build.homes import Homes, default_state_dir, is_within, readable_key
-from bailiwick.build.places import on_host
+from bailiwick.build.named_mounts import configured_mounts
+from bailiwick.build.options import Options
+from bailiwick.build.places import NamedPlace, on_host
 from bailiwick.config.loader import load
 from bailiwick.config.places import VolumePlace
 from bailiwick.config.roots import LIMITS_ELSEWHERE
@@ -219,6 +221,15 @@ class ConfiguredPlaces:
             self._refuse_volume_in(name, place, other, directory)
         self._volumes[name] = place, settings
 
+    def take_place(self, name: str, place: NamedPlace, options: Options) -> None:
+        """Keep what a place is on this machine for a root. Raises as `take` and `take_volume`."""
+        if place.directory is not None:
+            self.take(name, place.directory, options.copy_in)
+        elif place.volume is not None:
+            self.take_volume(name, place.volume, options.keep_versions_days)
+        for mount in place.mounts or ():
+            self.take_place(f"{name}/{mount.point}", mount.place, options)
+
     def _refuse_volume_in(self, name: str, volume: VolumePlace, other: str, directory: str) -> None:
         """Whoever may write the file of a volume needs no leave to write what is in it."""
         files = [volume.blobs_folder or ""]
@@ -242,6 +253,10 @@ def places_of(source: ConfigSource, state: str | None) -> ConfiguredPlaces:
         elif root.volume is not None:
             place = on_host(root.volume, source.base)
             places.take_volume(root.name, place, root.keep_versions_days)
+        elif root.mounts:
+            mounts = configured_mounts(root.mounts, source.base)
+            options = Options(keep_versions_days=root.keep_versions_days)
+            places.take_place(root.name, NamedPlace(mounts=mounts), options)
     return places
 
 

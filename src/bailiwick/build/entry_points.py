@@ -6,11 +6,13 @@ They trust what they named.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Unpack
+from typing import Any, Unpack
 
 from bailiwick.build.commands import check_share, finish_publishing
 from bailiwick.build.homes import Homes
+from bailiwick.build.mounts import open_mounts
 from bailiwick.build.options import (
     OpenOptions,
     Options,
@@ -19,7 +21,7 @@ from bailiwick.build.options import (
     refuse_ledger_limits,
 )
 from bailiwick.build.own import join, join_overlay
-from bailiwick.build.places import EMBEDDED, NamedPlace, open_volume, read_place
+from bailiwick.build.places import EMBEDDED, NamedPlace, open_volume, read_opened
 from bailiwick.build.stores import disk_store, memory_store, remembered
 from bailiwick.errors import NotADirectory, RootNotFound
 from bailiwick.portal import Stay, SyncScope
@@ -33,9 +35,9 @@ _VOLUME_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 class Opening:
     """A place about to be opened: ``async with bailiwick.open(…) as fs``."""
 
-    def __init__(self, place: str | os.PathLike[str] | Store, options: Options) -> None:
+    def __init__(self, place: NamedPlace, options: Options) -> None:
         refuse_ledger_limits(options)
-        self._place = read_place(place)
+        self._place = place
         self._options = options
         self._scope: Scope | None = None
 
@@ -56,9 +58,9 @@ class Opening:
 class SyncOpening:
     """A place that is opened for blocking code: ``with bailiwick.open_sync(…) as fs``."""
 
-    def __init__(self, place: str | os.PathLike[str] | Store, options: Options) -> None:
+    def __init__(self, place: NamedPlace, options: Options) -> None:
         refuse_ledger_limits(options)
-        self._place = read_place(place)
+        self._place = place
         self._options = options
         self._stay = Stay()
 
@@ -75,7 +77,10 @@ class SyncOpening:
 
 
 def open(
-    place: str | os.PathLike[str] | Store = EMBEDDED, **options: Unpack[OpenOptions]
+    place: str | os.PathLike[str] | Store = EMBEDDED,
+    *,
+    mounts: Mapping[str, Any] | None = None,
+    **options: Unpack[OpenOptions],
 ) -> Opening:
     """Open a place for the local user: ``async with bailiwick.open("./project") as fs``.
 
@@ -84,7 +89,9 @@ def open(
     ``&blobs=s3://…`` for the content of large files. Without a place it is the volume ``main`` in
     the user's data directory. ``"overlay:./project"`` is a directory that is read and never written
     until `Scope.apply`: what is changed is kept apart. A path object is always a directory. A store
-    of your own (`bailiwick.store.Store`) is a place too, and is closed with the scope. Options:
+    of your own (`bailiwick.store.Store`) is a place too, and is closed with the scope.
+    ``"mounts:"`` joins the places ``mounts`` under one tree, by their names there:
+    ``{"docs": {"place": "./docs", "mode": "read-only"}, "notes": "sqlite:notes.db"}``. Options:
 
     - ``trusted`` (True): whether it may be changed at all.
     - ``access``: what the scope may do, for example ``{"read", "list", "metadata"}``.
@@ -106,19 +113,25 @@ def open(
     For a volume, and a directory with history, also ``keep_versions_days`` (30): how long earlier
     versions are kept.
     """
-    return Opening(place, read_options(dict(options)))
+    return Opening(read_opened(place, mounts), read_options(dict(options)))
 
 
 def open_sync(
-    place: str | os.PathLike[str] | Store = EMBEDDED, **options: Unpack[OpenOptions]
+    place: str | os.PathLike[str] | Store = EMBEDDED,
+    *,
+    mounts: Mapping[str, Any] | None = None,
+    **options: Unpack[OpenOptions],
 ) -> SyncOpening:
     """`open` for blocking code: the same options, the same verbs, no ``await``."""
-    return SyncOpening(place, read_options(dict(options)))
+    return SyncOpening(read_opened(place, mounts), read_options(dict(options)))
 
 
 async def open_scope(place: NamedPlace, options: Options) -> Scope:
     """Make the store of a place and join everything to a scope with a full grant."""
     place.refuse_unfit(options)
+    if place.mounts is not None:
+        joined, kept = await open_mounts(place.mounts, options)
+        return join(joined, options, "mounts", "/", keeping=kept, runs=False)
     if place.volume is not None:
         check_share(
             options.commands, (place.volume.file, place.volume.blobs_folder), options.state_dir

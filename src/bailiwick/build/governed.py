@@ -33,6 +33,8 @@ from bailiwick.build.entry_points import open_sources
 from bailiwick.build.homes import Homes, Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
+from bailiwick.build.mounts import open_mounts
+from bailiwick.build.named_mounts import configured_mounts
 from bailiwick.build.note_drain import Draining, drain_once
 from bailiwick.build.options import Options, read_options
 from bailiwick.build.overlay import OverlayBeneath, open_beneath
@@ -366,6 +368,8 @@ class _Joiner:
         place = NamedPlace()
         if config.volume is not None:
             place = NamedPlace(volume=on_host(config.volume, self._base))
+        elif config.mounts:
+            place = NamedPlace(mounts=configured_mounts(config.mounts, self._base))
         elif not config.memory:
             directory = os.path.abspath(self._below_base(config.path or "."))
             place = NamedPlace(directory=directory, over=config.over)
@@ -403,7 +407,7 @@ class _Joiner:
         quota: Quota | None = None,
     ) -> RootPlan:
         kind, root_id = parse_root_name(name)
-        directory, volume, given, over = place
+        directory, volume, given, over, mounts = place
         if self._database.is_shared and (volume is None or volume.in_file):
             raise Unsupported(
                 f"the root {name} is on this machine, and servers on others share the state",
@@ -421,15 +425,15 @@ class _Joiner:
             msgspec.convert(msgspec.to_builtins(root), Root)
         except (msgspec.ValidationError, TypeError) as error:
             raise ParseError(f"an option is wrong: {error}") from None
-        places = (directory,) if volume is None else (volume.file, volume.blobs_folder)
-        check_share(options.commands, places, Homes(self._state).base)
-        if directory is not None:
-            self._places.take(name, directory, options.copy_in)
+        check_share(options.commands, place.host_paths, Homes(self._state).base)
+        self._places.take_place(name, place, options)
+        if directory is not None or mounts is not None:
             options = msgspec.structs.replace(options, state_dir=self._state)
-        elif volume is not None:
-            self._places.take_volume(name, volume, options.keep_versions_days)
 
         async def open_root() -> OpenedRoot:
+            if mounts is not None:
+                joined = await open_mounts(mounts, options)
+                return await self._join(root, joined.store, options, joined.keeping, runs=False)
             if volume is not None:
                 store, keeping = await open_volume(volume, options)
                 return await self._join(root, store, options, keeping)
@@ -441,9 +445,7 @@ class _Joiner:
             store, kept = await remembered(store, options, past)
             return await self._join(root, store, options, kept, past, over=over)
 
-        host_path = directory
-        if volume is not None and volume.in_file:
-            host_path = volume.file
+        host_path = volume.file if volume is not None and volume.in_file else directory
         return RootPlan(root=root, host_path=host_path, limits=options.limits, open=open_root)
 
     async def plan_temp(
@@ -488,9 +490,9 @@ class _Joiner:
 
     async def _join(
         self, root: Root, store: Store, options: Options, keeping: Background | None = None,
-        kept: Kept | None = None, *, over: bool = False,
+        kept: Kept | None = None, *, over: bool = False, runs: bool = True,
     ) -> OpenedRoot:  # fmt: skip
-        """The root of a store, or of an overlay ``over`` it."""
+        """The root of a store, or of an overlay ``over`` it. ``runs``: programs, too."""
         name = str(root)
         below: OverlayBeneath | None = None
         beside = [] if keeping is None else [keeping]
@@ -518,7 +520,7 @@ class _Joiner:
         if isinstance(feed, DurableFeed) and self._config.audit.paths == "raw":
             tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        pipeline = partial(self.pipeline, commands=commands)
+        pipeline = partial(self.pipeline, commands=commands if runs else None)
         if below is not None:
             pipeline = partial(self.pipeline, beneath=below.beneath)
         views = Views(pipeline, store, feed, beside)
@@ -562,12 +564,13 @@ class _Joiner:
             assert isinstance(store, Logs)
             ledger = self._books.ledger.for_log(store.log.notes_id)
         tree = store if beneath is None else beneath.pipeline.store
+        runs = commands is not None or beneath is not None
         return Pipeline(
             store=store, standing=self._standing, policy=self._policy, hooks=self.hooks,
             ledger=ledger, changes=feed, machine=self._machine, approvals=self._books.approvals,
             meter=self._meter if metered else None,
             feed_for=feed_of_branch if isinstance(store, Logs) else None, commands=commands,
-            interpreter=interpreter_for(tree, self._state), beneath=beneath,
+            interpreter=interpreter_for(tree, self._state) if runs else None, beneath=beneath,
         )  # fmt: skip
 
     async def _measure(self, root: Root) -> tuple[int, int]:

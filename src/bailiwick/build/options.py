@@ -165,6 +165,15 @@ def refuse_options(options: Options, whose: str, *, directory: bool, volume: boo
         )  # fmt: skip
 
 
+def refuse_for_mounts(options: Options, *, directory: bool, volume: bool) -> None:
+    """Refuse what none of the mounts of a tree could enforce: they have a ``directory`` among them,
+    or a ``volume``."""
+    refuse_options(options, "these mounts", directory=directory, volume=volume)
+    for name in ("commands", "copy_in"):
+        if getattr(options, name):
+            raise Unsupported(f"the option {name!r} is not for a tree of mounts")
+
+
 def refuse_for_store(options: Options, description: Mapping[str, str]) -> None:
     """Refuse what only a store itself can be told when it is made."""
     if options.new_file_mode != _USUAL.new_file_mode:

@@ -64,17 +64,19 @@ def join(
     kept: Kept | None = None,
     lower: Store | None = None,
     copy: OverlayCopy | None = None,
+    runs: bool = True,
 ) -> Scope:
     """A scope with a full grant on a store. ``keeping`` goes on until the scope is closed; with
     what is ``kept`` of a directory there are commands in it. An overlay has a store ``lower``,
-    which it lies over, and the ``copy`` that holds its changes."""
+    which it lies over, and the ``copy`` that holds its changes. ``runs`` says whether programs can
+    be run there."""
     machine = own_machine()
     root = _root(options, root_id, mount_point)
     grant = _full_grant(options, root, machine)
     hooks = Hooks(seconds_max=options.limits.hook_seconds_max)
     tree = lower or store
     commands = RootCommands(tree, root, options.limits, options.state_dir, options.commands, kept)
-    interpreter = interpreter_for(tree, options.state_dir)
+    interpreter = interpreter_for(tree, options.state_dir) if runs else None
 
     def pipeline_on(store: Store, beneath: LowerTree | None = None) -> Pipeline:
         feed = own_feed(store, options.limits, machine)
@@ -87,7 +89,7 @@ def join(
             changes=feed,
             machine=machine,
             feed_for=lambda branch: own_feed(branch, options.limits, machine),
-            commands=None if beneath is not None else commands,
+            commands=commands if runs and beneath is None else None,
             interpreter=interpreter,
             beneath=beneath,
         )

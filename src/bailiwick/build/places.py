@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from bailiwick.build.options import (
     Options,
     host_directory,
+    refuse_for_mounts,
     refuse_for_store,
     refuse_options,
 )
@@ -25,6 +26,7 @@ from bailiwick.errors import (
     from_os_error,
 )
 from bailiwick.finishing import in_thread
+from bailiwick.paths import ScopedPath
 from bailiwick.store import Store
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ EMBEDDED: Final[Any] = object()
 """What `bailiwick.open` opens when nothing is named: see `embedded_volume`."""
 
 _OVERLAY: Final = "overlay:"
+
+MOUNTS: Final = "mounts:"
+"""A tree of mounts, which are said besides."""
 
 _SCHEMES: Final = ("sqlite:", "postgres:", "postgresql:")
 
@@ -47,14 +52,34 @@ class NamedPlace(NamedTuple):
     over: bool = False
     """Whether it is an overlay: what is changed stays apart from the directory until it is
     applied."""
+    mounts: tuple[NamedMount, ...] | None = None
+    """What is joined under one tree, where it is that."""
+
+    @property
+    def host_paths(self) -> tuple[str | None, ...]:
+        """What it is on this machine, where it is anything."""
+        if self.mounts is not None:
+            return tuple(each for mount in self.mounts for each in mount.place.host_paths)
+        if self.volume is None:
+            return (self.directory,)
+        return (self.volume.file, self.volume.blobs_folder)
 
     @property
     def in_memory(self) -> bool:
-        return self.directory is None and self.volume is None and self.store is None
+        return (self.directory, self.volume, self.store, self.mounts) == (None, None, None, None)
 
     def refuse_unfit(self, options: Options) -> None:
         """Refuse options that such a place could not enforce."""
-        if self.volume is not None:
+        if self.mounts is not None:
+            refuse_for_mounts(
+                options,
+                directory=any(each.place.directory is not None for each in self.mounts),
+                volume=any(each.place.volume is not None for each in self.mounts),
+            )
+            for each in self.mounts:
+                if each.place.store is not None:
+                    refuse_for_store(options, each.place.store.description)
+        elif self.volume is not None:
             refuse_options(options, "a volume", directory=False, volume=True)
         elif self.store is not None:
             refuse_options(options, "a store", directory=False, volume=False)
@@ -65,6 +90,14 @@ class NamedPlace(NamedTuple):
             refuse_options(options, "a directory", directory=True, volume=False)
         if self.over and options.commands is not None:
             raise Unsupported("the option 'commands' is for directories: an overlay runs none")
+
+
+class NamedMount(NamedTuple):
+    """A place, and where it is joined to a tree."""
+
+    point: ScopedPath
+    place: NamedPlace
+    read_only: bool = False
 
 
 def read_place(given: object) -> NamedPlace:
@@ -99,16 +132,27 @@ def read_place(given: object) -> NamedPlace:
     return NamedPlace(directory=host_directory(given))
 
 
+def read_opened(given: object, mounts: object) -> NamedPlace:
+    """The place that is meant, where ``mounts`` may be said besides. Raises as `read_place`."""
+    if mounts is None and given != MOUNTS:
+        return read_place(given)
+    if given != MOUNTS:
+        raise ParseError("only a tree of mounts has mounts", hint='open "mounts:"')
+    from bailiwick.build.named_mounts import read_mounts
+
+    return NamedPlace(mounts=read_mounts(mounts))
+
+
 def on_host(place: VolumePlace, base: str) -> VolumePlace:
     """A volume's place with absolute paths, from the directory ``base``."""
     folder = place.blobs_folder
     return place._replace(
-        file=_absolute(base, place.file) if place.in_file else place.file,
-        blobs=place.blobs if folder is None else _absolute(base, folder),
+        file=absolute(base, place.file) if place.in_file else place.file,
+        blobs=place.blobs if folder is None else absolute(base, folder),
     )
 
 
-def _absolute(base: str, path: str) -> str:
+def absolute(base: str, path: str) -> str:
     return os.path.abspath(os.path.join(base, os.path.expanduser(path)))
 
 

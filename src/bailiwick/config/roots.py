@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from bailiwick.config.mounts import mounts_a_directory, mounts_a_volume, read_mounts
 from bailiwick.config.places import VolumePlace, parse_volume
 from bailiwick.config.programs import read_exec
 from bailiwick.config.tables import Table, kind_of
@@ -38,9 +39,9 @@ DAYS_MAX = 36_500
 """A century."""
 
 _KEYS = (
-    "id", "kind", "path", "volume", "memory", "mount_point", "trusted", "symlinks", "names",
-    "new_file_mode", "history", "ignore_files", "display_name", "labels", "limits", "quota",
-    "exec", *_OF_DIRECTORIES, *_OF_VOLUMES,
+    "id", "kind", "path", "volume", "memory", "mounts", "mount_point", "trusted", "symlinks",
+    "names", "new_file_mode", "history", "ignore_files", "display_name", "labels", "limits",
+    "quota", "exec", *_OF_DIRECTORIES, *_OF_VOLUMES,
 )  # fmt: skip
 
 _LIMITS = {field.name: field for field in msgspec.structs.fields(Limits)}
@@ -80,12 +81,13 @@ def read_root(table: Table) -> RootConfig:
         if not path:
             hint = 'path = "overlay:./project"'
             raise table.error("path", "an overlay lies over a directory", hint)
+    mounts = read_mounts(table)
     trusted = table.flag("trusted") or False
-    on_disk = path is not None
+    on_disk = path is not None or mounts_a_directory(mounts)
     if not on_disk:
         _refuse_others(table, _OF_DIRECTORIES, "a path")
-    history = _read_history(table, volume, memory)
-    if volume is None and history == "off":
+    history = _read_history(table, volume, memory or bool(mounts and not on_disk))
+    if volume is None and history == "off" and not mounts_a_volume(mounts):
         _refuse_others(table, _OF_VOLUMES, "a volume, or a path and history")
     limits, given = read_limits(table)
     if volume is not None:
@@ -97,6 +99,7 @@ def read_root(table: Table) -> RootConfig:
         path=path,
         volume=volume,
         memory=memory,
+        mounts=mounts,
         over=over,
         mount_point=_read_mount_point(table),
         trusted=trusted,
@@ -128,13 +131,13 @@ def _choose(table: Table, key: str, words: tuple[Any, ...]) -> Any:
 def _read_place(table: Table) -> tuple[str | None, VolumePlace | None, bool]:
     path, text = table.text("path"), table.text("volume")
     memory = table.flag("memory")
-    given = [key for key in ("path", "volume", "memory") if table.has(key)]
+    given = [key for key in ("path", "volume", "memory", "mounts") if table.has(key)]
     if len(given) > 1:
         message = f"a root has one place: {' and '.join(map(quoted, given))} are two"
         raise table.error(given[1], message, "keep one of them")
     if not given:
         message = "the root has no place"
-        raise table.error(None, message, "give it path, volume or memory = true")
+        raise table.error(None, message, "give it path, volume, mounts or memory = true")
     if memory is False:
         raise table.error("memory", "'memory' is true or left out", "give it path or volume")
     if text is None:

@@ -82,9 +82,16 @@ class AuditConfig(Value, frozen=True, kw_only=True):
     otel: bool = False
 
 
+class MountConfig(Value, frozen=True, kw_only=True):
+    """A place in a tree of mounts: a directory, ``memory:`` or a volume, by its text."""
+
+    place: str
+    mode: Literal["read-write", "read-only"] = "read-write"
+
+
 class RootConfig(Value, frozen=True, kw_only=True):
-    """One root: a directory (``path``), a ``volume``, or ``memory``. With ``over`` it is an overlay
-    of the directory.
+    """One root: a directory (``path``), a ``volume``, ``memory``, or ``mounts`` under one tree, by
+    their names there. With ``over`` it is an overlay of the directory.
 
     What only a directory, or only a volume, has is None for the others. ``limits`` are all of them,
     whether the file sets them or not. ``networks`` are those that commands may ask for.
@@ -95,6 +102,7 @@ class RootConfig(Value, frozen=True, kw_only=True):
     path: str | None = None
     volume: VolumePlace | None = None
     memory: bool = False
+    mounts: dict[str, MountConfig] = {}
     over: bool = False
     mount_point: str | None = None
     trusted: bool = False

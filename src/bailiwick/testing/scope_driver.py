@@ -110,7 +110,14 @@ class ScopeDriver:
 
     async def entries(self, path: str) -> list[Child]:
         return [
-            Child(entry.name, entry.type, entry.size, entry.mtime_ns, entry.addressable)
+            Child(
+                entry.name,
+                entry.type,
+                entry.size,
+                entry.mtime_ns,
+                entry.addressable,
+                entry.read_only,
+            )
             for page in await self._pages(path, None)
             for entry in page.entries
         ]

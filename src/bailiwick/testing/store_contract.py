@@ -72,6 +72,9 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "other programs would follow it, so it is not made"
         ),
     },
+    "mounts": {
+        "the root itself stays": "a mount point is busy, as one of the host is",
+    },
 }
 """The kind of a store → the cases it does not keep, each with the reason."""
 

@@ -84,7 +84,10 @@ async def _named(call: Call, ignores: Ignores) -> Entry:
     stat = await call.store.stat(call.handle)
     path = stat.path
     ignored = await ignores.mark(call, path) is not None
-    return Entry(path.name, path.parent, stat.type, stat.size, stat.mtime_ns, ignored)
+    return Entry(
+        path.name, path.parent, stat.type, stat.size, stat.mtime_ns, ignored,
+        read_only=stat.read_only,
+    )  # fmt: skip
 
 
 def _nothing(call: Call) -> Found:

@@ -302,7 +302,7 @@ class _GrepSearch:
         """Which files of a directory: those that may match, and those that are skipped."""
         here = () if named is None else named.get(directory, ())
         largest = math.inf if self._file_bytes_max is None else self._file_bytes_max
-        for index, (name, _, size, _, _) in enumerate(children):
+        for index, (name, _, size, _, _, _) in enumerate(children):
             if named is None or size > largest or name in here:
                 yield index, _Candidate(directory.child(name), size)
 
@@ -362,7 +362,7 @@ class _GrepSearch:
         filtered = self._include is not None or self._exclude is not None
         readable: list[Child] = []
         for child in children:
-            _, kind, _, _, addressable = child
+            _, kind, _, _, addressable, _ = child
             if kind != "file" or (
                 filtered and not self._is_wanted(directory.child(child.name), base)
             ):

@@ -75,18 +75,18 @@ def _shown(
     if rules.silent and not decides and not _holds_git(children):
         # The usual directory, where nothing need be asked about an entry.
         return [
-            Entry(name, parent, kind, size, mtime_ns, False, addressable)
-            for name, kind, size, mtime_ns, addressable in children
+            Entry(name, parent, kind, size, mtime_ns, False, addressable, read_only)
+            for name, kind, size, mtime_ns, addressable, read_only in children
         ]
     is_ignored = rules.is_ignored
     entries: list[Entry] = []
-    for name, kind, size, mtime_ns, addressable in children:
+    for name, kind, size, mtime_ns, addressable, read_only in children:
         ignored = is_ignored(name, kind == "directory")
         if ignored and not include_ignored:
             continue
         if decides and isinstance(call.decide(parent.child(name), None, kind == "directory"), Hide):
             continue
-        entries.append(Entry(name, parent, kind, size, mtime_ns, ignored, addressable))
+        entries.append(Entry(name, parent, kind, size, mtime_ns, ignored, addressable, read_only))
     return entries
 
 

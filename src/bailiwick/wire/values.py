@@ -118,7 +118,7 @@ ENTRY = Form(
     keys=(
         "name", Key("path", "path", str, str), "type",
         Key("kind", "type", Annotated[str, alias_of("type")], again=True), "ignored", "size",
-        *_MODIFIED, "addressable",
+        *_MODIFIED, "addressable", "read_only",
     ),
     derived={"parent": lambda told: names.parent_of(told.get("path"), told.get("name"))},
 )  # fmt: skip
@@ -133,7 +133,7 @@ STAT = Form(
         Key("created_ns", "created_ns", int | None),
         Key("mode", "mode", Annotated[int, alias_of("fileMode, as a number")]),
         Key("file_mode", "mode", str, names.octal, again=True), "version", "links",
-        "target", "mime",
+        "target", "mime", "read_only",
     ),
 )  # fmt: skip
 

@@ -120,7 +120,7 @@ def _examine_plain(directory: int, names: list[str]) -> list[Child] | None:
     except OSError:
         return None
     return [
-        new_tuple(Child, (name, "file", status.st_size, status.st_mtime_ns, True))
+        new_tuple(Child, (name, "file", status.st_size, status.st_mtime_ns, True, False))
         if status.st_mode & FORMAT_MASK == S_IFREG
         else _child(name, name, status)
         for name, status in zip(names, seen, strict=True)

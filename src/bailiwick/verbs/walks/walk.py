@@ -174,7 +174,7 @@ class Walk:
         entries, rules = level.entries, level.rules
         most = min(_ENTRIES_BETWEEN_PAUSES, budget - self._examined)
         run = entries[: -most - 1 : -1]  # the next one stands last
-        for count, (_, kind, _, _, _) in enumerate(run):
+        for count, (_, kind, _, _, _, _) in enumerate(run):
             if kind == "directory":
                 del run[count:]
                 break
@@ -307,7 +307,7 @@ def entry_of(visit: Visit) -> Entry:
     child = visit.child
     return Entry(
         child.name, visit.directory.path, child.type, child.size, child.mtime_ns, visit.ignored,
-        child.addressable,
+        child.addressable, child.read_only,
     )  # fmt: skip
 
 

@@ -1,0 +1,199 @@
+"""Attacks on trees that are joined: mounts beside each other.
+
+Every function here runs behind the wall. Outside of a mount are the other mounts, too: what is
+mounted to be read only is changed by nobody, whichever way leads there, and what one mount holds is
+not had through another.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections import Counter
+from typing import Any
+
+import bailiwick
+from bailiwick.errors import BailiwickError
+from tests.hostile import inside
+from tests.hostile.attacker import Attacker
+from tests.hostile.corpus import CONTAINMENTS
+from tests.hostile.layouts import CANARY, SECRET_TEXT, empty, litter, snapshot
+
+INSIDE = "alpha\nneedle inside\nomega\n"
+EVERY = ("link", "absolute", "up", "up-twice", "through")
+
+
+class Ground:
+    """Two directories to be joined, and a third that is neither's business."""
+
+    def __init__(self, name: str) -> None:
+        self.place = f"{inside.arena()}/{name}"
+        os.makedirs(self.place, exist_ok=True)
+        empty(self.place)
+        for folder in ("docs/mid", "books/box", "outside", "state"):
+            os.makedirs(f"{self.place}/{folder}", mode=0o700)
+        for path in ("docs/mid/f", "docs/f"):
+            self.write(path, INSIDE)
+        for path in ("books/f", "books/box/f", "outside/f"):
+            self.write(path, SECRET_TEXT)
+        self.before = self.look()
+
+    def at(self, path: str) -> str:
+        return f"{self.place}/{path}"
+
+    def write(self, path: str, text: str) -> None:
+        with open(self.at(path), "w") as file:
+            file.write(text)
+
+    def link(self, path: str, target: str) -> None:
+        os.symlink(target, self.at(path))
+
+    def look(self) -> object:
+        """All that can be known of what no way through the mount ``docs`` may reach."""
+        return [snapshot(self.at(each), outside=True) for each in ("books", "outside")]
+
+    def check(self, answer: object = "") -> None:
+        assert CANARY not in str(answer), "outside content in an answer"
+        assert self.look() == self.before, "something else was touched"
+
+
+def _mounted(ground: Ground, containment: str) -> Any:
+    return bailiwick.open(
+        "mounts:",
+        mounts={
+            "docs": ground.at("docs"),
+            "books": {"place": ground.at("books"), "mode": "read-only"},
+            "notes": f"sqlite:{ground.at('notes.db')}",
+        },
+        containment=containment,
+        durability="rename",
+        state_dir=ground.at("state"),
+    )
+
+
+async def _verbs(fs: bailiwick.Scope, path: str, number: int) -> tuple[str, object]:
+    """One verb through ``path``, a directory that may be anything by now, and what it answered."""
+    verbs = {
+        "read": lambda: fs.read_bytes(f"{path}/f"),
+        "write": lambda: fs.write_bytes(f"{path}/w", b"written\n"),
+        "append": lambda: fs.append(f"{path}/w", b"more\n"),
+        "overwrite": lambda: fs.write_bytes(f"{path}/f", INSIDE.encode()),
+        "list": lambda: fs.list(path),
+        "copy out": lambda: fs.copy(f"{path}/f", f"notes/f{number}"),
+        "copy tree": lambda: fs.copy(path, f"notes/d{number}", recursive=True),
+        "grep": lambda: fs.grep(CANARY, path, literal=True),
+        "make": lambda: fs.make_dir(f"{path}/n{number}"),
+        "remove": lambda: fs.remove(f"{path}/w"),
+        "move": lambda: fs.move(f"{path}/w", "docs/moved", replace=True),
+        "copy in": lambda: fs.copy("docs/f", f"{path}/c{number}"),
+    }
+    name = list(verbs)[number % len(verbs)]
+    try:
+        return name, await verbs[name]()
+    except BailiwickError as error:
+        _expected(error)
+        return "refused", None
+
+
+def _expected(error: BailiwickError) -> None:
+    """A refusal is one of ours, and tells nothing of the outside."""
+    assert error.kind != "internal_error", error
+    assert "/outside" not in str(error), error
+
+
+# --- links that stand there -------------------------------------------------------------------
+
+
+async def _links(containment: str) -> dict[str, int]:
+    """Links of one mount to another, by every spelling: none is followed, by any verb."""
+    ground = Ground("joined-links")
+    ground.link("docs/link", "../books")
+    ground.link("docs/absolute", ground.at("books"))
+    ground.link("docs/up", "..")
+    ground.link("docs/up-twice", "mid/../../books/box")
+    ground.link("docs/through", "/books")
+    counts: Counter[str] = Counter()
+    async with _mounted(ground, containment) as fs:
+        for name in EVERY:
+            path = f"docs/{name}/books" if name == "up" else f"docs/{name}"
+            for number in range(12):
+                done, answer = await _verbs(fs, path, number)
+                # What is copied is the link itself, which leads nowhere in the volume either.
+                counts["refused" if done == "copy tree" else done] += 1
+                ground.check(answer)
+        for entry in (await fs.find("notes", "*")).paths:
+            with contextlib.suppress(BailiwickError):
+                ground.check((await fs.read_bytes(entry)).data)
+        for path in ("docs/../books/f", "docs/mid/../../books/f"):
+            # Collapsed before anything is looked up: the other mount, and its rules hold.
+            assert (await fs.read_text(path)).path == "books/f"
+            for act in (fs.write_text(path, "x"), fs.remove(path), fs.move(path, "docs/x")):
+                error = await _refusal(act)
+                assert error in ("read_only", "unsupported"), error
+    return dict(counts)
+
+
+async def _refusal(act: object) -> str:
+    try:
+        await act  # type: ignore[misc]
+    except BailiwickError as error:
+        return error.kind
+    return "done"
+
+
+def links(containment: str) -> dict[str, int]:
+    return asyncio.run(_links(CONTAINMENTS[containment]))
+
+
+def links_control() -> list[str]:
+    """By plain calls each of the links leads where it says; but for those that begin elsewhere."""
+    ground = Ground("joined-links")
+    ground.link("docs/link", "../books")
+    ground.link("docs/absolute", ground.at("books"))
+    ground.link("docs/up", "../books")
+    ground.link("docs/up-twice", "mid/../../books/box")
+    led = []
+    for name in EVERY[:4]:
+        with open(ground.at(f"docs/{name}/f")) as file:
+            if CANARY in file.read():
+                led.append(name)
+    return led
+
+
+# --- a live attacker --------------------------------------------------------------------------
+
+
+async def _raced(tries: int, containment: str, target: str) -> dict[str, int]:
+    """A directory of one mount is swapped with a link to another one while verbs go through it."""
+    ground = Ground("joined-raced")
+    ground.link("docs/evil", target)
+    counts: Counter[str] = Counter()
+    async with _mounted(ground, containment) as fs:
+        with Attacker("exchange", ground.at("docs/mid"), ground.at("docs/evil")) as attacker:
+            for number in range(tries):
+                done, answer = await _verbs(fs, "docs/mid", number)
+                counts[done] += 1
+                ground.check(answer)
+        counts["swaps"] = attacker.report.swaps
+        for entry in (await fs.files("notes")).paths:
+            ground.check((await fs.read_bytes(entry)).data)
+    assert litter(snapshot(ground.at("docs"))) == []
+    return dict(counts)
+
+
+def raced(tries: int, containment: str, target: str) -> dict[str, int]:
+    return asyncio.run(_raced(tries, CONTAINMENTS[containment], target))
+
+
+def raced_control(tries: int) -> bool:
+    """Whoever resolves a path, looks which mount it lies in, and then opens it is led away."""
+    ground = Ground("joined-raced")
+    ground.link("docs/evil", "../books")
+    with Attacker("exchange", ground.at("docs/mid"), ground.at("docs/evil")):
+        for _ in range(tries):
+            path = ground.at("docs/mid/f")
+            with contextlib.suppress(OSError):
+                if os.path.realpath(path).startswith(ground.at("docs/")):
+                    with open(path) as file:
+                        if CANARY in file.read():
+                            return True
+    return False
