@@ -1,4 +1,4 @@
-"""Attacks on trees that are joined: mounts beside each other.
+"""Attacks on trees that are joined: mounts beside each other, and an overlay over a directory.
 
 Every function here runs behind the wall. Outside of a mount are the other mounts, too: what is
 mounted to be read only is changed by nobody, whichever way leads there, and what one mount holds is
@@ -196,4 +196,162 @@ def raced_control(tries: int) -> bool:
                     with open(path) as file:
                         if CANARY in file.read():
                             return True
+    return False
+
+
+# --- an overlay -------------------------------------------------------------------------------
+
+
+def _project(name: str) -> Ground:
+    ground = Ground(name)
+    ground.link("docs/evil", "../outside")
+    return ground
+
+
+async def _overlay_raced(tries: int, containment: str) -> dict[str, int]:
+    """What lies below is swapped while the overlay reads, is changed, and is applied."""
+    ground = _project("overlay-raced")
+    counts: Counter[str] = Counter()
+    place = f"overlay:{ground.at('docs')}"
+    options = {"containment": containment, "durability": "rename", "state_dir": ground.at("state")}
+    async with bailiwick.open(place, **options) as fs:
+        with Attacker("exchange", ground.at("docs/mid"), ground.at("docs/evil")) as attacker:
+            for number in range(tries):
+                verbs = (
+                    lambda: fs.read_bytes("mid/f"),
+                    lambda: fs.list("mid"),
+                    lambda: fs.write_bytes("mid/f", INSIDE.encode() + b"%d" % number),  # noqa: B023
+                    lambda: fs.diff("mid/f"),
+                    lambda: fs.copy("mid/f", f"c{number}"),  # noqa: B023
+                    lambda: fs.changes(),
+                    lambda: fs.move("mid", f"moved{number}"),  # noqa: B023
+                    lambda: fs.apply(publish="partial"),
+                    lambda: fs.discard(),
+                )
+                try:
+                    answer = await verbs[number % len(verbs)]()
+                    counts["done"] += 1
+                except BailiwickError as error:
+                    _expected(error)
+                    answer = ""
+                    counts["refused"] += 1
+                ground.check(answer)
+                for name in await _names(fs):
+                    with contextlib.suppress(BailiwickError):
+                        ground.check((await fs.read_bytes(name)).data)
+        counts["swaps"] = attacker.report.swaps
+        with contextlib.suppress(BailiwickError):
+            await fs.discard()
+    ground.check()
+    assert litter(snapshot(ground.at("docs"))) == []
+    return dict(counts)
+
+
+async def _names(fs: bailiwick.Scope) -> list[str]:
+    try:
+        return [str(each) for each in (await fs.files(".")).paths][:20]
+    except BailiwickError as error:
+        _expected(error)
+        return []
+
+
+def overlay_raced(tries: int, containment: str) -> dict[str, int]:
+    return asyncio.run(_overlay_raced(tries, CONTAINMENTS[containment]))
+
+
+def overlay_raced_control(tries: int) -> bool:
+    """A program that keeps changes apart by name, and looks before it reads, is led outside."""
+    ground = _project("overlay-raced")
+    with Attacker("exchange", ground.at("docs/mid"), ground.at("docs/evil")):
+        for _ in range(tries):
+            path = ground.at("docs/mid/f")
+            with contextlib.suppress(OSError):
+                if not os.path.islink(ground.at("docs/mid")):
+                    with open(path) as file:
+                        if CANARY in file.read():
+                            return True
+    return False
+
+
+# --- the folder in which an overlay keeps what was changed ------------------------------------
+
+
+def _content_folder(ground: Ground) -> str:
+    found = [folder for folder, _, _ in os.walk(ground.at("state")) if folder.endswith("/content")]
+    assert len(found) == 1, found
+    return found[0]
+
+
+async def _state_linked() -> None:
+    """Who puts a link in the place of a part of that folder while the overlay is open has nothing
+    written, read or removed where it leads."""
+    ground = _project("overlay-state")
+    place = f"overlay:{ground.at('docs')}"
+    async with bailiwick.open(place, durability="rename", state_dir=ground.at("state")) as fs:
+        await fs.write_text("f", "first\n")
+        await fs.write_text("mid/f", "first\n")
+        content = _content_folder(ground)
+        for name in ("content", "bases"):
+            part = os.path.join(os.path.dirname(content), name)
+            os.rename(part, f"{part}.away")
+            os.symlink(ground.at("outside"), part)
+        for act in (
+            lambda: fs.write_text("new", "second\n"),
+            lambda: fs.write_text("f", "second\n"),
+            lambda: fs.read_text("f"),
+            lambda: fs.append("mid/f", b"more\n"),
+            lambda: fs.diff("f"),
+            lambda: fs.apply(["f"]),
+            lambda: fs.discard(["mid/f"]),
+        ):
+            with contextlib.suppress(BailiwickError):
+                ground.check(await act())
+            ground.check()
+    ground.check()
+
+
+def state_linked() -> None:
+    asyncio.run(_state_linked())
+
+
+async def _state_raced(tries: int) -> dict[str, int]:
+    """The folder is swapped with a link to the outside while the overlay is opened, changed and
+    closed: each of these looks through it, and clears away what it does not know."""
+    ground = _project("overlay-state-raced")
+    place = f"overlay:{ground.at('docs')}"
+    options = {"durability": "rename", "state_dir": ground.at("state")}
+    counts: Counter[str] = Counter()
+    async with bailiwick.open(place, **options) as fs:
+        await fs.write_text("f", "kept\n")
+    content = _content_folder(ground)
+    os.symlink(ground.at("outside"), f"{content}.evil")
+    with Attacker("exchange", content, f"{content}.evil") as attacker:
+        for number in range(tries):
+            try:
+                async with bailiwick.open(place, **options) as fs:
+                    await fs.write_text("mid/g", f"{number}\n")
+                counts["done"] += 1
+            except BailiwickError as error:
+                _expected(error)
+                counts["refused"] += 1
+            ground.check()
+    counts["swaps"] = attacker.report.swaps
+    return dict(counts)
+
+
+def state_raced(tries: int) -> dict[str, int]:
+    return asyncio.run(_state_raced(tries))
+
+
+def state_raced_control(tries: int) -> bool:
+    """A program that looks whether its folder is a link and then clears it by name is led away."""
+    ground = _project("overlay-state-raced")
+    content = ground.at("state/content")
+    os.mkdir(content)
+    os.symlink(ground.at("outside"), f"{content}.evil")
+    with Attacker("exchange", content, f"{content}.evil"):
+        for _ in range(tries):
+            with contextlib.suppress(OSError):
+                if not os.path.islink(content) and os.listdir(content):
+                    return True
     return False

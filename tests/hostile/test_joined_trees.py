@@ -1,4 +1,4 @@
-"""Mounts beside each other, under attack."""
+"""Mounts beside each other and an overlay over a directory, under attack."""
 
 import pytest
 
@@ -34,3 +34,34 @@ def test_a_live_attacker_between_mounts(walled_as, containment, target):
 @pytest.mark.spec("OVER-2")
 def test_a_live_attacker_between_mounts_is_one(walled_as):
     assert walled_as("root")(joined_trees.raced_control, 50_000)
+
+
+@CONTAINMENTS
+@pytest.mark.spec("OVER-1", "DISK-3")
+def test_a_live_attacker_beneath_an_overlay(walled_as, containment):
+    counts = walled_as("root")(joined_trees.overlay_raced, 450, containment)
+    assert counts["swaps"] > 100
+    assert counts["done"] > 0
+    assert counts["refused"] > 0
+
+
+@pytest.mark.spec("OVER-1")
+def test_a_live_attacker_beneath_an_overlay_is_one(walled_as):
+    assert walled_as("root")(joined_trees.overlay_raced_control, 50_000)
+
+
+@pytest.mark.spec("OVER-1")
+def test_a_link_in_the_folder_of_an_overlay(walled):
+    walled(joined_trees.state_linked)
+
+
+@pytest.mark.spec("OVER-1")
+def test_a_live_attacker_in_the_folder_of_an_overlay(walled_as):
+    counts = walled_as("root")(joined_trees.state_raced, 60)
+    assert counts["swaps"] > 50
+    assert counts["done"] + counts["refused"] == 60
+
+
+@pytest.mark.spec("OVER-1")
+def test_a_live_attacker_in_the_folder_of_an_overlay_is_one(walled_as):
+    assert walled_as("root")(joined_trees.state_raced_control, 50_000)

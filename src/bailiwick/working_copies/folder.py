@@ -76,6 +76,28 @@ class Folder:
         # The mount is given the path of the third: it has to be what it is called, like the others.
         self.upper, self._replaced, overlay = _opened_all(directory, "upper", "kept", "overlay")
         os.close(overlay)
+        self._parts: dict[str, int] = {}
+
+    @property
+    def directory(self) -> int:
+        """The folder itself, held: whatever its name stands for by now."""
+        return self._directory
+
+    def part(self, name: str, *, making: bool) -> int:
+        """A directory of the folder, held until that is closed: what is put in its place meanwhile
+        is not looked at. Raises `FileNotFoundError`, and `IoError` where something else stands
+        there."""
+        if name not in self._parts:
+            if making:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=self._directory)
+            try:
+                self._parts[name] = os.open(name, _DIRECTORY_FLAGS, dir_fd=self._directory)
+            except FileNotFoundError:
+                raise
+            except OSError:
+                raise IoError("the folder of a working copy was changed by others") from None
+        return self._parts[name]
 
     @property
     def upper_path(self) -> str:
@@ -86,7 +108,9 @@ class Folder:
         return os.path.join(self.path, "overlay")
 
     def close(self) -> None:
-        for descriptor in (self.upper, self._replaced, self._lock, self._directory):
+        parts, self._parts = self._parts, {}
+        held = (self.upper, self._replaced, self._lock, self._directory, *parts.values())
+        for descriptor in held:
             with suppress(OSError):
                 os.close(descriptor)
 
@@ -204,28 +228,35 @@ class Folder:
     @property
     def is_overlay(self) -> bool:
         """Whether what was changed in it was changed by verbs: see `overlay_record`."""
-        return os.path.exists(os.path.join(self.path, "record"))
+        try:
+            os.stat("record", dir_fd=self._directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
 
     # --- what lay below ---------------------------------------------------------------------------
 
     def has_base(self, path: ScopedPath) -> bool:
-        return os.path.lexists(self._base(path))
+        try:
+            os.stat(_base_name(path), dir_fd=self._bases(), follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
 
     def save_base(self, path: ScopedPath, data: bytes) -> None:
         """Whole or not at all."""
-        place = self._base(path)
-        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        file = os.open(place + ".new", _NEW_FLAGS, 0o600)
+        name, bases = _base_name(path), self._bases(making=True)
+        file = os.open(name + ".new", _NEW_FLAGS, 0o600, dir_fd=bases)
         try:
             _write_all(file, data)
             os.fsync(file)
         finally:
             os.close(file)
-        os.rename(place + ".new", place)
+        os.rename(name + ".new", name, src_dir_fd=bases, dst_dir_fd=bases)
 
     def load_base(self, path: ScopedPath) -> bytes | None:
         try:
-            file = os.open(self._base(path), _READ_FLAGS)
+            file = os.open(_base_name(path), _READ_FLAGS, dir_fd=self._bases())
         except FileNotFoundError:
             return None
         with os.fdopen(file, "rb") as opened:
@@ -233,16 +264,15 @@ class Folder:
 
     def forget_base(self, path: ScopedPath) -> None:
         with suppress(FileNotFoundError):
-            os.unlink(self._base(path))
+            os.unlink(_base_name(path), dir_fd=self._bases())
 
     def forget_bases(self) -> None:
-        place = os.path.join(self.path, "bases")
         with suppress(FileNotFoundError):
-            for name in os.listdir(place):
-                os.unlink(os.path.join(place, name))
+            for name in os.listdir(self._bases()):
+                os.unlink(name, dir_fd=self._bases())
 
-    def _base(self, path: ScopedPath) -> str:
-        return os.path.join(self.path, "bases", hashlib.sha256(path.encode()).hexdigest())
+    def _bases(self, *, making: bool = False) -> int:
+        return self.part("bases", making=making)
 
     def remove(self) -> None:
         """Take all of it away."""
@@ -343,6 +373,10 @@ class Folders:
             os.close(directory)
             raise
         return folder
+
+
+def _base_name(path: ScopedPath) -> str:
+    return hashlib.sha256(path.encode()).hexdigest()
 
 
 def _kept_name(path: ScopedPath) -> str:

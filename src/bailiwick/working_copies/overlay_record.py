@@ -36,6 +36,7 @@ _DROPPED_BYTES_MAX: Final = 256 * MiB
 
 _HEAD_BYTES: Final = 8
 _NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOG_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -68,10 +69,8 @@ class OverlayRecord:
     # --- opening ------------------------------------------------------------------------------
 
     def open(self) -> None:
-        os.makedirs(self._contents, mode=0o700, exist_ok=True)
-        if os.path.islink(self._contents):
-            raise IoError("the folder of an overlay was changed by others")
-        self._log = os.open(os.path.join(self._folder.path, "record"), _LOG_FLAGS, 0o600)
+        self._folder.part("content", making=True)
+        self._log = os.open("record", _LOG_FLAGS, 0o600, dir_fd=self._folder.directory)
         end = 0
         data = os.pread(self._log, os.fstat(self._log).st_size, 0)
         while (entry := _framed(data, end)) is not None:
@@ -94,7 +93,7 @@ class OverlayRecord:
         known = {_file_of(each) for each in self.nodes}
         for name in os.listdir(self._contents):
             if name not in known:
-                os.unlink(os.path.join(self._contents, name))
+                os.unlink(name, dir_fd=self._contents)
 
     # --- changing -----------------------------------------------------------------------------
 
@@ -120,7 +119,7 @@ class OverlayRecord:
             left -= node.size
             if node.type == "file" and node.id not in self.nodes:
                 with suppress(FileNotFoundError):
-                    os.unlink(self._content(node.id))
+                    os.unlink(_file_of(node.id), dir_fd=self._contents)
 
     def _add(self, frame: bytes) -> None:
         end = os.fstat(self._log).st_size
@@ -133,12 +132,12 @@ class OverlayRecord:
 
     def _replace(self, frame: bytes) -> None:
         """What was before is of no use any more."""
-        place = os.path.join(self._folder.path, "record")
-        log = os.open(place + ".new", _LOG_FLAGS | os.O_TRUNC, 0o600)
+        folder = self._folder.directory
+        log = os.open("record.new", _LOG_FLAGS | os.O_TRUNC, 0o600, dir_fd=folder)
         try:
             _write_all(log, frame)
             os.fsync(log)
-            os.rename(place + ".new", place)
+            os.rename("record.new", "record", src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             os.close(log)
             raise
@@ -175,15 +174,12 @@ class OverlayRecord:
     # --- content ------------------------------------------------------------------------------
 
     @property
-    def _contents(self) -> str:
-        return os.path.join(self._folder.path, "content")
-
-    def _content(self, node_id: str) -> str:
-        return os.path.join(self._contents, _file_of(node_id))
+    def _contents(self) -> int:
+        return self._folder.part("content", making=True)
 
     def write(self, node_id: str, chunks: Iterable[bytes]) -> tuple[int, str]:
         """Keep the content of a node. Returns its size and hash."""
-        writing = Writing(self._content(node_id))
+        writing = self.begin(node_id)
         try:
             for chunk in chunks:
                 writing.add(chunk)
@@ -192,17 +188,22 @@ class OverlayRecord:
             writing.close()
 
     def begin(self, node_id: str) -> Writing:
-        return Writing(self._content(node_id))
+        return Writing(_file_of(node_id), self._contents)
 
     def read(self, node_id: str, offset: int, length: int | None) -> bytes:
-        with open(self._content(node_id), "rb") as file:
+        content = os.open(_file_of(node_id), _READ_FLAGS, dir_fd=self._contents)
+        with os.fdopen(content, "rb") as file:
             file.seek(offset)
             return file.read(-1 if length is None else length)
 
     def adopt(self, old_id: str, new_id: str) -> None:
         """Let a node have the content of another one, which stays."""
         with suppress(FileExistsError):
-            os.link(self._content(old_id), self._content(new_id))
+            contents = self._contents
+            os.link(
+                _file_of(old_id), _file_of(new_id), src_dir_fd=contents, dst_dir_fd=contents,
+                follow_symlinks=False,
+            )  # fmt: skip
 
     # --- paths --------------------------------------------------------------------------------
 
@@ -238,8 +239,8 @@ class OverlayRecord:
 class Writing:
     """Content on its way. Its methods block."""
 
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, _NEW_FLAGS, 0o600)
+    def __init__(self, name: str, directory: int) -> None:
+        self._file = os.open(name, _NEW_FLAGS, 0o600, dir_fd=directory)
         self._digest = hashlib.sha256()
         self._size = 0
 

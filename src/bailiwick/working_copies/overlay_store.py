@@ -187,6 +187,8 @@ class OverlayStore(NodeStore):
                 return await in_thread(self.record.read, node.id, offset, length)
             except FileNotFoundError:
                 raise PathNotFound("it was removed meanwhile") from None
+            except OSError as error:
+                raise from_os_error(error) from error
         wanted = max(node.size - offset, 0) if length is None else length
         return await self._read_below(node, offset, wanted)
 
