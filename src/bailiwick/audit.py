@@ -23,7 +23,8 @@ class Record(Value, frozen=True):
 
     ``path`` is canonical where the operation got that far, else what the caller typed, escaped.
     ``error_kind`` is ``cancelled`` for a call that its caller gave up. ``command`` are the words
-    that were run, or would have been.
+    that were run, or would have been. ``title`` and ``step`` are what whoever acts calls the run
+    that it is part of, and this step of it.
     """
 
     time_ns: int
@@ -44,6 +45,8 @@ class Record(Value, frozen=True):
     front: str
     approval_id: str | None = None
     command: str | None = None
+    title: str | None = None
+    step: str | None = None
 
     @property
     def subject(self) -> Subject:
@@ -63,8 +66,9 @@ class Record(Value, frozen=True):
 
 
 AuthorityAct = Literal[
-    "grant", "delegate", "revoke", "approve", "trust", "root", "rule", "policy", "token", "ledger"
-]
+    "grant", "delegate", "revoke", "approve", "trust", "root", "rule", "policy", "token", "ledger",
+    "review",
+]  # fmt: skip
 
 
 class AuthorityRecord(Value, frozen=True, kw_only=True):
@@ -101,6 +105,8 @@ class Intent(Value, frozen=True, kw_only=True):
     front: str
     approval_id: str | None
     command: str | None = None
+    title: str | None = None
+    step: str | None = None
 
 
 class Ledger(Protocol):

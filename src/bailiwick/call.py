@@ -80,7 +80,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     for the answer; ``approval`` names an answer given earlier, for exactly the same call.
     ``rehearsal`` is for a front that must know beforehand whether a person will be asked: it is
     told the question, or None where there is none, and a change then ends as `ApprovalDenied`
-    before anything is done.
+    before anything is done. ``title`` and ``step`` name the run and the step that calls are part
+    of, for people.
     """
 
     front: str = "python"
@@ -88,6 +89,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float | None = None
     approval: str | None = None
     rehearsal: Callable[[Question | None], None] | None = None
+    title: str | None = None
+    step: str | None = None
 
 
 class Target(msgspec.Struct, gc=False):
@@ -433,7 +436,8 @@ class Call(msgspec.Struct, gc=False):
             outcome, error_kind, self.policy_source, self.hooks, self.bytes,
             self.sha256_before, self.sha256_after,
             machine.monotonic_ns() - self.started_ns, self.caller.front, self.approval_id,
-            None if self.command is None else self.command.words,
+            None if self.command is None else self.command.words, self.caller.title,
+            self.caller.step,
         )  # fmt: skip
 
     def close(self) -> None:

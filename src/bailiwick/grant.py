@@ -89,6 +89,11 @@ REASON_CHARACTERS_MAX = 1_000
 """A reason is a sentence: it stands on the grant, in every record, and before a person."""
 
 
+def subject_stands_above(text: str) -> bool:
+    """Whether a subject, as text, is a person or the host, who hand out what others may do."""
+    return text.startswith(("user:", "core:"))
+
+
 def parse_subject(text: str) -> Subject:
     """The subject that a text such as ``agent_run:c1/r7`` names: the inverse of ``str``."""
     if not isinstance(text, str):

@@ -49,6 +49,7 @@ from bailiwick.questions import ask, refuse
 from bailiwick.reader import reader_of
 from bailiwick.recorder import Recording
 from bailiwick.resolution import check_new_names, resolve
+from bailiwick.runs import RunBook
 from bailiwick.store import Handle, Store
 from bailiwick.unchanged import changed_meanwhile
 from bailiwick.versions import Marks, Stale
@@ -86,6 +87,7 @@ class Pipeline(Recording):
         commands: LendsCommands | None = None,
         interpreter: LendsInterpreter | None = None,
         beneath: LowerTree | None = None,
+        runs: RunBook | None = None,
     ) -> None:
         """``approved`` is for a draft: it gathers the places that people let be changed."""
         self.store = store
@@ -102,6 +104,7 @@ class Pipeline(Recording):
         self.commands = commands
         self.interpreter = interpreter
         self.beneath = beneath
+        self.runs = runs
         self._approved = approved
         self.dependents: dict[int, Callable[[], Awaitable[None]]] = {}
         self.intends = ledger.takes_intents
@@ -431,6 +434,7 @@ class Pipeline(Recording):
                 policy_source=call.policy_source, hooks=call.hooks, front=call.caller.front,
                 approval_id=call.approval_id,
                 command=None if call.command is None else call.command.words,
+                title=call.caller.title, step=call.caller.step,
             )  # fmt: skip
             if self._enclose is not None and call.mark is not None:
                 call.intent, call.mark.note = self._enclose(intent)

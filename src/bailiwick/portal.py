@@ -36,6 +36,7 @@ from bailiwick.scope import Lease, Scope
 from bailiwick.scope.execution import Execution
 from bailiwick.scope.sessions import Session
 from bailiwick.sync_execution import SyncExecution
+from bailiwick.sync_runs import LooksAtRuns
 from bailiwick.sync_session import SyncSession
 from bailiwick.sync_work import OpensWork
 
@@ -303,7 +304,7 @@ async def _hush(end: Callable[[], None]) -> None:
     end()
 
 
-class SyncScope(OpensWork):
+class SyncScope(OpensWork, LooksAtRuns):
     """A `Scope` for blocking code. See `Scope` for what each verb does."""
 
     def __init__(self, scope: Scope, portal: Portal, stay: Stay | None = None) -> None:
@@ -390,8 +391,7 @@ class SyncScope(OpensWork):
         return SyncScope(scope, self._portal, self._stay)
 
     def close(self) -> None:
-        """Let go of a scope that was delegated or is temporary. The scope that a ``with`` opened
-        is closed by it."""
+        """Let go of a scope that was delegated or is temporary; a ``with`` closes its own."""
         self._portal.run(self._scope.aclose(), stoppable=False)
 
     def watch(

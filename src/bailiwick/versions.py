@@ -233,14 +233,15 @@ class Stale(Exception):
 
 
 class Undoing(NamedTuple):
-    """What to undo: a request, or the versions from ``first`` to ``last``; with a ``subject`` only
-    what that one did, and of that what was done from ``since_ns`` on."""
+    """What to undo: a request, several ``requests``, or the versions from ``first`` to ``last``;
+    with a ``subject`` only what that one did, and of that what was done from ``since_ns`` on."""
 
     request_id: str | None = None
     subject: str | None = None
     first: str | None = None
     last: str | None = None
     since_ns: int | None = None
+    requests: tuple[str, ...] = ()
 
 
 class Versions(NamedTuple):

@@ -82,6 +82,7 @@ from bailiwick.state.grants.budgets import accountable
 from bailiwick.state.grants.rows import revoked
 from bailiwick.state.grants.status import StateStanding
 from bailiwick.state.ledger.durable import DurableLedger, ledger_key
+from bailiwick.state.runs import index as run_index
 from bailiwick.state.usage import meter
 from bailiwick.state.usage.rates import Rates
 from bailiwick.store import Store, Watches
@@ -167,7 +168,7 @@ class Authority(CoreAuthority):
     ) -> Scope:
         """As `request_root`, under the grant of an id which whoever asks first puts into the book:
         for processes that serve together. It goes on when a scope is closed, until `end_sharing`.
-        Raises `GrantRevoked` or `GrantExpired` where it does not hold any more."""
+        Raises `GrantRevoked` or `GrantExpired`."""
         self._refuse_closed()
         grant = self._books.grants.shared(grant_id)
         if grant is None:
@@ -335,6 +336,7 @@ class _Joiner:
             monotonic_ns=machine.monotonic_ns,
         )  # fmt: skip
         self.rates = self._standing.rates
+        self.runs = run_index.RunIndex(database, books, time_ns=machine.time_ns)
         self._meter = meter.UsageMeter(database, books.grants, self._measure, self._forks)
         self.hooks = Hooks(
             seconds_max=Limits().hook_seconds_max, failed=partial(books.faults.note, "hook")
@@ -571,6 +573,7 @@ class _Joiner:
             meter=self._meter if metered else None,
             feed_for=feed_of_branch if isinstance(store, Logs) else None, commands=commands,
             interpreter=interpreter_for(tree, self._state) if runs else None, beneath=beneath,
+            runs=self.runs,
         )  # fmt: skip
 
     async def _measure(self, root: Root) -> tuple[int, int]:
@@ -592,6 +595,7 @@ class _Joiner:
         await self._books.approvals.prune()
         await self._meter.prune()
         await self._meter.remeasure_all()
+        await self.runs.catch_up()  # before the records that tell of them are moved out
         if self._config.audit.retention_days is not None:
             await self._books.ledger.retain(self._config.audit.retention_days)
 

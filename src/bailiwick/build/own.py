@@ -29,6 +29,7 @@ from bailiwick.build.homes import Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
+from bailiwick.build.own_runs import OwnRuns
 from bailiwick.build.places import Background
 from bailiwick.build.stores import remove_temp, temp_kept, temp_roots, temp_store
 from bailiwick.call import Caller, Machine
@@ -80,18 +81,20 @@ def join(
 
     def pipeline_on(store: Store, beneath: LowerTree | None = None) -> Pipeline:
         feed = own_feed(store, options.limits, machine)
+        ring = AuditRing(options.limits.audit_ring_records, feed)
         return Pipeline(
             store=store,
             standing=OwnStanding(machine.time_ns),
             policy=policy or AllowAll(),
             hooks=hooks,
-            ledger=AuditRing(options.limits.audit_ring_records, feed),
+            ledger=ring,
             changes=feed,
             machine=machine,
             feed_for=lambda branch: own_feed(branch, options.limits, machine),
             commands=commands if runs and beneath is None else None,
             interpreter=interpreter,
             beneath=beneath,
+            runs=OwnRuns.over(ring, store, machine),
         )
 
     beneath = None if lower is None or copy is None else LowerTree(copy, pipeline_on(lower))
@@ -257,6 +260,7 @@ class OwnDelegates:
                     ledger=own.ledger, changes=own.changes, machine=machine, approvals=approvals,
                     feed_for=own.feed_for, commands=own.commands, interpreter=own.interpreter,
                     beneath=below and below._replace(pipeline=ruled(below.pipeline)),
+                    runs=own.runs,
                 )  # fmt: skip
 
             self._ruled = ruled(self._pipeline)

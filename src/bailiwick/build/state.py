@@ -17,11 +17,12 @@ from bailiwick.state.feed import FEED
 from bailiwick.state.grants import book, tokens, trust
 from bailiwick.state.ledger.chain import LEDGER
 from bailiwick.state.ledger.notes import NOTES
+from bailiwick.state.runs import index as run_index
 from bailiwick.state.usage import meter
 
 PARTS = (
     LEDGER, FEED, book.PART, trust.PART, rules.PART, questions.PART, meter.PART, faults.PART,
-    tokens.PART, NOTES, idempotency.PART,
+    tokens.PART, NOTES, idempotency.PART, run_index.PART,
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from urllib.parse import quote
 
 import msgspec
 
@@ -27,6 +28,7 @@ from bailiwick.errors import (
 from bailiwick.grant import Grant, Root, Subject, parse_root_name, parse_subject
 from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
+from bailiwick.runs import check_run_name
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_known, check_request_id
 from bailiwick.wire.forms import Value
@@ -59,6 +61,8 @@ class RemoteSession(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     approval: str | None = None
     wait_s: float | None = None
+    title: str | None = None
+    step: str | None = None
     closing: Callable[[], Awaitable[None]] | None = None
 
     @property
@@ -175,6 +179,14 @@ class RemoteCore:
             raise Unsupported("a server asks its own people", hint="answer there: GET /approvals")
         return self._with(wait_s=wait_s)
 
+    def with_run(self, *, title: str | None = None, step: str | None = None) -> Self:
+        """This scope for a run that people are to know by a ``title``, and for a ``step`` of it."""
+        session = self._session
+        return self._with(
+            title=session.title if title is None else check_run_name("title", title),
+            step=session.step if step is None else check_run_name("step", step),
+        )
+
     def with_text_max(self, text_bytes: int) -> Self:
         """This scope with text reads that return at most ``text_bytes``."""
         if text_bytes >= self.limits.text_read_bytes_max:
@@ -200,7 +212,8 @@ class RemoteCore:
     def _as_called(self, **changes: Any) -> Self:
         if changes.get("rehearsal") is not None:
             raise Unsupported("a server cannot rehearse a call", hint="make the call")
-        kept = {name: changes[name] for name in ("wait_s", "approval") if name in changes}
+        known = ("wait_s", "approval", "title", "step")
+        kept = {name: changes[name] for name in known if name in changes}
         return self._with(**kept)
 
     def _with_file_max(self, file_bytes: int) -> Self:
@@ -329,6 +342,9 @@ class RemoteCore:
         shown = dict(headers or {})
         if session.request_id is not None:
             shown["x-request-id"] = session.request_id
+        for name, said in (("run", session.title), ("step", session.step)):
+            if said is not None:
+                shown[f"x-bailiwick-{name}"] = quote(said)
         given: dict[str, object] = dict(query or {})
         if rooted:
             given["fork"] = session.fork

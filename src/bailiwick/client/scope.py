@@ -9,15 +9,15 @@ from bailiwick.client.commands import RemoteCommands
 from bailiwick.client.content import RemoteContent
 from bailiwick.client.delegation import RemoteGoverning
 from bailiwick.client.events import RemoteFollowing
+from bailiwick.client.runs import RemoteRuns
 from bailiwick.client.transaction import Buffering
 from bailiwick.client.tree_changes import RemoteShaping
 from bailiwick.client.tree_reads import RemoteLooking
-from bailiwick.client.versions import RemoteVersions
 from bailiwick.errors import Unsupported
 
 
 class RemoteScope(
-    RemoteContent, RemoteLooking, RemoteShaping, RemoteVersions, RemoteFollowing, RemoteGoverning,
+    RemoteContent, RemoteLooking, RemoteShaping, RemoteRuns, RemoteFollowing, RemoteGoverning,
     RemoteCommands,
 ):  # fmt: skip
     """The tree that one grant on a server sees, and everything that can be done in it.

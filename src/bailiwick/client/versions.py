@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -13,7 +13,7 @@ from bailiwick.client.values import rebuilt, rebuilt_all
 from bailiwick.errors import PathNotFound
 from bailiwick.paths import PathText
 from bailiwick.scope import Scope
-from bailiwick.scope.versions import Locking
+from bailiwick.scope.versions import Locking, VersionVerbs
 from bailiwick.verbs.arguments import check_all
 from bailiwick.versions import (
     Fork,
@@ -21,9 +21,6 @@ from bailiwick.versions import (
     Snapshot,
 )
 from bailiwick.wire import verbs
-
-if TYPE_CHECKING:
-    from bailiwick.scope.versions import VersionVerbs
 
 
 class _Lent(Leased, frozen=True, kw_only=True):
@@ -45,7 +42,7 @@ class RemoteVersions(RemoteCore):
 
     history = remote(Scope.history, verbs.HISTORY)
     restore = remote(Scope.restore, verbs.RESTORE)
-    undo = remote(Scope.undo, verbs.UNDO)
+    _undone = remote(VersionVerbs.undo, verbs.UNDO)
 
     # --- branches ------------------------------------------------------------------------------
 
@@ -89,7 +86,7 @@ class RemoteVersions(RemoteCore):
         """A lease on a place and all that lies in it: others who change it get `LockHeld` until it
         is released or ``ttl`` seconds are over, at most ten minutes."""
         # A lease asks its scope for the three methods below, and for nothing else.
-        return Locking(cast("VersionVerbs", self), path, ttl)
+        return Locking(cast(VersionVerbs, self), path, ttl)
 
     async def _leased(self, path: PathText, ttl: float) -> Leased:
         check_all({"ttl": ttl})

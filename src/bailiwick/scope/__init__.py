@@ -13,16 +13,17 @@ from bailiwick.scope.code import CodeRuns
 from bailiwick.scope.content import ContentVerbs
 from bailiwick.scope.core import Delegates, Delegation, Lent
 from bailiwick.scope.delegation import GoverningVerbs
+from bailiwick.scope.runs import RunVerbs
 from bailiwick.scope.sessions import SessionVerbs
 from bailiwick.scope.tree_changes import ShapingVerbs
 from bailiwick.scope.tree_reads import LookingVerbs
-from bailiwick.scope.versions import Lease, VersionVerbs
+from bailiwick.scope.versions import Lease
 
 __all__ = ["Delegates", "Delegation", "Lease", "Lent", "Scope"]
 
 
 class Scope(
-    ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, VersionVerbs, SessionVerbs,
+    ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, RunVerbs, SessionVerbs,
     CodeRuns, GoverningVerbs,
 ):  # fmt: skip
     """The tree one grant sees, and everything that can be done in it."""

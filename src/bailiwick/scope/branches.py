@@ -77,7 +77,7 @@ class Branch:
                 ledger=self._ledger_over(over.ledger), changes=self._feed,
                 machine=over.machine, approvals=over.approvals,
                 meter=(self._draft or over.meter) if over.meters else None,
-                feed_for=over.feed_for, interpreter=over.interpreter,
+                feed_for=over.feed_for, interpreter=over.interpreter, runs=over.runs,
                 approved=None if self._draft is None else self._draft.approved,
                 commands=None if self._draft or not over.commands else over.commands.on(store),
             )  # fmt: skip

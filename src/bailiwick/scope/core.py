@@ -18,6 +18,7 @@ from bailiwick.operations import Access, Command, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.proposal import Prepare
+from bailiwick.runs import check_run_name
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_request_id, checking, locking
 from bailiwick.verbs.walks.ignore_files import Ignores
@@ -154,6 +155,15 @@ class ScopeCore:
     ) -> Self:
         """This scope as a front uses it: its name on record, and how its person is asked."""
         return self._as_called(front=front, asker=asker, wait_s=wait_s)
+
+    def with_run(self, *, title: str | None = None, step: str | None = None) -> Self:
+        """This scope for a run that people are to know by a ``title``, and for a ``step`` of it:
+        each is one line of at most 200 characters. What is not given stays as it was."""
+        caller = self._caller
+        return self._as_called(
+            title=caller.title if title is None else check_run_name("title", title),
+            step=caller.step if step is None else check_run_name("step", step),
+        )
 
     def with_text_max(self, text_bytes: int) -> Self:
         """This scope with text reads that return at most ``text_bytes``: a front may want less

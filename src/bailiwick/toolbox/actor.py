@@ -15,6 +15,7 @@ from bailiwick.approvals import Asker, Question
 from bailiwick.errors import BailiwickError
 from bailiwick.grant import AgentRun, Core, User, check_subject
 from bailiwick.portal import SyncScope
+from bailiwick.runs import check_run_name
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import (
     as_called,
@@ -71,6 +72,14 @@ class Actor:
         caller = caller_of(self.owner)
         self._asker = caller.asker
         self._wait_s = caller.wait_s
+        self._named: dict[str, str] = {}
+
+    def name_run(self, title: str | None, step: str | None) -> None:
+        """What people are to call the run, and this step of it, from now on."""
+        said = {"title": title, "step": step}
+        self._named |= {
+            name: check_run_name(name, text) for name, text in said.items() if text is not None
+        }
 
     @property
     def keeps_versions(self) -> bool:
@@ -96,7 +105,8 @@ class Actor:
 
         async def run() -> Result:
             scope = await self._scope()
-            return await work(as_called(scope, asker=asker or self._asker, wait_s=seconds))
+            named = as_called(scope, asker=asker or self._asker, wait_s=seconds, **self._named)
+            return await work(named)
 
         return await self.bridge.run(run)
 
@@ -110,7 +120,7 @@ class Actor:
 
         async def run() -> Result | Pending:
             recorder = QuestionRecorder()
-            scope = as_called(await self._scope(), asker=recorder)
+            scope = as_called(await self._scope(), asker=recorder, **self._named)
             doing = asyncio.ensure_future(work(scope))
             try:
                 await asyncio.wait((doing, recorder.asked), return_when=asyncio.FIRST_COMPLETED)

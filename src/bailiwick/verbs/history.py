@@ -124,7 +124,7 @@ async def undo(call: Call, ignores: Ignores, asked: Undoing, preview: bool) -> P
 def _whose(call: Call, asked: Undoing) -> Undoing:
     """What is to be undone, and whose. Ids of requests are unique for each subject, so an id alone
     means the caller's own; who stands above the subjects may mean anybody's."""
-    request_id, subject, first, last, since_ns = asked
+    request_id, subject, first, last, since_ns, _ = asked
     if since_ns is not None and (subject is None or request_id is not None or first is not None):
         raise ParseError("a time goes with whose changes are undone, and with nothing else")
     if request_id is not None and first is not None:

@@ -27,6 +27,7 @@ from bailiwick.model import (
     WriteResult,
 )
 from bailiwick.paths import ScopedPath
+from bailiwick.runs import RunChanges, RunInfo
 from bailiwick.sandbox import Piece, Stream
 from bailiwick.search.results import GrepMatch, GrepResult
 from bailiwick.text.diff import UnifiedDiff
@@ -210,6 +211,11 @@ HISTORY = Form(
 RESTORE = Form(RestoreResult, "Restored", "What a restore changed.", kind="restore")
 CONFLICT = Form(Conflict, "WireConflict", "A place that was left as it is, and why.")
 UNDO = Form(UndoResult, "Undone", "What an undo put back, and what it left.", kind="undo")
+RUN = Form(RunInfo, "WireRun", "What one subject did in one session.", kind="run")
+RUN_CHANGES = Form(
+    RunChanges, "RunChanged", "What a run changed in all, by path, in hunks.", kind="run_changes",
+    unsaid={"request_id": ""},
+)  # fmt: skip
 SNAPSHOT = Form(Snapshot, "WireSnapshot", "A version with a name.")
 FORK = Form(Fork, "WireFork", "A branch, and the version of its parent that it began with.")
 DIFFERENCE = Form(Difference, "WireDifference", "One thing that is not the same in two branches.")

@@ -34,10 +34,13 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "cp": ("tree_changes:cp", "copy files and directories"),
         "watch": ("watch", "follow changes as they are made"),
     },
+    "review": {
+        "runs": ("runs", "what agents did, run by run: list, show"),
+    },
     "versions": {
         "history": ("versions:history", "the versions of a file or directory"),
         "restore": ("versions:restore", "make a file what it was"),
-        "undo": ("versions:undo", "take back what a request changed"),
+        "undo": ("versions:undo", "take back what a run, a request or somebody changed"),
         "snapshot": ("versions:snapshot", "keep a version under a name: create, list, delete"),
         "fork": ("versions:fork", "a branch of its own: create, list, diff, delete"),
         "merge": ("versions:merge", "take over what a fork changed"),

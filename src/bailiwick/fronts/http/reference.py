@@ -142,6 +142,7 @@ _FAMILIES = {
     "search": "Searching",
     "archives": "Archives and temporary roots",
     "versions": "Versions",
+    "runs": "Runs",
     "commands": "Commands",
     "events": "Events",
     "audit": "The ledger",

@@ -27,6 +27,9 @@ from bailiwick.toolbox.hints import ONE_OF, Advice
 
 _ROOT = "root"
 
+RUN_META = "bailiwick/run"
+"""The key in ``_meta`` that names a run: its title, or an object with ``title`` and ``step``."""
+
 _URI_CHARACTERS_MAX = 8_192
 """An address that is told again with what is wrong with it; a longer one leads nowhere anyway."""
 
@@ -85,6 +88,10 @@ class Service:
             except ParseError as error:
                 return tool_result(failure(error))
         chosen = box
+        try:
+            _name_run(chosen, getattr(again, "meta", None))
+        except ParseError as error:
+            return tool_result(failure(error))
 
         def run(asker: Asker | None) -> Any:
             # A client that asks its person is waited for; nobody else is, unless it is said so.
@@ -214,6 +221,16 @@ class Service:
         if box is None:
             raise ParseError("there is no such root", hint=self._roots())
         return address, box
+
+
+def _name_run(box: Toolbox, meta: object) -> None:
+    """What the client calls the run and the step, in the ``_meta`` of a call; that counts until it
+    says otherwise. Raises `ParseError`."""
+    said = meta.get(RUN_META) if isinstance(meta, dict) else None
+    if isinstance(said, str):
+        box.actor.name_run(said, None)
+    elif isinstance(said, dict):
+        box.actor.name_run(said.get("title"), said.get("step"))
 
 
 def server_info() -> dict[str, Any]:

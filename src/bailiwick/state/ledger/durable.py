@@ -241,19 +241,19 @@ class DurableLedger:
 
     async def tail(self, count: int = 20) -> list[LedgerRecord]:
         """The newest records, see `Reading.tail`."""
-        await self._try_flush()
+        await self.try_flush()
         return await self._reading.tail(count)
 
     async def query(
         self, wanted: LedgerFilter | None = None, *, cursor: str | None = None, limit: int = 100
     ) -> LedgerPage:
         """A page of the records that fit, newest first, see `Reading.query`."""
-        await self._try_flush()
+        await self.try_flush()
         return await self._reading.query(wanted, cursor=cursor, limit=limit)
 
     async def export(self, wanted: LedgerFilter | None = None) -> AsyncGenerator[bytes, None]:
         """The records that fit as JSON lines, oldest first, see `Reading.export`."""
-        await self._try_flush()
+        await self.try_flush()
         async for lines in self._reading.export(wanted):
             yield lines
 
@@ -263,7 +263,7 @@ class DurableLedger:
         """Records as they are written, by any process, see `Reading.follow`."""
         return self._reading.follow(wanted, after=after)
 
-    async def _try_flush(self) -> None:
+    async def try_flush(self) -> None:
         """Whoever looks back sees what was just noted, and what there is where writing fails."""
         with suppress(IoError):
             await self.flush()
@@ -286,7 +286,7 @@ class DurableLedger:
 
         Raises `ParseError` for a head that is none, `IoError` for a wrong key.
         """
-        await self._try_flush()
+        await self.try_flush()
         return await asyncio.to_thread(self.verify_blocking, head)
 
     def verify_blocking(self, head: str | None = None) -> Verification:

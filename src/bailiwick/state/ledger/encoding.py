@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from bailiwick.audit import AuthorityRecord, Intent, LedgerRecord, Outcome, Record, shown
-from bailiwick.grant import Grant
 
 Hide = Callable[[str], str]
 """What a path becomes before it is kept: itself, or a keyed hash."""
@@ -21,6 +20,10 @@ AUTHORITY_VERB = "authority"
 
 INTERRUPTED = "interrupted"
 """The error kind of a change that was announced and of which nothing more was heard."""
+
+RUN = "run"
+STEP = "step"
+"""Details that name a run and a step of it."""
 
 _PATHS_IN_DETAILS = frozenset({"path", "paths", "destination", "origin"})
 """Details of an act on the authority under these names are paths, and are hidden like paths."""
@@ -42,16 +45,21 @@ def encode_record(record: Record, hide: Hide) -> bytes:
         None if destination is None else hide(destination), record.outcome, record.error_kind,
         record.policy_source, record.hooks, grant.reason, record.bytes, record.sha256_before,
         record.sha256_after, record.duration_ns, record.front, record.approval_id,
-        *_details_of(grant, record.command, hide),
+        *_details_of(record, hide),
     ])  # fmt: skip
 
 
-def _details_of(grant: Grant, command: str | None, hide: Hide) -> tuple[dict[str, str], ...]:
-    """The details of an operation: where it was done, if not in the first branch, and the words
-    that were run, which name paths as well."""
-    details = {"branch": grant.root.branch} if grant.root.branch else {}
-    if command is not None:
-        details["command"] = shown(hide(command))
+def _details_of(told: Record | Intent, hide: Hide) -> tuple[dict[str, str], ...]:
+    """The details of an operation: where it was done, if not in the first branch; the words that
+    were run, which name paths as well; and what the run and the step are called."""
+    branch = told.grant.root.branch
+    details = {"branch": branch} if branch else {}
+    if told.command is not None:
+        details["command"] = shown(hide(told.command))
+    if told.title is not None:
+        details[RUN] = told.title
+    if told.step is not None:
+        details[STEP] = told.step
     return (details,) if details else ()
 
 
@@ -69,7 +77,7 @@ def encode_intent(intent: Intent, hide: Hide, outcome: Outcome, error_kind: str 
         intent.operation, intent.verb, hide(intent.path),
         None if destination is None else hide(destination), outcome, error_kind,
         intent.policy_source, intent.hooks, grant.reason, None, None, None, 0, intent.front,
-        intent.approval_id, *_details_of(grant, intent.command, hide),
+        intent.approval_id, *_details_of(intent, hide),
     ])  # fmt: skip
 
 

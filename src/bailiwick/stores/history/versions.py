@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.model import ANYTHING, Expected
 from bailiwick.paths import ROOT, ScopedPath
@@ -93,6 +95,23 @@ class Remembering:
         """What is to be undone, newest first. Raises `PathNotFound` for nothing."""
         ledger = self._core.ledger
         horizon = ledger.horizon()
+        if what.requests:
+            each_alone = (
+                self._entries_if_any(what._replace(request_id=request, requests=()))
+                for request in what.requests
+            )
+            found = sorted(chain.from_iterable(each_alone), reverse=True)
+        else:
+            found = self._entries_if_any(what)
+        if not found:
+            raise PathNotFound(
+                "nothing that is kept was changed by that",
+                details={"oldest": str(horizon)},
+                hint="only what was changed through Bailiwick while history was on can be undone",
+            )
+        return found
+
+    def _entries_if_any(self, what: Undoing) -> list[HistoryEntry]:
         conditions, values = ["owner = ''"], list[str | int]()
         if what.request_id is not None:
             conditions.append("request = ?")
@@ -109,14 +128,8 @@ class Remembering:
             if bound is not None:
                 conditions.append(f"id {sign} ?")
                 values.append(self._core.lineage.number(bound))
-        found = ledger.entries(f"WHERE {' AND '.join(conditions)} ORDER BY id DESC", *values)
-        if not found:
-            raise PathNotFound(
-                "nothing that is kept was changed by that",
-                details={"oldest": str(horizon)},
-                hint="only what was changed through Bailiwick while history was on can be undone",
-            )
-        return found
+        where = f"WHERE {' AND '.join(conditions)} ORDER BY id DESC"
+        return self._core.ledger.entries(where, *values)
 
     async def _ready(self) -> None:
         """Have everything written down that was done, by us and by those who died doing it."""

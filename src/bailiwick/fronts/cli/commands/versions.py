@@ -13,11 +13,12 @@ from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.moments import moment_ns
 from bailiwick.fronts.cli.output import line, moment, paint, print_json, print_table
 from bailiwick.fronts.cli.place import Action, in_place, with_scope
+from bailiwick.fronts.cli.seats import found_run, seated
 from bailiwick.grant import parse_subject
 
 if TYPE_CHECKING:
     from bailiwick.scope import Scope
-    from bailiwick.versions import Conflict
+    from bailiwick.versions import Conflict, UndoResult
 
 # --- history -----------------------------------------------------------------------------------
 
@@ -85,9 +86,12 @@ async def _restore(scope: Scope, options: Options) -> int:
 def undo(arguments: list[str]) -> int:
     parser = Parser(
         "bailiwick undo",
-        "Take back what a request, a range of versions or somebody changed, and nothing else. What"
-        " was changed again since is left and reported. An undo can be undone.",
+        "Take back what a run, a request, a range of versions or somebody changed, and nothing"
+        " else. What was changed again since is left and reported; of a run nothing is done then."
+        " An undo can be undone.",
         examples=(
+            "bailiwick undo --run 4f1c --preview",
+            "bailiwick undo --run 4f1c src/a.py",
             "bailiwick undo 4f1c22ab-3 --preview",
             "bailiwick undo --version 40 --through 44",
             "bailiwick undo --by agent_run:mcp/83631aed --since 2h",
@@ -95,8 +99,14 @@ def undo(arguments: list[str]) -> int:
         epilog="Exit code 1 when something was left because it was changed since.",
     )
     parser.add_argument(
-        "request", nargs="?", metavar="REQUEST", help="its id, as `bailiwick history` shows it"
+        "names", nargs="*", metavar="REQUEST",
+        help="its id, as `bailiwick history` shows it; with --run, paths that are meant alone",
+    )  # fmt: skip
+    parser.add_argument("--run", metavar="RUN", help="a run, as `bailiwick runs` shows it")
+    parser.add_argument(
+        "--hunk", action="append", metavar="ID", help="with --run: only this hunk; may be repeated"
     )
+    parser.add_argument("--step", metavar="NAME", help="with --run: only this step")
     parser.add_argument("--version", metavar="V", help="instead of a request: from this version")
     parser.add_argument("--through", metavar="V", help="to this one (default: --version alone)")
     parser.add_argument("--by", metavar="SUBJECT", help="only what this one did")
@@ -107,7 +117,19 @@ def undo(arguments: list[str]) -> int:
     )
     parser.add_argument("--preview", action="store_true", help="only say what would be undone")
     takes_place(parser)
+    parser.add_argument("--config", metavar="FILE", help="with --run: a bailiwick.toml")
+    parser.add_argument("--state", metavar="DIR", help="with --run: the state of its authority")
+    parser.add_argument("--root", metavar="ROOT", help="with --run: only in this root")
     options = parser.parse_args(arguments)
+    if options.run is not None:
+        if options.version or options.through or options.by or options.since or options.subject:
+            parser.error("--run goes with paths, --hunk, --step and --preview alone")
+        return seated(options, _undo_run)
+    if options.hunk or options.step or options.config or options.state or options.root:
+        parser.error("--hunk, --step, --config, --state and --root go with --run")
+    if len(options.names) > 1:
+        parser.error("one REQUEST at a time")
+    options.request = options.names[0] if options.names else None
     named = (options.request is not None) + (options.version is not None)
     if named > 1 or (not named and options.by is None):
         parser.error(
@@ -129,9 +151,24 @@ async def _undo(scope: Scope, options: Options) -> int:
         options.request, subject=None if by is None else str(by), version=options.version,
         through=options.through, since_ns=moment_ns(options.since), preview=options.preview,
     )  # fmt: skip
+    return _say_undone(done, options)
+
+
+async def _undo_run(scopes: dict[str, Scope], options: Options) -> int:
+    scope, run = await found_run(scopes, options.run)
+    done = await scope.undo(
+        run=run.info.id, paths=options.names, hunks=options.hunk, step=options.step,
+        preview=options.preview,
+    )  # fmt: skip
+    return _say_undone(done, options)
+
+
+def _say_undone(done: UndoResult, options: Options) -> int:
     if options.json:
         print_json(documents.document("undo", done))
     else:
+        if not done.undone and not done.conflicts:
+            line("there is nothing left of it to take back")
         word = "would be put back" if done.preview else "put back"
         for path in done.undone:
             line(f"{word}: {escape_for_display(path)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -90,10 +91,18 @@ class Request:
         self.scope = scope
         if self.request_id is not None:
             scope = scope.with_request(self.request_id)
+        title, step = self._named(b"x-bailiwick-run"), self._named(b"x-bailiwick-step")
+        if title is not None or step is not None:
+            scope = scope.with_run(title=title, step=step)
         approval = self.query.get("approval") or getattr(self.body, "approval", None)
         if approval is not None:
             scope = scope.with_approval(approval)
         return scope
+
+    def _named(self, name: bytes) -> str | None:
+        """What a run or a step is called: percent-encoded, since a header holds ASCII only."""
+        value = self.headers.get(name)
+        return None if value is None else unquote(value.decode("latin-1"))
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

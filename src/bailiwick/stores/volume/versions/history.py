@@ -350,8 +350,12 @@ async def undo(turn: ChangeTurn, what: Undoing, mark: Mark) -> UndoneVersions:
     whose = (0, "") if what.subject is None else (1, what.subject)
     _, horizon = await session.row(_KEPT, view.volume) or (0, 0)
     first = None if what.first is None else number_of(what.first)
-    if what.request_id is not None:
-        rows = await session.rows(_BY_REQUEST, view.volume, view.branch, what.request_id, *whose)
+    named = what.requests if what.request_id is None else (what.request_id,)
+    if named:
+        rows = []
+        for request in named:
+            rows += await session.rows(_BY_REQUEST, view.volume, view.branch, request, *whose)
+        rows.sort(key=lambda row: row[0])
     else:
         last = view.at if what.last is None else number_of(what.last)
         since = horizon + 1 if first is None else first

@@ -1,0 +1,319 @@
+"""Runs: what one subject did in one session over one front, told from what is on record of it.
+
+Nothing is kept of a run but what it is called: calls belong to it by who made them, where, through
+which front, and when. A run ends when nothing is heard of it for a while. A call that has a title
+belongs to the run of that title; one without belongs to the newest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.grant import subject_stands_above
+from bailiwick.model import EntryType, Value
+from bailiwick.paths import ScopedPath
+from bailiwick.versions import ChangeKind
+
+RUN_IDLE_S: Final = 1_800.0
+"""After half an hour of silence a run is over, and what the subject does next is another one: a
+model thinks for minutes, and people come back after lunch."""
+
+_NAME_CHARACTERS_MAX: Final = 200
+_STEPS_MAX: Final = 200
+"""Steps of one run that are told apart; what comes after them is told with the last."""
+
+_ID_DIGITS: Final = 12
+
+Verdict = Literal["accepted", "rejected"]
+
+
+def check_run_name(name: str, text: str) -> str:
+    """What a run or a step may be called. Raises `ParseError`."""
+    if not isinstance(text, str) or not text.strip():
+        raise ParseError(f"{name} must be text")
+    if len(text) > _NAME_CHARACTERS_MAX or not text.isprintable():
+        raise ParseError(
+            f"{name} is one line of at most {_NAME_CHARACTERS_MAX} printable characters"
+        )
+    return text.strip()
+
+
+# --- what callers are told ---------------------------------------------------------------------
+
+
+class RunStep(Value, frozen=True, kw_only=True):
+    """A step of a run, by the name that the subject gave it."""
+
+    name: str
+    begun_ns: int
+    calls: int = 0
+
+
+class RunInfo(Value, frozen=True, kw_only=True):
+    """One run: who, through which front, from when to when, and what came of it.
+
+    ``created``, ``changed``, ``moved`` and ``removed`` count files by what became of them in all,
+    ``added`` and ``removed_lines`` lines; ``hunks`` how many pieces there are to look at, and
+    ``reviewed`` how many of them a person has accepted or rejected. All are None where the root
+    keeps no versions.
+    """
+
+    id: str
+    title: str | None
+    subject: str
+    front: str
+    root: str
+    begun_ns: int
+    seen_ns: int
+    active: bool
+    calls: int
+    commands: int
+    refusals: int
+    questions: int
+    approved: int
+    steps: list[RunStep] = []
+    created: int | None = None
+    changed: int | None = None
+    moved: int | None = None
+    removed: int | None = None
+    added: int | None = None
+    removed_lines: int | None = None
+    hunks: int | None = None
+    reviewed: int | None = None
+
+
+class Hunk(Value, frozen=True, kw_only=True):
+    """Some lines that were changed at one place. The ``id`` stays while the text does, wherever
+    others move it. ``lines`` begin with a blank, ``-`` or ``+``, as in a unified difference.
+
+    ``state`` says whether it still ``stands``, is ``undone``, or was ``changed`` by others since.
+    ``reviewed`` is what a person said of it. A file that holds no text is one hunk without lines.
+    """
+
+    id: str
+    header: str
+    lines: list[str]
+    added: int
+    removed: int
+    state: str = "stands"
+    reviewed: Verdict | None = None
+
+
+class OthersHunk(Value, frozen=True, kw_only=True):
+    """Lines that somebody else changed while the run went on. ``subject`` is empty for programs
+    that did not go through Bailiwick."""
+
+    subject: str
+    header: str
+    lines: list[str]
+
+
+class RunChange(Value, frozen=True, kw_only=True):
+    """What became of one path by a run, from before its first touch to after its last."""
+
+    path: ScopedPath
+    kind: ChangeKind
+    type: EntryType
+    origin: ScopedPath | None = None
+    added: int = 0
+    removed: int = 0
+    hunks: list[Hunk] = []
+    others: list[OthersHunk] = []
+
+
+class RunChanges(Value, frozen=True, kw_only=True):
+    """All that a run changed, by path; ``truncated`` says that there is more."""
+
+    run: str
+    changes: list[RunChange]
+    truncated: bool = False
+    request_id: str = ""
+
+
+# --- what is on record -------------------------------------------------------------------------
+
+
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One call on record, as far as it matters for runs."""
+
+    time_ns: int
+    request_id: str
+    subject: str
+    root: str
+    front: str
+    grant_id: str | None
+    verb: str
+    outcome: str
+    changes: bool
+    approval_id: str | None
+    title: str | None = None
+    step: str | None = None
+
+
+class RunRow(msgspec.Struct, kw_only=True):
+    """A run as far as records tell of it."""
+
+    id: str
+    root: str
+    subject: str
+    front: str
+    title: str | None
+    begun_ns: int
+    seen_ns: int
+    grant_id: str | None = None
+    calls: int = 0
+    changes: int = 0
+    commands: int = 0
+    refusals: int = 0
+    questions: int = 0
+    approved: int = 0
+    steps: list[RunStep] = []
+
+    @property
+    def is_agents(self) -> bool:
+        """Whether it is what people look at as a run: an agent's, or whatever has a title."""
+        return self.title is not None or not subject_stands_above(self.subject)
+
+    def take(self, event: RunEvent) -> None:
+        """Add one more call."""
+        self.seen_ns = max(self.seen_ns, event.time_ns)
+        self.title = self.title or event.title
+        self.grant_id = event.grant_id or self.grant_id
+        self.calls += 1
+        self.changes += event.changes and event.outcome == "success"
+        self.commands += event.verb in ("exec", "run", "code")
+        self.refusals += event.outcome == "denied"
+        if event.approval_id is not None:
+            self.questions += 1
+            self.approved += event.outcome != "denied"
+        if event.step is not None:
+            self._take_step(event.step, event.time_ns)
+
+    def _take_step(self, name: str, time_ns: int) -> None:
+        known = [each.name for each in self.steps]
+        place = known.index(name) if name in known else len(known)
+        if place == len(known) < _STEPS_MAX:
+            self.steps = [*self.steps, RunStep(name=name, begun_ns=time_ns)]
+        place = min(place, len(self.steps) - 1)
+        step = self.steps[place]
+        self.steps = [*self.steps]
+        self.steps[place] = msgspec.structs.replace(step, calls=step.calls + 1)
+
+
+def begun_by(event: RunEvent) -> RunRow:
+    """The run that a call begins."""
+    seed = "\0".join((event.root, event.subject, event.front, event.request_id, event.title or ""))
+    digest = hashlib.sha256(f"{seed}\0{event.time_ns}".encode("utf-8", "replace")).hexdigest()
+    row = RunRow(
+        id=digest[:_ID_DIGITS], root=event.root, subject=event.subject, front=event.front,
+        title=event.title, begun_ns=event.time_ns, seen_ns=event.time_ns,
+    )  # fmt: skip
+    row.take(event)
+    return row
+
+
+def run_of(event: RunEvent, known: Sequence[RunRow]) -> RunRow | None:
+    """The run that a call belongs to, of those of its subject in its root through its front, the
+    newest first; None where it begins another one."""
+    recent = [each for each in known if event.time_ns - each.seen_ns <= RUN_IDLE_S * 1e9]
+    if event.title is None:
+        return recent[0] if recent else None
+    named = next((each for each in recent if each.title == event.title), None)
+    if named is not None:
+        return named
+    return recent[0] if recent and recent[0].title is None else None
+
+
+class RunsInMemory:
+    """Runs of calls that are given one after the other, and which call is of which run."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str, str, str], list[RunRow]] = {}
+        self._requests: dict[str, dict[str, str | None]] = {}
+
+    def add(self, event: RunEvent) -> None:
+        known = self._runs.setdefault((event.root, event.subject, event.front), [])
+        row = run_of(event, known)
+        if row is None:
+            row = begun_by(event)
+            known.insert(0, row)
+        else:
+            row.take(event)
+        if event.changes:
+            self._requests.setdefault(row.id, {})[event.request_id] = event.step
+
+    def rows(self) -> list[RunRow]:
+        """All runs, what was seen last first."""
+        rows = [each for of_one in self._runs.values() for each in of_one]
+        return sorted(rows, key=lambda row: (row.seen_ns, row.begun_ns), reverse=True)
+
+    def requests(self, run: str) -> dict[str, str | None]:
+        return self._requests.get(run, {})
+
+
+# --- the seam ----------------------------------------------------------------------------------
+
+
+class ReviewMark(Value, frozen=True, kw_only=True):
+    """What a person said of a hunk, or (``hunk`` is empty) that a file was accepted as it stood,
+    with the content ``sha256``. ``told`` is whether the agent was told of a rejection."""
+
+    root: str
+    path: str
+    hunk: str
+    verdict: Verdict
+    run: str
+    subject: str
+    by: str
+    time_ns: int
+    note: str = ""
+    lines: str = ""
+    sha256: str = ""
+    told: bool = False
+
+
+class RunBook(Protocol):
+    """Knows the runs of a root, and what people said of them."""
+
+    async def rows(self, root: str) -> list[RunRow]:
+        """The runs in a root, what was seen last first."""
+        ...
+
+    async def requests(self, run: RunRow) -> Mapping[str, str | None]:
+        """The requests of a run that changed something, each with its step."""
+        ...
+
+    def is_active(self, run: RunRow) -> bool:
+        """Whether it may go on."""
+        ...
+
+    async def marks(self, root: str) -> list[ReviewMark]:
+        """What people said in a root, oldest first."""
+        ...
+
+    async def mark(self, marks: Sequence[ReviewMark], *, front: str) -> None:
+        """Keep what a person said, durably when this returns, and on record."""
+        ...
+
+    async def untold(self, root: str, subject: str) -> list[ReviewMark]:
+        """Rejections that the subject was not told of. From now on it was."""
+        ...
+
+
+def found_run(rows: Sequence[RunRow], name: str) -> RunRow:
+    """The run that a text names: by its id, or the beginning of it that no other has. Raises
+    `PathNotFound`, `ParseError`."""
+    if not isinstance(name, str) or not name:
+        raise ParseError("a run is named by its id")
+    fits = [each for each in rows if each.id.startswith(name)]
+    exact = [each for each in fits if each.id == name]
+    if len(exact or fits) == 1:
+        return (exact or fits)[0]
+    if fits:
+        raise ParseError(f"{len(fits)} runs begin with {name!r}", hint="give more of its id")
+    raise PathNotFound(f"there is no run {name[:40]!r}", hint="`bailiwick runs` lists them")

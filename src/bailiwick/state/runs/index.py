@@ -1,0 +1,255 @@
+"""Runs, told from the ledger: which there were, and which request is of which.
+
+Whoever makes a change writes nothing here. Who asks for runs goes through the records that came
+since the last time, in whichever process that was, and notes what follows from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from bailiwick.audit import AuthorityRecord, LedgerRecord
+from bailiwick.operations import OPERATIONS
+from bailiwick.runs import (
+    RUN_IDLE_S,
+    ReviewMark,
+    RunEvent,
+    RunRow,
+    RunStep,
+    begun_by,
+    run_of,
+)
+from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.grants.book import GrantBook
+from bailiwick.state.ledger.durable import DurableLedger
+from bailiwick.state.ledger.encoding import AUTHORITY_VERB, RUN, STEP, decode
+
+PART = DatabasePart(
+    "runs",
+    (
+        """
+        CREATE TABLE runs (              -- what one subject did in one session
+            id       TEXT PRIMARY KEY,
+            root     TEXT NOT NULL,
+            subject  TEXT NOT NULL,
+            front    TEXT NOT NULL,
+            title    TEXT,
+            begun_ns INTEGER NOT NULL,
+            seen_ns  INTEGER NOT NULL,
+            counts   TEXT NOT NULL       -- JSON: calls, changes, steps …
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX runs_whose ON runs (root, subject, front, seen_ns);
+        CREATE TABLE run_requests (      -- which request is of which run
+            run      TEXT NOT NULL,
+            request  TEXT NOT NULL,
+            step     TEXT,
+            PRIMARY KEY (run, request)
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE runs_through (      -- up to which record of the ledger all this goes
+            only     INTEGER PRIMARY KEY CHECK (only = 1),
+            seq      INTEGER NOT NULL
+        ) STRICT;
+        INSERT INTO runs_through VALUES (1, 0);
+        CREATE TABLE run_marks (         -- what people said of hunks
+            number   INTEGER PRIMARY KEY,
+            root     TEXT NOT NULL,
+            subject  TEXT NOT NULL,      -- whose hunk
+            told     INTEGER NOT NULL,   -- whether they were told
+            body     TEXT NOT NULL       -- JSON, see `ReviewMark`
+        ) STRICT;
+        CREATE INDEX run_marks_root ON run_marks (root, number);
+        CREATE INDEX run_marks_untold ON run_marks (root, subject) WHERE told = 0;
+        """,
+    ),
+)
+
+_BATCH: Final = 1_000
+_WHOSE: Final = """
+SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
+WHERE root = ? AND subject = ? AND front = ? AND seen_ns >= ? ORDER BY seen_ns DESC
+"""
+_ROWS: Final = """
+SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
+WHERE root = ? ORDER BY seen_ns DESC, begun_ns DESC
+"""
+_COUNTS: Final = ("grant_id", "calls", "changes", "commands", "refusals", "questions", "approved")
+
+
+class HasBooks(Protocol):
+    """The books that runs are told from."""
+
+    @property
+    def ledger(self) -> DurableLedger: ...
+
+    @property
+    def grants(self) -> GrantBook: ...
+
+
+class RunIndex:
+    """The runs of one authority: see `bailiwick.runs.RunBook`."""
+
+    def __init__(
+        self,
+        database: Database,
+        books: HasBooks,
+        *,
+        time_ns: Callable[[], int],
+    ) -> None:
+        self._database = database
+        self._ledger = books.ledger
+        self._grants = books.grants
+        self._time_ns = time_ns
+
+    async def rows(self, root: str) -> list[RunRow]:
+        await self.catch_up()
+        return [_row(each) for each in self._database.read(_ROWS, (root,))]
+
+    async def requests(self, run: RunRow) -> Mapping[str, str | None]:
+        found = self._database.read(
+            "SELECT request, step FROM run_requests WHERE run = ?", (run.id,)
+        )
+        return dict(found)
+
+    def is_active(self, run: RunRow) -> bool:
+        if self._time_ns() - run.seen_ns > RUN_IDLE_S * 1e9:
+            return False
+        return run.grant_id is None or self._grants.load(run.grant_id) is not None
+
+    async def catch_up(self) -> None:
+        """Go through what was recorded since the last time."""
+        await self._ledger.try_flush()
+        while self._is_behind() and await self._database.write(_fold):
+            pass
+
+    def _is_behind(self) -> bool:
+        return bool(
+            self._database.read(
+                "SELECT 1 FROM ledger WHERE seq > (SELECT seq FROM runs_through) LIMIT 1"
+            )
+        )
+
+    # --- what people said ----------------------------------------------------------------------
+
+    async def marks(self, root: str) -> list[ReviewMark]:
+        rows = self._database.read(
+            "SELECT body, told FROM run_marks WHERE root = ? ORDER BY number", (root,)
+        )
+        return [_mark(*each) for each in rows]
+
+    async def mark(self, marks: Sequence[ReviewMark], *, front: str) -> None:
+        def job(connection: Connection) -> None:
+            for each in marks:
+                told = each.told or each.verdict == "accepted"
+                connection.execute(
+                    "INSERT INTO run_marks (root, subject, told, body) VALUES (?, ?, ?, ?)",
+                    (each.root, each.subject, int(told), msgspec.json.encode(each).decode()),
+                )
+                if each.hunk:
+                    self._ledger.chain_in(connection, _record(each, front))
+
+        await self._database.write_control(job)
+
+    async def untold(self, root: str, subject: str) -> list[ReviewMark]:
+        wanted = "FROM run_marks WHERE root = ? AND subject = ? AND told = 0"
+        if not self._database.read(f"SELECT 1 {wanted} LIMIT 1", (root, subject)):
+            return []
+
+        def job(connection: Connection) -> list[ReviewMark]:
+            rows = connection.execute(f"SELECT body, 0 {wanted} ORDER BY number", (root, subject))
+            found = [_mark(*each) for each in rows.fetchall()]  # type: ignore[arg-type]
+            connection.execute(
+                "UPDATE run_marks SET told = 1 WHERE root = ? AND subject = ? AND told = 0",
+                (root, subject),
+            )
+            return found
+
+        return await self._database.write(job)
+
+
+def _record(mark: ReviewMark, front: str) -> AuthorityRecord:
+    return AuthorityRecord(
+        time_ns=mark.time_ns, request_id=mark.run, subject=mark.by, act="review", root=mark.root,
+        front=front, reason=mark.note[:1_000],
+        details={
+            "verdict": mark.verdict, "run": mark.run, "hunk": mark.hunk, "path": mark.path,
+            "whose": mark.subject,
+        },
+    )  # fmt: skip
+
+
+def _mark(body: str, told: int) -> ReviewMark:
+    mark = msgspec.json.decode(body, type=ReviewMark)
+    return msgspec.structs.replace(mark, told=bool(told))
+
+
+def _fold(connection: Connection) -> bool:
+    """Take the next records; whether there were any."""
+    ((through,),) = connection.execute("SELECT seq FROM runs_through").fetchall()
+    rows = connection.execute(
+        "SELECT seq, body FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?", (through, _BATCH)
+    ).fetchall()
+    known: dict[tuple[str, str, str], list[RunRow]] = {}
+    changed: dict[str, RunRow] = {}
+    for seq, body in rows:
+        event = _event(decode(int(seq), body))  # type: ignore[arg-type]
+        if event is None:
+            continue
+        key = event.root, event.subject, event.front
+        if key not in known:
+            since = int(event.time_ns - 2 * RUN_IDLE_S * 1e9)
+            known[key] = [_row(each) for each in connection.execute(_WHOSE, (*key, since))]
+        row = run_of(event, known[key])
+        if row is None:
+            row = begun_by(event)
+            known[key].insert(0, row)
+        else:
+            row.take(event)
+        changed[row.id] = row
+        if event.changes:
+            connection.execute(
+                "INSERT INTO run_requests VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (row.id, event.request_id, event.step),
+            )
+    for row in changed.values():
+        connection.execute(
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+            " title = excluded.title, seen_ns = excluded.seen_ns, counts = excluded.counts",
+            (row.id, row.root, row.subject, row.front, row.title, row.begun_ns, row.seen_ns,
+             _counts(row)),
+        )  # fmt: skip
+    if rows:
+        connection.execute("UPDATE runs_through SET seq = ?", (rows[-1][0],))
+    return bool(rows)
+
+
+def _event(record: LedgerRecord) -> RunEvent | None:
+    if record.verb == AUTHORITY_VERB or record.root is None:
+        return None
+    operation = OPERATIONS.get(record.operation)
+    return RunEvent(
+        time_ns=record.time_ns, request_id=record.request_id, subject=record.subject,
+        root=record.root, front=record.front, grant_id=record.grant_id, verb=record.verb,
+        outcome=record.outcome, changes=operation is not None and operation.changes,
+        approval_id=record.approval_id, title=record.details.get(RUN),
+        step=record.details.get(STEP),
+    )  # fmt: skip
+
+
+def _counts(row: RunRow) -> str:
+    told = {name: getattr(row, name) for name in _COUNTS}
+    return json.dumps({**told, "steps": msgspec.to_builtins(row.steps)})
+
+
+def _row(found: Sequence[object]) -> RunRow:
+    id, root, subject, front, title, begun_ns, seen_ns, counts = found
+    told = json.loads(str(counts))
+    steps = msgspec.convert(told.pop("steps"), list[RunStep])
+    return RunRow(
+        id=str(id), root=str(root), subject=str(subject), front=str(front),
+        title=None if title is None else str(title), begun_ns=int(begun_ns),  # type: ignore[call-overload]
+        seen_ns=int(seen_ns), steps=steps, **told,  # type: ignore[call-overload]
+    )  # fmt: skip

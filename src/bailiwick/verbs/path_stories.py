@@ -1,0 +1,361 @@
+"""What became of a path, version by version, and what one run had in it.
+
+Everything here goes by the versions that a store keeps and who made each. A version that nobody
+here made (another program's, on a directory of the host) is of somebody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from typing import Final, NamedTuple
+
+from bailiwick.call import Call
+from bailiwick.errors import BailiwickError, PathNotFound, Unsupported
+from bailiwick.model import EntryType
+from bailiwick.operations import READ
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.policy import permits
+from bailiwick.runs import Hunk, OthersHunk, RunChange, Verdict
+from bailiwick.store import Reader
+from bailiwick.text.weave import Weave, WovenHunk, shown
+from bailiwick.versions import ChangeKind, Past, TellsBeneath, Version, past
+
+OURS: Final = "\0run"
+"""The author of what the run did, which no subject is called."""
+
+_PAGE: Final = 500
+_SLACK_NS: Final = 60 * 1_000_000_000
+"""A version is stamped before its record is: as long as a change may take, or nearly so."""
+
+_ID_DIGITS: Final = 12
+
+IsOurs = Callable[[Version], bool]
+
+
+class StoryContent(NamedTuple):
+    """What stood at a place: ``data`` is None where it was no text, or too large to compare."""
+
+    type: EntryType
+    path: ScopedPath
+    mode: int = 0
+    data: bytes | None = None
+    sha256: str | None = None
+    target: str | None = None
+    version: str = ""
+    size: int = 0
+
+
+class StoryStep(NamedTuple):
+    """One version: who made it (`OURS` for the run), and what stood there then; None: nothing."""
+
+    by: str
+    stood: StoryContent | None
+
+
+class PathStory(NamedTuple):
+    """What became of one place. ``before`` is what the run found when it touched it first;
+    ``during`` are all versions until it touched it last, ``since`` those after that, up to now."""
+
+    path: ScopedPath
+    type: EntryType
+    before: StoryContent | None
+    during: list[StoryStep]
+    since: list[StoryStep]
+
+    @property
+    def after(self) -> StoryContent | None:
+        return self.during[-1].stood
+
+    @property
+    def now(self) -> StoryContent | None:
+        return (self.since or self.during)[-1].stood
+
+    @property
+    def is_text(self) -> bool:
+        """Whether all of it is files that hold text, or nothing."""
+        stood = [self.before, *(each.stood for each in (*self.during, *self.since))]
+        return all(each is None or each.data is not None for each in stood)
+
+
+def ours_by(requests: Mapping[str, str | None], subject: str, step: str | None = None) -> IsOurs:
+    """Whether a version is of a run, or of one step of it."""
+    wanted = {each for each, of in requests.items() if step is None or of == step}
+    return lambda version: version.subject == subject and version.request_id in wanted
+
+
+async def touched(call: Call, is_ours: IsOurs, since_ns: int, limit: int) -> list[Version]:
+    """What a run did, newest first, as far as the caller may know of it."""
+    looking = past(call.store)
+    if not isinstance(looking, TellsBeneath):
+        raise Unsupported("this root does not tell what happened in it")
+    found: list[Version] = []
+    cursor: str | None = None
+    while True:
+        page = await looking.beneath(ROOT, cursor=cursor, limit=_PAGE)
+        for each in page.versions:
+            if each.time_ns is not None and each.time_ns < since_ns - _SLACK_NS:
+                return found
+            if is_ours(each) and permits(call.decide(each.path, READ.ruled)):
+                found.append(each)
+                if len(found) > limit:
+                    return found
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+class Stories:
+    """Tells the stories of paths, with each version opened once."""
+
+    def __init__(self, call: Call, is_ours: IsOurs) -> None:
+        self._call = call
+        self._looking: Past = past(call.store)
+        self._is_ours = is_ours
+        self.contents: dict[str, bytes] = {}
+        """What was read, by its hash: files that are no text, too."""
+
+    async def of(self, path: ScopedPath) -> tuple[PathStory | None, set[tuple[str, ScopedPath]]]:
+        """The story of what stands, or stood, at a path; and which versions it covers."""
+        versions = await self._versions(path)
+        places = [place for place, each in enumerate(versions) if self._is_ours(each)]
+        if not places:
+            return None, set()
+        first, last = places[0], places[-1]
+        covered = {(each.version, each.path) for each in versions}
+        before = None if not first else await self._stood(versions[first - 1])
+        if first == 0 and versions[0].kind != "created":
+            before = await self._stood_before(versions[0])
+        during = [await self._step(each) for each in versions[first : last + 1]]
+        since = [await self._step(each) for each in versions[last + 1 :]]
+        now = await self._now(path)
+        if _differs(now, (since or during)[-1].stood):
+            since.append(StoryStep("", now))
+        return PathStory(path, versions[last].type, before, during, since), covered
+
+    async def _versions(self, path: ScopedPath) -> list[Version]:
+        """Oldest first."""
+        found: list[Version] = []
+        before: str | None = None
+        with suppress(PathNotFound):
+            while True:
+                page = await self._looking.history(path, before=before, limit=_PAGE)
+                found += page.versions
+                if not page.more or not page.versions:
+                    break
+                before = page.versions[-1].version
+        return found[::-1]
+
+    async def _step(self, version: Version) -> StoryStep:
+        by = OURS if self._is_ours(version) else version.subject
+        return StoryStep(by, await self._stood(version))
+
+    async def _stood(self, version: Version) -> StoryContent | None:
+        if version.kind == "deleted":
+            return None
+        known = None if version.sha256 is None else self.contents.get(version.sha256)
+        store = await self._looking.as_of(version.version)
+        try:
+            return await self._look(store, version.path, known)
+        finally:
+            await store.aclose()
+
+    async def _stood_before(self, version: Version) -> StoryContent | None:
+        try:
+            store = await self._looking.as_of(str(int(version.version) - 1))
+        except (PathNotFound, ValueError):
+            return None
+        try:
+            return await self._look(store, version.path)
+        finally:
+            await store.aclose()
+
+    async def _now(self, path: ScopedPath) -> StoryContent | None:
+        return await self._look(self._call.store, path)
+
+    async def _look(
+        self, store: Reader, path: ScopedPath, known: bytes | None = None
+    ) -> StoryContent | None:
+        try:
+            entry = await store.resolve(path, "entry")
+        except BailiwickError:
+            return None
+        with closing(entry):
+            if entry.type is None:
+                return None
+            stat = await store.stat(entry)
+            if entry.type != "file":
+                return StoryContent(
+                    entry.type, path, stat.mode & 0o777, target=stat.target, version=stat.version
+                )
+            unread = StoryContent(
+                "file", path, stat.mode & 0o777, sha256=f"?{stat.version}", version=stat.version,
+                size=stat.size,
+            )  # fmt: skip
+            limit = self._call.limits.diff_bytes_max
+            if known is None and stat.size <= limit:
+                try:
+                    known = (await store.read(entry, 0, limit)).data
+                except BailiwickError:
+                    return unread
+            if known is None:
+                return unread
+        sha256 = hashlib.sha256(known).hexdigest()
+        self.contents[sha256] = known
+        return unread._replace(data=None if 0 in known else known, sha256=sha256)
+
+
+def _differs(a: StoryContent | None, b: StoryContent | None) -> bool:
+    if a is None or b is None:
+        return a is not b
+    return (a.type, a.sha256, a.target) != (b.type, b.sha256, b.target)
+
+
+# --- what the run had in it --------------------------------------------------------------------
+
+
+class WovenStory:
+    """The text of a place, with whose lines are whose; and the hunks of the run in it."""
+
+    def __init__(self, run: str, story: PathStory) -> None:
+        before = story.before
+        self.weave = Weave((before.data or b"") if before else b"", "")
+        self.others: list[OthersHunk] = []
+        for step in story.during:
+            self.weave.write(step.by, _data(step.stood))
+        self.hunks = self.weave.settle(lambda by: by == OURS)
+        for step in story.since:
+            self.weave.write(step.by or "\0other", _data(step.stood))
+        self.ids = _ids(run, story.path, self.hunks)
+
+    def by_id(self) -> dict[str, WovenHunk]:
+        return dict(zip(self.ids, self.hunks, strict=True))
+
+
+def _data(stood: StoryContent | None) -> bytes:
+    return b"" if stood is None or stood.data is None else stood.data
+
+
+def _ids(run: str, path: ScopedPath, hunks: list[WovenHunk]) -> list[str]:
+    """Names of hunks, by what they do; of two that do the same the second has another."""
+    seen: dict[str, int] = {}
+    ids = []
+    for hunk in hunks:
+        texts = ("".join(each.text for each in side) for side in (hunk.removed, hunk.added))
+        digest = hunk_id(run, path, *texts)
+        number = seen[digest] = seen.get(digest, 0) + 1
+        ids.append(digest if number == 1 else hunk_id(run, path, digest, str(number)))
+    return ids
+
+
+def hunk_id(run: str, path: ScopedPath, removed: str, added: str) -> str:
+    seed = f"{run}\0\0{path}\0\0{removed}\0\0{added}"
+    return hashlib.sha256(seed.encode("utf-8", "surrogateescape")).hexdigest()[:_ID_DIGITS]
+
+
+def whole_id(run: str, story: PathStory) -> str:
+    """The name of a change of something that holds no text, which is one hunk."""
+    before, after = (
+        "" if each is None else f"{each.type} {each.path} {each.sha256} {each.target}"
+        for each in (story.before, story.after)
+    )
+    return hunk_id(run, story.path, before, after)
+
+
+def change_of(run: str, story: PathStory, verdicts: Mapping[str, Verdict]) -> RunChange | None:
+    """What a run made of a place in all; None where that is nothing."""
+    kind = _kind(story)
+    if kind is None:
+        return None
+    origin = story.before.path if kind == "moved" and story.before is not None else None
+    if not story.is_text:
+        return _whole_change(run, story, kind, origin, verdicts)
+    woven = WovenStory(run, story)
+    hunks = [
+        Hunk(
+            id=id, header=_header(hunk), lines=_lines(hunk), added=len(hunk.added),
+            removed=len(hunk.removed), state=woven.weave.state(hunk), reviewed=verdicts.get(id),
+        )
+        for id, hunk in zip(woven.ids, woven.hunks, strict=True)
+    ]  # fmt: skip
+    if not hunks and kind != "updated":
+        hunks = [_whole_hunk(run, story, verdicts)]
+    if kind == "updated" and not hunks:
+        return None
+    return RunChange(
+        path=story.path, kind=kind, type=story.type, origin=origin, hunks=hunks,
+        added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
+        others=_of_others(story),
+    )  # fmt: skip
+
+
+def _whole_change(
+    run: str,
+    story: PathStory,
+    kind: ChangeKind,
+    origin: ScopedPath | None,
+    verdicts: Mapping[str, Verdict],
+) -> RunChange | None:
+    if kind == "updated" and not _differs(story.before, story.after):
+        return None
+    return RunChange(
+        path=story.path, kind=kind, type=story.type, origin=origin,
+        hunks=[_whole_hunk(run, story, verdicts)],
+    )  # fmt: skip
+
+
+def _whole_hunk(run: str, story: PathStory, verdicts: Mapping[str, Verdict]) -> Hunk:
+    id = whole_id(run, story)
+    state = "stands"
+    if _differs(story.now, story.after):
+        state = "changed" if _differs(story.now, story.before) else "undone"
+    return Hunk(
+        id=id, header=f"{_kind(story)} {story.type}", lines=[], added=0, removed=0, state=state,
+        reviewed=verdicts.get(id),
+    )  # fmt: skip
+
+
+def _kind(story: PathStory) -> ChangeKind | None:
+    before, after = story.before, story.after
+    if before is None or after is None:
+        if before is after:
+            return None
+        return "created" if before is None else "deleted"
+    return "moved" if before.path != after.path else "updated"
+
+
+def _of_others(story: PathStory) -> list[OthersHunk]:
+    """What others made of it while the run went on."""
+    found: list[OthersHunk] = []
+    for author in sorted({each.by for each in story.during} - {OURS}):
+        weave = Weave(_data(story.before), "\0before")
+        for step in story.during:
+            weave.write(step.by, _data(step.stood))
+        found += [
+            OthersHunk(subject=author, header=_header(each), lines=_lines(each))
+            for each in weave.settle(lambda by, author=author: by == author)  # type: ignore[misc]
+        ]
+    return found
+
+
+def _header(hunk: WovenHunk) -> str:
+    above = len(hunk.above)
+    shared = above + len(hunk.below)
+    old, new = (
+        (line - above if count + shared else line - 1, count + shared)
+        for line, count in (
+            (hunk.old_line, len(hunk.removed)),
+            (hunk.new_line, len(hunk.added)),
+        )
+    )
+    return f"@@ -{old[0]},{old[1]} +{new[0]},{new[1]} @@"
+
+
+def _lines(hunk: WovenHunk) -> list[str]:
+    return [
+        *(f" {shown(each)}" for each in hunk.above),
+        *(f"-{shown(each.text)}" for each in hunk.removed),
+        *(f"+{shown(each.text)}" for each in hunk.added),
+        *(f" {shown(each)}" for each in hunk.below),
+    ]

@@ -1,0 +1,207 @@
+"""Taking back what a run did at single places, by what stands there now.
+
+What is to come of each place is worked out first, and brought into the tree as the changes of a
+working copy are: judged path by path, on the condition that nobody has changed it meanwhile, as one
+change that can itself be undone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from bailiwick.call import Call
+from bailiwick.paths import ScopedPath
+from bailiwick.proposal import Proposal
+from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
+from bailiwick.verbs.path_stories import PathStory, StoryContent, WovenStory, whole_id
+from bailiwick.verbs.walks.ignore_files import Ignores
+from bailiwick.verbs.working_copies import Wanted, draw
+from bailiwick.version_acts import BringBack
+from bailiwick.versions import Conflict, Done, Mark, Plan, UndoResult
+from bailiwick.working_copy import Alterations, Altered, Base, Publishing
+
+_CHANGED = "others have changed it since"
+_WHOLE_RUN = "this can only be put back with all of the run"
+
+
+class PlannedReturn(NamedTuple):
+    """What is to come of places, with the bytes of files; and what stands against it."""
+
+    altered: list[Altered]
+    contents: dict[ScopedPath, bytes]
+    conflicts: list[Conflict]
+
+
+class ReturningCopy:
+    """What is to come of places, in the form of a working copy: in memory, for one call."""
+
+    id = "undo"
+
+    def __init__(self, planned: PlannedReturn) -> None:
+        self._planned = planned
+        self._kept: dict[ScopedPath, bytes] = {}
+
+    async def alterations(self) -> Alterations:
+        return Alterations(self._planned.altered, [], [])
+
+    async def content(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
+        yield self._planned.contents[path]
+
+    async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
+        self._kept[path] = b"".join([chunk async for chunk in chunks])
+
+    async def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
+        yield self._kept[path]
+
+    async def base_image(self, path: ScopedPath) -> bytes | None:
+        return None
+
+    async def publishing(self, what: Publishing | None) -> None:
+        """Each change is in the history by itself, under the request: nothing else is needed."""
+
+    async def settle(self, published: Collection[ScopedPath]) -> None:
+        """There is nothing that would be left."""
+
+    async def rebase(self, path: ScopedPath, image: bytes) -> None:
+        """Nothing is brought in part."""
+
+    async def rewrite(self, path: ScopedPath, data: bytes) -> None:
+        """Nothing is given up."""
+
+    async def restored(self, paths: Collection[ScopedPath]) -> None:
+        """It is not tried again."""
+
+    async def discard(self) -> None:
+        """It is gone with the call."""
+
+
+def plan_return(
+    run: str,
+    stories: Sequence[PathStory],
+    contents: Mapping[str, bytes],
+    hunks: Collection[str] | None,
+) -> PlannedReturn:
+    """What becomes of the places of a run when it is taken back: all of it, or some ``hunks``."""
+    planned = PlannedReturn([], {}, [])
+    for story in stories:
+        if story.is_text:
+            _add_text(planned, run, story, hunks)
+        else:
+            _add_whole(planned, run, story, contents, hunks)
+    # What goes from the inside out, what comes from the outside in.
+    planned.altered.sort(key=lambda each: each.path.order, reverse=False)
+    return planned
+
+
+def _add_text(
+    planned: PlannedReturn, run: str, story: PathStory, hunks: Collection[str] | None
+) -> None:
+    woven = WovenStory(run, story)
+    named = woven.by_id()
+    chosen = [each for id, each in named.items() if hunks is None or id in hunks]
+    if not chosen and not (hunks is None or whole_id(run, story) in hunks):
+        return
+    states = [woven.weave.state(each) for each in chosen]
+    if "changed" in states:
+        planned.conflicts.append(Conflict(story.path, _CHANGED))
+        return
+    before, after, now = story.before, story.after, story.now
+    data = woven.weave.without(chosen)
+    is_whole = len(chosen) == len(named)
+    moved = before is not None and after is not None and before.path != after.path
+    home = before.path if moved and is_whole and before is not None else story.path
+    if now is None:
+        if before is None or not chosen or "stands" not in states:
+            return  # gone already
+        _come(planned, home, before.mode, data)
+    elif before is None and not data and is_whole:
+        planned.altered.append(Altered(now.path, None, _base(now)))
+    elif home != now.path:
+        planned.altered.append(Altered(now.path, None, _base(now)))
+        _come(planned, home, now.mode, data)
+    elif data != now.data:
+        _come(planned, now.path, now.mode, data, _base(now))
+
+
+def _add_whole(
+    planned: PlannedReturn,
+    run: str,
+    story: PathStory,
+    contents: Mapping[str, bytes],
+    hunks: Collection[str] | None,
+) -> None:
+    """Something that holds no text, or whose text is too large: it is what it was, or not."""
+    if hunks is not None and whole_id(run, story) not in hunks:
+        return
+    before, after, now = story.before, story.after, story.now
+    if _is_same(now, before):
+        return
+    if not _is_same(now, after):
+        planned.conflicts.append(Conflict(story.path, _CHANGED))
+        return
+    data = None if before is None or before.sha256 is None else contents.get(before.sha256)
+    unfit = before is not None and before.type == "file" and data is None
+    moved = before is not None and now is not None and before.path != now.path
+    if unfit or (moved and before is not None and before.type == "directory"):
+        planned.conflicts.append(Conflict(story.path, _WHOLE_RUN))
+        return
+    base = None if now is None else _base(now)
+    if now is not None and (before is None or moved or before.type != now.type):
+        planned.altered.append(Altered(now.path, None, base))
+        base = None
+    if before is None:
+        return
+    if data is not None:
+        _come(planned, before.path, before.mode, data, base)
+    else:
+        planned.altered.append(
+            Altered(before.path, before.type, base, before.mode, target=before.target)
+        )
+
+
+def _come(
+    planned: PlannedReturn, path: ScopedPath, mode: int, data: bytes, base: Base | None = None
+) -> None:
+    digest = hashlib.sha256(data).hexdigest()
+    planned.contents[path] = data
+    planned.altered.append(Altered(path, "file", base, mode, len(data), digest))
+
+
+def _base(now: StoryContent) -> Base:
+    return Base(now.type, now.version, now.size, now.mode)
+
+
+def _is_same(a: StoryContent | None, b: StoryContent | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (a.type, a.path, a.sha256, a.target) == (b.type, b.path, b.sha256, b.target)
+
+
+async def bring(
+    call: Call, ignores: Ignores, planned: PlannedReturn, preview: bool
+) -> Proposal[UndoResult]:
+    """Have it come to pass: all of it, or nothing where anything stands against it."""
+    copy = ReturningCopy(planned)
+    found = Alterations(planned.altered, [], [])
+    drawn = await draw(call, copy, found, Wanted("atomic"))
+    conflicts = [*planned.conflicts, *(Conflict(c.path, c.reason) for c in drawn.conflicts)]
+    plan = Plan([] if conflicts else drawn.touches, conflicts)
+
+    async def plan_it() -> Plan:
+        return plan
+
+    def undone(done: Done) -> UndoResult:
+        return UndoResult(
+            version=done.version, undone=touched_paths(done.plan),
+            conflicts=sorted_conflicts(plan), preview=preview, request_id=call.request_id,
+        )  # fmt: skip
+
+    def act(plan: Plan) -> BringBack:
+        mark = call.mark or Mark(str(call.grant.subject), call.request_id)
+        what = Publishing(plan, drawn.over, mark, call.limits.max_file_bytes)
+        return BringBack(call.handle, plan, copy, what, frozenset(drawn.settled))
+
+    work = Work(plan_it, act)
+    return await (look if preview else propose)(call, ignores, work, undone)

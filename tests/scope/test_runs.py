@@ -1,0 +1,301 @@
+"""Runs: what each agent did, told from what is on record; and taking it back line by line."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bailiwick
+from bailiwick import AgentRun, Authority, Edit, ParseError, PathNotFound, User
+
+ACCESS = ("read", "write", "list", "delete", "move", "metadata", "watch")
+KINDS = ("directory", "volume")
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@asynccontextmanager
+async def rooted(tmp_path, kind):
+    """A person's scope on a fresh root, and what makes agents of it."""
+    place, options = f"sqlite:{tmp_path}/v.db", {}
+    if kind == "directory":
+        place, options = str(tmp_path / "tree"), {"history": "on"}
+        (tmp_path / "tree").mkdir()
+    async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
+        await authority.add_root("workspace:w", place, trusted=True, **options)
+        person = await authority.request_root(User("ann"), "workspace:w", ACCESS, "to look")
+
+        async def agent(name):
+            return await person.delegate(AgentRun("chat", name))
+
+        yield person, agent
+
+
+async def text(scope, path):
+    return (await scope.read_text(path)).text
+
+
+def told(changes):
+    return [
+        (str(each.path), each.kind, [line for hunk in each.hunks for line in hunk.lines])
+        for each in changes.changes
+    ]
+
+
+@pytest.mark.spec("RUN-1")
+@each_kind
+async def test_a_run_says_who_did_what_through_which_front(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n")
+        await person.write_text("old.txt", "old\n")
+        first = (await agent("one")).with_run(title="Tidy up", step="rename")
+        await first.edit("a.txt", [Edit("2\n", "two\n")])
+        await first.with_run(step="clean").remove("old.txt")
+        await first.write_text("b.txt", "b\n")
+        with pytest.raises(PathNotFound):
+            await first.read_text("missing")
+        second = await agent("two")
+        await second.read_text("a.txt")
+        runs = await person.runs()
+        assert [run.subject for run in runs] == ["agent_run:chat/two", "agent_run:chat/one"]
+        run = runs[1]
+        assert (run.title, run.front, run.root) == ("Tidy up", "python", "workspace:w")
+        assert run.begun_ns <= run.seen_ns
+        assert (run.active, run.calls) == (True, 4)
+        assert [(step.name, step.calls) for step in run.steps] == [("rename", 3), ("clean", 1)]
+        assert (run.created, run.changed, run.moved, run.removed) == (1, 1, 0, 1)
+        assert (run.added, run.removed_lines, run.hunks, run.reviewed) == (2, 2, 3, 0)
+        assert (runs[0].title, runs[0].hunks) == (None, 0)
+        assert (await person.run_info(run.id[:6])).info == run.info
+        assert [each.id for each in await first.runs()] == [run.id]
+        await first.aclose()
+        assert not (await person.run_info(run.id)).active
+
+
+@pytest.mark.spec("RUN-1")
+async def test_runs_are_still_there_after_a_restart(tmp_path):
+    async with rooted(tmp_path, "volume") as (_, agent):
+        await (await agent("one")).with_run(title="Tidy up").write_text("a.txt", "a\n")
+    async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
+        await authority.add_root("workspace:w", f"sqlite:{tmp_path}/v.db", trusted=True)
+        person = await authority.request_root(User("ann"), "workspace:w", ACCESS, "to look")
+        (run,) = await person.runs()
+        assert (run.title, run.created) == ("Tidy up", 1)
+
+
+@pytest.mark.spec("RUN-1")
+async def test_a_title_that_is_another_begins_another_run(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        await one.write_text("a", "a")
+        await one.with_run(title="First").write_text("b", "b")
+        await one.with_run(title="Second").write_text("c", "c")
+        await one.with_run(title="First").write_text("d", "d")
+        runs = {run.title: run for run in await person.runs()}
+        assert {title: run.calls for title, run in runs.items()} == {"First": 3, "Second": 1}
+
+
+@pytest.mark.spec("RUN-1")
+@pytest.mark.parametrize("title", ["", "x" * 201, "two\nlines", 5])
+async def test_what_is_no_title_is_refused(tmp_path, title):
+    async with bailiwick.open("memory:") as fs:
+        with pytest.raises(ParseError):
+            fs.with_run(title=title)
+
+
+@pytest.mark.spec("RUN-1")
+async def test_a_place_of_ones_own_has_runs_too(tmp_path):
+    async with bailiwick.open(f"sqlite:{tmp_path}/v.db") as fs:
+        await fs.with_run(title="By hand").write_text("a.txt", "a\n")
+        (run,) = await fs.runs()
+        assert (run.title, run.created) == ("By hand", 1)
+        assert told(await run.changes()) == [("a.txt", "created", ["+a"])]
+
+
+@pytest.mark.spec("RUN-1")
+def test_blocking_code_has_runs_too(tmp_path):
+    with bailiwick.open_sync(f"sqlite:{tmp_path}/v.db") as fs:
+        fs.with_run(title="By hand").write_text("a.txt", "a\n")
+        (run,) = fs.runs()
+        assert (run.title, fs.run_info(run.id).created) == ("By hand", 1)
+        assert told(run.changes()) == [("a.txt", "created", ["+a"])]
+        assert run.undo(preview=True).undone == ["a.txt"]
+        assert fs.undo(run=run.id).undone == ["a.txt"]
+
+
+@pytest.mark.spec("RUN-2")
+@each_kind
+async def test_changes_are_net_and_what_others_did_is_theirs(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n4\n5\n")
+        one, two = await agent("one"), await agent("two")
+        await one.edit("a.txt", [Edit("1\n", "x\n")])
+        await two.edit("a.txt", [Edit("3\n", "three\n")])
+        await one.edit("a.txt", [Edit("x\n", "one\n")])
+        await one.write_text("gone.txt", "g\n")
+        await one.remove("gone.txt")
+        run = next(each for each in await person.runs() if each.subject.endswith("one"))
+        (change,) = (await run.changes()).changes
+        assert [hunk.lines for hunk in change.hunks] == [["-1", "+one", " 2", " three", " 4"]]
+        assert [(each.subject, each.lines[2:4]) for each in change.others] == [
+            ("agent_run:chat/two", ["-3", "+three"])
+        ]
+        known = change.hunks[0].id
+        await person.write_text("a.txt", "0\n0\n0\n" + await text(person, "a.txt"))
+        ((hunk,),) = [each.hunks for each in (await run.changes()).changes]
+        assert (hunk.id, hunk.state) == (known, "stands")
+
+
+@pytest.mark.spec("RUN-3")
+@each_kind
+async def test_a_run_a_file_and_a_hunk_are_taken_back(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n4\n5\n")
+        await person.write_text("b.txt", "b\n")
+        one = await agent("one")
+        await one.write_text("a.txt", "one\n2\n3\n4\nfive\n")
+        await one.write_text("b.txt", "B\n")
+        await one.make_dir("d")
+        await one.write_text("d/new.txt", "new\n")
+        await person.edit("a.txt", [Edit("3\n", "three\n")])
+        (run,) = await person.runs()
+        first, _ = next(c for c in (await run.changes()).changes if c.path == "a.txt").hunks
+        looked = await person.undo(run=run.id, hunks=[first.id], preview=True)
+        assert (looked.undone, await text(person, "a.txt")) == (
+            ["a.txt"],
+            "one\n2\nthree\n4\nfive\n",
+        )
+        done = await person.undo(run=run.id, hunks=[first.id])
+        assert await text(person, "a.txt") == "1\n2\nthree\n4\nfive\n"
+        await person.undo(done.request_id)
+        assert await text(person, "a.txt") == "one\n2\nthree\n4\nfive\n"
+        await person.undo(run=run.id, paths=["b.txt"])
+        assert await text(person, "b.txt") == "b\n"
+        await run.undo()
+        assert await text(person, "a.txt") == "1\n2\nthree\n4\n5\n"
+        assert not await person.exists("d/new.txt")
+        assert (await run.undo()).undone == []
+
+
+@pytest.mark.spec("RUN-3")
+@each_kind
+async def test_all_of_a_run_comes_back_with_directories_and_moves(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.make_dir("src")
+        await person.write_text("src/a.txt", "a\n")
+        await person.write_bytes("src/b.bin", b"\0\1")
+        one = await agent("one")
+        await one.move("src/a.txt", "moved.txt")
+        await one.remove("src", recursive=True)
+        await one.write_text("new/deep/c.txt", "c\n", parents=True)
+        (run,) = await person.runs()
+        assert (run.created, run.moved) == (1, 1)
+        await run.undo()
+        assert [str(each.path) for each in (await person.find(".")).matches] == [
+            "src", "src/a.txt", "src/b.bin",
+        ]  # fmt: skip
+
+
+@pytest.mark.spec("RUN-3")
+@each_kind
+async def test_a_conflict_is_reported_and_nothing_is_changed(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n")
+        one = await agent("one")
+        await one.edit("a.txt", [Edit("2\n", "two\n")])
+        await one.write_text("b.txt", "b\n")
+        await person.edit("a.txt", [Edit("two\n", "zwei\n")])
+        (run,) = await person.runs()
+        done = await run.undo()
+        assert ([each.path for each in done.conflicts], done.undone) == (["a.txt"], [])
+        assert await text(person, "a.txt") == "1\nzwei\n3\n"
+        assert await person.exists("b.txt")
+        assert (await run.undo(["b.txt"])).undone == ["b.txt"]
+
+
+@pytest.mark.spec("RUN-3")
+async def test_one_step_of_a_run_is_taken_back(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = (await agent("one")).with_run(title="t")
+        await one.with_run(step="first").write_text("a.txt", "a\n")
+        await one.with_run(step="second").write_text("b.txt", "b\n")
+        (run,) = await person.runs()
+        await run.undo(step="first")
+        assert (await person.exists("a.txt"), await person.exists("b.txt")) == (False, True)
+
+
+@pytest.mark.spec("RUN-3")
+async def test_an_agent_takes_back_only_its_own_run(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one, two = await agent("one"), await agent("two")
+        await one.write_text("a.txt", "a\n")
+        (run,) = await person.runs()
+        with pytest.raises(PathNotFound):
+            await two.undo(run=run.id)
+        with pytest.raises(ParseError):
+            await one.undo(run=run.id, version="1")
+        assert (await one.undo(run=run.id)).undone == ["a.txt"]
+
+
+@st.composite
+def stories(draw):
+    """Who edits which of two files where: lines that each has alone."""
+    who = st.sampled_from(("one", "two", "person"))
+    edits = st.tuples(
+        who, st.sampled_from("ab"), st.integers(0, 9), st.integers(0, 2), st.booleans()
+    )
+    return draw(st.lists(edits, min_size=2, max_size=7))
+
+
+@pytest.mark.slow
+@pytest.mark.spec("RUN-3")
+@each_kind
+@given(story=stories(), data=st.data())
+@settings(max_examples=25)
+def test_undo_leaves_exactly_everybody_elses_lines_or_nothing_is_done(
+    tmp_path_factory, kind, story, data
+):
+    asyncio.run(_play(tmp_path_factory.mktemp("w"), kind, story, data))
+
+
+async def _play(tmp_path, kind, story, data):
+    files = {each: [f"base {each}{n}\n" for n in range(4)] for each in "ab"}
+    async with rooted(tmp_path, kind) as (person, agent):
+        scopes = {"person": person, "one": await agent("one"), "two": await agent("two")}
+        for path, lines in files.items():
+            await person.write_text(path, "".join(lines))
+        for number, (who, path, at, gone, adds) in enumerate(story):
+            lines = files[path]
+            at = min(at, len(lines))
+            new = [f"{who} {path}{number}\n"] if adds else []
+            lines[at : at + gone] = new
+            await scopes[who].write_text(path, "".join(lines))
+        runs = [each for each in await person.runs() if each.hunks]
+        if not runs:
+            return
+        run = data.draw(st.sampled_from(runs))
+        name = run.subject.rpartition("/")[2]
+        changes = (await run.changes()).changes
+        part = data.draw(st.sampled_from(("run", "file", "hunk")))
+        change = data.draw(st.sampled_from(changes))
+        asked = {"run": {}, "file": {"paths": [change.path]}}.get(part)
+        hunk = None
+        if asked is None:
+            hunk = data.draw(st.sampled_from(change.hunks))
+            asked = {"hunks": [hunk.id]}
+        done = await person.undo(run=run.id, **asked)
+        for path, lines in files.items():
+            now = [f"{line}\n" for line in (await text(person, path)).splitlines()]
+            if done.conflicts:
+                assert now == lines
+                continue
+            theirs = [line for line in lines if not line.startswith(f"{name} ")]
+            assert [line for line in now if line in theirs] == theirs
+            if part == "run" or (part == "file" and path == change.path):
+                assert not any(line.startswith(f"{name} ") for line in now)
+            elif part != "hunk" or path != change.path:
+                assert now == lines
+            else:
+                gone = {f"{line[1:]}\n" for line in hunk.lines if line.startswith("+")}
+                assert not gone & set(now)

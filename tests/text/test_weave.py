@@ -1,0 +1,176 @@
+"""Whose lines are whose, and what taking back the lines of one leaves."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bailiwick.text.weave import Weave
+
+
+def woven(*versions):
+    """A weave of versions, each an author and a text; and what the author ``a`` did in it."""
+    (first, text), *more = versions
+    weave = Weave(text, first)
+    last = max(n for n, (by, _) in enumerate(more) if by == "a")
+    for by, text in more[: last + 1]:
+        weave.write(by, text)
+    hunks = weave.settle(lambda by: by == "a")
+    for by, text in more[last + 1 :]:
+        weave.write(by, text)
+    return weave, hunks
+
+
+def told(hunks):
+    return [([s.text for s in h.removed], [s.text for s in h.added]) for h in hunks]
+
+
+@pytest.mark.spec("RUN-2")
+def test_the_net_of_several_changes_is_one_hunk():
+    _, hunks = woven(("", b"1\n2\n3\n"), ("a", b"1\nx\n3\n"), ("a", b"1\ny\n3\n"))
+    assert told(hunks) == [(["2\n"], ["y\n"])]
+    assert (hunks[0].old_line, hunks[0].above, hunks[0].below) == (2, ["1\n"], ["3\n"])
+
+
+@pytest.mark.spec("RUN-2")
+def test_what_was_put_back_is_no_change():
+    _, hunks = woven(("", b"1\n2\n3\n"), ("a", b"1\nx\n3\n"), ("a", b"1\n2\n3\n"))
+    assert hunks == []
+
+
+@pytest.mark.spec("RUN-2")
+def test_what_others_do_in_between_is_theirs():
+    _, hunks = woven(
+        ("", b"1\n2\n3\n4\n5\n"), ("a", b"1\na\n3\n4\n5\n"), ("b", b"1\na\n3\nb\n5\n"),
+        ("a", b"1\na\n3\nb\nz\n"),
+    )  # fmt: skip
+    assert told(hunks) == [(["2\n"], ["a\n"]), (["5\n"], ["z\n"])]
+
+
+@pytest.mark.spec("RUN-3")
+def test_taking_back_leaves_what_others_wrote_beside_it():
+    weave, hunks = woven(
+        ("", b"1\n2\n3\n"), ("a", b"1\na\n3\n"), ("b", b"0\n1\nb\na\nc\n3\n")
+    )  # fmt: skip
+    assert weave.state(hunks[0]) == "stands"
+    assert weave.without(hunks) == b"0\n1\nb\n2\nc\n3\n"
+
+
+@pytest.mark.spec("RUN-3")
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param(b"1\nq\n3\n", id="another text in its place"),
+        pytest.param(b"1\n3\n", id="what was put there is gone"),
+    ],
+)
+def test_what_others_changed_since_is_no_longer_taken_back(later):
+    weave, hunks = woven(("", b"1\n2\n3\n"), ("a", b"1\na\n3\n"), ("b", later))
+    assert weave.state(hunks[0]) == "changed"
+
+
+@pytest.mark.spec("RUN-3")
+def test_where_a_line_was_taken_out_and_others_wrote_the_order_is_not_known():
+    weave, hunks = woven(("", b"1\n2\n3\n"), ("a", b"1\n3\n"), ("b", b"1\nq\n3\n"))
+    assert weave.state(hunks[0]) == "changed"
+
+
+@pytest.mark.spec("RUN-3")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"1\n2\n3\n", b"1\na\n3\n"), (b"1\n2\n3\n", b"1\n3\n"), (b"1\n3\n", b"1\n2\n3\n")],
+)
+def test_what_was_taken_back_already_is_not_taken_back_again(before, after):
+    weave, hunks = woven(("", before), ("a", after), ("b", before))
+    assert weave.state(hunks[0]) == "undone"
+    assert weave.without(hunks) == before
+
+
+@pytest.mark.spec("RUN-3")
+def test_a_last_line_without_an_end_gets_one_where_another_follows():
+    weave, hunks = woven(("", b"1"), ("a", b"2"), ("b", b"2\n3\n"))
+    assert weave.state(hunks[0]) != "stands" or weave.without(hunks) == b"1\n3\n"
+
+
+class Line:
+    """A line of the model: its text is its own, so that it can be told from all others."""
+
+    numbers = iter(range(10**9))
+
+    def __init__(self, by):
+        self.by = by
+        self.text = f"{by}{next(self.numbers)}\n"
+
+
+@st.composite
+def edits(draw):
+    """What several do to one text, one after the other: each takes out and puts in some lines."""
+    lines = [Line("base") for _ in range(draw(st.integers(0, 8)))]
+    versions = [("base", list(lines))]
+    for _ in range(draw(st.integers(1, 7))):
+        by = draw(st.sampled_from("abp"))
+        low = draw(st.integers(0, len(lines)))
+        high = draw(st.integers(low, min(len(lines), low + 3)))
+        new = [Line(by) for _ in range(draw(st.integers(0, 3)))]
+        lines = [*lines[:low], *new, *lines[high:]]
+        versions.append((by, list(lines)))
+    return versions
+
+
+def text_of(lines):
+    return "".join(each.text for each in lines).encode()
+
+
+@pytest.mark.spec("RUN-3")
+@given(edits(), st.data())
+@settings(max_examples=400)
+def test_taking_back_any_hunks_leaves_exactly_the_lines_of_all_others(versions, data):
+    touched = [n for n, (by, _) in enumerate(versions) if by == "a"]
+    if not touched:
+        return
+    weave = Weave(text_of(versions[0][1]), "base")
+    for by, lines in versions[1 : touched[-1] + 1]:
+        weave.write(by, text_of(lines))
+    hunks = weave.settle(lambda by: by == "a")
+    assert weave.data == text_of(versions[touched[-1]][1])
+    for by, lines in versions[touched[-1] + 1 :]:
+        weave.write(by, text_of(lines))
+    now = versions[-1][1]
+    assert weave.data == text_of(now)
+    chosen = [each for each in hunks if data.draw(st.booleans())]
+    if any(weave.state(each) == "changed" for each in chosen):
+        return
+    left = weave.without(chosen).decode().splitlines(keepends=True)
+    gone = {s.text for each in chosen for s in each.added}
+    back = {s.text for each in chosen if weave.state(each) == "stands" for s in each.removed}
+    standing = [each.text for each in now if each.text not in gone]
+    # Of what stands, all that is not taken back, in its order; besides only what the author took.
+    assert [each for each in left if each not in back] == standing
+    assert sorted(each for each in left if each in back) == sorted(back)
+    # What comes back stands among the lines of the first text in the order that it had there.
+    order = [each.text for _, lines in versions[:1] for each in lines]
+    first = [each for each in left if each in order]
+    assert first == [each for each in order if each in first]
+
+
+@pytest.mark.spec("RUN-3")
+@given(edits())
+@settings(max_examples=300)
+def test_taking_back_all_where_nobody_else_wrote_is_what_was_before(versions):
+    weave = Weave(text_of(versions[0][1]), "base")
+    for _, lines in versions[1:]:
+        weave.write("a", text_of(lines))
+    hunks = weave.settle(lambda by: by == "a")
+    assert weave.without(hunks) == text_of(versions[0][1])
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.text("xy\n", max_size=12)), min_size=1))
+@settings(max_examples=300)
+def test_lines_that_look_the_same_do_not_confuse_it(versions):
+    weave = Weave(b"x\ny\n", "base")
+    for by, text in versions:
+        weave.write(by, text.encode())
+        assert weave.data == text.encode()
+    hunks = weave.settle(lambda by: by == "a")
+    assert weave.data == versions[-1][1].encode()
+    if all(weave.state(each) != "changed" for each in hunks):
+        weave.without(hunks)
