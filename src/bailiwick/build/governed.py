@@ -41,7 +41,7 @@ from bailiwick.build.overlay import OverlayBeneath, open_beneath
 from bailiwick.build.own import own_machine
 from bailiwick.build.places import Background, NamedPlace, on_host, open_volume, read_place
 from bailiwick.build.root_feeds import RootFeed, feed_of_branch, tell_interrupted
-from bailiwick.build.state import Configured, open_state
+from bailiwick.build.state import Configured, open_state, refuse_on_this_machine
 from bailiwick.build.stores import (
     disk_store,
     let_go,
@@ -59,14 +59,7 @@ from bailiwick.commands import HostShare, LendsCommands
 from bailiwick.config.values import RootConfig, Surface
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.finishing import in_thread
-from bailiwick.grant import (
-    Quota,
-    Root,
-    StandingGrant,
-    Subject,
-    check_subject,
-    parse_root_name,
-)
+from bailiwick.grant import Quota, Root, StandingGrant, Subject, check_subject, parse_root_name
 from bailiwick.hook import Hooks
 from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
@@ -336,7 +329,7 @@ class _Joiner:
             monotonic_ns=machine.monotonic_ns,
         )  # fmt: skip
         self.rates = self._standing.rates
-        self.runs = run_index.RunIndex(database, books, time_ns=machine.time_ns)
+        self.runs = run_index.open_index(database, books, time_ns=machine.time_ns)
         self._meter = meter.UsageMeter(database, books.grants, self._measure, self._forks)
         self.hooks = Hooks(
             seconds_max=Limits().hook_seconds_max, failed=partial(books.faults.note, "hook")
@@ -410,11 +403,8 @@ class _Joiner:
     ) -> RootPlan:
         kind, root_id = parse_root_name(name)
         directory, volume, given, over, mounts = place
-        if self._database.is_shared and (volume is None or volume.in_file):
-            raise Unsupported(
-                f"the root {name} is on this machine, and servers on others share the state",
-                hint="keep it in a volume in PostgreSQL, or the state in a directory",
-            )
+        if self._database.is_shared:
+            refuse_on_this_machine(name, volume)
         refuse_elsewhere(options.limits)
         if kind == "secret" and options.new_file_mode != "private":
             raise ParseError("new files of a root of kind 'secret' are always private")
@@ -595,7 +585,8 @@ class _Joiner:
         await self._books.approvals.prune()
         await self._meter.prune()
         await self._meter.remeasure_all()
-        await self.runs.catch_up()  # before the records that tell of them are moved out
+        if self.runs is not None:
+            await self.runs.catch_up()  # before the records that tell of them are moved out
         if self._config.audit.retention_days is not None:
             await self._books.ledger.retain(self._config.audit.retention_days)
 

@@ -7,6 +7,7 @@ import os
 import msgspec
 
 from bailiwick.build.configured import ConfigSource
+from bailiwick.config.places import VolumePlace
 from bailiwick.config.values import ServerConfig
 from bailiwick.errors import Unsupported, from_os_error
 from bailiwick.model import Limits
@@ -53,3 +54,12 @@ def open_state(source: ConfigSource, directory: str | None) -> Database:
     except OSError as error:
         raise from_os_error(error) from error
     return open_in_postgres(state.url, directory, PARTS, Limits())
+
+
+def refuse_on_this_machine(name: str, volume: VolumePlace | None) -> None:
+    """What servers on several machines share is reached from all of them. Raises `Unsupported`."""
+    if volume is None or volume.in_file:
+        raise Unsupported(
+            f"the root {name} is on this machine, and servers on others share the state",
+            hint="keep it in a volume in PostgreSQL, or the state in a directory",
+        )

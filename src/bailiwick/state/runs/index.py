@@ -253,3 +253,11 @@ def _row(found: Sequence[object]) -> RunRow:
         title=None if title is None else str(title), begun_ns=int(begun_ns),  # type: ignore[call-overload]
         seen_ns=int(seen_ns), steps=steps, **told,  # type: ignore[call-overload]
     )  # fmt: skip
+
+
+def open_index(
+    database: Database, books: HasBooks, *, time_ns: Callable[[], int]
+) -> RunIndex | None:
+    """The runs of a state; None for one that servers share: runs are told from one chain of
+    records, and each of those writes its own."""
+    return None if database.is_shared else RunIndex(database, books, time_ns=time_ns)
