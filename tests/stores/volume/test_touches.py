@@ -99,6 +99,7 @@ async def test_it_is_what_a_look_at_every_node_finds(tmp_path, seed):
 
 
 @pytest.mark.slow
+@pytest.mark.sqlite_only
 @pytest.mark.spec("VOL-5")
 async def test_to_undo_a_removal_asks_once_a_page_of_names_and_not_once_a_file(
     tmp_path, monkeypatch
