@@ -325,6 +325,7 @@ async def test_act_and_its_record_are_kept_together_or_not_at_all():
 # --- the feed --------------------------------------------------------------------------------
 
 
+@pytest.mark.sqlite_only
 async def test_changes_and_their_record_are_kept_in_one_transaction_and_told_on_the_loop():
     rows, told = [], asyncio.Queue()
 
@@ -346,6 +347,7 @@ async def test_changes_and_their_record_are_kept_in_one_transaction_and_told_on_
         assert told.empty()
 
 
+@pytest.mark.sqlite_only
 async def test_fault_of_the_feed_is_counted_and_the_record_kept(caplog):
     def keep_changes(connection, changes):
         connection.execute("CREATE TABLE half_done (x)")
@@ -364,6 +366,7 @@ async def test_fault_of_the_feed_is_counted_and_the_record_kept(caplog):
 # --- names that are not kept -----------------------------------------------------------------
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.spec("AUDIT-2")
 async def test_keyed_hash_keeps_no_name_anywhere(tmp_path):
     secret = "very-telling-name"
@@ -408,6 +411,7 @@ async def announce_many(ledger):
         await ledger.intend(intent(number))
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.spec("AUDIT-4")
 @pytest.mark.parametrize("where", ["in a directory", "in memory"])
 async def test_full_disk_stops_changes_and_loses_no_record_of_one(where, tmp_path, monkeypatch):
@@ -447,6 +451,7 @@ async def test_full_disk_stops_changes_and_loses_no_record_of_one(where, tmp_pat
         assert ledger.health().last_error is not None  # what happened is not forgotten
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.spec("AUDIT-4")
 async def test_change_is_refused_where_the_database_is_locked_or_read_only(tmp_path, monkeypatch):
     monkeypatch.setattr(database_module, "_BUSY_MS_MAX", 20)
@@ -466,6 +471,7 @@ async def test_change_is_refused_where_the_database_is_locked_or_read_only(tmp_p
         assert ledger._database.read("SELECT count(*) FROM ledger_intents") == [(1,)]
 
 
+@pytest.mark.sqlite_only
 async def test_records_that_could_not_be_written_are_tried_again_by_themselves(monkeypatch):
     monkeypatch.setattr(queue_module, "_RETRY_SECONDS", 0.01)
     async with ledger_at(limits=Limits(audit_batch_seconds_max=0.001)) as ledger:
@@ -519,6 +525,7 @@ async def test_closing_the_database_alone_writes_what_is_queued(tmp_path):
         assert database.read("SELECT count(*) FROM ledger_intents") == [(0,)]
 
 
+@pytest.mark.sqlite_only
 async def test_closing_succeeds_when_nothing_can_be_written(caplog):
     with state_at(None) as database:
         ledger = DurableLedger.open(database, ledger_key(database))

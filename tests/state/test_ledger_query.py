@@ -16,7 +16,7 @@ from bailiwick.state.ledger.query import LedgerFilter, compile_wanted
 from tests.state.ledgers import act, keep, ledger_at, record
 from tests.waiting import loop_turns
 
-pytestmark = [pytest.mark.spec("AUDIT-3"), pytest.mark.both_engines]
+pytestmark = pytest.mark.spec("AUDIT-3")
 
 
 async def test_tail_is_the_newest_oldest_first():
