@@ -219,3 +219,14 @@ async def test_special_files_and_links_go_and_are_said_not_to_be_kept(tmp_path):
             "d/out": "what stood there was not kept: it was a link that leads outside",
         }
         assert everything(tree) == {"d": None, "d/file": b"x", "d/twin": b"x"}
+
+
+async def test_what_another_has_just_changed_can_be_undone_and_looked_back_at(tmp_path):
+    """Two stores on one directory, as two processes have them."""
+    async with opened(tmp_path) as fs, opened(tmp_path) as other:
+        await by(fs, "agent:run", "r1").write("a.txt", b"one")
+        assert [each.size for each in await history(other, "a.txt")] == [3]
+        await by(fs, "agent:run", "r2").write("a.txt", b"two, longer")
+        undone = await by(other, "user:me", "u1").store.versions.undo(Undoing(request_id="r2"))
+        assert undone.plan.conflicts == ()
+        assert everything(tmp_path / "tree") == {"a.txt": b"one"}

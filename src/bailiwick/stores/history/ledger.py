@@ -51,7 +51,7 @@ _HERE_S: Final = 0.000_2
 _HERE_EFFECTS_MAX: Final = 4
 """So many places of one change, each with small content at most, are written down there."""
 
-_FINISH_S: Final = 0.005
+FINISH_S: Final = 0.005
 """How long what became of a change may wait for the next one, to be written down with it: in a
 transaction of its own it would take as long as the change itself."""
 
@@ -226,7 +226,7 @@ class HistoryLedger:
             # By the loop: to wake a thread, for what the next change will mostly have taken along
             # by then, would take longer. Where the loop ends, looking finds what was foretold.
             self._armed = True
-            asyncio.get_running_loop().call_later(_FINISH_S, self._close_soon)
+            asyncio.get_running_loop().call_later(FINISH_S, self._close_soon)
 
     def _close_soon(self) -> None:
         self._armed = False

@@ -112,8 +112,9 @@ class ChangeRecorder:
         while self._later:
             await asyncio.wait(self._later)
 
-    async def settle_dead(self) -> None:
-        """Settle what those left open who are dead by now."""
+    async def settle_dead(self) -> bool:
+        """Settle what those left open who are dead by now. Whether others, who live, have changes
+        open."""
         owner = self.ledger.owner
         rows = self.ledger.entries("WHERE owner <> '' AND owner <> ? ORDER BY id", owner.name)
         dead = {name for name in {row.owner for row in rows} if not owner.is_alive(name)}
@@ -122,6 +123,7 @@ class ChangeRecorder:
                 await self.settle(row.id)
         for name in dead:
             owner.sweep(name)
+        return any(row.owner not in dead for row in rows)
 
     async def give_up(self, entry: int, error: BaseException, *, in_parts: bool = False) -> None:
         """A change failed. A refusal means that nothing was done: looking would take for its work

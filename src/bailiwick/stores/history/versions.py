@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import chain
+from typing import Final
 
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.model import ANYTHING, Expected
@@ -11,13 +13,17 @@ from bailiwick.store import Store
 from bailiwick.stores.history import garbage
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.garbage import HistoryCollected
-from bailiwick.stores.history.ledger import HistoryEntry
+from bailiwick.stores.history.ledger import FINISH_S, HistoryEntry
 from bailiwick.stores.history.past import PastStore
 from bailiwick.stores.history.restore_plan import plan_restore
 from bailiwick.stores.history.step_runner import Applier
 from bailiwick.stores.history.steps import Planned
 from bailiwick.stores.history.undo_plan import UndoPlanner
 from bailiwick.versions import BeneathPage, Done, Mark, Plan, Stale, Undoing, Versions
+
+_LOOKS_MAX: Final = 10
+"""Times that changes of other processes are looked at which are open. One that is over then is not
+for long, and one that takes its time is not waited for."""
 
 
 class Remembering:
@@ -132,9 +138,13 @@ class Remembering:
         return self._core.ledger.entries(where, *values)
 
     async def _ready(self) -> None:
-        """Have everything written down that was done, by us and by those who died doing it."""
+        """Have everything written down that was done, by us and by those who died doing it. Others
+        who live, and may have changed something just now, get a moment to write it down."""
         await self._core.ledger.quiet()
-        await self._core.recorder.settle_dead()
+        for _ in range(_LOOKS_MAX):
+            if not await self._core.recorder.settle_dead():
+                return
+            await asyncio.sleep(FINISH_S)
 
     # --- keeping house -----------------------------------------------------------------------
 
