@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash soak scale clouds floors matrix mutation typescript site first-minutes release verify-release lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash soak scale clouds floors clients matrix mutation typescript site first-minutes release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -177,6 +177,10 @@ release: venv $(RELEASE_STAMP) ## Make dist/ from the newest commit: built twice
 
 verify-release: venv ## Make the files of dist/ anew from the commit that they name, and compare.
 	$(BIN)/python -m release verify
+
+# Packages that are not in the lock, the newest of each: what the documentation shows is run with them.
+clients: venv ## Frameworks by their real packages, in environments of their own; NAMES="strands adk" for some.
+	$(BIN)/python -m tests.clients $(NAMES)
 
 # The lock names versions and hashes only: where they are fetched from is the business of the
 # machine that installs. That is why the header and the index address are left out.

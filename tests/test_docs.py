@@ -21,9 +21,13 @@ INTEGRATIONS = [
 """Pages whose code is pasted into an empty project, to see it work."""
 
 
+BY_CLIENTS = [ROOT / "docs" / "frameworks.md", ROOT / "docs" / "claude-agent.md"]
+"""Pages of packages that are not installed here: `make clients` runs them."""
+
+
 def blocks():
     for page in PAGES:
-        if page in INTEGRATIONS:
+        if page in INTEGRATIONS or page in BY_CLIENTS:
             continue
         text = page.read_text()
         for block in BLOCK.finditer(text):

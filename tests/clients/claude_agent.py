@@ -1,5 +1,5 @@
-"""The Claude Agent SDK, the real package: its server, options, permission callback and hook, each
-by itself, and a whole session of its program with a scripted model on this machine.
+"""The Claude Agent SDK, the real package: server, options, permission callback and hook, each by
+itself, and a whole session of its program with a scripted model on this machine.
 
 A program of its own, run by ``make clients`` in an environment that has the SDK.
 """

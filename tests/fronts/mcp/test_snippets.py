@@ -42,7 +42,11 @@ def _by_settings(settings):
     """The servers in the settings of a client, wherever they keep them."""
     for table in settings.values():
         if isinstance(table, dict) and "files" in table:
-            yield table["files"]
+            server = table["files"]
+            if isinstance(server.get("command"), list):  # opencode has one list of both
+                command, *args = server["command"]
+                server = {"command": command, "args": args}
+            yield server
 
 
 def _by_command(text):

@@ -1,0 +1,95 @@
+"""Frameworks that people use, each by its real package, in an environment of its own:
+``make clients``, or ``python -m tests.clients smolagents adk``.
+
+What is run is what the documentation shows: the program in a section of docs/frameworks.md, with a
+scripted model. Nothing of this is in the lock, so the newest releases are met.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.laws.repository import ROOT
+
+PLACE = ROOT / ".venv-clients"
+UV = PLACE / "uv" / "bin" / "uv"
+HERE = Path(__file__).parent
+SECONDS = 300
+
+CLIENTS = {
+    "claude-agent": (None, (f"{ROOT}[claude-agent]",)),
+    "smolagents": ("smolagents", ("smolagents[mcp]", "mcp<2", "websockets")),
+    "strands": ("Strands", ("strands-agents",)),
+    "autogen": ("AutoGen", ("autogen-agentchat", "autogen-ext[mcp]", "mcp<2")),
+    "adk": ("Google ADK", ("google-adk", "mcp<2")),
+    "llama-index": ("LlamaIndex", ("llama-index-core", "llama-index-tools-mcp")),
+    "crewai": ("CrewAI", ("crewai", "crewai-tools[mcp]")),
+}
+"""By name: the section of the page, and the packages."""
+
+
+def made(name, packages):
+    """The Python of an environment that has the packages."""
+    folder = PLACE / name
+    if not UV.exists():
+        subprocess.run([sys.executable, "-m", "venv", UV.parents[1]], check=True)
+        subprocess.run([UV.with_name("python"), "-m", "pip", "install", "-q", "uv"], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([UV, "venv", "-q", "--clear", folder], check=True)
+    subprocess.run([UV, "pip", "install", "-q", "--python", python, *packages], check=True)
+    return python
+
+
+def code_of(section):
+    text = (ROOT / "docs" / "frameworks.md").read_text()
+    pattern = rf"^## {re.escape(section)}\n.*?^```python\n(.*?)^```$"
+    found = re.search(pattern, text, re.MULTILINE | re.DOTALL)
+    return found[1]
+
+
+def run(name):
+    section, packages = CLIENTS[name]
+    python = made(name, packages)
+    with tempfile.TemporaryDirectory() as place:
+        project = Path(place) / "project"
+        project.mkdir()
+        (project / "a.txt").write_text("hello\n")
+        command = [python, "-m", "tests.clients.claude_agent"]
+        if section is not None:
+            command = [python, "-c", code_of(section)]
+            model = HERE / "models" / f"{name}.py"
+            if model.exists():
+                (Path(place) / "my_model.py").write_text(model.read_text())
+        # The command is found as somebody finds it who installed it elsewhere.
+        environment = {
+            "HOME": place, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true",
+        }  # fmt: skip
+        done = subprocess.run(
+            command, cwd=ROOT if section is None else place, env=environment, timeout=SECONDS,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    said = done.stdout.strip()
+    worked = done.returncode == 0 and (section is None or "hello" in said)
+    versions = [each for each in packages if not each.startswith("/")]
+    print(f"{name}: {'ok' if worked else 'FAILED'} ({', '.join(versions) or 'of the extra'})")
+    for line in said.splitlines()[-3:] if worked else (done.stderr + said).splitlines()[-15:]:
+        print(f"    {line}")
+    return worked
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*CLIENTS, []], metavar="NAME")
+    names = parser.parse_args().names or list(CLIENTS)
+    results = [run(name) for name in names]
+    print(f"{sum(results)} of {len(results)} clients")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
