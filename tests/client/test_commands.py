@@ -299,6 +299,48 @@ async def test_working_copies(tmp_path):
             await fs.open_work(result.work_id)
 
 
+LINES = "".join(f"line {number}\n" for number in range(1, 31))
+
+
+@pytest.mark.spec("EXEC-8", "EXEC-10")
+async def test_single_hunks_and_joined_files_come_back_from_a_server(tmp_path):
+    async with served(tmp_path) as house, connect(house.url, token=house.token) as fs:
+        file = house.place / "a"
+        file.write_text(LINES)
+        script = "sed -i 's/line 2$/TWO/; s/line 15$/FIFTEEN/; s/line 29$/LAST/' a"
+        result = await fs.exec(shell=script, publish="manual").result()
+        async with await fs.open_work(result.work_id) as work:
+            for odd in ({}, {"a": [0.5]}, {"a": "1"}, {"a": []}, {"a": [9]}, [1]):
+                with pytest.raises(ParseError):
+                    await work.apply(hunks=odd)
+            assert file.read_text() == LINES
+            assert told(await work.apply(hunks={"a": [1]})) == {("a", "updated")}
+            assert file.read_text() == LINES.replace("line 2\n", "TWO\n")
+            assert await work.discard(hunks={"a": [1]}) == ["a"]
+            file.write_text(file.read_text().replace("line 8\n", "PERSON\n"))
+            refused = await work.apply()
+            assert [str(each.path) for each in refused.conflicts] == ["a"]
+            assert told(await work.apply(merge=True)) == {("a", "updated")}
+        wanted = LINES.replace("line 2\n", "TWO\n").replace("line 8\n", "PERSON\n")
+        assert file.read_text() == wanted.replace("line 29\n", "LAST\n")
+
+
+@pytest.mark.spec("EXEC-8", "EXEC-10")
+async def test_a_session_on_a_server_is_joined_with_what_others_changed(tmp_path):
+    async with served(tmp_path) as house, connect(house.url, token=house.token) as fs:
+        file = house.place / "a"
+        file.write_text(LINES)
+        async with fs.session() as session:
+            await session.exec(shell="sed -i 's/line 2$/TWO/' a").result()
+            assert told(await session.changes()) == {("a", "updated")}
+            file.write_text(LINES.replace("line 29\n", "PERSON\n"))
+            assert [str(each.path) for each in (await session.publish()).conflicts] == ["a"]
+            assert told(await session.publish(merge=True)) == {("a", "updated")}
+        assert file.read_text() == LINES.replace("line 2\n", "TWO\n").replace(
+            "line 29\n", "PERSON\n"
+        )
+
+
 async def test_an_agent_is_bounded_asked_about_and_stopped(tmp_path):
     limits = 'durability = "rename"\nlimits = { exec_per_subject_max = 1 }'
     async with served(tmp_path, ALLOWED.replace('durability = "rename"', limits)) as house:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from bailiwick.client.executions import RemoteExecution
 from bailiwick.client.failures import no_answer
 from bailiwick.client.values import path_text, rebuilt
-from bailiwick.errors import Closed, PathNotFound, Unsupported
+from bailiwick.errors import Closed, ParseError, PathNotFound, Unsupported
 from bailiwick.operations import Network
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.sandbox import CommandLimits, WindowSize
@@ -42,13 +42,16 @@ class _Opened:
         self.closed = False
 
 
-def refuse_parts(*, merge: bool = False, hunks: Hunks | None = None) -> None:
-    """A server brings whole files back."""
-    if merge or hunks is not None:
-        raise Unsupported(
-            "a server joins no files and brings no single hunks back",
-            hint="do it where the tree is",
-        )
+def parts(hunks: Hunks | None) -> dict[str, Any]:
+    """Hunks of single files, where some are meant, as the wire has them."""
+    if hunks is None:
+        return {}
+    if not isinstance(hunks, Mapping) or not hunks:
+        raise ParseError("hunks are numbers by the path of their file")
+    try:
+        return {"hunks": {path_text(path): sorted(each) for path, each in hunks.items()}}
+    except TypeError:
+        raise ParseError("hunks are numbers by the path of their file") from None
 
 
 class RemoteCommandSession:
@@ -123,8 +126,7 @@ class RemoteCommandSession:
         merge: bool = False,
     ) -> Published:
         """Bring what was changed back into the tree: all of it or these paths, as one change."""
-        refuse_parts(merge=merge)
-        given = {"publish": publish, **some(paths)}
+        given = {"publish": publish, "merge": merge, **some(paths)}
         return rebuilt(Published, await self._told(command_verbs.SESSION_PUBLISH, given))
 
     async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:

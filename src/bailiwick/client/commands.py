@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn, Self
 
 import msgspec
 
-from bailiwick.client.command_sessions import RemoteCommandSession, given_up, refuse_parts, some
+from bailiwick.client.command_sessions import RemoteCommandSession, given_up, parts, some
 from bailiwick.client.core import RemoteCore, bound, remote
 from bailiwick.client.executions import BegunCommand, RemoteExecution
 from bailiwick.client.values import path_text, rebuilt_all
@@ -156,16 +156,14 @@ class RemoteWork:
         hunks: Hunks | None = None,
     ) -> Published:
         """Bring it back into the tree: all of it, or these paths with what lies beneath them."""
-        refuse_parts(merge=merge, hunks=hunks)
-        given = {"id": self.id, "publish": publish, **some(paths)}
+        given = {"id": self.id, "publish": publish, "merge": merge, **some(paths), **parts(hunks)}
         return await self._scope._done(command_verbs.WORK_APPLY, given)
 
     async def discard(
         self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
     ) -> list[ScopedPath]:
         """Give up what was changed: all of it, or these paths with what lies beneath them."""
-        refuse_parts(hunks=hunks)
-        given = {"id": self.id, **some(paths)}
+        given = {"id": self.id, **some(paths), **parts(hunks)}
         return given_up(await self._scope._told(command_verbs.WORK_DISCARD, given))
 
     def close(self) -> None:

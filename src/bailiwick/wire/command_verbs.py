@@ -19,6 +19,7 @@ from bailiwick.wire.arguments import (
     TERMINAL,
     TOLD,
     Argument,
+    Natural,
     PathField,
     a_document,
     a_flag,
@@ -36,6 +37,18 @@ _SINCE = a_number("since", "The first piece that is told, by its number: 0 unles
 _PATHS = a_document(
     "paths", Annotated[list[PathField], msgspec.Meta(min_length=1, max_length=10_000)] | None
 )
+_HUNKS = a_document(
+    "hunks",
+    Annotated[
+        dict[str, Annotated[list[Natural], msgspec.Meta(min_length=1, max_length=10_000)]],
+        msgspec.Meta(
+            min_length=1, max_length=10_000,
+            description="Hunks of single files, by their numbers in the difference, from one on.",
+        ),
+    ]
+    | None,
+)  # fmt: skip
+_MERGE = a_flag("merge", "Whether what others changed meanwhile is joined line by line.")
 _PUBLISH = Argument(name="publish", choices=("atomic", "partial"), default="atomic")
 
 # --- commands ----------------------------------------------------------------------------------
@@ -112,7 +125,7 @@ SESSION_DIFF = Verb(
 )  # fmt: skip
 SESSION_PUBLISH = Verb(
     "publish", "commands", "POST", "/sessions/{id}/publish", "publishSession", values.PUBLISHED,
-    (APPROVAL, _PUBLISH, _PATHS),
+    (APPROVAL, _PUBLISH, _PATHS, _MERGE),
     about="Bring what was changed in a session back into the tree, as one change.",
     example='/sessions/w1f0c2d3e4b/publish {"publish": "partial"}', short="publishSession",
     raises=(422,),
@@ -138,13 +151,15 @@ WORK_DIFF = Verb(
 )  # fmt: skip
 WORK_APPLY = Verb(
     "publish", "commands", "POST", "/work/{id}/apply", "applyWork", values.PUBLISHED,
-    (APPROVAL, _PUBLISH, _PATHS),
-    about="Bring a working copy back into the tree, all of it or some paths, as one change.",
+    (APPROVAL, _PUBLISH, _PATHS, _MERGE, _HUNKS),
+    about="Bring a working copy back into the tree, all of it, some paths or single hunks, as one "
+    "change.",
     example='/work/w1f0c2d3e4b/apply {"paths": ["src"]}', short="applyWork", raises=(422,),
 )  # fmt: skip
 WORK_DISCARD: Verb[Any] = Verb(
     "discard", "commands", "POST", "/work/{id}/discard", "discardWork", values.WorkDiscarded,
-    (APPROVAL, _PATHS), about="Give up a working copy, all of it or some paths.",
+    (APPROVAL, _PATHS, _HUNKS),
+    about="Give up a working copy, all of it, some paths or single hunks.",
     example="/work/w1f0c2d3e4b/discard {}", short="discardWork",
 )  # fmt: skip
 

@@ -75,7 +75,9 @@ async def difference(request: Request) -> Any:
 
 async def publish(request: Request) -> Any:
     body = request.body
-    return values.PUBLISHED.write(await _asked(request).publish(body.publish, paths=body.paths))
+    return values.PUBLISHED.write(
+        await _asked(request).publish(body.publish, paths=body.paths, merge=body.merge)
+    )
 
 
 async def discard(request: Request) -> values.WorkDiscarded:

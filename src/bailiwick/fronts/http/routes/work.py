@@ -34,12 +34,14 @@ async def difference(request: Request) -> Any:
 async def apply(request: Request) -> Any:
     body = request.body
     async with await _opened(request) as work:
-        return values.PUBLISHED.write(await work.apply(body.paths, publish=body.publish))
+        return values.PUBLISHED.write(
+            await work.apply(body.paths, publish=body.publish, merge=body.merge, hunks=body.hunks)
+        )
 
 
 async def discard(request: Request) -> values.WorkDiscarded:
     async with await _opened(request) as work:
-        given_up = await work.discard(request.body.paths)
+        given_up = await work.discard(request.body.paths, hunks=request.body.hunks)
     return values.WorkDiscarded(id=request.names["id"], discarded=[*map(str, given_up)])
 
 
