@@ -62,6 +62,7 @@ def test_ls(place):
         "sizeBytes",
         "modifiedMs",
         "addressable",
+        "readOnly",
     }
     assert (first["name"], first["path"], first["kind"]) == ("a.py", "src/a.py", "file")
     assert first["sizeBytes"] == len(FILES["src/a.py"])

@@ -195,6 +195,7 @@ async def test_listing_and_searching(tmp_path):
         assert entry.keys() == {
             "name", "path", "type", "kind", "ignored", "sizeBytes", "modifiedMs", "modifiedNs",
             "addressable",
+            "readOnly",
         }  # fmt: skip
         rest = await get("/list", limit="2", cursor=page["nextCursor"])
         assert [(entry["name"], entry["kind"]) for entry in rest["entries"]] == [
