@@ -47,6 +47,7 @@ def test_blocking_verbs_have_the_same_signature(name):
         "stream": "Generator[bytes, None, None]", "watch": "Generator[Change, None, None]",
         "transaction": "Generator[SyncScope, None, None]", "lock": "SyncLease",
         "session": "SyncSession", "open_session": "SyncSession", "open_work": "SyncWork",
+        "runs": "list[SyncRun]", "run_info": "SyncRun",
         **dict.fromkeys(
             (
                 "with_request", "with_approval", "with_caller", "with_text_max", "delegate",

@@ -66,9 +66,8 @@ class Record(Value, frozen=True):
 
 
 AuthorityAct = Literal[
-    "grant", "delegate", "revoke", "approve", "trust", "root", "rule", "policy", "token", "ledger",
-    "review",
-]  # fmt: skip
+    "grant", "delegate", "revoke", "approve", "trust", "root", "rule", "policy", "token", "ledger"
+]
 
 
 class AuthorityRecord(Value, frozen=True, kw_only=True):

@@ -76,7 +76,7 @@ READ = _operation(
     "read",
     ("read",),
     "read_bytes read_text read_json stream diff history compare snapshots forks open_fork"
-    " work changes difference runs review",
+    " work changes difference runs",
 )
 METADATA = _operation("metadata", ("metadata",), "stat lstat exists readlink")
 LIST = _operation("list", ("list",), "list find files glob")

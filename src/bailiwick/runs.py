@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -28,8 +28,6 @@ _STEPS_MAX: Final = 200
 """Steps of one run that are told apart; what comes after them is told with the last."""
 
 _ID_DIGITS: Final = 12
-
-Verdict = Literal["accepted", "rejected"]
 
 
 def check_run_name(name: str, text: str) -> str:
@@ -92,7 +90,8 @@ class Hunk(Value, frozen=True, kw_only=True):
     others move it. ``lines`` begin with a blank, ``-`` or ``+``, as in a unified difference.
 
     ``state`` says whether it still ``stands``, is ``undone``, or was ``changed`` by others since.
-    ``reviewed`` is what a person said of it. A file that holds no text is one hunk without lines.
+    ``reviewed`` is what a person said of it, None while nobody has. A file that holds no text is
+    one hunk without lines.
     """
 
     id: str
@@ -101,7 +100,7 @@ class Hunk(Value, frozen=True, kw_only=True):
     added: int
     removed: int
     state: str = "stands"
-    reviewed: Verdict | None = None
+    reviewed: str | None = None
 
 
 class OthersHunk(Value, frozen=True, kw_only=True):
@@ -259,26 +258,8 @@ class RunsInMemory:
 # --- the seam ----------------------------------------------------------------------------------
 
 
-class ReviewMark(Value, frozen=True, kw_only=True):
-    """What a person said of a hunk, or (``hunk`` is empty) that a file was accepted as it stood,
-    with the content ``sha256``. ``told`` is whether the agent was told of a rejection."""
-
-    root: str
-    path: str
-    hunk: str
-    verdict: Verdict
-    run: str
-    subject: str
-    by: str
-    time_ns: int
-    note: str = ""
-    lines: str = ""
-    sha256: str = ""
-    told: bool = False
-
-
 class RunBook(Protocol):
-    """Knows the runs of a root, and what people said of them."""
+    """Knows the runs of a root."""
 
     async def rows(self, root: str) -> list[RunRow]:
         """The runs in a root, what was seen last first."""
@@ -290,18 +271,6 @@ class RunBook(Protocol):
 
     def is_active(self, run: RunRow) -> bool:
         """Whether it may go on."""
-        ...
-
-    async def marks(self, root: str) -> list[ReviewMark]:
-        """What people said in a root, oldest first."""
-        ...
-
-    async def mark(self, marks: Sequence[ReviewMark], *, front: str) -> None:
-        """Keep what a person said, durably when this returns, and on record."""
-        ...
-
-    async def untold(self, root: str, subject: str) -> list[ReviewMark]:
-        """Rejections that the subject was not told of. From now on it was."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from bailiwick.paths import PathText
@@ -32,7 +32,7 @@ class LooksAtRuns:
         return make(self._scope.with_run(title=title, step=step), self._portal, self._stay)
 
     def run_changes(
-        self, run: str, *, paths: Iterable[PathText] = (), step: str | None = None
+        self, run: str, *, paths: Sequence[PathText] = (), step: str | None = None
     ) -> RunChanges:
         """What a run changed in all: see `Scope.run_changes`."""
         changes: RunChanges = self._portal.run(self._scope.run_changes(run, paths=paths, step=step))
@@ -58,16 +58,16 @@ class SyncRun:
     def __repr__(self) -> str:
         return repr(self._run)
 
-    def changes(self, *, paths: Iterable[PathText] = (), step: str | None = None) -> RunChanges:
+    def changes(self, *, paths: Sequence[PathText] = (), step: str | None = None) -> RunChanges:
         """What it changed in all: see `Run.changes`."""
         changes: RunChanges = self._finish(self._run.changes(paths=paths, step=step))
         return changes
 
     def undo(
         self,
-        paths: Iterable[PathText] = (),
+        paths: Sequence[PathText] = (),
         *,
-        hunks: Collection[str] | None = None,
+        hunks: Sequence[str] | None = None,
         step: str | None = None,
         preview: bool = False,
     ) -> UndoResult:

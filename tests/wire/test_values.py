@@ -14,6 +14,7 @@ from bailiwick.audit import LedgerRecord
 from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.model import Entry, JsonRead, Stat, TextRead, Value
 from bailiwick.paths import ScopedPath
+from bailiwick.runs import RunInfo
 from bailiwick.sandbox import Piece
 from bailiwick.scope import Scope
 from bailiwick.scope.execution import Execution
@@ -27,8 +28,8 @@ pytestmark = pytest.mark.spec("LINE-6")
 
 FORMS = {name: form for name, form in vars(wire.values).items() if isinstance(form, Form)}
 
-BESIDES = {Leased, LedgerRecord}
-"""What is told of a lock, and of what is on record."""
+BESIDES = {Leased, LedgerRecord, RunInfo}
+"""What is told of a lock, of what is on record, and of a run."""
 
 NOT_SERVED = {JsonRead, Piece}
 """What is made where it is asked for, from bytes that are served; and output, told by the line."""

@@ -15,6 +15,10 @@ from bailiwick.wire.verbs import COPY, MOVE, VERBS
 pytestmark = pytest.mark.spec("LINE-6")
 
 WITHOUT_A_ROW = {
+    "run_changes": "runChanges, by the id of the run",
+    "run_info": "run, by its id",
+    "runs": "runs, which have a route of their own",
+    "with_run": "the headers X-Bailiwick-Run and X-Bailiwick-Step",
     "aclose": "ends the scope itself",
     "apply": "applyWork, by the id of the working copy",
     "change_cursor": "how every stream of events begins",
@@ -37,6 +41,10 @@ WITHOUT_A_ROW = {
 }
 
 ELSEWHERE = {
+    ("undo", "run"): "undoRun, by the id of the run",
+    ("undo", "paths"): "undoRun",
+    ("undo", "hunks"): "undoRun",
+    ("undo", "step"): "undoRun",
     ("read_bytes", "length"): "maxBytes: how much is asked for at a time",
     ("append", "data"): "content, or contentBase64",
     ("write_stream", "source"): "the body itself",

@@ -1,16 +1,16 @@
 """Runs in a place that someone opened for themselves: told from what this process has on record,
-and from the versions that the place keeps. What people said is known as long as it is open."""
+and from the versions that the place keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from bailiwick.audit import AuditRing, Record
 from bailiwick.call import Machine
 from bailiwick.operations import OPERATIONS
 from bailiwick.paths import ROOT
-from bailiwick.runs import RUN_IDLE_S, ReviewMark, RunEvent, RunRow, RunsInMemory
+from bailiwick.runs import RUN_IDLE_S, RunEvent, RunRow, RunsInMemory
 from bailiwick.store import Store
 from bailiwick.versions import TellsBeneath, Version, past
 
@@ -25,8 +25,6 @@ class OwnRuns:
         self._records = records
         self._store = store
         self._machine = machine
-        self._marks: list[ReviewMark] = []
-        self._told: set[int] = set()
 
     @classmethod
     def over(cls, ring: AuditRing, store: Store, machine: Machine) -> OwnRuns:
@@ -68,21 +66,6 @@ class OwnRuns:
             if cursor is None:
                 break
         return found
-
-    async def marks(self, root: str) -> list[ReviewMark]:
-        return [each for each in self._marks if each.root == root]
-
-    async def mark(self, marks: Sequence[ReviewMark], *, front: str) -> None:
-        self._marks += marks
-
-    async def untold(self, root: str, subject: str) -> list[ReviewMark]:
-        found = [
-            (number, each)
-            for number, each in enumerate(self._marks)
-            if each.verdict == "rejected" and each.subject == subject and number not in self._told
-        ]
-        self._told |= {number for number, _ in found}
-        return [each for _, each in found]
 
 
 def _event(record: Record) -> RunEvent:

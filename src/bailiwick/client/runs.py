@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Sequence
 
 from bailiwick.client.transport import segment
 from bailiwick.client.values import path_text, rebuilt, rebuilt_all
@@ -31,7 +31,7 @@ class RemoteRuns(RemoteVersions):
         return Run(self, rebuilt(RunInfo, told))
 
     async def run_changes(
-        self, run: str, *, paths: Iterable[PathText] = (), step: str | None = None
+        self, run: str, *, paths: Sequence[PathText] = (), step: str | None = None
     ) -> RunChanges:
         """What a run changed in all, in hunks."""
         wanted = [path_text(each) for each in paths]
@@ -51,8 +51,8 @@ class RemoteRuns(RemoteVersions):
         through: str | None = None,
         since_ns: int | None = None,
         run: str | None = None,
-        paths: Iterable[PathText] = (),
-        hunks: Collection[str] | None = None,
+        paths: Sequence[PathText] = (),
+        hunks: Sequence[str] | None = None,
         step: str | None = None,
         preview: bool = False,
         lock_token: int | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from bailiwick import operations
@@ -10,7 +10,7 @@ from bailiwick.errors import ParseError
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.runs import RunChanges, RunInfo, found_run
 from bailiwick.scope.versions import VersionVerbs
-from bailiwick.verbs import runs as run_verbs
+from bailiwick.verbs.runs import run_verbs
 from bailiwick.versions import UndoResult
 
 
@@ -18,7 +18,7 @@ class TellsRuns(Protocol):
     """A scope, here or on a server, as far as a run asks it."""
 
     async def run_changes(
-        self, run: str, *, paths: Iterable[PathText] = (), step: str | None = None
+        self, run: str, *, paths: Sequence[PathText] = (), step: str | None = None
     ) -> RunChanges: ...
 
     async def undo(
@@ -26,8 +26,8 @@ class TellsRuns(Protocol):
         request_id: str | None = None,
         *,
         run: str | None = None,
-        paths: Iterable[PathText] = (),
-        hunks: Collection[str] | None = None,
+        paths: Sequence[PathText] = (),
+        hunks: Sequence[str] | None = None,
         step: str | None = None,
         preview: bool = False,
     ) -> UndoResult: ...
@@ -47,16 +47,16 @@ class Run:
         return f"<Run {self.info.id} of {self.info.subject}: {self.info.title or 'untitled'}>"
 
     async def changes(
-        self, *, paths: Iterable[PathText] = (), step: str | None = None
+        self, *, paths: Sequence[PathText] = (), step: str | None = None
     ) -> RunChanges:
         """What it changed in all, path by path, in hunks; or one step of it."""
         return await self._scope.run_changes(self.info.id, paths=paths, step=step)
 
     async def undo(
         self,
-        paths: Iterable[PathText] = (),
+        paths: Sequence[PathText] = (),
         *,
-        hunks: Collection[str] | None = None,
+        hunks: Sequence[str] | None = None,
         step: str | None = None,
         preview: bool = False,
     ) -> UndoResult:
@@ -91,7 +91,7 @@ class RunVerbs(VersionVerbs):
         return Run(self, await self._run(operations.READ, "runs", self._top, told))
 
     async def run_changes(
-        self, run: str, *, paths: Iterable[PathText] = (), step: str | None = None
+        self, run: str, *, paths: Sequence[PathText] = (), step: str | None = None
     ) -> RunChanges:
         """What a run changed in all, from before its first touch of a path to after its last, in
         hunks. What others changed in between is told as theirs."""
@@ -111,8 +111,8 @@ class RunVerbs(VersionVerbs):
         through: str | None = None,
         since_ns: int | None = None,
         run: str | None = None,
-        paths: Iterable[PathText] = (),
-        hunks: Collection[str] | None = None,
+        paths: Sequence[PathText] = (),
+        hunks: Sequence[str] | None = None,
         step: str | None = None,
         preview: bool = False,
         lock_token: int | None = None,
@@ -144,7 +144,7 @@ class RunVerbs(VersionVerbs):
             preview=preview, lock_token=lock_token,
         )  # fmt: skip
 
-    def _places_of(self, paths: Iterable[PathText]) -> tuple[ScopedPath, ...]:
+    def _places_of(self, paths: Sequence[PathText]) -> tuple[ScopedPath, ...]:
         if isinstance(paths, str):
             raise ParseError("paths are a list of paths")
         root = self.root

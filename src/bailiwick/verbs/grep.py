@@ -36,7 +36,7 @@ from bailiwick.text.sniff import is_binary_search
 from bailiwick.verbs.listing import page_size
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.walks.survey import FilesInRow, Rules, files_in_order
-from bailiwick.verbs.walks.walk import Run, Visit, Walk
+from bailiwick.verbs.walks.walk import FileRun, Visit, Walk
 
 _log = logging.getLogger("bailiwick.search")
 
@@ -328,7 +328,7 @@ class _GrepSearch:
         walk = Walk(self._call, self._ignores, include_ignored=self._asked.include_ignored)
         async with aclosing(walk.visits_and_runs(top)) as steps:
             async for step in steps:
-                if isinstance(step, Run):
+                if isinstance(step, FileRun):
                     seen += sum(child.type == "file" for child in step.children)
                 if seen >= enough:
                     return True
@@ -343,7 +343,7 @@ class _GrepSearch:
         async with aclosing(walk.visits_and_runs(top)) as steps:
             async for step in steps:
                 before = files.count
-                if isinstance(step, Run):
+                if isinstance(step, FileRun):
                     self._take_run(files, step, top.path)
                 else:
                     self._take_visit(files, step, top.path)
@@ -357,7 +357,7 @@ class _GrepSearch:
         self._unwalked = walk.reason
         return files
 
-    def _take_run(self, files: _Files, run: Run, base: ScopedPath) -> None:
+    def _take_run(self, files: _Files, run: FileRun, base: ScopedPath) -> None:
         directory, children = run
         filtered = self._include is not None or self._exclude is not None
         readable: list[Child] = []

@@ -27,7 +27,7 @@ from bailiwick.model import (
     WriteResult,
 )
 from bailiwick.paths import ScopedPath
-from bailiwick.runs import RunChanges, RunInfo
+from bailiwick.runs import Hunk, OthersHunk, RunChange, RunChanges, RunInfo
 from bailiwick.sandbox import Piece, Stream
 from bailiwick.search.results import GrepMatch, GrepResult
 from bailiwick.text.diff import UnifiedDiff
@@ -212,6 +212,9 @@ RESTORE = Form(RestoreResult, "Restored", "What a restore changed.", kind="resto
 CONFLICT = Form(Conflict, "WireConflict", "A place that was left as it is, and why.")
 UNDO = Form(UndoResult, "Undone", "What an undo put back, and what it left.", kind="undo")
 RUN = Form(RunInfo, "WireRun", "What one subject did in one session.", kind="run")
+HUNK = Form(Hunk, "WireHunk", "Some lines that were changed at one place.")
+OTHERS_HUNK = Form(OthersHunk, "WireOthersHunk", "Lines that somebody else changed meanwhile.")
+RUN_CHANGE = Form(RunChange, "WireRunChange", "What became of one path by a run.")
 RUN_CHANGES = Form(
     RunChanges, "RunChanged", "What a run changed in all, by path, in hunks.", kind="run_changes",
     unsaid={"request_id": ""},

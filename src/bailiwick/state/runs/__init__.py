@@ -1,1 +1,1 @@
-"""Runs as the ledger tells of them, and what people said of them."""
+"""Runs as the ledger tells of them."""

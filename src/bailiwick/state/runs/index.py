@@ -12,11 +12,10 @@ from typing import Final, Protocol
 
 import msgspec
 
-from bailiwick.audit import AuthorityRecord, LedgerRecord
+from bailiwick.audit import LedgerRecord
 from bailiwick.operations import OPERATIONS
 from bailiwick.runs import (
     RUN_IDLE_S,
-    ReviewMark,
     RunEvent,
     RunRow,
     RunStep,
@@ -54,15 +53,6 @@ PART = DatabasePart(
             seq      INTEGER NOT NULL
         ) STRICT;
         INSERT INTO runs_through VALUES (1, 0);
-        CREATE TABLE run_marks (         -- what people said of hunks
-            number   INTEGER PRIMARY KEY,
-            root     TEXT NOT NULL,
-            subject  TEXT NOT NULL,      -- whose hunk
-            told     INTEGER NOT NULL,   -- whether they were told
-            body     TEXT NOT NULL       -- JSON, see `ReviewMark`
-        ) STRICT;
-        CREATE INDEX run_marks_root ON run_marks (root, number);
-        CREATE INDEX run_marks_untold ON run_marks (root, subject) WHERE told = 0;
         """,
     ),
 )
@@ -131,59 +121,6 @@ class RunIndex:
                 "SELECT 1 FROM ledger WHERE seq > (SELECT seq FROM runs_through) LIMIT 1"
             )
         )
-
-    # --- what people said ----------------------------------------------------------------------
-
-    async def marks(self, root: str) -> list[ReviewMark]:
-        rows = self._database.read(
-            "SELECT body, told FROM run_marks WHERE root = ? ORDER BY number", (root,)
-        )
-        return [_mark(*each) for each in rows]
-
-    async def mark(self, marks: Sequence[ReviewMark], *, front: str) -> None:
-        def job(connection: Connection) -> None:
-            for each in marks:
-                told = each.told or each.verdict == "accepted"
-                connection.execute(
-                    "INSERT INTO run_marks (root, subject, told, body) VALUES (?, ?, ?, ?)",
-                    (each.root, each.subject, int(told), msgspec.json.encode(each).decode()),
-                )
-                if each.hunk:
-                    self._ledger.chain_in(connection, _record(each, front))
-
-        await self._database.write_control(job)
-
-    async def untold(self, root: str, subject: str) -> list[ReviewMark]:
-        wanted = "FROM run_marks WHERE root = ? AND subject = ? AND told = 0"
-        if not self._database.read(f"SELECT 1 {wanted} LIMIT 1", (root, subject)):
-            return []
-
-        def job(connection: Connection) -> list[ReviewMark]:
-            rows = connection.execute(f"SELECT body, 0 {wanted} ORDER BY number", (root, subject))
-            found = [_mark(*each) for each in rows.fetchall()]  # type: ignore[arg-type]
-            connection.execute(
-                "UPDATE run_marks SET told = 1 WHERE root = ? AND subject = ? AND told = 0",
-                (root, subject),
-            )
-            return found
-
-        return await self._database.write(job)
-
-
-def _record(mark: ReviewMark, front: str) -> AuthorityRecord:
-    return AuthorityRecord(
-        time_ns=mark.time_ns, request_id=mark.run, subject=mark.by, act="review", root=mark.root,
-        front=front, reason=mark.note[:1_000],
-        details={
-            "verdict": mark.verdict, "run": mark.run, "hunk": mark.hunk, "path": mark.path,
-            "whose": mark.subject,
-        },
-    )  # fmt: skip
-
-
-def _mark(body: str, told: int) -> ReviewMark:
-    mark = msgspec.json.decode(body, type=ReviewMark)
-    return msgspec.structs.replace(mark, told=bool(told))
 
 
 def _fold(connection: Connection) -> bool:

@@ -60,7 +60,7 @@ class Visit(NamedTuple):
     refused: bool
 
 
-class Run(NamedTuple):
+class FileRun(NamedTuple):
     """Entries of one directory in a row, of which a walk has nothing more to say: none is another
     directory, and none is for policy to judge. Given together they cost a third."""
 
@@ -121,11 +121,11 @@ class Walk:
         steps = self._steps(top, in_runs=False)
         return cast("AsyncGenerator[Visit, None]", steps)  # there are no runs among them
 
-    def visits_and_runs(self, top: Handle) -> AsyncGenerator[Visit | Run, None]:
+    def visits_and_runs(self, top: Handle) -> AsyncGenerator[Visit | FileRun, None]:
         """Everything beneath ``top`` in few steps: entries with no more to say come together."""
         return self._steps(top, in_runs=True)
 
-    async def _steps(self, top: Handle, *, in_runs: bool) -> AsyncGenerator[Visit | Run, None]:
+    async def _steps(self, top: Handle, *, in_runs: bool) -> AsyncGenerator[Visit | FileRun, None]:
         budget, pause_at = self._call.limits.walk_entries_max, _ENTRIES_BETWEEN_PAUSES
         stack = [await self._open_top(top)]
         in_runs = in_runs and not self._decides
@@ -141,7 +141,7 @@ class Walk:
                     pause_at = self._examined + _ENTRIES_BETWEEN_PAUSES
                     await asyncio.sleep(0)
                 if in_runs and level.entries[-1].type != "directory" and self._examined < budget:
-                    yield Run(level.handle.path, self._take_run(level, budget))
+                    yield FileRun(level.handle.path, self._take_run(level, budget))
                     continue
                 child = level.entries.pop()
                 self._examined += 1

@@ -15,7 +15,7 @@ from bailiwick.call import Call
 from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
-from bailiwick.verbs.path_stories import PathStory, StoryContent, WovenStory, whole_id
+from bailiwick.verbs.runs.path_stories import PathStory, StoryContent, WovenStory, whole_id
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.working_copies import Wanted, draw
 from bailiwick.version_acts import BringBack

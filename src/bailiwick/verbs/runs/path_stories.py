@@ -17,7 +17,7 @@ from bailiwick.model import EntryType
 from bailiwick.operations import READ
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.policy import permits
-from bailiwick.runs import Hunk, OthersHunk, RunChange, Verdict
+from bailiwick.runs import Hunk, OthersHunk, RunChange
 from bailiwick.store import Reader
 from bailiwick.text.weave import Weave, WovenHunk, shown
 from bailiwick.versions import ChangeKind, Past, TellsBeneath, Version, past
@@ -263,24 +263,24 @@ def whole_id(run: str, story: PathStory) -> str:
     return hunk_id(run, story.path, before, after)
 
 
-def change_of(run: str, story: PathStory, verdicts: Mapping[str, Verdict]) -> RunChange | None:
+def change_of(run: str, story: PathStory) -> RunChange | None:
     """What a run made of a place in all; None where that is nothing."""
     kind = _kind(story)
     if kind is None:
         return None
     origin = story.before.path if kind == "moved" and story.before is not None else None
     if not story.is_text:
-        return _whole_change(run, story, kind, origin, verdicts)
+        return _whole_change(run, story, kind, origin)
     woven = WovenStory(run, story)
     hunks = [
         Hunk(
             id=id, header=_header(hunk), lines=_lines(hunk), added=len(hunk.added),
-            removed=len(hunk.removed), state=woven.weave.state(hunk), reviewed=verdicts.get(id),
+            removed=len(hunk.removed), state=woven.weave.state(hunk),
         )
         for id, hunk in zip(woven.ids, woven.hunks, strict=True)
     ]  # fmt: skip
     if not hunks and kind != "updated":
-        hunks = [_whole_hunk(run, story, verdicts)]
+        hunks = [_whole_hunk(run, story)]
     if kind == "updated" and not hunks:
         return None
     return RunChange(
@@ -295,24 +295,22 @@ def _whole_change(
     story: PathStory,
     kind: ChangeKind,
     origin: ScopedPath | None,
-    verdicts: Mapping[str, Verdict],
 ) -> RunChange | None:
     if kind == "updated" and not _differs(story.before, story.after):
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin,
-        hunks=[_whole_hunk(run, story, verdicts)],
+        hunks=[_whole_hunk(run, story)],
     )  # fmt: skip
 
 
-def _whole_hunk(run: str, story: PathStory, verdicts: Mapping[str, Verdict]) -> Hunk:
+def _whole_hunk(run: str, story: PathStory) -> Hunk:
     id = whole_id(run, story)
     state = "stands"
     if _differs(story.now, story.after):
         state = "changed" if _differs(story.now, story.before) else "undone"
     return Hunk(
         id=id, header=f"{_kind(story)} {story.type}", lines=[], added=0, removed=0, state=state,
-        reviewed=verdicts.get(id),
     )  # fmt: skip
 
 

@@ -13,18 +13,16 @@ from bailiwick.grant import subject_stands_above
 from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal
 from bailiwick.runs import (
-    ReviewMark,
     RunBook,
     RunChange,
     RunChanges,
     RunInfo,
     RunRow,
-    Verdict,
     found_run,
 )
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
-from bailiwick.verbs.path_stories import PathStory, Stories, change_of, ours_by, touched
-from bailiwick.verbs.taking_back import bring, plan_return
+from bailiwick.verbs.runs.path_stories import PathStory, Stories, change_of, ours_by, touched
+from bailiwick.verbs.runs.taking_back import bring, plan_return
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.version_acts import Undo
 from bailiwick.versions import Done, Plan, Undoing, UndoResult, past
@@ -80,16 +78,11 @@ async def listed(
         each for each in await rows_for(call, book) if since_ns is None or each.seen_ns >= since_ns
     ]
     most = call.limits.history_default if limit is None else limit
-    marks = await book.marks(str(call.grant.root))
-    return [await told(call, book, each, marks) for each in rows[:most]]
+    return [await told(call, book, each) for each in rows[:most]]
 
 
-async def told(
-    call: Call, book: RunBook, row: RunRow, marks: Sequence[ReviewMark] | None = None
-) -> RunInfo:
+async def told(call: Call, book: RunBook, row: RunRow) -> RunInfo:
     """A run with what came of it."""
-    if marks is None:
-        marks = await book.marks(str(call.grant.root))
     info = RunInfo(
         id=row.id, title=row.title, subject=row.subject, front=row.front, root=row.root,
         begun_ns=row.begun_ns, seen_ns=row.seen_ns, active=book.is_active(row), calls=row.calls,
@@ -98,7 +91,7 @@ async def told(
     )  # fmt: skip
     if "Remembers" not in call.store.powers:
         return info
-    changes = (await told_by(call, book, row, marks)).changes
+    changes = (await told_by(call, book, row)).changes
     hunks = [hunk for each in changes for hunk in each.hunks]
     files = [each.kind for each in changes if each.type != "directory"]
     return msgspec.structs.replace(
@@ -110,9 +103,7 @@ async def told(
     )  # fmt: skip
 
 
-async def told_by(
-    call: Call, book: RunBook, row: RunRow, marks: Sequence[ReviewMark], step: str | None = None
-) -> RunTold:
+async def told_by(call: Call, book: RunBook, row: RunRow, step: str | None = None) -> RunTold:
     """What a run, or one step of it, changed."""
     requests = await book.requests(row)
     if step is not None and step not in requests.values():
@@ -120,7 +111,6 @@ async def told_by(
     is_ours = ours_by(requests, row.subject, step)
     most = call.limits.run_paths_max
     versions = await touched(call, is_ours, row.begun_ns, most)
-    verdicts = verdicts_in(marks, row.id)
     telling = Stories(call, is_ours)
     covered: set[tuple[str, ScopedPath]] = set()
     stories: list[PathStory] = []
@@ -132,21 +122,13 @@ async def told_by(
         if story is not None:
             stories.append(story)
     stories.sort(key=lambda each: each.path.order)
-    changes = [
-        change for each in stories if (change := change_of(row.id, each, verdicts)) is not None
-    ]
+    changes = [change for each in stories if (change := change_of(row.id, each)) is not None]
     return RunTold(stories, changes, len(versions) > most, telling.contents)
-
-
-def verdicts_in(marks: Sequence[ReviewMark], run: str) -> dict[str, Verdict]:
-    """What was said last of each hunk of a run."""
-    return {each.hunk: each.verdict for each in marks if each.run == run and each.hunk}
 
 
 async def changes(call: Call, book: RunBook, name: str, part: RunPart = ALL) -> RunChanges:
     row = found_run(await rows_for(call, book), name)
-    marks = await book.marks(str(call.grant.root))
-    found = await told_by(call, book, row, marks, part.step)
+    found = await told_by(call, book, row, part.step)
     wanted = {each.path for each in found.stories if part.covers(each)}
     return RunChanges(
         run=row.id, changes=[each for each in found.changes if each.path in wanted],
@@ -170,7 +152,7 @@ async def undo(
         whole = await _whole(call, ignores, book, row, preview)
         if whole is not None:
             return whole
-    found = await told_by(call, book, row, (), part.step)
+    found = await told_by(call, book, row, part.step)
     stories = [each for each in found.stories if part.covers(each)]
     if found.truncated:
         raise Unsupported("this run is too large to be taken back in part", hint="undo it by paths")
