@@ -75,7 +75,7 @@ def make_tree(root: Path) -> None:
     ]
     (root / "src" / "long.py").write_text("\n".join(lines) + "\n")
     for n in range(30):
-        text = f"import os\n\nTODO = '{WORDS[n % 10]} {n}'\n"
+        text = f"import os\n\nMARK = '{WORDS[n % 10]} {n}'\n"
         (root / "src" / f"{WORDS[n % 10]}_{n}.py").write_text(text)
     for n in range(32):
         (root / "many" / f"{WORDS[n % 10]}_{n}.py").write_text("x = 1\n" * (n + 1))
@@ -87,7 +87,7 @@ def plain(root: Path) -> dict[str, str]:
 
     return {
         "read_file": (root / "src" / "long.py").read_text(),
-        "grep": printed("grep", "-rn", "TODO", "src"),
+        "grep": printed("grep", "-rn", "MARK", "src"),
         "ls": printed("ls", "many"),
     }
 
@@ -119,7 +119,7 @@ def measure() -> dict[str, Any]:
         for form, more in (("text", []), ("structured", ["--structured"])):
             server = Server([*command, *more], Dialect(root))
             texts[f"{form} read_file"] = told(server, "read_file", path="src/long.py")
-            texts[f"{form} grep"] = told(server, "grep", pattern="TODO", path="src")
+            texts[f"{form} grep"] = told(server, "grep", pattern="MARK", path="src")
             texts[f"{form} ls"] = told(server, "ls", path="many")
             if form == "text":
                 texts["definitions of ten"] = definitions(server, TEN)

@@ -6,7 +6,7 @@ import pytest
 
 import bailiwick
 from bailiwick.toolbox import images_of, text_of
-from bailiwick.toolbox.read_many import shared_out
+from bailiwick.toolbox.reads.read_many import shared_out
 from bailiwick.toolbox.untrusted_text import TAG
 from tests.toolbox.support import toolbox, workspace
 

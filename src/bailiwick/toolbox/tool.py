@@ -12,14 +12,13 @@ from bailiwick.toolbox import (
     change_tools,
     code_tool,
     command_tool,
-    lookup_tools,
-    read_tool,
     results,
     version_tools,
 )
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.arguments import Arguments
 from bailiwick.toolbox.bench import Bench
+from bailiwick.toolbox.reads import lookup_tools, read_tool
 from bailiwick.toolbox.results import ToolResult
 from bailiwick.toolbox.schemas import input_schema, output_schema
 

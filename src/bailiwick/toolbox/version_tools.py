@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from bailiwick.errors import ParseError
@@ -45,10 +44,7 @@ def _row(version: Version, asked: str) -> str:
     """A version in a row: what became of it, when, by whom, and by which names it is found."""
     path = str(version.path)
     named = "" if path == asked else f" {attribute(path)}"
-    when = ""
-    if version.time_ns is not None:
-        at = datetime.fromtimestamp(version.time_ns // 1_000_000_000, UTC)
-        when = f" {at:%Y-%m-%dT%H:%M:%SZ}"
+    when = "" if version.time_ns is None else f", modifiedMs {version.time_ns // 1_000_000}"
     return (
         f"version {version.version}: {version.kind}{named}, {version.size} bytes{when}"
         f" by {attribute(version.subject)}, request {version.request_id}"

@@ -17,6 +17,7 @@ from bailiwick.toolbox.hints import (
     NARROW_TREE,
     RAISE_FILE_SIZE,
 )
+from bailiwick.toolbox.reads.rows import entry_row, match_rows, path_row, rows_length, tree_rows
 from bailiwick.toolbox.results import (
     DirectoryListing,
     EntryDescribed,
@@ -26,7 +27,6 @@ from bailiwick.toolbox.results import (
     Matches,
     Status,
 )
-from bailiwick.toolbox.rows import entry_row, match_rows, path_row, rows_length, tree_rows
 from bailiwick.toolbox.truncation import cut_text, fitting, utf8_length
 from bailiwick.toolbox.untrusted_text import attribute
 

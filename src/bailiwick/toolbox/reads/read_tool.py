@@ -6,9 +6,9 @@ from bailiwick.errors import BinaryFile, ParseError
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.arguments import ReadFile
 from bailiwick.toolbox.bench import Bench
-from bailiwick.toolbox.binary_files import no_text
-from bailiwick.toolbox.file_windows import ReadPart, load, notes_of, part_of
-from bailiwick.toolbox.read_many import read_files
+from bailiwick.toolbox.reads.binary_files import no_text
+from bailiwick.toolbox.reads.file_windows import ReadPart, load, notes_of, part_of
+from bailiwick.toolbox.reads.read_many import read_files
 from bailiwick.toolbox.results import FileRead
 from bailiwick.toolbox.untrusted_text import cut_note
 

@@ -13,9 +13,9 @@ from bailiwick.errors import BailiwickError, BinaryFile, ParseError
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.arguments import ReadFile
 from bailiwick.toolbox.bench import Bench
-from bailiwick.toolbox.binary_files import NoText, no_text
-from bailiwick.toolbox.file_windows import Loaded, ReadPart, load, notes_of, part_of
 from bailiwick.toolbox.hints import READ_ALONE
+from bailiwick.toolbox.reads.binary_files import NoText, no_text
+from bailiwick.toolbox.reads.file_windows import Loaded, ReadPart, load, notes_of, part_of
 from bailiwick.toolbox.results import FilePart, FileRead
 from bailiwick.toolbox.untrusted_text import attribute
 
