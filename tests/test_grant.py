@@ -12,6 +12,7 @@ from bailiwick.grant import (
     Root,
     StandingGrant,
     User,
+    check_access,
     check_reason,
     check_subject,
     covering,
@@ -158,6 +159,19 @@ def test_the_first_grant_that_holds_all_that_is_asked_covers_it():
 )
 def test_a_grant_remembers_the_hands_of_agents(holder, heir, via):
     assert narrowed(a_grant(subject=holder), id="g2", subject=heir).via == via
+
+
+@pytest.mark.spec("AUTH-3")
+@pytest.mark.parametrize("given", [None, "read", ["nonsense"], ["read", 7], [["read"]]])
+def test_what_is_no_list_of_accesses_is_refused(given):
+    with pytest.raises(ParseError):
+        check_access(given)
+
+
+@pytest.mark.parametrize("heir", [None, "agent_run:c1/r2", ("c1", "r2")])
+def test_only_a_subject_inherits(heir):
+    with pytest.raises(ParseError):
+        narrowed(a_grant(), id="g2", subject=heir)
 
 
 @pytest.mark.parametrize(
