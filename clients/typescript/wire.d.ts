@@ -41,6 +41,8 @@ export interface ApplyworkBody {
   approval?: string | null;
   publish?: "atomic" | "partial";
   paths?: string[] | null;
+  merge?: boolean;
+  hunks?: Record<string, number[]> | null;
 }
 
 /** Questions: those that wait oldest first, others newest first. */
@@ -240,6 +242,7 @@ export interface DiscardsessionBody {
 export interface DiscardworkBody {
   approval?: string | null;
   paths?: string[] | null;
+  hunks?: Record<string, number[]> | null;
 }
 
 export interface EditBody {
@@ -791,6 +794,7 @@ export interface PublishsessionBody {
   approval?: string | null;
   publish?: "atomic" | "partial";
   paths?: string[] | null;
+  merge?: boolean;
 }
 
 /** Whether the server can record what is done and open files, so that changes are possible. */
@@ -882,6 +886,36 @@ export interface RootList {
   roots: WireRoot[];
 }
 
+/** What a run changed in all, by path, in hunks. */
+export interface RunChanged {
+  kind: "run_changes";
+  run: string;
+  changes: WireRunChange[];
+  truncated: boolean;
+}
+
+/** Runs, what was seen last first. */
+export interface RunList {
+  kind: "runs";
+  runs: WireRun[];
+}
+
+/** A step of a run, by the name that the subject gave it. */
+export interface RunStep {
+  name: string;
+  begunMs: number;
+  calls: number;
+}
+
+/** All of the run, or some paths, some hunks by their ids, one step. */
+export interface RunUndoBody {
+  paths?: string[];
+  hunks?: string[] | null;
+  step?: string | null;
+  preview?: boolean;
+  approval?: string | null;
+}
+
 export interface SessionBody {
   /** Where, relative to the root. */
   cwd?: string;
@@ -966,6 +1000,7 @@ export interface StatResult {
   links: number;
   target: string | null;
   mime: string | null;
+  readOnly: boolean;
 }
 
 export interface SymlinkBody {
@@ -1030,6 +1065,38 @@ export interface TimesOp {
   path: string;
   modifiedNs: number;
   accessedNs?: number | null;
+}
+
+export interface TokenBody {
+  name: string;
+  subject?: string | null;
+  root?: string | null;
+  access?: ("archive" | "delete" | "execute" | "list" | "metadata" | "move" | "read" | "watch" | "write")[];
+  path?: string;
+  expiresIn?: number | null;
+}
+
+/** A token that holds no more. */
+export interface TokenEnded {
+  kind: "tokenEnded";
+  name: string;
+}
+
+/** Tokens that hold now, by name. */
+export interface TokenList {
+  kind: "tokens";
+  tokens: WireToken[];
+  truncated: boolean;
+}
+
+/** A token for an agent. The secret is shown this once. */
+export interface TokenMade {
+  kind: "token";
+  name: string;
+  subject: string;
+  token: string;
+  root: string | null;
+  access: string[];
 }
 
 export interface TruncateBody {
@@ -1192,6 +1259,7 @@ export interface WireEntry {
   modifiedMs: number;
   modifiedNs: number;
   addressable: boolean;
+  readOnly: boolean;
 }
 
 /** A command that a server runs, or has run: `command` are its words as a shell would quote them, `session` the id of its session where it has one. */
@@ -1236,6 +1304,17 @@ export interface WireGrant {
   endedMs: number | null;
 }
 
+/** Some lines that were changed at one place. */
+export interface WireHunk {
+  id: string;
+  header: string;
+  lines: string[];
+  added: number;
+  removed: number;
+  state: string;
+  reviewed: string | null;
+}
+
 /** One matching line. */
 export interface WireMatch {
   path: string;
@@ -1246,6 +1325,13 @@ export interface WireMatch {
   after: string[];
   lineTruncated: boolean;
   undecodable: boolean;
+}
+
+/** Lines that somebody else changed meanwhile. */
+export interface WireOthersHunk {
+  subject: string;
+  header: string;
+  lines: string[];
 }
 
 /** One record. */
@@ -1286,6 +1372,45 @@ export interface WireRoot {
   names: string;
 }
 
+/** What one subject did in one session. */
+export interface WireRun {
+  kind: "run";
+  id: string;
+  title: string | null;
+  subject: string;
+  front: string;
+  root: string;
+  begunMs: number;
+  seenMs: number;
+  active: boolean;
+  calls: number;
+  commands: number;
+  refusals: number;
+  questions: number;
+  approved: number;
+  steps: RunStep[];
+  created: number | null;
+  changed: number | null;
+  moved: number | null;
+  removed: number | null;
+  added: number | null;
+  removedLines: number | null;
+  hunks: number | null;
+  reviewed: number | null;
+}
+
+/** What became of one path by a run. */
+export interface WireRunChange {
+  path: string;
+  kind: string;
+  type: string;
+  origin: string | null;
+  added: number;
+  removed: number;
+  hunks: WireHunk[];
+  others: WireOthersHunk[];
+}
+
 /** A session that is open: where its commands are run, with which variables, which of them are under way here, and the words of those that were lost with an earlier process. */
 export interface WireSession {
   kind: "session";
@@ -1304,6 +1429,15 @@ export interface WireSnapshot {
   branch: string;
   version: string;
   createdMs: number;
+}
+
+/** A token, and who its bearer is. Never the secret. */
+export interface WireToken {
+  name: string;
+  subject: string;
+  grantId: string | null;
+  createdMs: number;
+  expiresMs: number | null;
 }
 
 /** One version of what stands, or stood, at a place. `kind` is what happened. */
@@ -2027,19 +2161,54 @@ export interface Operations {
     id: string;
   }, how?: How): Promise<WorkDiff>;
 
-  /** Bring a working copy back into the tree, all of it or some paths, as one change. */
+  /** Bring a working copy back into the tree, all of it, some paths or single hunks, as one change. */
   applyWork(given: {
     /** The fork to act in, instead of the root itself. */
     fork?: string;
     id: string;
   } & ApplyworkBody, how?: How): Promise<WorkPublished>;
 
-  /** Give up a working copy, all of it or some paths. */
+  /** Give up a working copy, all of it, some paths or single hunks. */
   discardWork(given: {
     /** The fork to act in, instead of the root itself. */
     fork?: string;
     id: string;
   } & DiscardworkBody, how?: How): Promise<WorkDiscarded>;
+
+  /** What agents did, run by run: an agent sees its own, a person all. */
+  runs(given?: {
+    /** Only what was seen from this time on, in milliseconds. */
+    since?: number;
+    /** How many at most, up to 1,000. */
+    limit?: number;
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+  }, how?: How): Promise<RunList>;
+
+  /** One run, by its id or the beginning of it. */
+  run(given: {
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+    id: string;
+  }, how?: How): Promise<WireRun>;
+
+  /** What a run changed in all, in hunks. */
+  runChanges(given: {
+    /** Only what lies there. */
+    path?: string;
+    /** Only one step of it. */
+    step?: string;
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+    id: string;
+  }, how?: How): Promise<RunChanged>;
+
+  /** Take back a run, or a part of it, line by line by what stands there now. */
+  undoRun(given: {
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+    id: string;
+  } & RunUndoBody, how?: How): Promise<Undone>;
 
   /** Every change as a server-sent event, as it is made. Takes Last-Event-ID. */
   events(given?: {
@@ -2140,6 +2309,17 @@ export interface Operations {
   delegateGrant(given: {
     id: string;
   } & DelegateBody, how?: How): Promise<Delegated>;
+
+  /** The tokens that hold now, without their secrets. */
+  tokens(given?: Record<string, never>, how?: How): Promise<TokenList>;
+
+  /** Let an agent in: a token, and with `access` a grant that ends with it. */
+  makeToken(given: TokenBody, how?: How): Promise<TokenMade>;
+
+  /** End a token and what was granted with it, at once. */
+  endToken(given: {
+    name: string;
+  }, how?: How): Promise<TokenEnded>;
 
   /** What this server, and the caller on this root, can do. */
   capabilities(given?: {

@@ -336,12 +336,10 @@ class Expected(NamedTuple):
             return
         hash_fits, version_fits = self.sha256 in (None, sha256), self.version in (None, version)
         if version is None or not hash_fits or not version_fits:
-            raise HashMismatch(
-                "it is not what was expected" if version else "there is nothing any more",
-                path=path,
-                details={"current_sha256": sha256, "current_version": version},
-                hint="read it again and repeat the change",
-            )
+            found = {"current_sha256": sha256, "current_version": version}
+            said = "it is not what was expected" if version else "there is nothing any more"
+            hint = "read it again and repeat the change"
+            raise HashMismatch(said, path=path, details=found, hint=hint)
 
 
 ANYTHING = Expected()
@@ -360,9 +358,8 @@ class Stat(Value, frozen=True, kw_only=True):
     version: str
     links: int
     created_ns: int | None = None
-    """When it was made, in memory and in a volume: moves and overwrites keep it. None on a
-    directory of the host, where every write puts a new file in the place of the old one, and for
-    what a volume held before it kept that."""
+    """When it was made: moves and overwrites keep it. None on a directory of the host, where every
+    write makes a new file, and for what a volume held before it kept that."""
     target: str | None = None
     mime: str | None = None
     """What a file holds, by its name, else by its first bytes where the caller may read them."""
@@ -584,9 +581,8 @@ class Change(Value, frozen=True, kw_only=True):
     ``subject`` and ``request_id`` are empty for a change that another program made. ``subtree``
     marks a directory that was moved or removed whole; ``beneath`` names what lay in it, relative to
     it, as far as that was kept (``beneath_truncated``), and ``beneath_links`` those of it that are
-    links, where that is known. ``rescan`` says that changes under ``path``
-    may have gone unnoticed; ``reset`` that the cursor asked for is older than what is kept. A
-    change that is ``cursor``ed can be continued from.
+    links, where that is known. ``rescan`` says that changes under ``path`` may have gone unnoticed,
+    ``reset`` that the cursor asked for is too old. What has a ``cursor`` can be continued from.
     """
 
     kind: Literal["created", "updated", "deleted", "moved", "rescan", "reset"]
