@@ -63,11 +63,10 @@ async def _list(scopes: dict[str, Scope], options: Options) -> int:
         several = len(scopes) > 1
         print_table(
             ("RUN", *(("ROOT",) if several else ()), "SEEN", "WHO", "FRONT", "FILES", "LINES",
-             "REVIEWED", "TITLE"),
+             "TITLE"),
             [
                 (each.id, *((each.root,) if several else ()), moment(each.seen_ns / 1e9),
-                 each.subject, each.front, _files(each), _lines(each), _reviewed(each),
-                 each.title or "")
+                 each.subject, each.front, _files(each), _lines(each), each.title or "")
                 for each in found
             ],
         )  # fmt: skip
@@ -81,10 +80,6 @@ def _files(run: RunInfo) -> str:
 
 def _lines(run: RunInfo) -> str:
     return "" if run.added is None else f"+{run.added} -{run.removed_lines}"
-
-
-def _reviewed(run: RunInfo) -> str:
-    return "" if not run.hunks else f"{run.reviewed}/{run.hunks}"
 
 
 async def _show(scopes: dict[str, Scope], options: Options) -> int:
@@ -103,7 +98,7 @@ async def _show(scopes: dict[str, Scope], options: Options) -> int:
         ("seen", moment(info.seen_ns / 1e9)), ("state", "active" if info.active else "ended"),
         ("files", _files(info)), ("lines", _lines(info)), ("commands", info.commands or None),
         ("questions", info.questions or None), ("refusals", info.refusals or None),
-        ("reviewed", _reviewed(info)), ("steps", " · ".join(each.name for each in info.steps)),
+        ("steps", " · ".join(each.name for each in info.steps)),
     ))  # fmt: skip
     for change in told.changes:
         line()
