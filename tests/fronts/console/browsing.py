@@ -88,12 +88,12 @@ class Served:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
-            self._begin(command)
+            self._begin()
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, command):
+    def _begin(self):
         said = ""
         while "/login?link=" not in said:
             line = self.process.stdout.readline()
@@ -101,12 +101,7 @@ class Served:
             said += line
         self.url = re.search(r"http://127\.0\.0\.1:\d+", said).group()
         self.link = re.search(r"http://127\.0\.0\.1:\d+/login\S+", said).group()
-        made = subprocess.run(
-            [*command, "grant", "token", "agent", "--config", "bailiwick.toml", "--json"],
-            cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert made.returncode == 0, made.stderr
-        self.agent_token = json.loads(made.stdout)["token"]
+        self.agent_token = self._said("grant", "token", "agent")["token"]
 
     def agent(self, method, route, body=None, timeout=120, token=None):
         """What the agent gets, or whoever shows ``token``: status and document."""
@@ -125,6 +120,26 @@ class Served:
             with error:
                 return error.code, json.load(error)
 
+    def _said(self, *words):
+        done = subprocess.run(
+            [sys.executable, "-m", "bailiwick", *words, "--config", "bailiwick.toml", "--json"],
+            cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def new_agent(self, name):
+        """The token of another agent, who may what all may."""
+        return self._said("grant", "token", name, "--subject", f"agent_run:{name}/token")["token"]
+
+    def person_writes(self, path, content):
+        """What a person at the terminal writes."""
+        token = self._said("grant", "token", f"person-{len(path)}", "--subject", "user:local")
+        status, document = self.agent(
+            "POST", "/file/write", {"path": path, "content": content}, token=token["token"]
+        )
+        assert status in (200, 201), document
+
     def write(self, path, content):
         status, document = self.agent(
             "POST", "/file/write", {"path": path, "content": content, "parents": True}
@@ -134,13 +149,7 @@ class Served:
 
     def new_link(self):
         """Another link that logs in once."""
-        made = subprocess.run(
-            [sys.executable, "-m", "bailiwick", "grant", "token", "--link", "--config",
-             "bailiwick.toml", "--json"],
-            cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-        assert made.returncode == 0, made.stderr
-        return f"{self.url}/login?link={json.loads(made.stdout)['link']}"
+        return f"{self.url}/login?link={self._said('grant', 'token', '--link')['link']}"
 
     def close(self):
         self.process.send_signal(signal.SIGTERM)

@@ -22,6 +22,7 @@ VIEWS = [
     ("#/file/doc.md", "one"),
     ("#/history/doc.md", "Restore this version"),
     ("#/search?q=needle", "match"),
+    ("#/runs", "Take it all back"),
     ("#/changes", "60 min ago"),
     ("#/approvals", "Nobody is waiting"),
     ("#/audit", "Audit ledger"),
@@ -485,5 +486,42 @@ def test_a_question_is_told_by_the_browser_while_the_page_is_hidden(served):
         thread.join(60)
         assert answers[0][0] == 403
         assert window.value("return window.told.length") == 1
+    finally:
+        window.close()
+
+
+@pytest.mark.spec("RUN-1", "RUN-2", "RUN-3", "WEB-1")
+def test_what_an_agent_did_while_nobody_looked_is_seen_and_taken_back_by_its_lines(served):
+    token = served.new_agent("reviewed")
+    lines = [f"line {number}" for number in range(30)]
+    served.person_writes("review.txt", "\n".join(lines) + "\n")
+    lines[2], lines[25] = "the second", "the last"
+    status, _ = served.agent(
+        "POST", "/file/write", {"path": "review.txt", "content": "\n".join(lines) + "\n"},
+        token=token,
+    )  # fmt: skip
+    assert status == 200
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", "agent_run:reviewed/token")
+        window.find(".hunks header", "review.txt")
+        until_blocking(
+            lambda: window.value("return document.querySelectorAll('.hunk').length") == 2
+        )
+        window.press("n")
+        window.press("n")
+        window.find(".hunk.marked", "the last")
+        window.press("u")
+        window.find(".dialog", "review.txt")
+        window.click(".dialog button", "Take back 1 path")
+        window.find(".toast", "Took back")
+        window.find(".hunk[data-state=undone]", "the last")
+        lines[25] = "line 25"
+        told = served.agent("GET", "/file?path=review.txt", token=token)[1]["content"]
+        assert told == "\n".join(lines) + "\n"
+        assert window.errors() == []
     finally:
         window.close()

@@ -12,6 +12,7 @@ import { sentence } from "./questions.js";
 const VIEWS = [
   ["files", "Files", "folder", () => import("./views/files.js")],
   ["search", "Search", "search", () => import("./views/search.js")],
+  ["runs", "Runs", "play", () => import("./views/runs.js")],
   ["changes", "Changes", "pulse", () => import("./views/changes.js")],
   ["approvals", "Approvals", "shield", () => import("./views/approvals.js")],
   ["audit", "Audit", "book", () => import("./views/audit.js")],
@@ -93,7 +94,7 @@ async function show() {
   } catch (error) { complain(error); }
 }
 
-const KEYS = [["g f", "files"], ["g c", "changes"], ["g a", "approvals"], ["g l", "audit ledger"], ["/", "search"], ["j k", "down, up"], ["Enter", "open"], ["Backspace", "one level up"], ["n", "new file"], ["e", "edit the file"], ["Ctrl S", "save"], ["y g a n", "approvals: once, for this grant, always, no"], ["?", "this list"]];
+const KEYS = [["g f", "files"], ["g r", "runs"], ["g c", "changes"], ["g a", "approvals"], ["g l", "audit ledger"], ["/", "search"], ["j k", "down, up"], ["Enter", "open"], ["Backspace", "one level up"], ["n", "new file"], ["e", "edit the file"], ["Ctrl S", "save"], ["n p u", "runs: next lines, lines before, take them back"], ["y g a n", "approvals: once, for this grant, always, no"], ["?", "this list"]];
 
 function keys() {
   dialog({ title: "Keys", body: h("table", { class: "rows" }, KEYS.map(([key, what]) => h("tr", null, h("td", null, h("kbd", null, key)), h("td", null, what)))), actions: [{ label: "Close", kind: "main", value: true }] });
@@ -104,7 +105,7 @@ document.addEventListener("keydown", (event) => {
   if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector(".dialog")) return;
   if (waiting === "g") {
     waiting = "";
-    const view = { f: "files", c: "changes", a: "approvals", l: "audit", s: "storage", v: "versions" }[event.key];
+    const view = { f: "files", r: "runs", c: "changes", a: "approvals", l: "audit", s: "storage", v: "versions" }[event.key];
     if (view) { go(view); return; }
   }
   if (current?.key?.(event)) { event.preventDefault(); return; }
