@@ -39,7 +39,7 @@ def _still_open(error: ApprovalTimeout) -> dict[str, Any]:
     """What is told where a front does not wait any longer, and the question is still open."""
     told: dict[str, Any] = {
         "ok": False, "errorKind": "approval_pending", "message": "a person has to agree first",
-        "hint": hints.STILL_OPEN.told(nothing_offered),
+        "hint": str(hints.STILL_OPEN.told(nothing_offered)),
     }  # fmt: skip
     if "approval_id" in error.details:
         told["approvalId"] = error.details["approval_id"]
@@ -47,6 +47,7 @@ def _still_open(error: ApprovalTimeout) -> dict[str, Any]:
 
 
 def _short(text: str) -> str:
+    """Plain text, not one of the classes that hints have: not every encoder takes those."""
     if len(text) <= _MESSAGE_CHARACTERS_MAX:
-        return text
+        return str(text)
     return text[: _MESSAGE_CHARACTERS_MAX - 3] + "..."

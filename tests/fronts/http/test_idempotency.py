@@ -330,7 +330,7 @@ async def test_what_holds_a_secret_or_is_a_stream_takes_no_key(tmp_path):
         assert (await client.get("/list", headers=KEY)).status_code == 200
     refusing = {each.name for each in ROUTES if each.changes and not idempotency.takes_key(each)}
     assert refusing == {
-        "putFile", "uploadFile", "delegateGrant", "exec", "sessionExec", "execInput",
+        "putFile", "uploadFile", "delegateGrant", "makeToken", "exec", "sessionExec", "execInput",
     }  # fmt: skip
     kept = b"".join(each.read_bytes() for each in (tmp_path / "state").glob("authority.db*"))
     assert b"bwk_" not in kept

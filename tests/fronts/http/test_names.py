@@ -3,7 +3,7 @@
 import pytest
 
 from bailiwick.fronts.http import openapi, reference
-from bailiwick.stores.history import store as history_store
+from bailiwick.stores.history import core as history_core
 from bailiwick.stores.volume import store as volume_store
 from bailiwick.versions import POWER_NAMES as NAMES
 from tests.fronts.http.serving import PERSON, check_error, serving
@@ -143,6 +143,6 @@ async def test_powers_have_names_of_their_own(tmp_path):
 
 
 def test_every_power_of_a_store_has_a_name():
-    found = {*volume_store._POWERS, *history_store._POWERS, "Narrows", "Stages"}
+    found = {*volume_store._POWERS, *history_core._POWERS, "Narrows", "Stages"}
     assert found <= NAMES.keys()
     assert len(set(NAMES.values())) == len(NAMES)

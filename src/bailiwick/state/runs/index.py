@@ -49,7 +49,7 @@ PART = DatabasePart(
             PRIMARY KEY (run, request)
         ) STRICT, WITHOUT ROWID;
         CREATE TABLE runs_through (      -- up to which record of the ledger all this goes
-            only     INTEGER PRIMARY KEY CHECK (only = 1),
+            one      INTEGER PRIMARY KEY CHECK (one = 1),
             seq      INTEGER NOT NULL
         ) STRICT;
         INSERT INTO runs_through VALUES (1, 0);
