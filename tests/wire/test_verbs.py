@@ -81,11 +81,13 @@ OTHER_NAMES = {"to", "expected_sha256"}
 
 TOOLS = {
     "read_file": "read_text", "write_file": "write_text", "edit_file": "edit", "ls": "list",
-    "mkdir": "make_dir", "rm": "remove", "run_command": "exec",
+    "mkdir": "make_dir", "rm": "remove", "run_command": "exec", "tree": "find",
 }  # fmt: skip
 """Which verb a tool is, where it is called otherwise."""
 
 FOR_MODELS = {
+    ("read_file", "paths"): "path, several times",
+    ("read_file", "lineNumbers"): "how it is shown",
     ("grep", "includeGlob"): "include, which takes one",
     ("grep", "maxGrepFileSizeMb"): "maxFileBytes, in words that models know",
     ("mkdir", "recursive"): "parents",

@@ -80,7 +80,7 @@ async def test_without_a_grant_of_it_or_to_read_only_there_is_no_such_tool(confi
         "--config", config, "--read-only", state=config.parent / "state"
     ) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        assert names == {"read_file", "ls", "glob", "grep", "stat", "history", "diff"}
+        assert names == {"read_file", "ls", "glob", "grep", "stat", "history", "diff", "tree"}
     async with over_stdio(project, state=state) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert names == [*BASE_OPERATIONS, *HISTORY_OPERATIONS]

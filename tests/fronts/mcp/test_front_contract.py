@@ -15,7 +15,7 @@ class McpFront:
 
     async def _call(self, operation, **given):
         given = {key: value for key, value in given.items() if value is not None}
-        result = await self._client.call_tool(operation, given)
+        result = await self._client.call_tool(operation, given, meta={"bailiwick/wait": 60})
         answer = told(result)
         if result.is_error:
             raise KINDS[answer["errorKind"]](

@@ -104,7 +104,7 @@ async def test_a_token_for_one_grant_is_for_that_alone(tmp_path):
 async def test_without_a_token_it_is_only_read(tmp_path):
     async with two_roots(tmp_path) as authority, served(authority) as url:
         async with over_http(url, None) as client:
-            assert await names_of(client) == {"read_file", "ls", "glob", "grep", "stat"}
+            assert await names_of(client) == {"read_file", "ls", "glob", "grep", "stat", "tree"}
         secret = await token_for(authority, User("local"))
         async with httpx2.AsyncClient() as http:
             refused = await http.post(f"{url}/mcp", json={})
