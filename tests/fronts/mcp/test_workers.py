@@ -59,11 +59,10 @@ async def client_of(house, mode, **handlers):
     """The official client, with a new connection for each request: whoever is free takes it."""
     headers = {"authorization": f"Bearer {house['token']}", "connection": "close"}
     limits = httpx2.Limits(max_keepalive_connections=0)
+    place = f"{house['url']}/mcp?structured=true"
     async with (
         httpx2.AsyncClient(headers=headers, timeout=120, limits=limits) as http,
-        Client(
-            streamable_http_client(f"{house['url']}/mcp", http_client=http), mode=mode, **handlers
-        ) as client,
+        Client(streamable_http_client(place, http_client=http), mode=mode, **handlers) as client,
     ):
         yield client
     await loop_turns(10)  # the client lets go of its streams a moment after it has ended
