@@ -55,7 +55,8 @@ class TryAdapter(TryTools):
 
     async def call(self, operation: str, **given: Any) -> Any:
         text = await self.through(f"workspace__w__{operation}", given)
-        told(json.loads(text))
+        if text.startswith("{"):  # a refusal, or a change: what was looked at is told as text
+            told(json.loads(text))
         return text
 
     async def through(self, name: str, given: dict[str, Any]) -> str:
