@@ -56,7 +56,7 @@ async def test_the_client_works_against_a_server(tmp_path):
     node = shutil.which("node")
     if node is None:
         print("the TypeScript client is tried by Node, which is not installed")
-        pytest.skip("Node is not installed")
+        pytest.skip("the TypeScript client is tested by Node: apt install nodejs")
     async with asking(tmp_path) as (_, variables):
         process = await asyncio.create_subprocess_exec(
             node, "--test", str(PLACE / "test"), env=variables,
