@@ -5,6 +5,15 @@ import pytest
 from tests.fronts.console import browsing
 
 
+@pytest.fixture(scope="module", autouse=True)
+def chromium():
+    """Without a browser nothing here can be seen."""
+    if browsing.CHROMIUM is None or browsing.DRIVER is None:
+        if os.environ.get("CI"):
+            pytest.fail(browsing.MISSING)
+        pytest.skip(browsing.MISSING)
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     house = browsing.Served(tmp_path_factory.mktemp("console"))
@@ -14,10 +23,6 @@ def served(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(served):
-    if browsing.CHROMIUM is None or browsing.DRIVER is None:
-        if os.environ.get("CI"):
-            pytest.fail(browsing.MISSING)
-        pytest.skip(browsing.MISSING)
     window = browsing.Browser()
     window.driver.get(served.link)
     window.find("nav.side")

@@ -5,7 +5,7 @@ import threading
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.fronts.console.browsing import Browser, plain_page
+from tests.fronts.console.browsing import Browser, Served, plain_page
 from tests.waiting import give_a_chance_blocking, let_pass_blocking, until_blocking
 
 pytestmark = [
@@ -394,16 +394,27 @@ def test_an_agent_is_let_in_with_a_token_and_shown_out(served, browser):
 
 
 @pytest.mark.spec("WEB-1")
-def test_a_revoked_grant_ends_what_the_agent_may(served, browser):
-    served.write("before.txt", "still allowed\n")
-    browser.go("#/grants")
-    browser.find("button.danger", "Revoke")
-    while left := browser.value(REVOCABLE):
-        browser.click("button.danger", "Revoke")
-        browser.click(".dialog button", "Revoke")
-        browser.wait.until(lambda _, left=left: browser.value(REVOCABLE) < left)
-    body = {"path": "after.txt", "content": "no more\n"}
-    until_blocking(lambda: served.agent("POST", "/file/write", body)[0] == 403)
+def test_a_revoked_grant_ends_what_the_agent_may(tmp_path):
+    """In a house of its own: afterwards no agent may anything there."""
+    house = Served(tmp_path)
+    try:
+        house.write("before.txt", "still allowed\n")
+        window = Browser()
+        try:
+            window.driver.get(house.link)
+            window.find("nav.side")
+            window.go("#/grants")
+            window.find("button.danger", "Revoke")
+            while left := window.value(REVOCABLE):
+                window.click("button.danger", "Revoke")
+                window.click(".dialog button", "Revoke")
+                window.wait.until(lambda _, left=left: window.value(REVOCABLE) < left)
+        finally:
+            window.close()
+        body = {"path": "after.txt", "content": "no more\n"}
+        until_blocking(lambda: house.agent("POST", "/file/write", body)[0] == 403)
+    finally:
+        house.close()
 
 
 @pytest.mark.spec("WEB-2")
