@@ -148,3 +148,24 @@ def _comparable(answer):
     result = dict(answer["result"])
     result.pop("instructions", None)
     return result
+
+
+@pytest.mark.spec("MCP-3")
+@pytest.mark.parametrize("modern", [False, True], ids=["handshake", "envelope"])
+async def test_an_answer_that_no_message_can_hold_is_an_error_and_not_silence(
+    tmp_path, monkeypatch, modern
+):
+    (tmp_path / "tree").mkdir()
+    places = named_places([str(tmp_path / "tree")])
+    meta = {"_meta": ENVELOPE} if modern else {}
+    begin = (
+        [] if modern else [{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HANDSHAKE}]
+    )
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": meta}
+    async with (
+        open_served(places, None, str(tmp_path / "state"), history="off") as authority,
+        open_service(authority, WantedService(User("local"), "s")) as service,
+    ):
+        monkeypatch.setattr(service, "list_tools", lambda: {"tools": [object()]})
+        answers = await _ours(service, [*begin, asked])
+    assert answers[1]["error"]["code"] == -32603

@@ -198,6 +198,9 @@ class Conversation:
     async def _answer(self, client: Client, method: str, work: Awaitable[dict[str, Any]]) -> None:
         try:
             result = await work
+            if client.modern:
+                result = self._enveloped(method, result)
+            line = json_rpc.result_line(client.id, result)
         except RpcRefusal as refusal:
             self._refuse(client.id, refusal)
             return
@@ -206,9 +209,7 @@ class Conversation:
             _log.exception("a request failed in a way nobody foresaw")
             self._refuse(client.id, RpcRefusal(json_rpc.INTERNAL_ERROR, "Internal error"))
             return
-        if client.modern:
-            result = self._enveloped(method, result)
-        self._send(json_rpc.result_line(client.id, result))
+        self._send(line)
 
     def _enveloped(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         result = json_rpc.completed(method, result)
