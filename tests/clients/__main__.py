@@ -24,6 +24,7 @@ CLIENTS = {
     "claude-agent": (None, (f"{ROOT}[claude-agent]",)),
     "smolagents": ("smolagents", ("smolagents[mcp]", "mcp<2", "websockets")),
     "strands": ("Strands", ("strands-agents",)),
+    "ag2": ("AG2", ("ag2[mcp]",)),
     "autogen": ("AutoGen", ("autogen-agentchat", "autogen-ext[mcp]", "mcp<2")),
     "adk": ("Google ADK", ("google-adk", "mcp<2")),
     "llama-index": ("LlamaIndex", ("llama-index-core", "llama-index-tools-mcp")),
@@ -44,11 +45,15 @@ def made(name, packages):
     return python
 
 
-def code_of(section):
-    text = (ROOT / "docs" / "frameworks.md").read_text()
-    pattern = rf"^## {re.escape(section)}\n.*?^```python\n(.*?)^```$"
-    found = re.search(pattern, text, re.MULTILINE | re.DOTALL)
-    return found[1]
+def told():
+    """What the page shows: the configuration that asks, and the program of each section."""
+    opening, *sections = (ROOT / "docs" / "frameworks.md").read_text().split("\n## ")
+    (configuration,) = re.findall(r"^```toml\n(.*?)^```$", opening, re.MULTILINE | re.DOTALL)
+    found = [
+        re.match(r"(.*?)\n.*?^```python\n(.*?)^```$", each, re.MULTILINE | re.DOTALL)
+        for each in sections
+    ]
+    return configuration, {each[1]: each[2] for each in found}
 
 
 def run(name):
@@ -59,8 +64,12 @@ def run(name):
         project.mkdir()
         (project / "a.txt").write_text("hello\n")
         command = [python, "-m", "tests.clients.claude_agent"]
+        asks = False
         if section is not None:
-            command = [python, "-c", code_of(section)]
+            configuration, programs = told()
+            command = [python, "-c", programs[section]]
+            asks = "bailiwick.toml" in programs[section]
+            (Path(place) / "bailiwick.toml").write_text(configuration)
             model = HERE / "models" / f"{name}.py"
             if model.exists():
                 (Path(place) / "my_model.py").write_text(model.read_text())
@@ -71,10 +80,12 @@ def run(name):
         }  # fmt: skip
         done = subprocess.run(
             command, cwd=ROOT if section is None else place, env=environment, timeout=SECONDS,
-            capture_output=True, text=True, check=False,
+            capture_output=True, text=True, check=False, input="once\n",
         )  # fmt: skip
+        written = project / "b.txt"
+        granted = not asks or (written.exists() and written.read_text() == "hello\n")
     said = done.stdout.strip()
-    worked = done.returncode == 0 and (section is None or "hello" in said)
+    worked = done.returncode == 0 and granted and (section is None or "hello" in said)
     versions = [each for each in packages if not each.startswith("/")]
     print(f"{name}: {'ok' if worked else 'FAILED'} ({', '.join(versions) or 'of the extra'})")
     for line in said.splitlines()[-3:] if worked else (done.stderr + said).splitlines()[-15:]:

@@ -2,6 +2,13 @@
 
 from strands.models import Model
 
+CALLS = iter(
+    [
+        ("write_file", '{"path": "b.txt", "content": "hello\\n"}'),
+        ("read_file", '{"path": "b.txt"}'),
+    ]
+)
+
 
 class Scripted(Model):
     def update_config(self, **given):
@@ -15,14 +22,15 @@ class Scripted(Model):
 
     async def stream(self, messages, *given, **named):
         yield {"messageStart": {"role": "assistant"}}
-        if "hello" in str(messages[-1]):
+        name, arguments = next(CALLS, (None, ""))
+        if name is None:
             yield {"contentBlockStart": {"start": {}}}
-            yield {"contentBlockDelta": {"delta": {"text": "it says hello"}}}
+            yield {"contentBlockDelta": {"delta": {"text": str(messages[-1])}}}
             yield {"contentBlockStop": {}}
             yield {"messageStop": {"stopReason": "end_turn"}}
             return
-        yield {"contentBlockStart": {"start": {"toolUse": {"name": "read_file", "toolUseId": "1"}}}}
-        yield {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"path": "a.txt"}'}}}}
+        yield {"contentBlockStart": {"start": {"toolUse": {"name": name, "toolUseId": name}}}}
+        yield {"contentBlockDelta": {"delta": {"toolUse": {"input": arguments}}}}
         yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "tool_use"}}
 
