@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bailiwick.grant import AgentRun, Core, Subject, User, check_subject, parse_subject
 from bailiwick.operations import Access
+from bailiwick.state.grants.tokens import check_token
 
 if TYPE_CHECKING:
     from bailiwick.build.governed import Authority
@@ -26,7 +27,11 @@ async def grant_with(
     authority: Authority, name: str, subject: str, *, root: str, access: Iterable[Access],
     by: Subject, front: str, path: str = ".", expires_in: float | None = None,
 ) -> None:  # fmt: skip
-    """Grant what the token is for, in place of what an earlier one of that name was for."""
+    """Grant what the token is for, in place of what an earlier one of that name was for.
+
+    What no token could be made for is refused before anything is granted.
+    """
+    check_token(name, subject)
     await end_with(authority, name, by=by, front=front)
     await authority.add_grant(
         subject=subject, root=root, access=frozenset(access), path=path, expires_in=expires_in,

@@ -374,3 +374,40 @@ async def test_nobody_becomes_a_person_by_a_token_made_over_a_network(tmp_path):
         refused(await person.post("/tokens", json={"name": "no name"}), "parse_error")
         refused(await person.post("/tokens", json={"name": "x", "access": ["fly"]}), "parse_error")
         assert "x" not in [each["name"] for each in (await person.get("/tokens")).json()["tokens"]]
+
+
+@pytest.mark.spec("PAST-2", "HTTP-2")
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"name": "no name", "subject": "agent_run:a/b"},
+        {"name": "x" * 5_000, "subject": "agent_run:a/b"},
+        {"name": "x", "subject": "agent_run:*"},
+        {"name": "x", "root": "workspace:elsewhere"},
+        {"name": "x", "path": "../.."},
+        {"name": "x", "access": ["read", "fly"]},
+        {"name": "x", "expiresIn": -5},
+    ],
+    ids=["name", "long name", "everybody", "no root", "outside", "no access", "past"],
+)
+async def test_a_token_that_cannot_be_made_grants_nothing(tmp_path, wanted):
+    async with serving(tmp_path) as house:
+        person = house.client()
+        before = (await person.get("/grants")).json()["grants"]
+        answer = await person.post("/tokens", json={"access": ["read"], **wanted})
+        assert answer.status_code in {400, 403, 404}, answer.text
+        assert (await person.get("/grants")).json()["grants"] == before
+        assert "x" not in [each["name"] for each in (await person.get("/tokens")).json()["tokens"]]
+
+
+@pytest.mark.spec("PAST-2", "HTTP-2")
+async def test_an_agent_s_token_takes_no_person_s_place(tmp_path):
+    async with serving(tmp_path) as house:
+        tokens, local = house.authority.tokens, User("local")
+        secret = await tokens.issue("laptop", "user:local", by=local, front="cli")
+        person = house.client()
+        refused(await person.post("/tokens", json={"name": "laptop"}), "file_already_exists")
+        assert (await house.client(secret).get("/tokens")).status_code == 200
+        first = (await person.post("/tokens", json={"name": "builder"})).json()["token"]
+        assert (await person.post("/tokens", json={"name": "builder"})).status_code == 201
+        refused(await house.client(first).get("/capabilities"), "unauthenticated")

@@ -72,6 +72,13 @@ class Token(Value, frozen=True, kw_only=True):
     expires_ns: int | None
 
 
+def check_token(name: str, subject: str) -> None:
+    """Raise `ParseError` for a name that no token can have, or who is nobody in particular."""
+    if not _NAME(name):
+        raise ParseError(f"{name[:80]!r} is no name of a token")
+    parse_plain_subject(subject)
+
+
 class TokenBook:
     """The tokens of one authority, shared by all processes that share its state."""
 
@@ -156,9 +163,7 @@ class TokenBook:
 
         ``secret`` is one that someone chose; else it is drawn here.
         """
-        if not _NAME(name):
-            raise ParseError(f"{name[:80]!r} is no name of a token")
-        parse_plain_subject(subject)
+        check_token(name, subject)
         if secret is not None and not _SECRET(secret):
             raise ParseError(
                 "a token is 16 to 512 printable ASCII characters without spaces",

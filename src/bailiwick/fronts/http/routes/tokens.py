@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bailiwick.build import agent_tokens
-from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.errors import FileAlreadyExists, ParseError, PathNotFound, RootNotFound
 from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import Body
@@ -90,7 +90,14 @@ async def make_token(request: Request) -> Reply:
             "the configuration lists a token of this name",
             hint=f"bailiwick grant token {body.name} makes it, at the terminal",
         )
+    held = {token.name: token.subject for token in authority.tokens.tokens()}
+    if not agent_tokens.is_agent(held.get(body.name, subject)):
+        raise FileAlreadyExists(
+            "a person has a token of this name", hint="end that one first, or choose another name"
+        )
     root = body.root or request.app.default_root()
+    if root not in map(str, authority.roots()):
+        raise RootNotFound(f"there is no root {root[:200]!r}")
     if body.access:
         await agent_tokens.grant_with(
             authority, body.name, subject, root=root, access=body.access, path=body.path,
@@ -126,7 +133,7 @@ ROUTES: tuple[Route, ...] = (
         method="POST", path="/tokens", name="makeToken", family="governing", handler=make_token,
         about="Let an agent in: a token, and with `access` a grant that ends with it.",
         body=TokenBody, result=TokenMade, statuses=(201,), rooted=False, who="person",
-        changes=True, secret=True, raises=(409,),
+        changes=True, secret=True, raises=(404, 409),
         example='POST /tokens {"name": "builder", "access": ["read", "list", "write"]}',
     ),
     Route(
