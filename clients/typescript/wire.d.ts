@@ -37,6 +37,14 @@ export interface AppendOp {
   fileMode?: string | number | null;
 }
 
+export interface ApplyoverlayBody {
+  approval?: string | null;
+  publish?: "atomic" | "partial";
+  paths?: string[] | null;
+  merge?: boolean;
+  hunks?: Record<string, number[]> | null;
+}
+
 export interface ApplyworkBody {
   approval?: string | null;
   publish?: "atomic" | "partial";
@@ -232,6 +240,12 @@ export interface DirOp {
   path: string;
   parents?: boolean;
   fileMode?: string | number | null;
+}
+
+export interface DiscardoverlayBody {
+  approval?: string | null;
+  paths?: string[] | null;
+  hunks?: Record<string, number[]> | null;
 }
 
 export interface DiscardsessionBody {
@@ -780,6 +794,12 @@ export interface Outcome {
   ok: boolean;
   result: Record<string, unknown> | null;
   error: Record<string, unknown> | null;
+}
+
+/** What was given up of an overlay. */
+export interface OverlayDiscarded {
+  kind: "overlay_discarded";
+  discarded: string[];
 }
 
 /** A person is being asked. The same request, with `approval`, goes on once they said yes. */
@@ -1888,7 +1908,7 @@ export interface Operations {
     fork?: string;
   }, how?: How): Promise<GrepResult>;
 
-  /** What differs between two files, or two versions of one. */
+  /** What differs between two files, or two versions of one. In an overlay a path alone is compared with what it lies over. */
   diff(given: {
     /** Where, relative to the root. */
     path: string;
@@ -2174,6 +2194,26 @@ export interface Operations {
     fork?: string;
     id: string;
   } & DiscardworkBody, how?: How): Promise<WorkDiscarded>;
+
+  /** What was changed in a root that is an overlay, and is not in the tree that it lies over. GET /diff with a path alone shows one of them. */
+  overlay(given?: {
+    /** The id of an approval: the same request again, once it was granted. */
+    approval?: string;
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+  }, how?: How): Promise<WorkChanges>;
+
+  /** Bring what was changed in an overlay into the tree that it lies over: all of it, some paths or single hunks, as one change. For people. */
+  applyOverlay(given: {
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+  } & ApplyoverlayBody, how?: How): Promise<WorkPublished>;
+
+  /** Give up what was changed in an overlay, all of it, some paths or single hunks. For people. */
+  discardOverlay(given: {
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+  } & DiscardoverlayBody, how?: How): Promise<OverlayDiscarded>;
 
   /** What agents did, run by run: an agent sees its own, a person all. */
   runs(given?: {

@@ -9,10 +9,13 @@ import asyncio
 import contextlib
 import os
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import bailiwick
+from bailiwick.client import connect
 from bailiwick.errors import BailiwickError
+from tests.fronts.http.serving import serving
 from tests.hostile import inside
 from tests.hostile.attacker import Attacker
 from tests.hostile.corpus import CONTAINMENTS
@@ -208,13 +211,27 @@ def _project(name: str) -> Ground:
     return ground
 
 
+@contextlib.asynccontextmanager
+async def _overlaid(ground: Ground, containment: str) -> AsyncIterator[Any]:
+    """The overlay of a directory: here, or by a server."""
+    place = f"overlay:{ground.at('docs')}"
+    if containment != "server":
+        options = {"containment": CONTAINMENTS[containment], "durability": "rename"}
+        async with bailiwick.open(place, state_dir=ground.at("state"), **options) as fs:
+            yield fs
+        return
+    async with (
+        serving(ground.place, place=place) as house,
+        connect(house.url, token=house.token) as fs,
+    ):
+        yield fs
+
+
 async def _overlay_raced(tries: int, containment: str) -> dict[str, int]:
     """What lies below is swapped while the overlay reads, is changed, and is applied."""
     ground = _project("overlay-raced")
     counts: Counter[str] = Counter()
-    place = f"overlay:{ground.at('docs')}"
-    options = {"containment": containment, "durability": "rename", "state_dir": ground.at("state")}
-    async with bailiwick.open(place, **options) as fs:
+    async with _overlaid(ground, containment) as fs:
         with Attacker("exchange", ground.at("docs/mid"), ground.at("docs/evil")) as attacker:
             for number in range(tries):
                 verbs = (
@@ -256,7 +273,7 @@ async def _names(fs: bailiwick.Scope) -> list[str]:
 
 
 def overlay_raced(tries: int, containment: str) -> dict[str, int]:
-    return asyncio.run(_overlay_raced(tries, CONTAINMENTS[containment]))
+    return asyncio.run(_overlay_raced(tries, containment))
 
 
 def overlay_raced_control(tries: int) -> bool:

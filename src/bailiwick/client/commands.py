@@ -5,16 +5,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
 from bailiwick.client.command_sessions import RemoteCommandSession, given_up, parts, some
-from bailiwick.client.core import RemoteCore, bound, remote
+from bailiwick.client.core import RemoteCore, remote
 from bailiwick.client.executions import BegunCommand, RemoteExecution
 from bailiwick.client.values import path_text, rebuilt_all
 from bailiwick.commands import WorkInfo
-from bailiwick.errors import ParseError, Unsupported
+from bailiwick.errors import ParseError
 from bailiwick.operations import Command, Network
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.sandbox import CommandLimits
@@ -33,12 +33,9 @@ from bailiwick.working_copy import Published, WorkChanges
 Prepared = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def _by_its_copy(scope: RemoteCore, said: dict[str, Any]) -> NoReturn:
-    scope._refuse_closed()
-    raise Unsupported(
-        "over a server an overlay is looked at, applied and given up by its working copy",
-        hint="scope.work() tells its id, and scope.open_work(id) opens it",
-    )
+def _put_plainly(scope: object, said: dict[str, Any]) -> None:
+    """Paths and hunks, as far as some are meant, as the wire has them."""
+    said |= {**some(said.get("paths")), **parts(said.get("hunks"))}
 
 
 class RemoteCommands(RemoteCore):
@@ -118,9 +115,11 @@ class RemoteCommands(RemoteCore):
 
     work = remote(Scope.work, verbs.WORK, read=lambda told: rebuilt_all(WorkInfo, told.get("work")))
 
-    changes = bound(Scope.changes, _by_its_copy)
-    apply = bound(Scope.apply, _by_its_copy)
-    discard = bound(Scope.discard, _by_its_copy)
+    changes = remote(Scope.changes, command_verbs.OVERLAY_CHANGES)
+    apply = remote(Scope.apply, command_verbs.OVERLAY_APPLY, first=_put_plainly)
+    discard = remote(
+        Scope.discard, command_verbs.OVERLAY_DISCARD, first=_put_plainly, read=given_up
+    )
 
     async def open_work(self, id: str) -> RemoteWork:
         """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in

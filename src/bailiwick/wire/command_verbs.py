@@ -1,6 +1,7 @@
-"""The table goes on: what is asked of a command, a session or a working copy that a scope gave.
+"""The table goes on: what is asked of a command, a session or a working copy that a scope gave,
+and of the one that an overlay is.
 
-Rows as those of `bailiwick.wire.verbs`, for what has an id of its own.
+Rows as those of `bailiwick.wire.verbs`, for what has an id of its own, or needs none.
 """
 
 from __future__ import annotations
@@ -161,6 +162,29 @@ WORK_DISCARD: Verb[Any] = Verb(
     (APPROVAL, _PATHS, _HUNKS),
     about="Give up a working copy, all of it, some paths or single hunks.",
     example="/work/w1f0c2d3e4b/discard {}", short="discardWork",
+)  # fmt: skip
+
+# --- overlays ----------------------------------------------------------------------------------
+
+OVERLAY_CHANGES = Verb(
+    "changes", "commands", "GET", "/overlay", "overlay", values.WORK_CHANGES, (APPROVAL,),
+    about="What was changed in a root that is an overlay, and is not in the tree that it lies "
+    "over. GET /diff with a path alone shows one of them.",
+    example="/overlay",
+)  # fmt: skip
+OVERLAY_APPLY = Verb(
+    "publish", "commands", "POST", "/overlay/apply", "applyOverlay", values.PUBLISHED,
+    (APPROVAL, _PUBLISH, _PATHS, _MERGE.but(default=True), _HUNKS),
+    about="Bring what was changed in an overlay into the tree that it lies over: all of it, some "
+    "paths or single hunks, as one change. For people.",
+    example='/overlay/apply {"paths": ["src"]}', short="applyOverlay", raises=(422,),
+)  # fmt: skip
+OVERLAY_DISCARD: Verb[Any] = Verb(
+    "discard", "commands", "POST", "/overlay/discard", "discardOverlay", values.OverlayDiscarded,
+    (APPROVAL, _PATHS, _HUNKS),
+    about="Give up what was changed in an overlay, all of it, some paths or single hunks. For "
+    "people.",
+    example="/overlay/discard {}", short="discardOverlay",
 )  # fmt: skip
 
 WITHOUT_END = INTEGER_MAX

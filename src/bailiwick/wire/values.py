@@ -354,6 +354,12 @@ class WorkDiscarded(Result, frozen=True, kw_only=True, tag="work_discarded"):
     discarded: list[str]
 
 
+class OverlayDiscarded(Result, frozen=True, kw_only=True, tag="overlay_discarded"):
+    """What was given up of an overlay."""
+
+    discarded: list[str]
+
+
 class SnapshotMade(Result, frozen=True, kw_only=True, tag="snapshot"):
     """A snapshot that was made."""
 

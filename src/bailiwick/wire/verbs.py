@@ -337,7 +337,8 @@ DIFF = Verb(
         PATH, Argument(name="other", about="The file to compare with."), AS_OF,
         a_text("other_as_of", "The version of the other to compare with."), APPROVAL,
     ),
-    about="What differs between two files, or two versions of one.",
+    about="What differs between two files, or two versions of one. In an overlay a path alone is "
+    "compared with what it lies over.",
     example="/diff?path=a.txt&other=b.txt", raises=(409, 413, 422),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Working copies: what commands changed and is not in the tree."""
+"""Working copies: what commands changed, or was changed in an overlay, and is not in the tree."""
 
 from __future__ import annotations
 
@@ -45,10 +45,34 @@ async def discard(request: Request) -> values.WorkDiscarded:
     return values.WorkDiscarded(id=request.names["id"], discarded=[*map(str, given_up)])
 
 
+# --- overlays ----------------------------------------------------------------------------------
+
+
+async def overlay(request: Request) -> Any:
+    scope = await request.scoped()
+    return values.WORK_CHANGES.write(await scope.changes())
+
+
+async def apply_overlay(request: Request) -> Any:
+    body, scope = request.body, await request.scoped()
+    return values.PUBLISHED.write(
+        await scope.apply(body.paths, publish=body.publish, merge=body.merge, hunks=body.hunks)
+    )
+
+
+async def discard_overlay(request: Request) -> values.OverlayDiscarded:
+    scope = await request.scoped()
+    given_up = await scope.discard(request.body.paths, hunks=request.body.hunks)
+    return values.OverlayDiscarded(discarded=[*map(str, given_up)])
+
+
 ROUTES: tuple[Route, ...] = (
     route(verbs.WORK, listed, who="caller"),
     route(verbs.OPEN_WORK, changes, needs=access("read"), who="caller"),
     route(command_verbs.WORK_DIFF, difference, who="caller"),
     route(command_verbs.WORK_APPLY, apply, who="caller"),
     route(command_verbs.WORK_DISCARD, discard, who="caller"),
+    route(command_verbs.OVERLAY_CHANGES, overlay, who="caller"),
+    route(command_verbs.OVERLAY_APPLY, apply_overlay, who="caller"),
+    route(command_verbs.OVERLAY_DISCARD, discard_overlay, who="caller"),
 )
