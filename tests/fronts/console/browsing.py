@@ -103,7 +103,7 @@ class Served:
         self.link = re.search(r"http://127\.0\.0\.1:\d+/login\S+", said).group()
         self.agent_token = self._said("grant", "token", "agent")["token"]
 
-    def agent(self, method, route, body=None, timeout=120, token=None):
+    def agent(self, method, route, body=None, timeout=120, token=None, headers=None):
         """What the agent gets, or whoever shows ``token``: status and document."""
         request = urllib.request.Request(
             self.url + route, method=method,
@@ -111,6 +111,7 @@ class Served:
             headers={
                 "authorization": f"Bearer {token or self.agent_token}",
                 "content-type": "application/json",
+                **(headers or {}),
             },
         )  # fmt: skip
         try:

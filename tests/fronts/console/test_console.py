@@ -536,3 +536,31 @@ def test_what_an_agent_did_while_nobody_looked_is_seen_and_taken_back_by_its_lin
         assert window.errors() == []
     finally:
         window.close()
+
+
+@pytest.mark.spec("RUN-1", "WEB-1")
+def test_a_run_is_told_in_the_order_it_happened(served):
+    token = served.new_agent("teller")
+    for path, step in (("told.txt", "write it"), ("sealed/told.txt", "seal it")):
+        served.agent(
+            "POST", "/file/write", {"path": path, "content": "x\n", "parents": True}, token=token,
+            headers={"X-Bailiwick-Run": "Tell a story", "X-Bailiwick-Step": step},
+        )  # fmt: skip
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", "Tell a story")
+        window.click(".question button", "Timeline")
+        window.find(".timeline li.bad", "policy_denied")
+        lines = window.value(
+            "return [...document.querySelectorAll('.timeline li')].map((e) => e.innerText)"
+        )
+        assert [line.split(maxsplit=1)[1].split("\n")[-1] for line in lines] == [
+            "write it", "write_text told.txt", "seal it",
+            "write_text sealed/told.txt policy_denied by rule.2",
+        ]  # fmt: skip
+        assert window.errors() == []
+    finally:
+        window.close()

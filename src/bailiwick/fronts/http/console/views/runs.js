@@ -8,6 +8,7 @@ import { go, link } from "../router.js";
 import { complain, dialog, toast } from "../dialogs.js";
 import { ago, count, moment, plain } from "../words.js";
 import { fromUnified } from "../difference.js";
+import { timeline } from "../timeline.js";
 
 const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
 const RUNS = 200, LOOKED = "bailiwick.looked", AGAIN_MS = 1500;
@@ -15,7 +16,7 @@ const RUNS = 200, LOOKED = "bailiwick.looked", AGAIN_MS = 1500;
 const looked = () => `${LOOKED}.${state.root.kind}:${state.root.id}`;
 
 export function view({ path }) {
-  const page = { chosen: path === "." ? null : path, runs: [], since: Number(localStorage.getItem(looked())) || 0, list: h("div", { class: "card choices" }), detail: h("div", { class: "card" }) };
+  const page = { timeline: false, chosen: path === "." ? null : path, runs: [], since: Number(localStorage.getItem(looked())) || 0, list: h("div", { class: "card choices" }), detail: h("div", { class: "card" }) };
   const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Runs")), h("div", { class: "split" }, page.list, page.detail));
   const forget = on("change", () => { page.timer ??= setTimeout(() => { page.timer = null; load(page); }, AGAIN_MS); });
   page.seen = new IntersectionObserver((entries) => { for (const each of entries) if (each.isIntersecting) { page.seen.unobserve(each.target); each.target.unfold(); } }, { rootMargin: "400px" });
@@ -55,17 +56,17 @@ async function show(page) {
   const run = page.runs.find((each) => each.id === page.chosen);
   if (!run) { fill(page.detail, h("div", { class: "empty" }, page.runs.length ? "There is no such run any more." : "")); return; }
   const told = await api.get(`/runs/${encodeURIComponent(run.id)}/changes`);
-  const drawn = JSON.stringify([run.id, run.active, told.changes]);
+  const drawn = JSON.stringify([run.id, run.active, page.timeline && run.seenMs, told.changes]);
   if (page.closed || drawn === page.drawn) return;
   page.drawn = drawn;
   page.marked = -1;
   const whole = told.changes.some((each) => each.hunks.some((hunk) => hunk.state === "stands"));
   fill(page.detail,
     h("div", { class: "question" },
-      h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), whole ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
+      h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; page.drawn = null; show(page).catch(complain); } }, icon("clock"), "Timeline"), whole ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
       h("div", { class: "meta" }, h("span", null, plain(run.subject)), h("span", null, plain(run.front)), h("span", null, `${moment(run.begunMs)} – ${run.active ? "now" : moment(run.seenMs)}`), h("span", null, count(run.calls, "call")), run.commands ? h("span", null, count(run.commands, "command")) : null, run.questions ? h("span", null, count(run.questions, "question")) : null, run.refusals ? h("span", { class: "chip bad" }, count(run.refusals, "refusal")) : null),
       run.steps.length ? h("ol", { class: "steps" }, run.steps.map((each) => h("li", { title: moment(each.begunMs) }, plain(each.name)))) : null),
-    h("div", { class: "scroll grow hunks" }, told.changes.length ? told.changes.map((each) => file(page, run, each)) : h("div", { class: "empty" }, "Nothing is different because of it."),
+    page.timeline ? timeline(run) : h("div", { class: "scroll grow hunks" }, told.changes.length ? told.changes.map((each) => file(page, run, each)) : h("div", { class: "empty" }, "Nothing is different because of it."),
       told.truncated ? h("div", { class: "empty" }, "It changed more than is shown here.") : null));
 }
 
