@@ -2250,7 +2250,7 @@ export interface Operations {
     id: string;
   } & RunUndoBody, how?: How): Promise<Undone>;
 
-  /** Every change as a server-sent event, as it is made. Takes Last-Event-ID. */
+  /** Every change, question, run and verdict as a server-sent event, as it comes. Takes Last-Event-ID. */
   events(given?: {
     /** Where; the whole root unless told. */
     path?: string;

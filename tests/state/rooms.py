@@ -19,6 +19,8 @@ from bailiwick.state.grants import book, trust
 from bailiwick.state.grants.book import GrantBook
 from bailiwick.state.grants.status import StateStanding
 from bailiwick.state.grants.trust import TrustBook
+from bailiwick.state.notices import book as notices
+from bailiwick.state.notices.book import NoticeBook
 from bailiwick.state.usage import meter
 from bailiwick.state.usage.meter import UsageMeter
 from tests.state.states import open_state
@@ -28,7 +30,7 @@ START_NS = 1_700_000_000 * 10**9
 _RECORDS = "CREATE TABLE test_records (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;"
 RECORDS = DatabasePart("test-records", (_RECORDS,))
 
-PARTS = (book.PART, trust.PART, rules.PART, questions.PART, meter.PART, RECORDS)
+PARTS = (book.PART, trust.PART, rules.PART, questions.PART, meter.PART, notices.PART, RECORDS)
 
 AGENT = AgentRun("c1", "r1")
 WORKSPACE = Root(kind="workspace", id="demo", trusted=True)
@@ -65,9 +67,10 @@ class Rooms:
         self.grants = GrantBook(database, chain, time_ns=clock)
         self.trust = TrustBook(database, chain, time_ns=clock)
         self.rules = RuleBook(database, chain, time_ns=clock)
+        self.notices = NoticeBook(database)
         self.desk = ApprovalDesk(
-            database, chain, self.rules, time_ns=clock, surface=surface, seconds=seconds,
-            poll_s=poll_s,
+            database, chain, self.rules, self.notices, time_ns=clock, surface=surface,
+            seconds=seconds, poll_s=poll_s,
         )  # fmt: skip
         self.standing = StateStanding(
             database, self.grants, self.trust, time_ns=clock, monotonic_ns=clock

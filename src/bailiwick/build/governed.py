@@ -17,6 +17,7 @@ from bailiwick.authority import (
     RootPlan,
     Services,
 )
+from bailiwick.build.books import open_books
 from bailiwick.build.commands import RootCommands, check_share, finish_publishing
 from bailiwick.build.configured import (
     ConfigSource,
@@ -66,15 +67,16 @@ from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.pipeline import LowerTree, Pipeline
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.scope import Scope
-from bailiwick.state import faults, idempotency
-from bailiwick.state.approvals import desk, rules
+from bailiwick.state import idempotency
 from bailiwick.state.database import Database
 from bailiwick.state.feed import DurableFeed
-from bailiwick.state.grants import book, tokens, trust
+from bailiwick.state.grants import book, tokens
 from bailiwick.state.grants.budgets import accountable
 from bailiwick.state.grants.rows import revoked
 from bailiwick.state.grants.status import StateStanding
 from bailiwick.state.ledger.durable import DurableLedger, ledger_key
+from bailiwick.state.notices.board import NoticeBoard
+from bailiwick.state.notices.book import NoticeBook
 from bailiwick.state.runs import index as run_index
 from bailiwick.state.usage import meter
 from bailiwick.state.usage.rates import Rates
@@ -93,6 +95,9 @@ class Authority(CoreAuthority):
 
     tokens: tokens.TokenBook
     """Who calls from elsewhere: see `bailiwick.state.grants.tokens`."""
+
+    notices: NoticeBoard
+    """Who follows questions, runs and verdicts: see `bailiwick.state.notices.board`."""
 
     accountable: Callable[[str], str | None]
     """Whose budget a grant counts against, by its id: see `bailiwick.state.grants.budgets`."""
@@ -258,21 +263,9 @@ async def _compose_on(
         lambda: DurableLedger.open(database, key, clock=machine.time_ns, paths=config.audit.paths)
     )
     chain, time_ns = ledger.chain_in, machine.time_ns
-    rule_book = rules.RuleBook(database, chain, time_ns=time_ns)
-    books = Books(
-        ledger=ledger,
-        grants=book.GrantBook(
-            database, chain, time_ns=time_ns, configured=source.file is not None
-        ),
-        trust=trust.TrustBook(database, chain, time_ns=time_ns),
-        rules=rule_book,
-        approvals=desk.ApprovalDesk(
-            database, chain, rule_book, time_ns=time_ns, surface=config.ask.surface or surface,
-            seconds=config.ask.timeout_s,
-        ),
-        faults=faults.FaultBook(database, time_ns=time_ns),
-    )  # fmt: skip
-    policy = RulePolicy(config.rules, off=config.off, remembered=rule_book.rules)
+    notice_book = NoticeBook(database)
+    books = open_books(database, ledger, notice_book, source, time_ns, surface)
+    policy = RulePolicy(config.rules, off=config.off, remembered=books.rules.rules)
     joiner = _Joiner(database, books, policy, machine, source, places)
     # Before anything is granted: what cannot be served is refused as a whole.
     plans = [joiner.plan_configured(root) for root in config.roots]
@@ -285,6 +278,10 @@ async def _compose_on(
     authority = Authority(books, policy, joiner.services())
     authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
     authority.tokens = token_book
+    authority.notices = NoticeBoard(
+        database, notice_book, books.approvals, joiner.runs, time_ns=time_ns
+    )
+    joiner.notices = authority.notices
     authority.rates = joiner.rates
     authority.rates.servers = lambda: database.servers
     authority.is_shared = database.is_shared
@@ -339,6 +336,7 @@ class _Joiner:
 
             self.hooks.register(Tracing())
         self.authority: Authority | None = None
+        self.notices: NoticeBoard | None = None
 
     def services(self) -> Services:
         return Services(
@@ -591,6 +589,8 @@ class _Joiner:
             await self._books.ledger.retain(self._config.audit.retention_days)
 
     async def close(self) -> None:
+        if self.notices is not None:
+            await self.notices.aclose()
         self._books.faults.flush()
         await self._books.ledger.aclose()
         await self._database.aclose()

@@ -26,6 +26,7 @@ from bailiwick.model import (
     TextRead,
     WriteResult,
 )
+from bailiwick.notices import ReviewNotice, RunNotice
 from bailiwick.paths import ScopedPath
 from bailiwick.runs import Hunk, OthersHunk, RunChange, RunChanges, RunInfo
 from bailiwick.sandbox import Piece, Stream
@@ -218,6 +219,14 @@ RUN_CHANGE = Form(RunChange, "WireRunChange", "What became of one path by a run.
 RUN_CHANGES = Form(
     RunChanges, "RunChanged", "What a run changed in all, by path, in hunks.", kind="run_changes",
     unsaid={"request_id": ""},
+)  # fmt: skip
+RUN_NOTICE = Form(
+    RunNotice, "RunEvent", "A run has begun, was heard of again, or has ended.",
+    unsaid={"grant_id": None},
+)  # fmt: skip
+REVIEW_NOTICE = Form(
+    ReviewNotice, "ReviewEvent", "A person has accepted or rejected what an agent did.",
+    unsaid={"grant_id": None},
 )  # fmt: skip
 SNAPSHOT = Form(Snapshot, "WireSnapshot", "A version with a name.")
 FORK = Form(Fork, "WireFork", "A branch, and the version of its parent that it began with.")

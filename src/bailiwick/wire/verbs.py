@@ -483,7 +483,8 @@ WATCH = Verb(
         Argument(name="since", about="A cursor to go on from; Last-Event-ID says the same."),
         a_flag("expand", "Name each path of a directory that changed whole."), SESSION,
     ),
-    about="Every change as a server-sent event, as it is made. Takes Last-Event-ID.",
+    about="Every change, question, run and verdict as a server-sent event, as it comes. Takes"
+    " Last-Event-ID.",
     example="/events?path=src",
 )  # fmt: skip
 DELEGATE: Verb[Any] = Verb(

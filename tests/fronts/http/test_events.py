@@ -22,7 +22,7 @@ class Listener:
             if line.startswith((":", "retry")):
                 continue
             if not line:
-                if "data" in event:
+                if "data" in event and event["event"] in ("change", "error"):
                     return event
                 event = {}
                 continue

@@ -107,6 +107,15 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request
   with `approval` set to that id goes through once it was granted. In an atomic batch only one
   operation may ask. It is the batch that names a lock (`lockToken`), not its operations.
+- `GET /events` tells, each by its own name of an event, `change`, `approval` (`kind`: `asked`,
+  `answered`, `expired`), `run` (`begun`, `seen`, `ended`) and `review` (`accepted`, `rejected`).
+  Pass over names that you do not know. A person hears of every question, of all roots, and of the
+  runs and verdicts of the root that is followed; an agent of its own only; the token of one grant
+  of what came of that grant. None of them holds content: `GET /approvals/{{id}}` and
+  `GET /runs/{{id}}` show more to those who may see it. Only changes have an id, so `Last-Event-ID`
+  goes on with changes and leaves none out. Of the others nothing is told again, but for the
+  questions that are open: each stream begins with those (`asked`). That a run goes on (`seen`) is
+  told every few seconds; servers that share a state in PostgreSQL tell of no runs.
 - Commands (`POST /exec`, and of a session) answer line by line (`application/x-ndjson`): first
   `{{"exec": {{"id", …}}}}`, then `{{"seq", "stream", "data"}}` for each piece of output, last
   `{{"result": {{…}}}}`, or `{{"error": {{…}}}}` with an error of the usual shape. `data` is text,

@@ -36,6 +36,7 @@ from bailiwick.errors import (
 )
 from bailiwick.grant import Core, User, parse_subject
 from bailiwick.state.approvals.questions import (
+    BRIEF_COLUMNS,
     COLUMNS,
     SHOWN_STATE,
     accountable_in,
@@ -55,6 +56,7 @@ from bailiwick.state.approvals.rules import RuleBook
 from bailiwick.state.current import current_epoch
 from bailiwick.state.database import Connection, Database
 from bailiwick.state.grants.book import DAY_NS, Chain, check_limit, new_id, row_of, select
+from bailiwick.state.notices.book import NoticeBook
 
 _log = logging.getLogger("bailiwick.approvals")
 
@@ -97,6 +99,7 @@ class ApprovalDesk:
         database: Database,
         chain: Chain,
         rules: RuleBook,
+        notices: NoticeBook,
         *,
         time_ns: Callable[[], int],
         surface: Surface = "none",
@@ -107,6 +110,7 @@ class ApprovalDesk:
         self._epoch = database.epoch
         self._chain = chain
         self._rules = rules
+        self._notices = notices
         self._time_ns = time_ns
         self._surface = surface
         self._lasts_ns = int(seconds * 1e9)
@@ -120,16 +124,17 @@ class ApprovalDesk:
     def interactive(self, front: str) -> bool:
         return self._surface != "none"
 
-    def get(self, approval_id: str) -> Approval | None:
-        sql = f"SELECT {COLUMNS} FROM approvals WHERE id = ?"
+    def get(self, approval_id: str, *, brief: bool = False) -> Approval | None:
+        """One question; a ``brief`` one without what would be changed."""
+        sql = f"SELECT {BRIEF_COLUMNS if brief else COLUMNS} FROM approvals WHERE id = ?"
         rows = self._database.read(sql, (approval_id,))
         return shown(approval_of(rows[0]), self._time_ns()) if rows else None
 
-    def pending(self) -> list[Approval]:
+    def pending(self, *, brief: bool = False) -> list[Approval]:
         """The questions that wait for an answer, oldest first."""
         rows = self._database.read(
-            f"SELECT {COLUMNS} FROM approvals WHERE state = 'pending' AND expires_ns > ?"
-            " ORDER BY seq",
+            f"SELECT {BRIEF_COLUMNS if brief else COLUMNS} FROM approvals"
+            " WHERE state = 'pending' AND expires_ns > ? ORDER BY seq",
             (self._time_ns(),),
         )
         return [approval_of(row) for row in rows]
@@ -157,6 +162,12 @@ class ApprovalDesk:
         page = rows[:limit]
         cursor = str(page[-1][-1]) if len(rows) > limit else None
         return ApprovalPage([shown(approval_of(row), now) for row in page], cursor)
+
+    def next_expiry(self) -> int | None:
+        """When the time of the next open question is up."""
+        sql = "SELECT min(expires_ns) FROM approvals WHERE state = 'pending'"
+        found: int | None = self._database.read(sql)[0][0]
+        return found
 
     # --- asking ----------------------------------------------------------------------------
 
@@ -240,6 +251,7 @@ class ApprovalDesk:
             rule = rule_of(approval, answer, by, now)
             if rule is not None:
                 self._rules.add_in(connection, rule, front=front, request_id=request)
+            self._notices.approval_in(connection, "answered", approval_id)
             self._database.on_commit(lambda: self._wake(approval_id))
             answered = find_in(connection, approval_id)
             assert answered is not None
@@ -388,10 +400,13 @@ class ApprovalDesk:
                 hint="wait until they are answered",
                 details={"limit": PENDING_MAX},
             )
-        return insert_in(connection, question, counts_for, now_ns, now_ns + self._lasts_ns)
+        put = insert_in(connection, question, counts_for, now_ns, now_ns + self._lasts_ns)
+        self._notices.approval_in(connection, "asked", put.id)
+        return put
 
     def _expire_in(self, connection: Connection, approval: Approval) -> None:
         settle_in(connection, approval.id, "expired")
+        self._notices.approval_in(connection, "expired", approval.id)
         front = approval.question.front
         self._record_in(connection, approval, "none", "default", front, new_id())
         self._database.on_commit(lambda: self._wake(approval.id))

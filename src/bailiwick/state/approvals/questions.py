@@ -59,6 +59,7 @@ PART = DatabasePart(
 )
 
 COLUMNS = "id, state, question, diff, asked_ns, expires_ns, answer, answered_by, answered_ns, seq"
+BRIEF_COLUMNS = COLUMNS.replace("diff", "NULL")
 SHOWN_STATE = (
     "CASE WHEN state IN ('pending', 'granted') AND expires_ns <= ? THEN 'expired' ELSE state END"
 )

@@ -66,6 +66,10 @@ _ROWS: Final = """
 SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
 WHERE root = ? ORDER BY seen_ns DESC, begun_ns DESC
 """
+_SEEN: Final = """
+SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
+WHERE seen_ns >= ? ORDER BY seen_ns DESC LIMIT ?
+"""
 _COUNTS: Final = ("grant_id", "calls", "changes", "commands", "refusals", "questions", "approved")
 
 
@@ -108,6 +112,17 @@ class RunIndex:
         if self._time_ns() - run.seen_ns > RUN_IDLE_S * 1e9:
             return False
         return run.grant_id is None or self._grants.load(run.grant_id) is not None
+
+    async def through(self) -> int:
+        """The record up to which all that was recorded is told, which is as of now."""
+        await self.catch_up()
+        ((seq,),) = self._database.read("SELECT seq FROM runs_through")
+        return int(seq)
+
+    def seen_since(self, since_ns: int, most: int) -> list[RunRow]:
+        """The runs of agents, in every root, that were seen since, what was seen last first."""
+        rows = [_row(each) for each in self._database.read(_SEEN, (since_ns, most))]
+        return [each for each in rows if each.is_agents]
 
     async def catch_up(self) -> None:
         """Go through what was recorded since the last time."""

@@ -11,6 +11,7 @@ from bailiwick.fronts.http.access.lineage import descends
 from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import Body
+from bailiwick.notices import ApprovalNotice
 from bailiwick.state.approvals.desk import STATES
 from bailiwick.wire import Document, Form, Result
 from bailiwick.wire.arguments import CURSOR, Argument, limit
@@ -34,6 +35,21 @@ APPROVAL = Form(
         "asked_ns", "expires_ns", "answer", "answered_by", "answered_ns",
     ),
 )  # fmt: skip
+APPROVAL_NOTICE = Form(
+    ApprovalNotice, "ApprovalEvent", "A question was put, answered, or its time is up.",
+    keys=(
+        "kind", *within("approval", Approval, "id", "state"),
+        Key("subject", "approval.question.subject", str, str),
+        *within(
+            "approval.question", Question, "root", "operation", "verb", "target", "destination",
+            "arguments", "paths", "paths_total", "prompt", "reason", "front",
+        ),
+        *within(
+            "approval", Approval, "asked_ns", "expires_ns", "answer", "answered_by", "answered_ns",
+        ),
+    ),
+)  # fmt: skip
+"""Without what would change, for whomever: `GET /approvals/{id}` shows it to those who may."""
 
 
 class ApprovalList(Result, frozen=True, kw_only=True, tag="approvals"):
@@ -57,13 +73,13 @@ async def list_approvals(request: Request) -> ApprovalList:
             state=None if state == "all" else state, limit=query.get("limit", 100),
             cursor=query.get("cursor"),
         )  # fmt: skip
-    seen = [_document(request, each) for each in found if _may_see(request, each)]
+    seen = [_document(request, each) for each in found if may_see(request, each)]
     return ApprovalList(approvals=seen, next_cursor=cursor)
 
 
 async def show(request: Request) -> Document:
     approval = request.authority.approvals.get(request.names["id"])
-    if approval is None or not _may_see(request, approval):
+    if approval is None or not may_see(request, approval):
         raise PathNotFound("there is no such approval")
     return _document(request, approval)
 
@@ -76,7 +92,9 @@ async def answer(request: Request) -> Document:
     return _document(request, answered)
 
 
-def _may_see(request: Request, approval: Approval) -> bool:
+def may_see(request: Request, approval: Approval) -> bool:
+    """A person sees every question, whoever shows the token of a grant those that came of it, and
+    an agent its own."""
     caller, question = request.caller, approval.question
     if caller.grant_id is not None:
         return descends(request.authority, question.grant_id, caller.grant_id)

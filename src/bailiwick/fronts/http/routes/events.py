@@ -1,4 +1,5 @@
-"""The change feed as server-sent events, resumable by the id of the last one."""
+"""Changes, questions, runs and verdicts as server-sent events, resumable by the id of the last
+change."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ import msgspec
 
 from bailiwick.errors import BailiwickError, Closed, Unauthenticated
 from bailiwick.events import parse_cursor
+from bailiwick.fronts.http.access.lineage import descends
 from bailiwick.fronts.http.access.streams import counted_stream
 from bailiwick.fronts.http.messages import errors
 from bailiwick.fronts.http.messages.requests import Reply, Request
+from bailiwick.fronts.http.routes.approvals import APPROVAL_NOTICE, may_see
 from bailiwick.fronts.http.settings import (
     EVENT_BEAT_SECONDS,
     EVENT_BYTES_TOGETHER,
@@ -22,7 +25,8 @@ from bailiwick.fronts.http.settings import (
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import route
 from bailiwick.model import Change
-from bailiwick.wire import values, verbs
+from bailiwick.notices import ApprovalNotice, Notice, ReviewNotice, RunNotice
+from bailiwick.wire import Document, values, verbs
 
 
 async def follow(request: Request) -> Reply:
@@ -55,7 +59,41 @@ async def _begun(request: Request) -> AsyncGenerator[bytes, None]:
     # What changes between the answer and its first event is told too.
     now = await scope.change_cursor(path)
     changes = scope.watch(path, since=since or now, expand=query.get("expand", False))
-    return _events(changes, since or now, request)
+    return _events(changes, since or now, _Noticing(request, str(scope.root)))
+
+
+class _Noticing:
+    """Which notices a stream tells, and how."""
+
+    def __init__(self, request: Request, root: str) -> None:
+        self.request = request
+        self._root = root
+
+    def open_questions(self) -> list[bytes]:
+        """What waits for a person as the stream begins: whoever was away missed no question."""
+        found = self.request.authority.approvals.pending(brief=True)
+        notices = (ApprovalNotice(kind="asked", approval=each) for each in found)
+        return [text for each in notices if (text := self.rendered(each))]
+
+    def rendered(self, notice: Notice) -> bytes:
+        """The event of a notice; nothing where it is not for this caller. Questions are those of
+        all roots, runs and verdicts those of the root that is followed."""
+        if isinstance(notice, ApprovalNotice):
+            if not may_see(self.request, notice.approval):
+                return b""
+            return _event(b"approval", APPROVAL_NOTICE.write(notice))
+        if notice.root != self._root or not self._is_own(notice):
+            return b""
+        if isinstance(notice, RunNotice):
+            return _event(b"run", values.RUN_NOTICE.write(notice))
+        return _event(b"review", values.REVIEW_NOTICE.write(notice))
+
+    def _is_own(self, notice: RunNotice | ReviewNotice) -> bool:
+        caller = self.request.caller
+        if caller.grant_id is not None:
+            given = notice.grant_id
+            return given is not None and descends(self.request.authority, given, caller.grant_id)
+        return caller.is_person or notice.subject == str(caller.subject)
 
 
 class _Coming:
@@ -63,10 +101,16 @@ class _Coming:
 
     Every change that is sent by itself costs several turns of the event loop. On a busy server a
     turn takes its time, and a stream that sends one after the other falls behind for ever.
+
+    Notices come between them. A reader who does not take them in time is `behind`: changes wait
+    for it, and they cannot.
     """
 
-    def __init__(self, changes: AsyncGenerator[Change, None]) -> None:
+    def __init__(self, changes: AsyncGenerator[Change, None], noticing: _Noticing) -> None:
         self._changes = changes
+        self._noticing = noticing
+        self.behind = False
+        self._unfollow = noticing.request.authority.notices.follow(self._told)
         self._waiting: list[bytes] = []
         self._size = 0
         self._room = asyncio.Event()
@@ -111,6 +155,17 @@ class _Coming:
                 self._room.clear()
                 await self._room.wait()
 
+    def _told(self, notice: Notice) -> None:
+        event = self._noticing.rendered(notice)
+        if not event:
+            return
+        if self._size >= 2 * EVENT_BYTES_TOGETHER:
+            self.behind = True
+        else:
+            self._waiting.append(event)
+            self._size += len(event)
+        self.stir()
+
     def taken(self) -> bytes:
         """All that has come since the last time."""
         together = b"".join(self._waiting)
@@ -120,6 +175,7 @@ class _Coming:
         return together
 
     async def aclose(self) -> None:
+        self._unfollow()
         self._timer.cancel()
         self.taking.cancel()
         await asyncio.wait((self.taking,))
@@ -127,11 +183,13 @@ class _Coming:
 
 
 async def _events(
-    changes: AsyncGenerator[Change, None], since: str, request: Request
+    changes: AsyncGenerator[Change, None], since: str, noticing: _Noticing
 ) -> AsyncGenerator[bytes, None]:
-    """The stream: changes as they come, and a comment now and then so that it stays open. It ends
-    with the token or session that it was begun with."""
-    coming = _Coming(changes)
+    """The stream: changes and notices as they come, and a comment now and then so that it stays
+    open. It ends with the token or session that it was begun with, and where its reader is too far
+    behind, who comes back and is told what is open."""
+    request = noticing.request
+    coming = _Coming(changes, noticing)
     closed = asyncio.ensure_future(request.app.closing.wait())
     closed.add_done_callback(lambda _: coming.stir())
     clock = asyncio.get_running_loop().time
@@ -139,12 +197,16 @@ async def _events(
     try:
         # Who is cut off before the first change knows where to go on, too.
         yield b"retry: 1000\nid: " + since.encode() + b"\n\n"
+        for event in noticing.open_questions():
+            yield event
         while True:
             await coming.stirred()
             if closed.done() and not coming.has_come:
                 return
             if not request.app.still_knows(request.caller):
                 raise Unauthenticated("the token or session of this stream has ended")
+            if coming.behind:
+                return
             if coming.has_come:
                 yield coming.taken()
             elif coming.taking.done():
@@ -179,16 +241,20 @@ def _rendered(change: Change) -> bytes:
         return known[1]
     if len(_rendered_last) >= EVENTS_RENDERED:
         del _rendered_last[next(iter(_rendered_last))]
-    text = _event(change)
+    text = _change_event(change)
     # Kept with the change itself, so that nothing else can have its number.
     _rendered_last[id(change)] = (change, text)
     return text
 
 
-def _event(change: Change) -> bytes:
-    document = values.EVENT.write(change)
+def _change_event(change: Change) -> bytes:
     name = b"id: " + change.cursor.encode() + b"\n" if change.cursor else b""
-    return name + b"event: change\ndata: " + _encoder.encode(document) + b"\n\n"
+    return name + _event(b"change", values.EVENT.write(change))
+
+
+def _event(name: bytes, document: Document) -> bytes:
+    """One event. Only changes have an id besides: from that a stream is taken up again."""
+    return b"event: " + name + b"\ndata: " + _encoder.encode(document) + b"\n\n"
 
 
 ROUTES: tuple[Route, ...] = (
