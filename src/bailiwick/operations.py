@@ -76,7 +76,7 @@ READ = _operation(
     "read",
     ("read",),
     "read_bytes read_text read_json stream diff history compare snapshots forks open_fork"
-    " work changes difference runs",
+    " work changes difference runs review",
 )
 METADATA = _operation("metadata", ("metadata",), "stat lstat exists readlink")
 LIST = _operation("list", ("list",), "list find files glob")
@@ -105,7 +105,8 @@ WATCH = _operation("watch", ("watch",), "watch on_change")
 VERSION = _operation(
     "version",
     ("write",),
-    "snapshot delete_snapshot fork delete_fork merge undo transaction publish discard",
+    "snapshot delete_snapshot fork delete_fork merge undo transaction publish discard"
+    " accept reject",
     changes=True,
 )
 

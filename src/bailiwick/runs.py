@@ -17,6 +17,7 @@ from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.grant import subject_stands_above
 from bailiwick.model import EntryType, Value
 from bailiwick.paths import ScopedPath
+from bailiwick.reviews import ReviewBook
 from bailiwick.versions import ChangeKind
 
 RUN_IDLE_S: Final = 1_800.0
@@ -260,6 +261,11 @@ class RunsInMemory:
 
 class RunBook(Protocol):
     """Knows the runs of a root."""
+
+    @property
+    def reviews(self) -> ReviewBook | None:
+        """What people said of them, where that is kept."""
+        ...
 
     async def rows(self, root: str) -> list[RunRow]:
         """The runs in a root, what was seen last first."""

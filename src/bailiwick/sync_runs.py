@@ -9,6 +9,7 @@ from bailiwick.paths import PathText
 from bailiwick.runs import RunChanges
 from bailiwick.scope import Scope
 from bailiwick.scope.runs import Run
+from bailiwick.sync_review import SyncReview
 from bailiwick.sync_work import RunsToTheEnd
 from bailiwick.versions import UndoResult
 
@@ -25,6 +26,11 @@ class LooksAtRuns:
         run = self._portal.run
         found: list[Run] = run(self._scope.runs(since_ns=since_ns, limit=limit))
         return [SyncRun(each, run) for each in found]
+
+    @property
+    def review(self) -> SyncReview:
+        """What is left to look at of what agents did, and verdicts on it: see `Scope.review`."""
+        return SyncReview(self._scope.review, self._portal.run)
 
     def with_run(self, *, title: str | None = None, step: str | None = None) -> Self:
         """This scope for a run, and a step of it, that people know by name."""

@@ -90,7 +90,7 @@ BESIDES = VERSIONED | {
     "create_archive", "create_temp", "delegate", "extract_archive", "on_change", "watch",
     "exec", "session", "open_session", "work", "open_work", "changes", "apply", "discard",
     "change_cursor", "with_approval", "with_caller", "with_request", "with_text_max",
-    "with_run", "runs", "run_info", "run_changes",
+    "with_run", "runs", "run_info", "run_changes", "review",
 }  # fmt: skip
 """What has tests of its own: it needs an archive, a listener or a sandbox, or makes another
 scope."""

@@ -19,7 +19,9 @@ _PAGE: Final = 500
 
 
 class OwnRuns:
-    """See `bailiwick.runs.RunBook`."""
+    """See `bailiwick.runs.RunBook`. What people say of runs is not kept here."""
+
+    reviews = None
 
     def __init__(self, records: Callable[[], list[Record]], store: Store, machine: Machine) -> None:
         self._records = records

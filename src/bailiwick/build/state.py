@@ -20,11 +20,12 @@ from bailiwick.state.ledger.chain import LEDGER
 from bailiwick.state.ledger.notes import NOTES
 from bailiwick.state.notices import book as notice_book
 from bailiwick.state.runs import index as run_index
+from bailiwick.state.runs import verdicts
 from bailiwick.state.usage import meter
 
 PARTS = (
     LEDGER, FEED, book.PART, trust.PART, rules.PART, questions.PART, meter.PART, faults.PART,
-    tokens.PART, NOTES, idempotency.PART, run_index.PART, notice_book.PART,
+    tokens.PART, NOTES, idempotency.PART, run_index.PART, notice_book.PART, verdicts.PART,
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from bailiwick.scope.code import CodeRuns
 from bailiwick.scope.content import ContentVerbs
 from bailiwick.scope.core import Delegates, Delegation, Lent
 from bailiwick.scope.delegation import GoverningVerbs
-from bailiwick.scope.runs import RunVerbs
+from bailiwick.scope.review import ReviewVerbs
 from bailiwick.scope.sessions import SessionVerbs
 from bailiwick.scope.tree_changes import ShapingVerbs
 from bailiwick.scope.tree_reads import LookingVerbs
@@ -23,7 +23,7 @@ __all__ = ["Delegates", "Delegation", "Lease", "Lent", "Scope"]
 
 
 class Scope(
-    ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, RunVerbs, SessionVerbs,
+    ContentVerbs, LookingVerbs, ShapingVerbs, ArchiveVerbs, ReviewVerbs, SessionVerbs,
     CodeRuns, GoverningVerbs,
 ):  # fmt: skip
     """The tree one grant sees, and everything that can be done in it."""

@@ -80,14 +80,14 @@ class Weave:
     @property
     def data(self) -> bytes:
         """What stands there now."""
-        return _joined(each.text for each in self._strands if each.stands)
+        return joined(each.text for each in self._strands if each.stands)
 
     def write(self, by: str, data: bytes) -> None:
         """What ``by`` made of it: the whole text afterwards."""
         new = lines_of(data)
         standing = [place for place, each in enumerate(self._strands) if each.stands]
         old = [self._strands[place].text for place in standing]
-        for block in reversed(_blocks(old, new)):
+        for block in reversed(blocks_between(old, new)):
             taken = standing[block.a_low : block.a_high]
             if self._put_again(standing, block, new[block.b_low : block.b_high], by):
                 continue
@@ -238,7 +238,7 @@ class Weave:
         comes = {
             id(strand) for each in hunks if self.state(each) == "stands" for strand in each.removed
         }
-        return _joined(
+        return joined(
             each.text
             for each in self._strands
             if (each.stands and id(each) not in goes) or id(each) in comes
@@ -256,7 +256,7 @@ def shown(line: str) -> str:
     return line.removesuffix("\n").encode(_AS_IT_IS).decode("utf-8", "replace")
 
 
-def _joined(lines: Iterator[str]) -> bytes:
+def joined(lines: Iterator[str]) -> bytes:
     """Lines as one text: one that had no end gets one where another follows."""
     texts = list(lines)
     return "".join(
@@ -265,7 +265,7 @@ def _joined(lines: Iterator[str]) -> bytes:
     ).encode(_AS_IT_IS)
 
 
-def _blocks(old: Sequence[str], new: Sequence[str]) -> list[Block]:
+def blocks_between(old: Sequence[str], new: Sequence[str]) -> list[Block]:
     """What differs between lines, any of which may lack its end: it is marked, by what no text
     holds."""
     a, b = (
@@ -290,7 +290,7 @@ def _net(group: Sequence[Strand], mine: Mine) -> tuple[list[WovenHunk], list[Str
     hunks: list[WovenHunk] = []
     strands: list[Strand] = []
     done = 0
-    for block in _blocks(old, new):
+    for block in blocks_between(old, new):
         strands += _put_back(removed[done : block.a_low])
         hunk = WovenHunk(removed[block.a_low : block.a_high], added[block.b_low : block.b_high])
         strands += (*hunk.removed, *hunk.added)

@@ -26,6 +26,7 @@ from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.book import GrantBook
 from bailiwick.state.ledger.durable import DurableLedger
 from bailiwick.state.ledger.encoding import AUTHORITY_VERB, RUN, STEP, decode
+from bailiwick.state.runs.verdicts import VerdictBook
 
 PART = DatabasePart(
     "runs",
@@ -97,6 +98,7 @@ class RunIndex:
         self._ledger = books.ledger
         self._grants = books.grants
         self._time_ns = time_ns
+        self.reviews = VerdictBook(database, time_ns=time_ns)
 
     async def rows(self, root: str) -> list[RunRow]:
         await self.catch_up()

@@ -7,9 +7,9 @@ here made (another program's, on a directory of the host) is of somebody else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError, PathNotFound, Unsupported
@@ -118,23 +118,27 @@ class Stories:
 
     async def of(self, path: ScopedPath) -> tuple[PathStory | None, set[tuple[str, ScopedPath]]]:
         """The story of what stands, or stood, at a path; and which versions it covers."""
-        versions = await self._versions(path)
+        versions = await self.versions(path)
         places = [place for place, each in enumerate(versions) if self._is_ours(each)]
         if not places:
             return None, set()
         first, last = places[0], places[-1]
         covered = {(each.version, each.path) for each in versions}
-        before = None if not first else await self._stood(versions[first - 1])
-        if first == 0 and versions[0].kind != "created":
-            before = await self._stood_before(versions[0])
+        before = await self.before(versions, first)
         during = [await self._step(each) for each in versions[first : last + 1]]
         since = [await self._step(each) for each in versions[last + 1 :]]
-        now = await self._now(path)
-        if _differs(now, (since or during)[-1].stood):
+        now = await self.now(path)
+        if differs(now, (since or during)[-1].stood):
             since.append(StoryStep("", now))
         return PathStory(path, versions[last].type, before, during, since), covered
 
-    async def _versions(self, path: ScopedPath) -> list[Version]:
+    async def before(self, versions: Sequence[Version], place: int) -> StoryContent | None:
+        """What stood there before one of some versions, which are all that there are."""
+        if place:
+            return await self.stood(versions[place - 1])
+        return None if versions[0].kind == "created" else await self._stood_before(versions[0])
+
+    async def versions(self, path: ScopedPath) -> list[Version]:
         """Oldest first."""
         found: list[Version] = []
         before: str | None = None
@@ -149,9 +153,9 @@ class Stories:
 
     async def _step(self, version: Version) -> StoryStep:
         by = OURS if self._is_ours(version) else version.subject
-        return StoryStep(by, await self._stood(version))
+        return StoryStep(by, await self.stood(version))
 
-    async def _stood(self, version: Version) -> StoryContent | None:
+    async def stood(self, version: Version) -> StoryContent | None:
         if version.kind == "deleted":
             return None
         known = None if version.sha256 is None else self.contents.get(version.sha256)
@@ -171,7 +175,7 @@ class Stories:
         finally:
             await store.aclose()
 
-    async def _now(self, path: ScopedPath) -> StoryContent | None:
+    async def now(self, path: ScopedPath) -> StoryContent | None:
         return await self._look(self._call.store, path)
 
     async def _look(
@@ -206,7 +210,7 @@ class Stories:
         return unread._replace(data=None if 0 in known else known, sha256=sha256)
 
 
-def _differs(a: StoryContent | None, b: StoryContent | None) -> bool:
+def differs(a: StoryContent | None, b: StoryContent | None) -> bool:
     if a is None or b is None:
         return a is not b
     return (a.type, a.sha256, a.target) != (b.type, b.sha256, b.target)
@@ -256,16 +260,21 @@ def hunk_id(run: str, path: ScopedPath, removed: str, added: str) -> str:
 
 def whole_id(run: str, story: PathStory) -> str:
     """The name of a change of something that holds no text, which is one hunk."""
-    before, after = (
+    return hunk_id(run, story.path, *whole_texts(story.before, story.after))
+
+
+def whole_texts(before: StoryContent | None, after: StoryContent | None) -> tuple[str, str]:
+    """What such a change is known by."""
+    old, new = (
         "" if each is None else f"{each.type} {each.path} {each.sha256} {each.target}"
-        for each in (story.before, story.after)
+        for each in (before, after)
     )
-    return hunk_id(run, story.path, before, after)
+    return old, new
 
 
 def change_of(run: str, story: PathStory) -> RunChange | None:
     """What a run made of a place in all; None where that is nothing."""
-    kind = _kind(story)
+    kind = kind_between(story.before, story.after)
     if kind is None:
         return None
     origin = story.before.path if kind == "moved" and story.before is not None else None
@@ -274,7 +283,7 @@ def change_of(run: str, story: PathStory) -> RunChange | None:
     woven = WovenStory(run, story)
     hunks = [
         Hunk(
-            id=id, header=_header(hunk), lines=_lines(hunk), added=len(hunk.added),
+            id=id, header=hunk_header(hunk), lines=hunk_lines(hunk), added=len(hunk.added),
             removed=len(hunk.removed), state=woven.weave.state(hunk),
         )
         for id, hunk in zip(woven.ids, woven.hunks, strict=True)
@@ -296,7 +305,7 @@ def _whole_change(
     kind: ChangeKind,
     origin: ScopedPath | None,
 ) -> RunChange | None:
-    if kind == "updated" and not _differs(story.before, story.after):
+    if kind == "updated" and not differs(story.before, story.after):
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin,
@@ -307,15 +316,14 @@ def _whole_change(
 def _whole_hunk(run: str, story: PathStory) -> Hunk:
     id = whole_id(run, story)
     state = "stands"
-    if _differs(story.now, story.after):
-        state = "changed" if _differs(story.now, story.before) else "undone"
-    return Hunk(
-        id=id, header=f"{_kind(story)} {story.type}", lines=[], added=0, removed=0, state=state,
-    )  # fmt: skip
+    if differs(story.now, story.after):
+        state = "changed" if differs(story.now, story.before) else "undone"
+    kind = kind_between(story.before, story.after)
+    return Hunk(id=id, header=f"{kind} {story.type}", lines=[], added=0, removed=0, state=state)
 
 
-def _kind(story: PathStory) -> ChangeKind | None:
-    before, after = story.before, story.after
+def kind_between(before: StoryContent | None, after: StoryContent | None) -> ChangeKind | None:
+    """What became of a place."""
     if before is None or after is None:
         if before is after:
             return None
@@ -331,13 +339,31 @@ def _of_others(story: PathStory) -> list[OthersHunk]:
         for step in story.during:
             weave.write(step.by, _data(step.stood))
         found += [
-            OthersHunk(subject=author, header=_header(each), lines=_lines(each))
+            OthersHunk(subject=author, header=hunk_header(each), lines=hunk_lines(each))
             for each in weave.settle(lambda by, author=author: by == author)  # type: ignore[misc]
         ]
     return found
 
 
-def _header(hunk: WovenHunk) -> str:
+class ShownHunk(Protocol):
+    """Lines that were changed at one place, and those around them."""
+
+    above: list[str]
+    below: list[str]
+    old_line: int
+    new_line: int
+
+    @property
+    def removed(self) -> Sequence[HasText]: ...
+    @property
+    def added(self) -> Sequence[HasText]: ...
+
+
+class HasText(Protocol):
+    text: str
+
+
+def hunk_header(hunk: ShownHunk) -> str:
     above = len(hunk.above)
     shared = above + len(hunk.below)
     old, new = (
@@ -350,7 +376,7 @@ def _header(hunk: WovenHunk) -> str:
     return f"@@ -{old[0]},{old[1]} +{new[0]},{new[1]} @@"
 
 
-def _lines(hunk: WovenHunk) -> list[str]:
+def hunk_lines(hunk: ShownHunk) -> list[str]:
     return [
         *(f" {shown(each)}" for each in hunk.above),
         *(f"-{shown(each.text)}" for each in hunk.removed),

@@ -12,7 +12,9 @@ from bailiwick.errors import MissingAccess, ParseError, PathNotFound, Unsupporte
 from bailiwick.grant import subject_stands_above
 from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal
+from bailiwick.reviews import ReviewBook
 from bailiwick.runs import (
+    Hunk,
     RunBook,
     RunChange,
     RunChanges,
@@ -123,7 +125,26 @@ async def told_by(call: Call, book: RunBook, row: RunRow, step: str | None = Non
             stories.append(story)
     stories.sort(key=lambda each: each.path.order)
     changes = [change for each in stories if (change := change_of(row.id, each)) is not None]
+    if book.reviews is not None:
+        changes = _with_verdicts(changes, book.reviews, row.root)
     return RunTold(stories, changes, len(versions) > most, telling.contents)
+
+
+def _with_verdicts(changes: Sequence[RunChange], book: ReviewBook, root: str) -> list[RunChange]:
+    """What people said of each hunk. What was rejected and stands again was done again since."""
+    said = book.said(root, [hunk.id for each in changes for hunk in each.hunks])
+
+    def seen(hunk: Hunk) -> Hunk:
+        reviewed = said.get(hunk.id)
+        if reviewed is None or (reviewed == "rejected" and hunk.state == "stands"):
+            return hunk
+        return msgspec.structs.replace(hunk, reviewed=reviewed)
+
+    if not said:
+        return list(changes)
+    return [
+        msgspec.structs.replace(each, hunks=[seen(hunk) for hunk in each.hunks]) for each in changes
+    ]
 
 
 async def changes(call: Call, book: RunBook, name: str, part: RunPart = ALL) -> RunChanges:

@@ -112,11 +112,25 @@ def _add_text(
     is_whole = len(chosen) == len(named)
     moved = before is not None and after is not None and before.path != after.path
     home = before.path if moved and is_whole and before is not None else story.path
+    if now is None and (not chosen or "stands" not in states):
+        return  # gone already
+    return_text(planned, home, before, now, data if data or not is_whole else None)
+
+
+def return_text(
+    planned: PlannedReturn,
+    home: ScopedPath,
+    before: StoryContent | None,
+    now: StoryContent | None,
+    data: bytes | None,
+) -> None:
+    """Have a text stand at ``home``, where ``before`` stood: None is none of its lines, which is no
+    file where there was none."""
+    gone, data = before is None and data is None, data or b""
     if now is None:
-        if before is None or not chosen or "stands" not in states:
-            return  # gone already
-        _come(planned, home, before.mode, data)
-    elif before is None and not data and is_whole:
+        if before is not None:
+            _come(planned, home, before.mode, data)
+    elif gone:
         planned.altered.append(Altered(now.path, None, _base(now)))
     elif home != now.path:
         planned.altered.append(Altered(now.path, None, _base(now)))
@@ -136,16 +150,27 @@ def _add_whole(
     if hunks is not None and whole_id(run, story) not in hunks:
         return
     before, after, now = story.before, story.after, story.now
-    if _is_same(now, before):
+    if is_same(now, before):
         return
-    if not _is_same(now, after):
+    if not is_same(now, after):
         planned.conflicts.append(Conflict(story.path, _CHANGED))
         return
+    return_whole(planned, story.path, before, now, contents)
+
+
+def return_whole(
+    planned: PlannedReturn,
+    path: ScopedPath,
+    before: StoryContent | None,
+    now: StoryContent | None,
+    contents: Mapping[str, bytes],
+) -> None:
+    """Have what stood there before stand there again."""
     data = None if before is None or before.sha256 is None else contents.get(before.sha256)
     unfit = before is not None and before.type == "file" and data is None
     moved = before is not None and now is not None and before.path != now.path
     if unfit or (moved and before is not None and before.type == "directory"):
-        planned.conflicts.append(Conflict(story.path, _WHOLE_RUN))
+        planned.conflicts.append(Conflict(path, _WHOLE_RUN))
         return
     base = None if now is None else _base(now)
     if now is not None and (before is None or moved or before.type != now.type):
@@ -173,7 +198,7 @@ def _base(now: StoryContent) -> Base:
     return Base(now.type, now.version, now.size, now.mode)
 
 
-def _is_same(a: StoryContent | None, b: StoryContent | None) -> bool:
+def is_same(a: StoryContent | None, b: StoryContent | None) -> bool:
     if a is None or b is None:
         return a is b
     return (a.type, a.path, a.sha256, a.target) == (b.type, b.path, b.sha256, b.target)

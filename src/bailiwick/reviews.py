@@ -1,0 +1,154 @@
+"""Reviews: what people said of what agents did, and what is left to look at.
+
+Only what people said is kept. What is left is worked out from the versions of each path when
+somebody asks: what differs from what people agreed to. A verdict is about the content that it was
+given on, at one version of one path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from bailiwick.errors import ParseError
+from bailiwick.model import EntryType, Value
+from bailiwick.paths import ScopedPath
+from bailiwick.versions import ChangeKind, Conflict
+
+NOTE_CHARACTERS_MAX: Final = 2_000
+"""A note is a few sentences: it is put before a model with its next result."""
+
+NOTE_LINES_MAX: Final = 40
+"""Lines of a rejected hunk that an agent is shown again: it wrote them."""
+
+
+def check_note(note: str | None) -> str:
+    """What may be said to an agent. Raises `ParseError`."""
+    if note is None:
+        return ""
+    if not isinstance(note, str) or len(note) > NOTE_CHARACTERS_MAX:
+        raise ParseError(f"a note is text of at most {NOTE_CHARACTERS_MAX} characters")
+    if not all(each.isprintable() or each in "\n\t" for each in note):
+        raise ParseError("a note holds printable characters only")
+    return note.strip()
+
+
+# --- what callers are told ---------------------------------------------------------------------
+
+
+class ReviewHunk(Value, frozen=True, kw_only=True):
+    """Some lines that nobody has agreed to yet. ``run`` is the run that touched them last,
+    ``subject`` the agent; ``runs`` are all that had to do with them. The ``id`` is that which the
+    hunk has in the run, unless others had to do with it, too."""
+
+    id: str
+    run: str
+    subject: str
+    header: str
+    lines: list[str]
+    added: int
+    removed: int
+    title: str | None = None
+    runs: list[str] = []
+
+
+class ReviewFile(Value, frozen=True, kw_only=True):
+    """What is left to look at of one path: what agents made of what people agreed to."""
+
+    path: ScopedPath
+    kind: ChangeKind
+    type: EntryType
+    origin: ScopedPath | None = None
+    added: int = 0
+    removed: int = 0
+    hunks: list[ReviewHunk] = []
+
+
+class ReviewQueue(Value, frozen=True, kw_only=True):
+    """What agents did that nobody has agreed to, by path. ``left`` counts all hunks of it, also
+    those that ``next_cursor`` goes on to; ``truncated`` says that there is more than was looked
+    at."""
+
+    files: list[ReviewFile]
+    left: int
+    next_cursor: str | None = None
+    truncated: bool = False
+    request_id: str = ""
+
+
+class ReviewResult(Value, frozen=True, kw_only=True):
+    """What came of a verdict: the hunks that it was about, and how many are left. With
+    ``conflicts`` nothing was rejected and nothing changed."""
+
+    accepted: list[str] = []
+    rejected: list[str] = []
+    undone: list[ScopedPath] = []
+    conflicts: list[Conflict] = []
+    left: int = 0
+    preview: bool = False
+    request_id: str = ""
+
+
+class ReviewNote(Value, frozen=True, kw_only=True):
+    """What an agent is told of what a person took back: where, which of its lines, and why."""
+
+    path: ScopedPath
+    lines: list[str]
+    note: str
+    run: str
+    by: str
+    time_ns: int
+
+
+# --- what is kept ------------------------------------------------------------------------------
+
+
+class HunkVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person said of one hunk, at one version of its path. ``settles`` is whether nothing
+    else was left of the path then, so that what stood there is what was agreed to."""
+
+    path: str
+    version: str
+    hunk: str
+    run: str
+    accepted: bool
+    settles: bool = False
+
+
+class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one person said at one time. ``notes`` are for agents, by subject; ``through`` is a
+    version up to which nothing at all is left."""
+
+    root: str
+    by: str
+    request_id: str
+    verdicts: Sequence[HunkVerdict]
+    notes: Sequence[tuple[str, ReviewNote]] = ()
+    note: str = ""
+    through: str | None = None
+
+
+class ReviewBook(Protocol):
+    """Keeps what people said."""
+
+    def verdicts(self, root: str, path: str) -> list[HunkVerdict]:
+        """What was said of a path, in order."""
+        ...
+
+    def said(self, root: str, hunks: Collection[str]) -> dict[str, str]:
+        """``accepted`` or ``rejected``, of those hunks of which anything was said last."""
+        ...
+
+    def settled_through(self, root: str) -> int:
+        """The newest version up to which nothing is left."""
+        ...
+
+    async def keep(self, said: ReviewVerdicts) -> None:
+        """Durable when this returns."""
+        ...
+
+    async def take_notes(self, root: str, subject: str) -> list[ReviewNote]:
+        """What an agent is to be told, which is told once."""
+        ...

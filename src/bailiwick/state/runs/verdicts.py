@@ -1,0 +1,146 @@
+"""What people said of what agents did, for as long as the state is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import Final
+
+from bailiwick.paths import ScopedPath
+from bailiwick.reviews import HunkVerdict, ReviewNote, ReviewVerdicts
+from bailiwick.state.database import Connection, Database, DatabasePart
+
+PART = DatabasePart(
+    "reviews",
+    (
+        """
+        CREATE TABLE review_verdicts (   -- what a person said of one hunk
+            seq      INTEGER PRIMARY KEY,
+            root     TEXT NOT NULL,
+            path     TEXT NOT NULL,
+            version  TEXT NOT NULL,      -- of the path, when it was looked at
+            hunk     TEXT NOT NULL,      -- a digest of the run, the path and the lines
+            run      TEXT NOT NULL,
+            accepted INTEGER NOT NULL,
+            settles  INTEGER NOT NULL,   -- whether nothing else was left of the path
+            by       TEXT NOT NULL,
+            time_ns  INTEGER NOT NULL,
+            request  TEXT NOT NULL,
+            note     TEXT NOT NULL
+        ) STRICT;
+        CREATE INDEX review_verdicts_where ON review_verdicts (root, path);
+        CREATE INDEX review_verdicts_which ON review_verdicts (root, hunk);
+        CREATE TABLE review_notes (      -- what an agent is still to be told
+            seq      INTEGER PRIMARY KEY,
+            root     TEXT NOT NULL,
+            subject  TEXT NOT NULL,
+            path     TEXT NOT NULL,
+            lines    TEXT NOT NULL,      -- JSON: those that it wrote
+            note     TEXT NOT NULL,
+            run      TEXT NOT NULL,
+            by       TEXT NOT NULL,
+            time_ns  INTEGER NOT NULL
+        ) STRICT;
+        CREATE INDEX review_notes_whose ON review_notes (root, subject);
+        CREATE TABLE review_settled (    -- up to which version nothing is left
+            root     TEXT PRIMARY KEY,
+            version  INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
+    ),
+)
+
+_ASKED_AT_ONCE: Final = 500
+_NOTES_AT_ONCE: Final = 20
+"""What an agent is told with one result; the next one goes on."""
+
+
+class VerdictBook:
+    """See `bailiwick.reviews.ReviewBook`."""
+
+    def __init__(self, database: Database, *, time_ns: Callable[[], int]) -> None:
+        self._database = database
+        self._time_ns = time_ns
+
+    def verdicts(self, root: str, path: str) -> list[HunkVerdict]:
+        rows = self._database.read(
+            "SELECT path, version, hunk, run, accepted, settles FROM review_verdicts"
+            " WHERE root = ? AND path = ? ORDER BY seq",
+            (root, path),
+        )
+        return [
+            HunkVerdict(
+                path=path, version=version, hunk=hunk, run=run, accepted=bool(accepted),
+                settles=bool(settles),
+            )
+            for path, version, hunk, run, accepted, settles in rows
+        ]  # fmt: skip
+
+    def said(self, root: str, hunks: Collection[str]) -> dict[str, str]:
+        wanted, said = list(hunks), dict[str, str]()
+        for first in range(0, len(wanted), _ASKED_AT_ONCE):
+            some = wanted[first : first + _ASKED_AT_ONCE]
+            rows = self._database.read(
+                "SELECT hunk, accepted FROM review_verdicts WHERE root = ? AND hunk IN"
+                f" ({', '.join('?' * len(some))}) ORDER BY seq",
+                (root, *some),
+            )
+            said |= {hunk: "accepted" if accepted else "rejected" for hunk, accepted in rows}
+        return said
+
+    def settled_through(self, root: str) -> int:
+        rows = self._database.read("SELECT version FROM review_settled WHERE root = ?", (root,))
+        return int(rows[0][0]) if rows else 0
+
+    async def keep(self, said: ReviewVerdicts) -> None:
+        now = self._time_ns()
+
+        def job(connection: Connection) -> None:
+            connection.executemany(
+                "INSERT INTO review_verdicts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (said.root, each.path, each.version, each.hunk, each.run, int(each.accepted),
+                     int(each.settles), said.by, now, said.request_id, said.note)
+                    for each in said.verdicts
+                ],
+            )  # fmt: skip
+            connection.executemany(
+                "INSERT INTO review_notes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (said.root, subject, each.path, json.dumps(each.lines), each.note, each.run,
+                     each.by, now)
+                    for subject, each in said.notes
+                ],
+            )  # fmt: skip
+            if said.through is not None:
+                connection.execute(
+                    "INSERT INTO review_settled VALUES (?, ?) ON CONFLICT (root) DO UPDATE SET"
+                    " version = max(version, excluded.version)",
+                    (said.root, int(said.through)),
+                )
+
+        await self._database.write(job)
+
+    async def take_notes(self, root: str, subject: str) -> list[ReviewNote]:
+        whose = root, subject
+        if not self._database.read(
+            "SELECT 1 FROM review_notes WHERE root = ? AND subject = ? LIMIT 1", whose
+        ):
+            return []
+
+        def job(connection: Connection) -> list[ReviewNote]:
+            rows = connection.execute(
+                "DELETE FROM review_notes WHERE seq IN (SELECT seq FROM review_notes"
+                " WHERE root = ? AND subject = ? ORDER BY seq LIMIT ?)"
+                " RETURNING seq, path, lines, note, run, by, time_ns",
+                (*whose, _NOTES_AT_ONCE),
+            ).fetchall()
+            return [
+                ReviewNote(
+                    path=ScopedPath(str(path)), lines=json.loads(str(lines)), note=str(note),
+                    run=str(run), by=str(by), time_ns=int(str(time_ns)),
+                )
+                for _, path, lines, note, run, by, time_ns in sorted(rows)
+            ]  # fmt: skip
+
+        return await self._database.write(job)

@@ -1,0 +1,271 @@
+"""What agents made of one path since people agreed to it, told by its versions and by what people
+said at which of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from bailiwick.grant import subject_stands_above
+from bailiwick.model import EntryType
+from bailiwick.paths import ScopedPath
+from bailiwick.reviews import HunkVerdict, ReviewFile, ReviewHunk
+from bailiwick.runs import RunRow
+from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
+from bailiwick.text.weave import shown
+from bailiwick.verbs.runs.path_stories import (
+    Stories,
+    StoryContent,
+    differs,
+    hunk_header,
+    hunk_id,
+    hunk_lines,
+    kind_between,
+    whole_texts,
+)
+from bailiwick.verbs.runs.taking_back import PlannedReturn, return_text, return_whole
+from bailiwick.versions import Version
+
+RunOf = Callable[[Version], str | None]
+"""Which run a version is of; None for what a person did, or a program that nobody here knows."""
+
+
+def is_agents(version: Version) -> bool:
+    return bool(version.subject) and not subject_stands_above(version.subject)
+
+
+class LeftHunk(NamedTuple):
+    """A hunk that is left, by its id; ``lines`` is None where all of the path is meant."""
+
+    id: str
+    run: str
+    runs: tuple[str, ...]
+    lines: ReviewHunkLines | None
+
+
+class PathReview:
+    """A path, from what people agreed to on: versions and verdicts come one after the other."""
+
+    def __init__(self, agreed: StoryContent | None, path: ScopedPath) -> None:
+        self.path = path
+        self.version = ""
+        self.type: EntryType = "file" if agreed is None else agreed.type
+        self.agreed = agreed
+        self.now = agreed
+        self._text = ReviewedText(_data(agreed)) if _is_text(agreed) else None
+        self._runs: dict[str, int] = {}  # when each touched it last
+        self._steps = 0
+        self._used: dict[str, set[int]] = {}
+
+    def step(self, run: str | None, stood: StoryContent | None) -> None:
+        """What a run, or with None a person, made of it."""
+        self._steps += 1
+        self.now = stood
+        if stood is not None:
+            self.type, self.path = stood.type, stood.path
+        fits = _is_text(self.agreed) and _is_text(stood)
+        if run is None:
+            if fits and self._text is not None:
+                self._text.write(None, _data(stood))
+            else:
+                self._text = ReviewedText(_data(stood)) if _is_text(stood) else None
+            self.agreed = stood
+            return
+        self._runs[run] = self._steps
+        if fits:
+            if self._text is None:
+                self._text = ReviewedText(_data(self.agreed))
+            self._text.write(run, _data(stood))
+        elif self._text is not None:
+            self._keep_agreed(self._text.agreed)
+            self._text = None
+
+    def _keep_agreed(self, data: bytes) -> None:
+        if self.agreed is not None and data != self.agreed.data:
+            sha256 = hashlib.sha256(data).hexdigest()
+            self.agreed = self.agreed._replace(data=data, sha256=sha256, size=len(data))
+
+    # --- what is left --------------------------------------------------------------------------
+
+    def hunks(self) -> list[LeftHunk]:
+        pieces = [] if self._text is None else self._text.hunks()
+        if not pieces:
+            return [self._whole()] if self._is_other() else []
+        numbers: dict[str, int] = {}
+        left = []
+        for piece in pieces:
+            runs = sorted(piece.runs, key=lambda run: self._runs.get(run, 0))
+            run = runs[-1] if runs else ""
+            digest = hunk_id(run, self.path, *piece.texts)
+            number = numbers.get(digest, 0) + 1
+            while number in self._used.get(digest, ()):
+                number += 1
+            numbers[digest] = number
+            id = digest if number == 1 else hunk_id(run, self.path, digest, str(number))
+            left.append(LeftHunk(id, run, tuple(runs), piece))
+        return left
+
+    def _is_other(self) -> bool:
+        """Whether it is another thing than was agreed to, whatever its lines are."""
+        agreed, now = self.agreed, self.now
+        if agreed is None or now is None:
+            return agreed is not now
+        if agreed.path != now.path:
+            return True
+        return self._text is None and differs(agreed, now)
+
+    def _whole(self) -> LeftHunk:
+        runs = sorted(self._runs, key=self._runs.__getitem__)
+        run = runs[-1] if runs else ""
+        id = hunk_id(run, self.path, *whole_texts(self.agreed, self.now))
+        return LeftHunk(id, run, (run,), None)
+
+    # --- what people say -----------------------------------------------------------------------
+
+    def say(self, hunks: Collection[str], *, accepted: bool) -> None:
+        """Take what was said of hunks, as far as they are left."""
+        left = self.hunks()
+        chosen = [each for each in left if each.id in hunks]
+        if not chosen:
+            return
+        lines = [each.lines for each in chosen if each.lines is not None]
+        if self._text is not None:
+            (self._text.accept if accepted else self._text.take_back)(lines)
+        if not accepted:
+            return
+        for each in chosen:
+            self._use(each)
+        if len(chosen) == len(left):
+            self.agreed = self.now
+            self._text = ReviewedText(_data(self.now)) if _is_text(self.now) else None
+            self._runs.clear()
+        elif self.agreed is None:
+            self.agreed = self.now
+
+    def _use(self, hunk: LeftHunk) -> None:
+        """Of hunks that do the same, each has its own number for as long as the path is told."""
+        if hunk.lines is None:
+            return
+        digest = hunk_id(hunk.run, self.path, *hunk.lines.texts)
+        used = self._used.setdefault(digest, set())
+        number = 1
+        while hunk.id != (
+            digest if number == 1 else hunk_id(hunk.run, self.path, digest, str(number))
+        ):
+            number += 1
+        used.add(number)
+
+    def take_back(
+        self, planned: PlannedReturn, hunks: Collection[str], contents: Mapping[str, bytes]
+    ) -> None:
+        """Add what becomes of it when hunks are taken back."""
+        left = self.hunks()
+        chosen = [each for each in left if each.id in hunks]
+        lines = [each.lines for each in chosen if each.lines is not None]
+        agreed, now = self.agreed, self.now
+        is_whole = len(chosen) == len(left)
+        if self._text is None:
+            return_whole(planned, self.path, agreed, now, contents)
+            return
+        data = self._text.without(lines)
+        home = agreed.path if is_whole and agreed is not None else self.path
+        return_text(planned, home, agreed, now, data if data or not is_whole else None)
+
+    # --- showing -------------------------------------------------------------------------------
+
+    def shown(self, rows: Mapping[str, RunRow]) -> ReviewFile | None:
+        """What is left, for people; None where nothing is."""
+        left = self.hunks()
+        if not left:
+            return None
+        kind = kind_between(self.agreed, self.now) or "updated"
+        hunks = [_shown(each, f"{kind} {self.type}", rows) for each in left]
+        return ReviewFile(
+            path=self.path, kind=kind, type=self.type,
+            origin=self.agreed.path if kind == "moved" and self.agreed is not None else None,
+            added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
+            hunks=hunks,
+        )  # fmt: skip
+
+    def lines_of(self, hunk: LeftHunk, run: str) -> list[str]:
+        """The lines of a hunk that are a run's doing."""
+        if hunk.lines is None:
+            return []
+        return [
+            f"{sign}{shown(line.text)}"
+            for sign, side in (("-", hunk.lines.removed), ("+", hunk.lines.added))
+            for line in side
+            if line.runs and line.runs[-1] == run
+        ]
+
+
+def _shown(hunk: LeftHunk, otherwise: str, rows: Mapping[str, RunRow]) -> ReviewHunk:
+    row, lines = rows.get(hunk.run), hunk.lines
+    return ReviewHunk(
+        id=hunk.id, run=hunk.run, subject="" if row is None else row.subject,
+        title=None if row is None else row.title, runs=list(hunk.runs),
+        header=otherwise if lines is None else hunk_header(lines),
+        lines=[] if lines is None else hunk_lines(lines),
+        added=0 if lines is None else len(lines.added),
+        removed=0 if lines is None else len(lines.removed),
+    )  # fmt: skip
+
+
+def _is_text(stood: StoryContent | None) -> bool:
+    return stood is None or stood.data is not None
+
+
+def _data(stood: StoryContent | None) -> bytes:
+    return b"" if stood is None or stood.data is None else stood.data
+
+
+# --- telling it from versions -----------------------------------------------------------------
+
+
+async def path_review(
+    telling: Stories,
+    versions: Sequence[Version],
+    run_of: RunOf,
+    said: Sequence[HunkVerdict],
+    settled_through: int,
+) -> PathReview | None:
+    """What is left of a path, of which all versions are given, oldest first; None where no agent
+    did anything since it was agreed to."""
+    at = {(each.version, str(each.path)): place for place, each in enumerate(versions)}
+    settled = [place for place, each in enumerate(versions) if int(each.version) <= settled_through]
+    settled += [at[each.version, each.path] for each in said if each.settles and _key(each) in at]
+    since = max(settled) + 1 if settled else 0
+    first = next((p for p in range(since, len(versions)) if is_agents(versions[p])), None)
+    if first is None:
+        return None
+    review = PathReview(await telling.before(versions, first), versions[first].path)
+    for version in versions[first:]:
+        review.step(run_of(version), await telling.stood(version))
+        review.path, review.version = version.path, version.version
+        for hunks, accepted in _together(said, version):
+            review.say(hunks, accepted=accepted)
+    now = await telling.now(review.path)
+    if differs(now, review.now):
+        review.step(None, now)
+    return review
+
+
+def _key(said: HunkVerdict) -> tuple[str, str]:
+    return said.version, said.path
+
+
+def _together(said: Sequence[HunkVerdict], version: Version) -> Iterator[tuple[set[str], bool]]:
+    """What was said at a version, in order, with what was said alike."""
+    hunks: set[str] = set()
+    accepted = True
+    for each in said:
+        if _key(each) != (version.version, str(version.path)):
+            continue
+        if hunks and each.accepted != accepted:
+            yield hunks, accepted
+            hunks = set()
+        hunks.add(each.hunk)
+        accepted = each.accepted
+    if hunks:
+        yield hunks, accepted

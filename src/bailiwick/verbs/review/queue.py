@@ -1,0 +1,372 @@
+"""The queue of a root: every hunk of an agent that nobody has agreed to; and verdicts on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from bailiwick.approvals import Preview
+from bailiwick.call import Call
+from bailiwick.errors import MissingAccess, ParseError, PathNotFound, Unsupported
+from bailiwick.grant import subject_stands_above
+from bailiwick.operations import READ
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.policy import permits
+from bailiwick.proposal import Proposal, Shown
+from bailiwick.reviews import (
+    NOTE_LINES_MAX,
+    HunkVerdict,
+    ReviewBook,
+    ReviewFile,
+    ReviewNote,
+    ReviewQueue,
+    ReviewResult,
+    ReviewVerdicts,
+)
+from bailiwick.runs import RunBook, RunRow, found_run
+from bailiwick.verbs.review.path_reviews import (
+    LeftHunk,
+    PathReview,
+    RunOf,
+    is_agents,
+    path_review,
+)
+from bailiwick.verbs.runs.path_stories import Stories
+from bailiwick.verbs.runs.taking_back import PlannedReturn, bring
+from bailiwick.verbs.walks.ignore_files import Ignores
+from bailiwick.versions import TellsBeneath, UndoResult, Version, past
+
+Result = TypeVar("Result")
+
+_PAGE: Final = 500
+_ID_PREFIX_MIN: Final = 4
+
+
+class ReviewPart(NamedTuple):
+    """What is meant: hunks or runs by their ids (or beginnings of them), or a file of a run as
+    ``RUN:PATH``; of that, only what is of a run, and what lies in some paths."""
+
+    ids: tuple[str, ...] = ()
+    run: str | None = None
+    paths: tuple[ScopedPath, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.ids and self.run is None and not self.paths
+
+
+class ReviewLook(NamedTuple):
+    """What is left of each path, and of whom; up to which version was looked, and whether that is
+    all that there is."""
+
+    reviews: list[PathReview]
+    rows: dict[str, RunRow]
+    newest: str | None
+    truncated: bool
+    partial: bool
+    contents: Mapping[str, bytes]
+
+    @property
+    def left(self) -> int:
+        return sum(len(each.hunks()) for each in self.reviews)
+
+
+def required(runs: RunBook | None) -> tuple[RunBook, ReviewBook]:
+    if runs is None or runs.reviews is None:
+        raise Unsupported(
+            "what people say of changes is not kept here",
+            hint="an authority with a state in a directory keeps it: serve, mcp and the commands",
+        )
+    return runs, runs.reviews
+
+
+def refuse_agents(call: Call) -> None:
+    if not subject_stands_above(str(call.grant.subject)):
+        raise MissingAccess("only a person or the host reviews what agents did")
+
+
+async def look(call: Call, runs: RunBook, book: ReviewBook) -> ReviewLook:
+    """Look at everything that agents touched and that is not settled."""
+    looking = past(call.store)
+    if not isinstance(looking, TellsBeneath):
+        raise Unsupported("this root does not tell what happened in it")
+    root = str(call.grant.root)
+    settled = book.settled_through(root)
+    rows = {each.id: each for each in await runs.rows(root)}
+    candidates, newest, truncated, partial = await _candidates(call, looking, settled)
+    run_of = await _run_of(runs, rows.values()) if candidates else (lambda _: None)
+    telling = Stories(call, is_agents)
+    covered: set[tuple[str, ScopedPath]] = set()
+    found: list[PathReview] = []
+    for candidate in candidates:
+        if (candidate.version, candidate.path) in covered:
+            continue
+        versions = await telling.versions(candidate.path)
+        covered |= {(each.version, each.path) for each in versions}
+        said = [
+            verdict
+            for path in dict.fromkeys(each.path for each in versions)
+            for verdict in book.verdicts(root, str(path))
+        ]
+        review = await path_review(telling, versions, run_of, said, settled)
+        if review is not None and review.hunks():
+            found.append(review)
+    found.sort(key=lambda each: each.path.order)
+    return ReviewLook(found, rows, newest, truncated, partial, telling.contents)
+
+
+async def _candidates(
+    call: Call, looking: TellsBeneath, settled: int
+) -> tuple[list[Version], str | None, bool, bool]:
+    """The newest version of each path that agents touched since, and of each that was moved; the
+    newest of all; whether there are more; and whether the caller may not see some."""
+    found: dict[ScopedPath, Version] = {}
+    newest: str | None = None
+    partial = False
+    cursor: str | None = None
+    while True:
+        page = await looking.beneath(ROOT, cursor=cursor, limit=_PAGE)
+        for each in page.versions:
+            newest = newest or each.version
+            if int(each.version) <= settled:
+                return list(found.values()), newest, False, partial
+            if not (is_agents(each) or each.kind == "moved") or each.path in found:
+                continue
+            if not permits(call.decide(each.path, READ.ruled)):
+                partial = True
+                continue
+            if len(found) >= call.limits.run_paths_max:
+                return list(found.values()), newest, True, partial
+            found[each.path] = each
+        cursor = page.next_cursor
+        if cursor is None:
+            return list(found.values()), newest, False, partial
+
+
+async def _run_of(runs: RunBook, rows: Collection[RunRow]) -> RunOf:
+    known: dict[tuple[str, str], str] = {}
+    for row in rows:
+        if not subject_stands_above(row.subject):
+            for request in await runs.requests(row):
+                known[row.subject, request] = row.id
+
+    def run_of(version: Version) -> str | None:
+        return known.get((version.subject, version.request_id), "") if is_agents(version) else None
+
+    return run_of
+
+
+# --- what is meant -----------------------------------------------------------------------------
+
+
+def part_of(ids: Collection[str] | str, run: str | None, paths: Sequence[ScopedPath]) -> ReviewPart:
+    """What a caller means. Raises `ParseError`."""
+    given = (ids,) if isinstance(ids, str) else ids
+    if not isinstance(given, (list, tuple, set, frozenset)) or not all(
+        isinstance(each, str) and each for each in given
+    ):
+        raise ParseError("what is accepted or rejected is named by ids of hunks or runs")
+    if run is not None and not isinstance(run, str):
+        raise ParseError("a run is named by its id")
+    return ReviewPart(tuple(given), run, tuple(paths))
+
+
+def refuse_nothing(part: ReviewPart) -> None:
+    if part.is_nothing:
+        raise ParseError("say what is accepted or rejected", hint="hunks, a run, or paths")
+
+
+Chosen = list[tuple[PathReview, list[LeftHunk]]]
+
+
+def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) -> Chosen:
+    """What of the queue is meant. Raises `PathNotFound` for what is not in it."""
+    run = None if part.run is None else found_run(list(looked.rows.values()), part.run).id
+    met: set[str] = set()
+    found: Chosen = []
+    for review in looked.reviews:
+        if part.paths and not any(_lies_in(review, each) for each in part.paths):
+            continue
+        some = []
+        for hunk in review.hunks():
+            if run is not None and run not in hunk.runs:
+                continue
+            names = {each for each in part.ids if _means(each, review, hunk)}
+            met |= names
+            if names or not part.ids:
+                some.append(hunk)
+        if some:
+            found.append((review, some))
+    unmet = set(part.ids) - met
+    unmet -= set(book.said(root, unmet))
+    unmet -= {each for each in unmet if each in looked.rows}
+    if unmet:
+        raise PathNotFound(
+            f"nothing that is left to review is called {min(unmet)[:80]!r}",
+            hint="a hunk that was changed again has another id",
+        )
+    return found
+
+
+def _means(name: str, review: PathReview, hunk: LeftHunk) -> bool:
+    run, colon, path = name.partition(":")
+    if len(run) < _ID_PREFIX_MIN:
+        return False
+    if colon:
+        return any(each.startswith(run) for each in hunk.runs) and str(review.path) == path
+    return hunk.id.startswith(run) or any(each.startswith(run) for each in hunk.runs)
+
+
+def _lies_in(review: PathReview, path: ScopedPath) -> bool:
+    return review.path.lies_in(path)
+
+
+# --- verbs -------------------------------------------------------------------------------------
+
+
+async def queue(
+    call: Call, runs: RunBook | None, part: ReviewPart, cursor: str | None, limit: int | None
+) -> ReviewQueue:
+    runs, book = required(runs)
+    refuse_agents(call)
+    looked = await look(call, runs, book)
+    some = chosen(looked, part, book, str(call.grant.root))
+    files: list[ReviewFile] = []
+    for review, hunks in some:
+        file = review.shown(looked.rows)
+        assert file is not None, "what is chosen is left"
+        files.append(_only(file, {each.id for each in hunks}))
+    first = _parsed(cursor)
+    most = call.limits.history_default if limit is None else limit
+    end = first + most
+    return ReviewQueue(
+        files=files[first:end], left=sum(len(each.hunks) for each in files),
+        next_cursor=str(end) if end < len(files) else None, truncated=looked.truncated,
+        request_id=call.request_id,
+    )  # fmt: skip
+
+
+def _only(file: ReviewFile, ids: Collection[str]) -> ReviewFile:
+    hunks = [each for each in file.hunks if each.id in ids]
+    return ReviewFile(
+        path=file.path, kind=file.kind, type=file.type, origin=file.origin, hunks=hunks,
+        added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
+    )  # fmt: skip
+
+
+def _parsed(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
+        raise ParseError("this is no cursor of a review")
+    return int(cursor)
+
+
+class ReviewSpoken(NamedTuple):
+    """What is to be answered, and what is to be kept of it."""
+
+    result: ReviewResult
+    said: ReviewVerdicts | None
+
+
+async def accept(call: Call, runs: RunBook | None, part: ReviewPart) -> Proposal[ReviewSpoken]:
+    """Agree to hunks as they are. Nothing of the tree changes."""
+    runs, book = required(runs)
+    refuse_agents(call)
+    looked = await look(call, runs, book)
+    root, before = str(call.grant.root), looked.left
+    verdicts: list[HunkVerdict] = []
+    for review, hunks in chosen(looked, part, book, root):
+        ids = [each.id for each in hunks]
+        settles = len(ids) == len(review.hunks())
+        verdicts += _verdicts(review, hunks, accepted=True, settles=settles)
+        review.say(ids, accepted=True)
+    left = before - len(verdicts)
+    through = looked.newest if not left and not looked.truncated and not looked.partial else None
+    said = ReviewVerdicts(
+        root=root, by=str(call.grant.subject), request_id=call.request_id, verdicts=verdicts,
+        through=through if call.grant.whole else None,
+    )  # fmt: skip
+    result = ReviewResult(
+        accepted=[each.hunk for each in verdicts], left=left, request_id=call.request_id
+    )
+    spoken = ReviewSpoken(result, said)
+    return Proposal(None, lambda _: spoken, agreement=Shown(Preview()))
+
+
+def _verdicts(
+    review: PathReview, hunks: Sequence[LeftHunk], *, accepted: bool, settles: bool = False
+) -> list[HunkVerdict]:
+    return [
+        HunkVerdict(
+            path=str(review.path), version=review.version, hunk=each.id, run=each.run,
+            accepted=accepted, settles=settles,
+        )
+        for each in hunks
+    ]  # fmt: skip
+
+
+async def reject(
+    call: Call,
+    ignores: Ignores,
+    runs: RunBook | None,
+    part: ReviewPart,
+    note: str,
+    preview: bool,
+) -> Proposal[ReviewSpoken]:
+    """Take hunks back by what stands there now, and have the agents told; nothing where anything
+    stands against it."""
+    runs, book = required(runs)
+    refuse_agents(call)
+    looked = await look(call, runs, book)
+    some = chosen(looked, part, book, str(call.grant.root))
+    planned = PlannedReturn([], {}, [])
+    for review, hunks in some:
+        review.take_back(planned, {each.id for each in hunks}, looked.contents)
+    planned.altered.sort(key=lambda each: each.path.order)
+    verdicts = [each for review, hunks in some for each in _verdicts(review, hunks, accepted=False)]
+    notes = _notes(call, looked, some, note)
+    left = looked.left
+    proposal = await bring(call, ignores, planned, preview)
+
+    def spoken(done: UndoResult) -> ReviewSpoken:
+        took = [] if done.conflicts else [each.hunk for each in verdicts]
+        result = ReviewResult(
+            rejected=took, undone=done.undone, conflicts=done.conflicts,
+            left=left if preview else left - len(took), preview=preview,
+            request_id=call.request_id,
+        )  # fmt: skip
+        said = ReviewVerdicts(
+            root=str(call.grant.root), by=str(call.grant.subject), request_id=call.request_id,
+            verdicts=verdicts, notes=notes, note=note,
+        )  # fmt: skip
+        return ReviewSpoken(result, None if preview or not took else said)
+
+    result = proposal.result
+    return then(proposal, lambda done: spoken(result(done)))
+
+
+def then(proposal: Proposal[Any], result: Callable[[Any], Result]) -> Proposal[Result]:
+    """A proposal that answers something else."""
+    return Proposal(
+        proposal.act, result, agreement=proposal.agreement,
+        cost=proposal.cost, last_look=proposal.last_look, touches=proposal.touches,
+    )  # fmt: skip
+
+
+def _notes(call: Call, looked: ReviewLook, some: Chosen, note: str) -> list[tuple[str, ReviewNote]]:
+    """What each agent is told of what it did: nothing of what others did."""
+    notes = []
+    for review, hunks in some:
+        for hunk in hunks:
+            for run in hunk.runs:
+                row = looked.rows.get(run)
+                if row is None:
+                    continue
+                lines = review.lines_of(hunk, run)[:NOTE_LINES_MAX]
+                told = ReviewNote(
+                    path=review.path, lines=lines, note=note, run=run,
+                    by=str(call.grant.subject), time_ns=0,
+                )  # fmt: skip
+                notes.append((row.subject, told))
+    return notes

@@ -1,0 +1,236 @@
+"""The queue of what agents did: what is left of it, what people say, and what that does."""
+
+import asyncio
+
+import pytest
+
+import bailiwick
+from bailiwick import (
+    Authority,
+    Edit,
+    MissingAccess,
+    ParseError,
+    PathNotFound,
+    Unsupported,
+    User,
+)
+from bailiwick.state.ledger.query import LedgerFilter
+from bailiwick.sync_review import SyncReview
+from tests.scope.test_runs import ACCESS, each_kind, rooted, text
+
+
+async def left(person):
+    found = await person.review.queue()
+    return [
+        (str(file.path), file.kind, [line for hunk in file.hunks for line in hunk.lines])
+        for file in found.files
+    ]
+
+
+async def ids(person):
+    found = await person.review.queue()
+    return [hunk.id for file in found.files for hunk in file.hunks]
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_what_an_agent_does_is_left_until_a_person_accepts_it(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n")
+        one = await agent("one")
+        await one.edit("a.txt", [Edit("2\n", "two\n")])
+        await one.write_text("new.txt", "n\n")
+        assert await left(person) == [
+            ("a.txt", "updated", [" 1", "-2", "+two", " 3"]), ("new.txt", "created", ["+n"]),
+        ]  # fmt: skip
+        (run,) = await person.runs()
+        known = [hunk.id for each in (await run.changes()).changes for hunk in each.hunks]
+        assert await ids(person) == known
+        done = await person.review.accept(known[0])
+        assert (done.accepted, done.left) == (known[:1], 1)
+        assert await left(person) == [("new.txt", "created", ["+n"])]
+        (run,) = await person.runs()
+        assert (run.hunks, run.reviewed) == (2, 1)
+        done = await person.review.accept(run=run.id[:6])
+        assert (done.accepted, done.left) == (known[1:], 0)
+        assert await left(person) == []
+        (run,) = await person.runs()
+        assert (run.hunks, run.reviewed) == (2, 2)
+        said = [hunk.reviewed for each in (await run.changes()).changes for hunk in each.hunks]
+        assert said == ["accepted", "accepted"]
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_reviewed_is_about_content(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n")
+        one, two = await agent("one"), await agent("two")
+        await one.edit("a.txt", [Edit("2\n", "two\n")])
+        await person.review.accept(await ids(person))
+        await two.edit("a.txt", [Edit("two\n", "zwei\n")])
+        assert await left(person) == [("a.txt", "updated", [" 1", "-two", "+zwei", " 3"])]
+        await one.edit("a.txt", [Edit("zwei\n", "two\n")])
+        assert await left(person) == []
+        await one.edit("a.txt", [Edit("1\n", "one\n")])
+        await person.edit("a.txt", [Edit("3\n", "three\n")])
+        assert await left(person) == [("a.txt", "updated", ["-1", "+one", " two", " three"])]
+        await person.edit("a.txt", [Edit("one\n", "uno\n")])
+        assert await left(person) == []
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_a_rejection_takes_back_those_lines_and_no_others(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n4\n5\n6\n7\n")
+        one = await agent("one")
+        await one.edit("a.txt", [Edit("2\n", "two\n"), Edit("6\n", "six\n")])
+        await person.edit("a.txt", [Edit("4\n", "vier\n")])
+        await one.write_text("made.txt", "n\n")
+        first, second, *rest = await ids(person)
+        planned = await person.review.reject(first, preview=True)
+        assert (planned.undone, planned.left, planned.preview) == (["a.txt"], 2 + len(rest), True)
+        done = await person.review.reject(first, note="keep the digit")
+        assert (done.rejected, done.undone) == ([first], ["a.txt"])
+        assert done.conflicts == []
+        assert await text(person, "a.txt") == "1\n2\n3\nvier\n5\nsix\n7\n"
+        assert await ids(person) == [second, *rest]
+        await person.review.reject(paths=["made.txt"])
+        assert not await person.exists("made.txt")
+        assert await ids(person) == [second]
+        (run,) = await person.runs()
+        said = {h.id: h.reviewed for each in (await run.changes()).changes for h in each.hunks}
+        assert said[first] == "rejected"
+        assert said[second] is None
+        await one.edit("a.txt", [Edit("2\n", "two\n")])
+        assert await ids(person) == [first, second]
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_files_that_come_go_and_move_are_left_too(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("gone.txt", "g\n")
+        await person.write_text("old.txt", "o\n")
+        await person.write_bytes("raw.bin", b"\0one")
+        one = await agent("one")
+        await one.remove("gone.txt")
+        await one.move("old.txt", "new.txt")
+        await one.write_bytes("raw.bin", b"\0two")
+        await one.write_text("empty.txt", "")
+        assert await left(person) == [
+            ("empty.txt", "created", []), ("gone.txt", "deleted", ["-g"]),
+            ("new.txt", "moved", []), ("raw.bin", "updated", []),
+        ]  # fmt: skip
+        (run,) = await person.runs()
+        done = await person.review.reject(run=run.id)
+        assert done.conflicts == []
+        assert await left(person) == []
+        assert await text(person, "gone.txt") == "g\n"
+        assert await text(person, "old.txt") == "o\n"
+        assert (await person.read_bytes("raw.bin")).data == b"\0one"
+        assert not await person.exists("empty.txt")
+        assert not await person.exists("new.txt")
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_verdicts_outlive_the_process(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        await (await agent("one")).write_text("a.txt", "a\n")
+        await (await agent("two")).write_text("b.txt", "b\n")
+        await person.review.accept((await ids(person))[0])
+    async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
+        await authority.add_root("workspace:w", f"sqlite:{tmp_path}/v.db", trusted=True)
+        person = await authority.request_root(User("bob"), "workspace:w", ACCESS, "to look")
+        assert await left(person) == [("b.txt", "created", ["+b"])]
+        await person.review.accept(await ids(person))
+        assert await left(person) == []
+        await authority.ledger.flush()
+        found = await authority.ledger.query(LedgerFilter(verb="accept"), cursor=None, limit=9)
+        assert sorted((each.subject, each.outcome) for each in found.records) == [
+            ("user:ann", "success"), ("user:bob", "success"),
+        ]  # fmt: skip
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_only_people_review(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        await one.write_text("a.txt", "a\n")
+        (known,) = await ids(person)
+        for attempt in (
+            one.review.queue(), one.review.accept(known), one.review.reject(known),
+            one.review.accept(run=known),
+        ):  # fmt: skip
+            with pytest.raises(MissingAccess):
+                await attempt
+        assert await ids(person) == [known]
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_what_is_not_left_is_refused(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        await (await agent("one")).write_text("a.txt", "a\n")
+        for wrong in ("0123456789ab", "a", "0123:a.txt", "*"):
+            with pytest.raises(PathNotFound):
+                await person.review.accept(wrong)
+        for wrong in ((), "", [""], [5], 5):
+            with pytest.raises(ParseError):
+                await person.review.accept(wrong)
+        with pytest.raises(ParseError):
+            await person.review.reject(await ids(person), note="\0")
+        with pytest.raises(ParseError):
+            await person.review.queue(cursor="x")
+        assert len(await ids(person)) == 1
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_a_long_queue_comes_by_the_page(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        for number in range(5):
+            await one.write_text(f"{number}.txt", "x\n")
+        seen, cursor = [], None
+        while True:
+            page = await person.review.queue(cursor=cursor, limit=2)
+            assert page.left == 5
+            seen += [str(each.path) for each in page.files]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert seen == [f"{number}.txt" for number in range(5)]
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_a_file_of_a_run_is_named_by_both(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        await one.write_text("a.txt", "a\n")
+        await one.write_text("b.txt", "b\n")
+        (run,) = await person.runs()
+        await person.review.accept(f"{run.id}:a.txt")
+        assert await left(person) == [("b.txt", "created", ["+b"])]
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_a_place_of_ones_own_keeps_no_verdicts():
+    async with bailiwick.open("memory:") as fs:
+        with pytest.raises(Unsupported):
+            await fs.review.queue()
+
+
+@pytest.mark.spec("REVIEW-1")
+def test_blocking_code_reviews_too(tmp_path):
+    with asyncio.Runner() as runner:
+        rooting = rooted(tmp_path, "volume")
+        person, agent = runner.run(rooting.__aenter__())
+        runner.run(runner.run(agent("one")).write_text("a.txt", "a\n"))
+        review = SyncReview(person.review, runner.run)
+        (file,) = review.queue().files
+        planned = review.reject(file.hunks[0].id, preview=True)
+        assert planned.undone == ["a.txt"]
+        assert review.accept(file.hunks[0].id).left == 0
+        runner.run(rooting.__aexit__(None, None, None))
+    with bailiwick.open_sync("memory:") as fs, pytest.raises(Unsupported):
+        fs.review.queue()
