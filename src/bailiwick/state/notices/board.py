@@ -13,8 +13,10 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+import msgspec
+
 from bailiwick.errors import Closed
-from bailiwick.notices import ApprovalNotice, Notice, Told
+from bailiwick.notices import ApprovalNotice, Notice, RunNotice, Told
 from bailiwick.state.approvals.desk import ApprovalDesk
 from bailiwick.state.current import current_epoch
 from bailiwick.state.database import Database
@@ -29,6 +31,11 @@ LOOK_S = 0.1
 
 RUNS_S = 1.0
 """How often runs are looked for: each look goes through what was recorded since."""
+
+
+class _Follower(msgspec.Struct, frozen=True, eq=False):
+    told: Told
+    runs: bool
 
 
 class NoticeBoard:
@@ -51,7 +58,7 @@ class NoticeBoard:
         self._look_s = look_s
         self._runs = None if runs is None else RunWatch(runs, time_ns=time_ns)
         self._loop = asyncio.get_running_loop()
-        self._followers: list[Told] = []
+        self._followers: list[_Follower] = []
         self._looking: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
         self._last = 0
@@ -60,27 +67,33 @@ class NoticeBoard:
         self._runs_due = 0.0
         book.stir = self._stir
 
-    def follow(self, told: Told) -> Callable[[], None]:
-        """Have ``told`` called with every notice from now on. Returns what ends it, which may be
-        called twice. What ``told`` raises is logged and reaches nobody."""
+    def follow(self, told: Told, *, runs: bool = True) -> Callable[[], None]:
+        """Have ``told`` called with every notice from now on, those of ``runs`` among them or not.
+        Returns what ends it, which may be called twice. What ``told`` raises is logged and reaches
+        nobody."""
         if not self._followers:
             self._last = self.book.newest
             self._looked_under = None
+        if runs and self._runs is not None and not self._wants_runs:
+            self._runs.begin()
             self._runs_due = 0.0
-            if self._runs is not None:
-                self._runs.begin()
-        self._followers.append(told)
+        follower = _Follower(told, runs)
+        self._followers.append(follower)
         if self._looking is None:
             self._looking = self._loop.create_task(self._look(), name="bailiwick-notices")
 
         def end() -> None:
             with suppress(ValueError):
-                self._followers.remove(told)
+                self._followers.remove(follower)
             if not self._followers and self._looking is not None:
                 self._looking.cancel()
                 self._looking = None
 
         return end
+
+    @property
+    def _wants_runs(self) -> bool:
+        return any(each.runs for each in self._followers)
 
     async def aclose(self) -> None:
         """End all following."""
@@ -131,14 +144,18 @@ class NoticeBoard:
             self._looked_under = None
             await self._desk.prune()
             self._stirred.set()
-        if self._runs is not None and self._loop.time() >= self._runs_due:
+        if (
+            self._runs is not None and self._wants_runs and self._loop.time() >= self._runs_due
+        ):  # fmt: skip
             self._runs_due = self._loop.time() + RUNS_S
             for notice in await self._runs.look():
                 self._tell(notice)
 
     def _tell(self, notice: Notice) -> None:
-        for told in tuple(self._followers):
+        for follower in tuple(self._followers):
+            if isinstance(notice, RunNotice) and not follower.runs:
+                continue
             try:
-                told(notice)
+                follower.told(notice)
             except Exception:
                 _log.exception("whoever follows notices failed")

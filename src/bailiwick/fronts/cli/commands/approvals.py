@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from bailiwick.approvals import Answer, Approval, Question, always_for
-from bailiwick.errors import PathNotFound
+from bailiwick.approvals import Answer, Approval, Question, RememberedRule, always_for
+from bailiwick.errors import PathNotFound, escape_for_display
 from bailiwick.fronts.cli import EXIT_OK
 from bailiwick.fronts.cli.arguments import Parser, takes_authority
 from bailiwick.fronts.cli.authority_session import Options, at_terminal, with_authority
 from bailiwick.fronts.cli.output import (
     line,
     moment,
+    paint,
+    plain,
     print_fields,
     print_json,
+    print_json_line,
     print_table,
 )
 from bailiwick.fronts.cli.prompts import diff_lines
+from bailiwick.notices import ApprovalNotice, Notice
 from bailiwick.state.approvals.desk import ANSWERS, STATES
 
 if TYPE_CHECKING:
-    from bailiwick.authority import CoreAuthority
+    from bailiwick.build.governed import Authority
 
 
 def run(arguments: list[str]) -> int:
@@ -40,6 +45,12 @@ def run(arguments: list[str]) -> int:
         help=f"one of {', '.join(STATES)}, or all (default: pending)",
     )
     listing.add_argument("--cursor", help="go on where an earlier answer ended")
+    listing.add_argument(
+        "--follow",
+        action="store_true",
+        help="then tell each question as it comes, with a bell on a terminal, until Ctrl-C;"
+        " --json prints one document on each line",
+    )
     showing = actions.add(
         "show", "Show a question with its paths and its diff.", "bailiwick approvals show 91ab"
     )
@@ -54,15 +65,31 @@ def run(arguments: list[str]) -> int:
         help="once; for this grant; always (writes a rule; for an agent: for every run);"
         " no; never under this grant",
     )
-    for each in (listing, showing, answering):
+    rules = actions.add(
+        "rules", "List what was answered for longer than once.", "bailiwick approvals rules"
+    )
+    forgetting = actions.add(
+        "forget",
+        "Take back an answer for longer: from now on it is asked again.",
+        "bailiwick approvals forget remembered-mzxw6ytboi3dgnjt",
+    )
+    forgetting.add_argument("id", metavar="RULE", help="as `bailiwick approvals rules` names it")
+    for each in (listing, showing, answering, rules, forgetting):
         takes_authority(each)
+    # `bailiwick approvals --follow` says which action is meant.
+    if "--follow" in arguments and arguments[0].startswith("-"):
+        arguments = ["list", *arguments]
     options = parser.parse_args(arguments)
     if options.action == "list" and options.only == "pending" and options.cursor is not None:
         parser.error("--cursor is for other questions than those that wait")
+    if options.action == "list" and options.only != "pending" and options.follow:
+        parser.error("--follow tells of questions that wait")
     return with_authority(options, _ACTIONS[options.action], looking=True)
 
 
-async def _list(authority: CoreAuthority, options: Options) -> int:
+async def _list(authority: Authority, options: Options) -> int:
+    if options.follow:
+        return await _follow(authority, as_json=options.json)
     more: str | None = None
     if options.only == "pending":
         approvals = authority.approvals.pending()
@@ -83,6 +110,80 @@ async def _list(authority: CoreAuthority, options: Options) -> int:
     return EXIT_OK
 
 
+async def _follow(authority: Authority, *, as_json: bool) -> int:
+    """Questions as they come, whichever process asks, and what becomes of them."""
+    told: asyncio.Queue[ApprovalNotice] = asyncio.Queue()
+
+    def tell(notice: Notice) -> None:
+        if isinstance(notice, ApprovalNotice):
+            told.put_nowait(notice)
+
+    end = authority.notices.follow(tell, runs=False)
+    try:
+        for approval in authority.approvals.pending(brief=True):
+            _tell(ApprovalNotice(kind="asked", approval=approval), as_json=as_json)
+        while True:
+            _tell(await told.get(), as_json=as_json)
+    finally:
+        end()
+
+
+_COLOURS = {"asked": "yellow", "answered": "green", "expired": "dim"}
+
+
+def _tell(notice: ApprovalNotice, *, as_json: bool) -> None:
+    approval, question = notice.approval, notice.approval.question
+    if as_json:
+        print_json_line({"kind": notice.kind, **plain(approval)})
+    else:
+        kind = paint(f"{notice.kind:<8}", _COLOURS[notice.kind])
+        asked = f"{question.subject} {question.operation} {question.root} {_what(question)}"
+        became = {
+            "asked": f"until {moment(approval.expires_ns / 1e9)}",
+            "answered": f"{approval.answer} by {approval.answered_by}",
+            "expired": f"without answer: {question.default}",
+        }[notice.kind]
+        bell = "\a" if notice.kind == "asked" and sys.stdout.isatty() else ""
+        line(f"{bell}{kind}  {escape_for_display(f'{approval.id}  {asked}  {became}')}")
+    sys.stdout.flush()  # whoever waits for it, a person or a pipe, has it now
+
+
+async def _rules(authority: Authority, options: Options) -> int:
+    rules = authority.rules.rules()
+    if options.json:
+        print_json(rules)
+    elif not rules:
+        line("nothing was answered for longer than once")
+    else:
+        print_table(
+            ("ID", "EFFECT", "FOR", "HOLDS", "OPERATION", "ROOT", "WHAT", "BY", "SINCE"),
+            [_rule_row(rule) for rule in rules],
+        )
+    return EXIT_OK
+
+
+def _rule_row(rule: RememberedRule) -> tuple[str, ...]:
+    what = " → ".join(filter(None, (rule.command or ", ".join(rule.paths), rule.destination)))
+    return (
+        rule.id, rule.effect, rule.subject,
+        "always" if rule.grant_id is None else f"grant {rule.grant_id}", rule.operation, rule.root,
+        what, rule.by, moment(rule.created_ns / 1e9),
+    )  # fmt: skip
+
+
+async def _forget(authority: Authority, options: Options) -> int:
+    if not await authority.rules.forget(options.id, by=str(at_terminal()), front="cli"):
+        raise PathNotFound(
+            f"no answer for longer is called {options.id[:80]!r}",
+            hint="`bailiwick approvals rules` lists them",
+        )
+    if options.json:
+        print_json({"id": options.id, "forgotten": True})
+    else:
+        line(f"{escape_for_display(options.id)}: forgotten")
+    return EXIT_OK
+
+
 def _row(approval: Approval) -> tuple[str, ...]:
     question = approval.question
     return (
@@ -100,7 +201,7 @@ def _what(question: Question) -> str:
     return what + (f" (+{question.paths_total - 1})" if question.paths_total > 1 else "")
 
 
-async def _show(authority: CoreAuthority, options: Options) -> int:
+async def _show(authority: Authority, options: Options) -> int:
     approval = _found(authority, options.id)
     if options.json:
         print_json(approval)
@@ -134,7 +235,7 @@ async def _show(authority: CoreAuthority, options: Options) -> int:
     return EXIT_OK
 
 
-async def _answer(authority: CoreAuthority, options: Options) -> int:
+async def _answer(authority: Authority, options: Options) -> int:
     answer: Answer = options.answer
     approval = await authority.approvals.answer(
         _found(authority, options.id).id, answer, by=str(at_terminal()), front="cli"
@@ -146,11 +247,13 @@ async def _answer(authority: CoreAuthority, options: Options) -> int:
     return EXIT_OK
 
 
-def _found(authority: CoreAuthority, approval_id: str) -> Approval:
+def _found(authority: Authority, approval_id: str) -> Approval:
     approval = authority.approvals.get(approval_id)
     if approval is None:
         raise PathNotFound(f"there is no approval {approval_id[:80]!r}")
     return approval
 
 
-_ACTIONS = {"list": _list, "show": _show, "answer": _answer}
+_ACTIONS = {
+    "list": _list, "show": _show, "answer": _answer, "rules": _rules, "forget": _forget,
+}  # fmt: skip
