@@ -32,6 +32,7 @@ from bailiwick.stores.volume.rows.database import (
     HEAD,
     INFINITY,
     AnswersAtOnce,
+    Pin,
     RowDatabase,
     RowSession,
     SharedDatabase,
@@ -283,9 +284,14 @@ class VolumeCore:
         self.check_open()
         return self.database.known()
 
-    def tree_at(self, session: RowSession, view: BranchView) -> RowTree:
-        """This branch as it was at a version. Nothing of it is remembered."""
-        return RowTree(session, view, self._levels_at(view.at), Cache())
+    def tree_at(self, session: RowSession, view: BranchView, cache: Cache | None = None) -> RowTree:
+        """This branch as it was at a version, of which nothing is remembered but by ``cache``."""
+        return RowTree(session, view, self._levels_at(view.at), Cache() if cache is None else cache)
+
+    def turn_tree(self, transaction: Transaction) -> RowTree:
+        """The tree as a turn to change it sees it."""
+        cache = transaction.cache(self.view.branch, self._cache)
+        return RowTree(transaction.session, self.view, self.levels, cache)
 
     def _levels_at(self, at: int) -> tuple[Level, ...]:
         return tuple(Level(branch, min(bound, at)) for branch, bound in self.levels)
@@ -396,13 +402,19 @@ class VolumeCore:
 
         A process that looked at nothing for a minute is forgotten, and so is what it holds.
         """
-        self._pin_due = time.monotonic() + _PIN_S / 3
+        now = time.monotonic()
         shared, volume = self.database.shared, self.view.volume
+        told = shared.pins.get(volume)
+        if told is not None and told.due > now and told.version <= shared.oldest_held(volume):
+            self._pin_due = told.due  # by another view, of which this is as much as it looks at
+            return
+        due = self._pin_due = now + _PIN_S / 3
         expires_ms = self.clock_ns() // 1_000_000 + int(_PIN_S * 1000)
 
         async def renew(turn: Transaction) -> None:
             version = min(turn.numbers.last, shared.oldest_held(volume))
             await turn.session.run(_PIN, volume, shared.session, version, expires_ms)
+            shared.pins[volume] = Pin(due, version)
 
         self.database.submit(renew)
 
@@ -424,13 +436,16 @@ class VolumeCore:
 
     async def _unpin(self, turn: Transaction) -> None:
         """Nothing is read from here any more."""
+        self.database.shared.pins.pop(self.view.volume, None)
         await turn.session.run(_UNPIN, self.view.volume, self.database.shared.session)
 
 
 class ChangeTurn:
     """A turn to change one branch: its tree as the transaction sees it, and versions to be made."""
 
-    __slots__ = ("core", "held_up", "is_fenced", "made", "transaction", "tree", "written")
+    __slots__ = (
+        "core", "held_up", "is_fenced", "latest", "made", "transaction", "tree", "written",
+    )  # fmt: skip
 
     def __init__(self, core: VolumeCore, transaction: Transaction) -> None:
         self.core = core
@@ -441,8 +456,8 @@ class ChangeTurn:
         # Whether the caller's token is of a lease on anything that is touched; None without one.
         self.is_fenced: bool | None = None
         self.made: list[list[RowKey]] = []  # what each of its versions touched
-        cache = transaction.cache(core.view.branch, core.cache)
-        self.tree = RowTree(transaction.session, core.view, core.levels, cache)
+        self.latest: Mutation | None = None
+        self.tree = core.turn_tree(transaction)
 
     def refuse(self, held: LockHeld) -> None:
         """Raise, or note it for when it is known that all that is touched may be told."""
@@ -453,8 +468,12 @@ class ChangeTurn:
     def mutation(self, verb: str, mark: Mark) -> Mutation:
         """A new version. What may be refused must be refused before: a version that is begun and
         given up costs everything that is remembered."""
-        made = Mutation(self.tree, self.transaction.numbers, verb, mark, self.core.clock_ns())
+        # Where to look takes waiting, and what was changed is compared in the end.
+        before = Cache() if self.core.at_once is None and self.held_up is not None else None
+        now_ns = self.core.clock_ns()
+        made = Mutation(self.tree, self.transaction.numbers, verb, mark, now_ns, before=before)
         self.made.append(made.keys)
+        self.latest = made
         return made
 
 

@@ -53,10 +53,12 @@ class Own(NamedTuple):
 class Cache:
     """Names, nodes and places of one branch, as they were at version ``seen``."""
 
-    __slots__ = ("_known", "_known_at", "_noted", "inodes", "names", "places", "seen")
+    __slots__ = ("_known", "_known_at", "_noted", "inodes", "names", "own", "places", "seen")
 
     def __init__(self) -> None:
         self.names: dict[tuple[int, str], BoundName | None] = {}
+        self.own: dict[tuple[int, str], Row | None] = {}
+        """What the branch itself says of a name, where a turn has looked ahead: for that turn."""
         self.inodes: dict[int, Inode | None] = {}
         self.places: dict[int, RowPlace | None] = {}
         self.seen = 0
@@ -77,6 +79,7 @@ class Cache:
 
     def clear(self) -> None:
         self.names.clear()
+        self.own.clear()
         self.inodes.clear()
         self.places.clear()
 

@@ -14,7 +14,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from bailiwick.errors import InternalError
@@ -117,6 +117,13 @@ class VersionHolder(Protocol):
     def oldest_held(self) -> int: ...
 
 
+class Pin(NamedTuple):
+    """What this process has told others that it may go on reading, and when to tell them again."""
+
+    due: float
+    version: int
+
+
 class SharedDatabase(ABC):
     """A database that this process has open, shared by all stores on it."""
 
@@ -130,6 +137,7 @@ class SharedDatabase(ABC):
         self.settings: dict[str, dict[str, str]] = {}
         self.users = 0
         self.holders: WeakSet[VersionHolder] = WeakSet()
+        self.pins: dict[int, Pin] = {}
 
     def oldest_held(self, volume: int) -> int:
         """The oldest version of a volume that somebody in this process may go on reading."""

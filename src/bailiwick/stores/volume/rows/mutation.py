@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from bailiwick.stores.volume.lookup.cache import Cache
 from bailiwick.stores.volume.rows.checksums import (
     DAMAGED,
     damaged,
@@ -29,10 +30,6 @@ from bailiwick.stores.volume.rows.records import (
 from bailiwick.stores.volume.rows.tree import RowTree
 from bailiwick.versions import Mark
 
-OWN_NAME: Final = """
-SELECT born, node, kind FROM dentry
-WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4 AND died = 9223372036854775807
-"""
 _END_NAME: Final = """
 UPDATE dentry SET died = $6
 WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4 AND born = $5
@@ -110,10 +107,16 @@ class Mutation:
     """One version of one branch in the making."""
 
     __slots__ = (
-        "_sequence", "_verb", "keys", "mark", "now_ns", "numbers", "touched", "tree", "version",
+        "_sequence", "_verb", "before", "keys", "mark", "now_ns", "numbers", "touched", "tree",
+        "version",
     )  # fmt: skip
 
-    def __init__(self, tree: RowTree, numbers: Numbers, verb: str, mark: Mark, now_ns: int) -> None:
+    def __init__(
+        self, tree: RowTree, numbers: Numbers, verb: str, mark: Mark, now_ns: int, *,
+        before: Cache | None = None,
+    ) -> None:  # fmt: skip
+        """``before`` remembers what is changed as it was, for whoever compares in the end."""
+        self.before = before
         self.tree = tree
         self.numbers = numbers
         self.version = numbers.next()
@@ -132,7 +135,10 @@ class Mutation:
         session, view, version = tree.session, tree.view, self.version
         key = (view.volume, view.branch, parent, name)
         was = await tree.name(parent, name)
-        own = await session.row(OWN_NAME, *key) if was is not None or self._may_hide else None
+        own = None
+        if was is not None or self._may_hide:
+            own = await tree.own_name(parent, name)
+            tree.cache.own.pop(place, None)
         if own is not None:
             if own[0] == version:
                 # A row that was born and died at once would stand in the way of the next one.
@@ -141,10 +147,12 @@ class Mutation:
                 await session.run(_END_NAME, *key, own[0], version)
         if bound is not None:
             await session.run(PUT_NAME, *key, version, *bound, name_guard(parent, name, *bound))
-        elif self._may_hide and await tree.name_uncached(parent, name, depth=1) is not None:
+        elif self._may_hide and await tree.is_inherited(parent, name):
             hidden = name_guard(parent, name, 0, NOTHING)
             await session.run(PUT_NAME, *key, version, 0, NOTHING, hidden)
         cache = tree.cache
+        if self.before is not None:
+            self._keep_name(self.before, place, was, bound)
         cache.names[parent, name] = bound
         if was is not None:
             cache.places[was.node] = None
@@ -173,6 +181,8 @@ class Mutation:
         inode = Inode(
             node, version, *attributes[:4], edition, *attributes[5:]
         )  # as `INODE_COLUMNS` has them
+        if self.before is not None:
+            self._keep_inode(self.before, node)
         guard = inode_guard(inode)
         # To look for a row that cannot be there takes as long as half of making one.
         put = _PUT_INODE if self._sequence else NEW_INODE
@@ -200,12 +210,34 @@ class Mutation:
     async def new_node(self, place: RowPlace, attributes: Attributes) -> Inode:
         """A node that never was, under a name."""
         node = self.numbers.next()
-        self.tree.cache.inodes[node] = None  # there is nothing to be looked for
+        # There is nothing to be looked for.
+        self.tree.cache.inodes[node] = self.tree.cache.places[node] = None
         if attributes.created_ns is None:
             attributes = attributes._replace(created_ns=self.now_ns)
         inode = await self.set_inode(node, attributes)
         await self.set_name(place, BoundName(node, attributes.kind))
         return inode
+
+    # --- what was before -------------------------------------------------------------------------
+
+    def _keep_name(
+        self, before: Cache, place: RowPlace, was: BoundName | None, bound: BoundName | None
+    ) -> None:
+        before.names.setdefault(place, was)
+        if was is not None:
+            before.places.setdefault(was.node, place)
+        if bound is not None and bound.node not in before.places:
+            if bound.node not in self.tree.cache.places:
+                self.before = None  # it is not known, and to look takes as long as later
+                return
+            before.places[bound.node] = self.tree.cache.places[bound.node]
+
+    def _keep_inode(self, before: Cache, node: int) -> None:
+        if node not in before.inodes:
+            if node not in self.tree.cache.inodes:
+                self.before = None
+                return
+            before.inodes[node] = self.tree.cache.inodes[node]
 
     async def touch_directories(self) -> None:
         """Set the times of the directories in which names were changed.

@@ -44,6 +44,11 @@ WHERE l.volume = $1 AND l.branch = $2 AND l.depth >= $6
 ORDER BY l.depth LIMIT 1
 """
 
+OWN_NAME: Final = """
+SELECT born, node, kind FROM dentry
+WHERE volume = $1 AND branch = $2 AND parent = $3 AND name = $4 AND died = 9223372036854775807
+"""
+
 INODE: Final = f"""
 SELECT {_INODE_FIELDS}, i.guard FROM lineage l JOIN inode i
     ON i.volume = l.volume AND i.branch = l.ancestor AND i.id = $4
@@ -55,7 +60,7 @@ ORDER BY l.depth LIMIT 1
 """
 
 
-_NO_INODE: Final = ", ".join(
+NO_INODE: Final = ", ".join(
     f"CAST(NULL AS {'BYTEA' if column in ('sha256', 'data') else 'BIGINT'})"
     for column in (*INODE_COLUMNS.split(", "), "guard")
 )
@@ -89,12 +94,12 @@ WHERE s.n > 0 ORDER BY path, n
 """
 
 
-_PATHS: Final = _paths("$3", "$4", "$5") + _steps("$3")
+PATHS: Final = _paths("$3", "$4", "$5") + _steps("$3")
 
 # The same at the newest version, and with it what was changed since another one.
 CHANGED_AND_PATHS: Final = f"""
 {_paths(str(HEAD), "$5", "$6")}
-SELECT 0 AS path, 0 AS n, c.*, {_NO_INODE} FROM ({SINCE}) c UNION ALL
+SELECT 0 AS path, 0 AS n, c.*, {NO_INODE} FROM ({SINCE}) c UNION ALL
 {_steps(str(HEAD), ", NULL, NULL, NULL")}
 """
 
@@ -264,6 +269,17 @@ class RowTree:
         bound = checked_name(parent, name, *row)
         return None if bound.kind == NOTHING else bound
 
+    async def own_name(self, parent: int, name: str) -> Row | None:
+        """The row that the branch itself has of a name: since when, its node and kind."""
+        own, key = self.cache.own, (parent, name)
+        if key in own:
+            return own[key]
+        return await self.session.row(OWN_NAME, self.view.volume, self.view.branch, parent, name)
+
+    async def is_inherited(self, parent: int, name: str) -> bool:
+        """Whether an ancestor gives a name to anything, be it hidden here."""
+        return await self.name_uncached(parent, name, depth=1) is not None
+
     async def children(
         self, parent: int, after: str = "", limit: int | None = None
     ) -> list[tuple[str, BoundName]]:
@@ -431,7 +447,7 @@ class PinnedTree(RowTree):
         if ahead is not None:
             view, (node, names) = self.view, ahead
             rows = await self.session.rows(
-                _PATHS, view.volume, view.branch, view.at, [node], ["/".join(names)]
+                PATHS, view.volume, view.branch, view.at, [node], ["/".join(names)]
             )
             remember_path(self.cache, ahead, [row[2:] for row in rows])
 

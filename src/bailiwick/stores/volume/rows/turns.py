@@ -37,6 +37,7 @@ class TurnMemory:
         self.flushed = self.numbers.last
         for cache in self.caches.values():
             cache.seen = self.numbers.last
+            cache.own.clear()
             cache.trim()
 
     def forget(self) -> None:

@@ -17,10 +17,9 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from bailiwick.stores.volume.rows.database import INFINITY, Row
-from bailiwick.stores.volume.rows.mutation import OWN_NAME
 from bailiwick.stores.volume.rows.postgres_notifications import CHANNEL
 from bailiwick.stores.volume.rows.postgres_schema import VolumeTable, tables
-from bailiwick.stores.volume.rows.tree import INODE, NAME, PLACE
+from bailiwick.stores.volume.rows.tree import INODE, NAME, OWN_NAME, PLACE
 
 _INSERT: Final = re.compile(
     r"\s*INSERT INTO (\w+) \(([\w\s,]+)\)\s*VALUES \(([^()]+)\)\s*(?:(ON CONFLICT .*?)\s*)?",

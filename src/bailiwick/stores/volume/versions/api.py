@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bailiwick.errors import BailiwickError, HashMismatch, ParseError
+from bailiwick.errors import BailiwickError, ParseError
 from bailiwick.model import ANYTHING, Expected
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle
@@ -15,12 +15,17 @@ from bailiwick.stores.volume import leases
 from bailiwick.stores.volume.core import ChangeTurn, Identity, VolumeCore
 from bailiwick.stores.volume.fsck import check
 from bailiwick.stores.volume.fsck.check import Checked, Info
+from bailiwick.stores.volume.lookup.cache import Cache
 from bailiwick.stores.volume.retention import garbage
 from bailiwick.stores.volume.retention.garbage import VolumeCollected
+from bailiwick.stores.volume.rows.database import INFINITY
+from bailiwick.stores.volume.rows.records import RowKey
 from bailiwick.stores.volume.rows.tree import levels_of
 from bailiwick.stores.volume.versions import branches, change_log, history
 from bailiwick.stores.volume.versions.comparison import compare, touches_of
-from bailiwick.stores.volume.versions.merge import Conflicted, merge
+from bailiwick.stores.volume.versions.draft_core import NUMBERS as SET_ASIDE
+from bailiwick.stores.volume.versions.draft_core import DraftCore
+from bailiwick.stores.volume.versions.merge import Conflicted, DraftChanges, merge, merge_draft
 from bailiwick.versions import (
     BeneathPage,
     Conflict,
@@ -32,6 +37,7 @@ from bailiwick.versions import (
     Plan,
     Snapshot,
     Stale,
+    Touch,
     Undoing,
 )
 from bailiwick.versions import Versions as Recorded
@@ -39,8 +45,8 @@ from bailiwick.versions import Versions as Recorded
 if TYPE_CHECKING:
     from bailiwick.stores.volume.store import VolumeStore
 
-_DRAFT: Final = """
-SELECT id FROM branch WHERE volume = $1 AND id = $2 AND name IS NULL AND expires_ms > 0
+_LOGGED: Final = """
+SELECT version, parent, name, node, was FROM change WHERE volume = $1 AND branch = $2
 """
 _BRANCH_NAME: Final = "SELECT coalesce(name, '') FROM branch WHERE volume = $1 AND id = $2"
 _TRANSACTION_MS: Final = 3_600_000
@@ -70,6 +76,7 @@ class Worked(NamedTuple):
     version: int | None
     conflicts: Sequence[Conflict] = ()
     subjects: frozenset[str] = frozenset()
+    made_after: int = INFINITY  # as `touches_of` has it
 
 
 Work = Callable[[ChangeTurn], Awaitable[Worked]]
@@ -84,7 +91,9 @@ class _TakenBack(Exception):
 
 
 async def _looked_at(turn: ChangeTurn, worked: Worked) -> Plan:
-    touches = [] if worked.version is None else await touches_of(turn, worked.version)
+    touches: list[Touch] = []
+    if worked.version is not None:
+        touches = await touches_of(turn, worked.version, worked.made_after)
     return Plan(touches, worked.conflicts, worked.subjects)
 
 
@@ -93,25 +102,39 @@ class VolumeDraft:
 
     store: VolumeStore
 
-    def __init__(self, versions: VolumeVersions, branch: int) -> None:
+    def __init__(self, versions: VolumeVersions, forked: branches.Forked) -> None:
         self._versions = versions
-        self._branch = branch
+        self._forked = forked
         self._over = False
 
     async def plan(self, mark: Mark) -> Plan:
+        await self._write_what_is_needed()
         return await self._versions._planned(self._committing(mark))
 
     async def commit(self, mark: Mark, *, cleared: Plan | None = None) -> Done:
+        await self._write_what_is_needed()
         return await self._versions._carried_out(self._committing(mark), cleared)
 
     def _committing(self, mark: Mark) -> Work:
         async def work(turn: ChangeTurn) -> Worked:
-            volume = turn.tree.view.volume
-            if await turn.transaction.session.row(_DRAFT, volume, self._branch) is None:
-                raise HashMismatch("the transaction took too long", hint="begin it again")
-            return Worked(await merge(turn, self._branch, mark, is_draft=True))
+            changes = await self._changes(turn)
+            version = await merge_draft(turn, changes, mark)
+            return Worked(version, made_after=changes.begun_at)
 
         return work
+
+    async def _changes(self, turn: ChangeTurn) -> DraftChanges:
+        (branch, levels), core = self._forked, self.store.core
+        if isinstance(core, DraftCore) and core.held is not None:
+            return DraftChanges(branch, levels, core.held.keys, core.held.cache)
+        rows = await turn.transaction.session.rows(_LOGGED, turn.tree.view.volume, branch)
+        return DraftChanges(branch, levels, [RowKey(*row) for row in rows], Cache())
+
+    async def _write_what_is_needed(self) -> None:
+        """What a draft holds beyond its tree is not taken over with it."""
+        core = self.store.core
+        if isinstance(core, DraftCore) and core.held is not None and not core.held.is_tree_alone:
+            await core.write_held()
 
     async def discard(self) -> None:
         if self._over:
@@ -121,9 +144,9 @@ class VolumeDraft:
             await self.store.aclose()
         core = self._versions._core
         if not core.is_closed:
-            volume = core.view.volume
+            volume, branch = core.view.volume, self._forked.branch
             forgetting = core.database.write(
-                lambda turn: branches.forget_branch(turn, volume, self._branch)
+                lambda turn: branches.forget_branch(turn, volume, branch), core
             )
             with suppress(BailiwickError):
                 await asyncio.shield(asyncio.ensure_future(forgetting))
@@ -260,13 +283,13 @@ class VolumeVersions:
         `FileAlreadyExists`, `PathNotFound`."""
         core = self._core
 
-        async def job(turn: ChangeTurn) -> int:
+        async def job(turn: ChangeTurn) -> branches.Forked:
             if version is None:
                 return await branches.fork(turn, name)
             source, at = await history.resolve_version(core, turn.transaction.session, version)
             return await branches.fork(turn, name, source=source, at=at)
 
-        return await self._open(await core.change(job))
+        return self._opened(branches.open_sibling(core, await core.change(job), VolumeCore))
 
     async def forks(self) -> list[Fork]:
         return await branches.forks(self._core)
@@ -275,10 +298,9 @@ class VolumeVersions:
         """Another branch of the same volume. Raises `PathNotFound`."""
         async with self._core.looking() as session:
             branch = await branches.branch_named(session, self._core.view.volume, name)
-        return await self._open(branch)
+        return self._opened(await branches.open_branch(self._core, branch))
 
-    async def _open(self, branch: int, *, is_draft: bool = False) -> VolumeStore:
-        core = await branches.open_sibling(self._core, branch)
+    def _opened(self, core: VolumeCore, *, is_draft: bool = False) -> VolumeStore:
         return type(self._store)(core, self._store.symlinks, is_draft=is_draft)
 
     async def delete_fork(self, name: str) -> None:
@@ -314,13 +336,26 @@ class VolumeVersions:
         inside is not the one that the file has afterwards."""
         core = self._core
         expires_ms = core.clock_ns() // 1_000_000 + _TRANSACTION_MS
-        branch = await core.change(lambda turn: branches.fork(turn, None, expires_ms=expires_ms))
-        draft = VolumeDraft(self, branch)
+        is_held = core.at_once is None
+
+        async def job(turn: ChangeTurn) -> tuple[branches.Forked, int]:
+            forked = await branches.fork(turn, None, expires_ms=expires_ms)
+            numbers = turn.transaction.numbers
+            last = numbers.last
+            if is_held:
+                numbers.last += SET_ASIDE
+            return forked, last
+
+        forked, last = await core.change(job)
+        draft = VolumeDraft(self, forked)
         try:
-            draft.store = await self._open(branch, is_draft=True)
+            inside = branches.open_sibling(core, forked, DraftCore if is_held else VolumeCore)
         except BaseException:
             await draft.discard()
             raise
+        if isinstance(inside, DraftCore):
+            inside.begin_holding(core, last)
+        draft.store = self._opened(inside, is_draft=True)
         return draft
 
     # --- locks -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ for what it changes.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 from bailiwick.errors import FileAlreadyExists, ParseError, PathNotFound
 from bailiwick.stores.volume.core import (
@@ -23,6 +23,8 @@ from bailiwick.stores.volume.rows.database import HEAD, INFINITY, RowSession, Tr
 from bailiwick.stores.volume.rows.records import BranchView
 from bailiwick.stores.volume.rows.tree import Level, levels_of
 from bailiwick.versions import Fork, Snapshot
+
+Core = TypeVar("Core", bound=VolumeCore)
 
 _PUT_SNAPSHOT: Final = """
 INSERT INTO snapshot (volume, name, branch, version, created_ns, guard)
@@ -61,6 +63,13 @@ WHERE volume = $1 AND id = $2
 """
 
 
+class Forked(NamedTuple):
+    """A branch that was made, and what it shows."""
+
+    branch: int
+    levels: tuple[Level, ...]
+
+
 async def snapshot(turn: ChangeTurn, name: str) -> Snapshot:
     """Give the newest version a name, and keep it for as long as it has it."""
     check_name("snapshot", name)
@@ -94,7 +103,7 @@ async def delete_snapshot(turn: ChangeTurn, name: str) -> None:
 async def fork(
     turn: ChangeTurn, name: str | None, *, source: int | None = None, at: int | None = None,
     expires_ms: int = INFINITY,
-) -> int:  # fmt: skip
+) -> Forked:  # fmt: skip
     """A new branch that shows another (this one) as it is, or as it was at a version.
 
     One without a name belongs to a transaction, and is abandoned when it expires. Whether the
@@ -120,7 +129,7 @@ async def fork(
         levels = await levels_of(session, BranchView(view.volume, parent, view.root, version))
     for depth, (ancestor, bound) in enumerate(levels, start=1):
         await session.run(_PUT_LINEAGE, view.volume, branch, depth, ancestor, bound)
-    return branch
+    return Forked(branch, (Level(branch, HEAD), *levels))
 
 
 async def forks(core: VolumeCore) -> list[Fork]:
@@ -158,12 +167,18 @@ async def branch_named(session: RowSession, volume: int, name: str) -> int:
     return int(row[0])
 
 
-async def open_sibling(core: VolumeCore, branch: int) -> VolumeCore:
+async def open_branch(core: VolumeCore, branch: int) -> VolumeCore:
     """Another branch of the same volume, with the same settings and a life of its own."""
     async with core.looking() as session:
         levels = await levels_of(session, core.view._replace(branch=branch, at=HEAD))
     if not levels:
         raise PathNotFound("the branch was deleted")
+    return open_sibling(core, Forked(branch, levels), VolumeCore)
+
+
+def open_sibling(core: VolumeCore, forked: Forked, kind: type[Core]) -> Core:
+    """The same for one of which is known what it shows."""
+    branch, levels = forked
     shared = core.database.shared.acquire_again()
     try:
         database = shared.database(core.view.volume)
@@ -171,7 +186,7 @@ async def open_sibling(core: VolumeCore, branch: int) -> VolumeCore:
         shared.release_blocking()
         raise
     identity = Identity(core.view.volume, core.identity.uid, branch, core.view.root)
-    return VolumeCore(
+    return kind(
         database, identity, levels, core.blobs,
         limits=core.limits, modes=core.modes, clock_ns=core.clock_ns,
         uptime=core.uptime, pack=core.pack,

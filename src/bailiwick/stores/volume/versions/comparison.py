@@ -12,8 +12,16 @@ from typing import Final, NamedTuple
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume.core import ChangeTurn, VolumeCore
 from bailiwick.stores.volume.rows.checksums import damaged, is_sound
-from bailiwick.stores.volume.rows.database import HEAD, RowSession
-from bailiwick.stores.volume.rows.records import DIRECTORY, FILE, LINK, TYPES, Inode, RowPlace
+from bailiwick.stores.volume.rows.database import HEAD, INFINITY, RowSession
+from bailiwick.stores.volume.rows.records import (
+    DIRECTORY,
+    FILE,
+    LINK,
+    TYPES,
+    Inode,
+    RowKey,
+    RowPlace,
+)
 from bailiwick.stores.volume.rows.tree import (
     IN_DIRECTORY,
     IN_LONE_DIRECTORY,
@@ -117,20 +125,34 @@ def _by_path(touch: Touch) -> tuple[str, str]:
 # --- before and after a change -----------------------------------------------------------------
 
 
-async def touches_of(turn: ChangeTurn, version: int) -> list[Touch]:
-    """All that a version has touched, with what lies in directories that came, went or moved."""
-    session, view = turn.transaction.session, turn.tree.view
-    after, before = turn.tree, turn.core.tree_at(session, view._replace(at=version - 1))
-    rows = await session.rows(_TOUCHED, view.volume, view.branch, version - 1, version)
-    told = {node for row in rows for node in row if node}
+async def touches_of(turn: ChangeTurn, version: int, made_after: int = INFINITY) -> list[Touch]:
+    """All that a version has touched, with what lies in directories that came, went or moved. Of
+    nodes that were ``made_after`` a version, all that lies in them was touched itself."""
+    after, before = turn.tree, _before(turn, version)
+    told = {node for key in _logged(turn, version) for node in (key.node, key.was) if node}
     found: list[Touch] = []
     for node in told:
         touch = await _touch(before, after, node, told=True)
         if touch is not None:
             found.append(touch)
-            if touch.type == "directory" and touch.kind != "updated":
+            is_known = touch.kind == "updated" or (touch.kind == "created" and node > made_after)
+            if touch.type == "directory" and not is_known:
                 found += await _carried_along(before, after, node, touch, told)
     return sorted(_replacements(found), key=lambda touch: (_ORDER[touch.kind], *_by_path(touch)))
+
+
+def _logged(turn: ChangeTurn, version: int) -> list[RowKey]:
+    return [key for keys in turn.made for key in keys if key.version == version]
+
+
+def _before(turn: ChangeTurn, version: int) -> RowTree:
+    """The tree before a version that was made in this turn. Where the change has remembered what it
+    touched, all the rest is what it is now."""
+    view, latest = turn.tree.view._replace(at=version - 1), turn.latest
+    cache = None if latest is None or latest.version != version else latest.before
+    if cache is not None:
+        cache.lean_on(turn.tree.cache, turn.tree.cache.seen)
+    return turn.core.tree_at(turn.transaction.session, view, cache)
 
 
 async def _carried_along(

@@ -8,14 +8,20 @@ taken over.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from bailiwick.errors import HashMismatch
 from bailiwick.paths import DEPTH_MAX, ROOT, tree_too_deep
 from bailiwick.stores.volume.core import ChangeTurn
 from bailiwick.stores.volume.leases import check_lease
+from bailiwick.stores.volume.lookup.ahead import AskedAhead, fetch_ahead
+from bailiwick.stores.volume.lookup.cache import Cache
 from bailiwick.stores.volume.lookup.depths import Depths
-from bailiwick.stores.volume.rows.database import HEAD
+from bailiwick.stores.volume.rows.database import HEAD, INFINITY, RowSession
 from bailiwick.stores.volume.rows.mutation import Attributes, Mutation, attributes_of
-from bailiwick.stores.volume.rows.records import DIRECTORY, BoundName, Inode, RowPlace
-from bailiwick.stores.volume.rows.tree import INODE, open_tree
+from bailiwick.stores.volume.rows.records import DIRECTORY, BoundName, Inode, RowKey, RowPlace
+from bailiwick.stores.volume.rows.tree import INODE, Level, RowTree, open_tree
 from bailiwick.stores.volume.versions.ancestry import (
     Origin,
     Unsettled,
@@ -27,6 +33,10 @@ from bailiwick.stores.volume.versions.ancestry import (
 from bailiwick.stores.volume.versions.comparison import NodeState, looks_same, state_of, touched
 from bailiwick.versions import Conflict, Mark
 
+_DRAFT: Final = """
+SELECT id FROM branch WHERE volume = $1 AND id = $2 AND name IS NULL AND expires_ms > 0
+"""
+
 
 class Conflicted(Exception):
     """Ends a merge that was begun: everything is undone."""
@@ -36,29 +46,58 @@ class Conflicted(Exception):
         self.conflicts = conflicts
 
 
-async def merge(turn: ChangeTurn, source: int, mark: Mark, *, is_draft: bool = False) -> int | None:
-    """Take over the changes of the branch ``source``; returns the version that was made, None where
-    there was nothing to take over. Raises `Conflicted`.
+class DraftChanges(NamedTuple):
+    """What a draft is to be taken over from: its branch with all that it shows, what it has
+    touched, and what is remembered of it."""
 
-    A draft is taken over as it was seen: what others have put meanwhile into a directory that it
-    moves is a conflict too.
-    """
-    merging = _Merge(turn, source, mark, is_draft=is_draft)
+    branch: int
+    levels: tuple[Level, ...]
+    keys: Sequence[RowKey]
+    cache: Cache
+
+    @property
+    def begun_at(self) -> int:
+        """The version that it shows where it has changed nothing. All nodes that it made have
+        greater numbers, and what lies in those it has made as well."""
+        return self.levels[1].bound
+
+
+async def merge(turn: ChangeTurn, source: int, mark: Mark) -> int | None:
+    """Take over the changes of the branch ``source``; returns the version that was made, None where
+    there was nothing to take over. Raises `Conflicted`."""
+    merging = _Merge(turn, source, mark)
     await merging.look()
+    return await _merged(merging)
+
+
+async def merge_draft(turn: ChangeTurn, draft: DraftChanges, mark: Mark) -> int | None:
+    """Take over a draft as it was seen: what others have put meanwhile into a directory that it
+    moves is a conflict too. Raises `HashMismatch` where the draft is no longer kept."""
+    merging = _Merge(turn, draft.branch, mark, draft)
+    if not await merging.look_at(draft):
+        raise HashMismatch("the transaction took too long", hint="begin it again")
+    return await _merged(merging)
+
+
+async def _merged(merging: _Merge) -> int | None:
     await merging.plan()
-    if is_draft:
-        await merging.refuse_newcomers()
+    await merging.refuse_newcomers()
     if merging.conflicts:
         raise Conflicted(merging.conflicts)
     return await merging.carry_out()
 
 
 class _Merge:
-    def __init__(self, turn: ChangeTurn, source: int, mark: Mark, *, is_draft: bool) -> None:
+    def __init__(
+        self, turn: ChangeTurn, source: int, mark: Mark, draft: DraftChanges | None = None
+    ) -> None:
         self._turn = turn
         self._source = source
         self._mark = mark
-        self._is_draft = is_draft
+        self._draft = draft
+        # Numbers after this one are of nodes that this branch has never had.
+        self._made_after = INFINITY if draft is None else draft.begun_at
+        self._touched_here: set[int] | None = None
         self._ours = turn.tree
         self.conflicts: list[Conflict] = []
         self._removed: list[tuple[int, NodeState]] = []
@@ -76,12 +115,55 @@ class _Merge:
         self._base: Origin = await find_origin(session, view, self._held, self._held_there)
         # What a third branch did and took back there has left no trace in the other one itself.
         self._nodes = await touched(session, view.volume, self._held_there, self._held)
-        self._touched_here = await touched(session, view.volume, self._held, self._held_there)
         for branch, upto in self._held_there.items():
             is_behind = 0 < self._held.get(branch, 0) < upto
             if is_behind and not await held_by(session, view.volume, branch):
                 reason = "both hold another branch, not equally far, that is no longer kept"
                 self.conflicts.append(Conflict(ROOT, reason))
+
+    async def look_at(self, draft: DraftChanges) -> bool:
+        """The same for a draft: it has come from this branch as it was, has taken over nothing, and
+        is taken over once. Returns whether it is still kept."""
+        session, view = self._turn.transaction.session, self._ours.view
+        self._theirs = RowTree(
+            session, view._replace(branch=draft.branch, at=HEAD), draft.levels, draft.cache
+        )
+        then = RowTree(session, view._replace(at=draft.begun_at), draft.levels[1:], Cache())
+        self._base = Origin([then], [])
+        self._nodes = {node for key in draft.keys for node in (key.node, key.was) if node}
+        if self._turn.core.at_once is not None:
+            return await session.row(_DRAFT, view.volume, draft.branch) is not None
+        return await self._fetch_ahead(session, draft, then)
+
+    async def _fetch_ahead(self, session: RowSession, draft: DraftChanges, then: RowTree) -> bool:
+        ours, begun_at = self._ours, draft.begun_at
+        names = {RowPlace(key.parent, key.name) for key in draft.keys if key.parent}
+        old = {node for node in self._nodes if node <= begun_at}
+        above = {place.parent for place in names if place.parent <= begun_at}
+        for cache in (ours.cache, then.cache):
+            for node in self._nodes - old:  # nobody has these but the draft
+                cache.inodes[node] = cache.places[node] = None
+            for place in names:
+                if place.parent > begun_at:
+                    cache.names[place] = None
+        here = [place for place in names if place.parent <= begun_at]
+        wanted = [
+            AskedAhead(ours, old | above, here),
+            AskedAhead(self._theirs, self._nodes | above),
+            AskedAhead(then, old, here),
+        ]
+        return await fetch_ahead(session, ours.view.volume, wanted, draft.branch)
+
+    async def _changed_here(self) -> set[int]:
+        """What was touched here since the other side has last seen it."""
+        if self._touched_here is None:
+            session, view = self._turn.transaction.session, self._ours.view
+            if self._draft is None:
+                held, seen = self._held, self._held_there
+            else:
+                held, seen = {view.branch: HEAD}, {view.branch: self._draft.begun_at}
+            self._touched_here = await touched(session, view.volume, held, seen)
+        return self._touched_here
 
     # --- planning ------------------------------------------------------------------------------
 
@@ -125,7 +207,7 @@ class _Merge:
             await self._conflict(node, "it was removed there and changed here")
             return
         if ours.inode.kind == DIRECTORY:
-            for other in self._touched_here:
+            for other in await self._changed_here():
                 if other != node and await self._differs_beneath(other, node):
                     await self._conflict(other, "it lies in a directory that was removed there")
                     return
@@ -199,8 +281,10 @@ class _Merge:
             self._changed[node] = merged
 
     async def refuse_newcomers(self) -> None:
-        """What came into a moved directory meanwhile was not there when the move was decided on."""
-        for node in self._touched_here:
+        """What came into a directory that a draft moves was not there when that was decided on."""
+        if self._draft is None or not self._moved:
+            return
+        for node in await self._changed_here():
             way = await self._ours.way_up(node)
             above = {each for each, _ in way or ()} & self._moved.keys()
             if above - {node} and await self._base.state(node) is None:
@@ -235,8 +319,11 @@ class _Merge:
     async def _settle(self, directory: int) -> int | None:
         """Find out which directory here one of theirs is; returns another that has to be settled
         first, if there is one."""
-        view = self._ours.view
-        row = await self._ours.session.row(INODE, view.volume, view.branch, view.at, directory, 0)
+        view, row = self._ours.view, None
+        if directory <= self._made_after:
+            row = await self._ours.session.row(
+                INODE, view.volume, view.branch, view.at, directory, 0
+            )
         place = None if row else await self._theirs.place(directory)
         if place is None:
             return None
@@ -270,7 +357,7 @@ class _Merge:
             await self._note_taken(self._turn.transaction.numbers.last)
             return None
         turn, tree, mark = self._turn, self._ours, self._mark
-        mutation = turn.mutation("transaction" if self._is_draft else "merge", mark)
+        mutation = turn.mutation("merge" if self._draft is None else "transaction", mark)
         for node, state in self._removed:
             bound = BoundName(node, state.inode.kind)
             await check_lease(turn, *state.place, mark, beneath=bound)
@@ -278,7 +365,7 @@ class _Merge:
         for _, state in self._removed:
             if await tree.name(*state.place) is not None:
                 await mutation.set_name(state.place, None)
-        depths = Depths(tree)
+        depths = Depths(tree, self._made_after)
         for node in self._moved:
             place = await tree.place(node)
             if place is not None:
@@ -305,7 +392,7 @@ class _Merge:
     async def _note_taken(self, version: int) -> None:
         """From here on the two are apart again, be it that both had done the same. A draft is not
         taken over again."""
-        if not self._is_draft:
+        if self._draft is None:
             session, view = self._turn.transaction.session, self._ours.view
             await note_taken(session, view, version, self._held, self._source, self._held_there)
 
