@@ -177,7 +177,7 @@ async def open_branch(core: VolumeCore, branch: int) -> VolumeCore:
 
 
 def open_sibling(core: VolumeCore, forked: Forked, kind: type[Core]) -> Core:
-    """The same for one of which is known what it shows."""
+    """The core of a branch of which is known what it shows."""
     branch, levels = forked
     shared = core.database.shared.acquire_again()
     try:

@@ -122,7 +122,7 @@ class _Merge:
                 self.conflicts.append(Conflict(ROOT, reason))
 
     async def look_at(self, draft: DraftChanges) -> bool:
-        """The same for a draft: it has come from this branch as it was, has taken over nothing, and
+        """See what a draft changed: it has come from this branch as it was, took over nothing, and
         is taken over once. Returns whether it is still kept."""
         session, view = self._turn.transaction.session, self._ours.view
         self._theirs = RowTree(
