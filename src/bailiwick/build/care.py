@@ -14,17 +14,20 @@ from typing import NamedTuple
 import apsw
 
 from bailiwick.build.options import Options
-from bailiwick.build.places import on_host, volume_store
+from bailiwick.build.places import blobs_of, check_file, on_host, volume_store
 from bailiwick.build.stores import let_go
 from bailiwick.config.places import VolumePlace, parse_volume
-from bailiwick.errors import FileAlreadyExists, RootNotFound, Unsupported
+from bailiwick.errors import FileAlreadyExists, ParseError, RootNotFound, Unsupported
 from bailiwick.finishing import in_thread
+from bailiwick.model import Limits
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume.core import MAIN, VolumeCore, folder_of
 from bailiwick.stores.volume.fsck.check import PAGE_ROWS, Checked, Info, check
 from bailiwick.stores.volume.retention.garbage import Pace, VolumeCollected, collect
 from bailiwick.stores.volume.rows import databases
 from bailiwick.stores.volume.rows.sqlite_file import WHOSE, connect
+from bailiwick.stores.volume.volume_copy import VolumeCopied, VolumeCopy
 
 Told = Callable[[int, int | None], None]
 """Told again and again how far a piece of work has come, and of how much where that is known."""
@@ -46,6 +49,10 @@ class Care:
     def __init__(self, place: VolumePlace, store: VolumeStore) -> None:
         self.place = place
         self._store = store
+
+    @property
+    def core(self) -> VolumeCore:
+        return self._store.core
 
     async def info(self) -> Info:
         return await self._store.versions.info()
@@ -117,6 +124,32 @@ async def create_volume(text: str) -> VolumePlace:
     store = await _store_of(place)
     await store.aclose()
     return place
+
+
+async def copy_volume(source: str, target: str, *, told: Told | None = None) -> VolumeCopied:
+    """Copy a volume to another database, with all branches and versions.
+
+    Whoever was killed in the middle calls it again, and it goes on. The copy can be opened once it
+    is whole and verified. Raises `RootNotFound` where there is no such volume, `FileAlreadyExists`
+    where the target holds something else of that name, `Busy` where the source is changed all the
+    time, and `IoError` where something in it is damaged.
+    """
+    there = read_volume(target)
+    if (read_volume(source).branch, there.branch) != (MAIN, MAIN):
+        raise ParseError("a volume is copied with all its branches", hint="leave out branch=")
+    if there.in_file:
+        check_file(there)
+    async with open_care(source) as care:
+        shared = await in_thread(databases.acquire, there.file, Limits())
+        try:
+            blobs = blobs_of(there) or folder_of(shared)
+            copy = VolumeCopy(care.core, shared, blobs, _pace(told, None))
+            try:
+                return await copy.run(care.place.volume, there.volume)
+            finally:
+                blobs.close()
+        finally:
+            shared.release_blocking()
 
 
 def has_volume(place: VolumePlace) -> bool:

@@ -184,11 +184,7 @@ def volume_store(place: VolumePlace, options: Options) -> Store:
     from bailiwick.stores.volume import VolumeStore
 
     if place.in_file:
-        _check_file(place.file)
-    if place == embedded_volume():
-        _make_private(os.path.dirname(place.file))
-    elif place.in_file and not os.path.isdir(os.path.dirname(place.file)):
-        raise RootNotFound("the directory of the volume's file does not exist", hint="make it")
+        check_file(place)
     return VolumeStore.open(
         place.file,
         volume=place.volume,
@@ -196,16 +192,22 @@ def volume_store(place: VolumePlace, options: Options) -> Store:
         symlinks=options.symlinks,
         limits=options.limits,
         new_file_mode=options.new_file_mode,
-        blobs=_blobs_of(place),
+        blobs=blobs_of(place),
         compression=place.compression,
     )
 
 
-def _check_file(file: str) -> None:
-    if os.path.isdir(file):
+def check_file(place: VolumePlace) -> None:
+    """Refuse a place where no file of a volume can be; the directory of the user's own volume is
+    made. Blocks."""
+    if os.path.isdir(place.file):
         raise IsADirectory(
             "the file of the volume is a directory", hint='name a file: "sqlite:agent.db"'
         )
+    if place == embedded_volume():
+        _make_private(os.path.dirname(place.file))
+    elif not os.path.isdir(os.path.dirname(place.file)):
+        raise RootNotFound("the directory of the volume's file does not exist", hint="make it")
 
 
 def _make_private(directory: str) -> None:
@@ -217,7 +219,7 @@ def _make_private(directory: str) -> None:
         raise failed from error
 
 
-def _blobs_of(place: VolumePlace) -> Any:
+def blobs_of(place: VolumePlace) -> Any:
     """Where large content goes; None: a folder beside the file."""
     if place.blobs is None:
         return None

@@ -162,3 +162,19 @@ def test_compacting_while_others_read_and_write_harms_nobody(volume):
 @pytest.mark.parametrize("days", ["-1", "x", "nan", "99999999"])
 def test_days_are_checked(volume, days):
     assert within("volume", "gc", volume.place, "--keep-days", days).returncode == 2
+
+
+@pytest.mark.spec("SCALE-2", "CLI-1")
+def test_copy(volume, tmp_path):
+    with bailiwick.open_sync(volume.place) as fs:
+        fs.write("notes.txt", b"hello")
+    target = f"sqlite:{tmp_path}/other.db?volume=demo"
+    done = json.loads(within("volume", "copy", volume.place, target, "--json").stdout)
+    assert (done["kind"], done["resumed"], done["wasWhole"]) == ("volume_copy", False, False)
+    assert within("-p", target, "cat", "notes.txt").stdout == "hello"
+    assert "is there already" in within("volume", "copy", volume.place, target).stdout
+    with bailiwick.open_sync(target) as fs:
+        fs.write("more.txt", b"x")
+    refused = within("volume", "copy", volume.place, target)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("file_already_exists: ")

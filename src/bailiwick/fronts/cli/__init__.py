@@ -55,7 +55,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "trees and volumes": {
         "import": ("transfers:bring_in", "bring a directory into a volume or another place"),
         "export": ("transfers:take_out", "take a tree out into a directory"),
-        "volume": ("volumes", "keep a volume: create, info, check, repair, gc, compact"),
+        "volume": ("volumes", "keep a volume: create, info, check, repair, gc, copy, compact"),
     },
     "authority": {
         "root": ("roots", "the registered trees: list, show, trust, untrust"),

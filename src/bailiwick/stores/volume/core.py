@@ -502,7 +502,7 @@ def open_core(
     pack = packing(compression)
     shared = acquire(path, limits)
     try:
-        blobs = blobs or _folder_of(shared)
+        blobs = blobs or folder_of(shared)
         settings = {"blobs": blobs.description, "compression": compression}
         compare_settings(shared, volume, settings)
         now_ns, uptime = clock_ns(), uptime or uptime_of_this_machine()
@@ -526,7 +526,7 @@ def open_core(
     )  # fmt: skip
 
 
-def _folder_of(shared: SharedDatabase) -> Blobs:
+def folder_of(shared: SharedDatabase) -> Blobs:
     folder = shared.blobs_folder
     if folder is None:
         raise ParseError("where large files go is not said", hint="add &blobs=s3://bucket/place")

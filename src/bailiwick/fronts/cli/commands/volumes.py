@@ -46,10 +46,17 @@ def run(arguments: list[str]) -> int:
                 help="keep versions this long (default: 30)",
             )  # fmt: skip
         takes_json(each)
+    copy = actions.add(
+        "copy", "Copy a volume to another database, with all versions; killed, it goes on.",
+        "bailiwick volume copy sqlite:agent.db 'postgres://db/agents?volume=main&blobs=s3://b/a'",
+    )  # fmt: skip
+    copy.add_argument("volume", metavar="FROM", help=_PLACE_HELP)
+    copy.add_argument("target", metavar="TO", help="a place that has no volume of this name")
+    takes_json(copy)
     options = parser.parse_args(arguments)
     import asyncio
 
-    act = _create if options.action == "create" else _look_after
+    act = {"create": _create, "copy": _copy}.get(options.action, _look_after)
     return guarded(lambda: asyncio.run(act(options)), as_json=options.json)
 
 
@@ -68,6 +75,25 @@ async def _create(options: Options) -> int:
         print_json({"kind": "volume", "volume": place.volume, "created": True})
     else:
         line(f"made the volume {place.volume}: use it with -p {escape_for_display(options.volume)}")
+    return EXIT_OK
+
+
+async def _copy(options: Options) -> int:
+    from bailiwick.build.care import copy_volume
+
+    with Bar("copying", quiet=options.json) as bar:
+        done = await copy_volume(options.volume, options.target, told=bar.show)
+    if options.json:
+        print_json({
+            "kind": "volume_copy", "rows": done.rows, "bytes": done.bytes,
+            "resumed": done.resumed, "wasWhole": done.was_whole,
+        })  # fmt: skip
+    elif done.was_whole:
+        line("the copy is there already, and whole")
+    else:
+        went_on = ", after what was there already" if done.resumed else ""
+        line(f"copied and verified: {done.rows} rows, {readable_size(done.bytes)} of content"
+             f" beside them{went_on}")  # fmt: skip
     return EXIT_OK
 
 
