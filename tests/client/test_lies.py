@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 from bailiwick import errors
-from bailiwick.client import connect, events, reconnection, transport
+from bailiwick.client import connect, events, pool, reconnection, transport
 from tests.client.lying import CAPABILITIES, answer, lying
 from tests.waiting import for_ever, let_pass, loop_turns
 
@@ -451,6 +451,6 @@ async def test_the_token_is_in_no_log_and_no_name(caplog):
 
 
 def test_without_the_extra_it_says_which(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "httpx", None)
+    monkeypatch.setitem(__import__("sys").modules, "h11", None)
     with pytest.raises(errors.Unsupported, match=r"bailiwick\[client\]"):
-        transport.loaded()
+        pool.loaded()

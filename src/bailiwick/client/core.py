@@ -15,7 +15,8 @@ import msgspec
 from bailiwick.approvals import Asker
 from bailiwick.call import Caller
 from bailiwick.client.failures import no_answer
-from bailiwick.client.transport import Content, Query, RemoteRequest, Transport, encoded, segment
+from bailiwick.client.pool import Content
+from bailiwick.client.transport import Query, RemoteRequest, Transport, encoded, segment
 from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import (
     ApprovalTimeout,

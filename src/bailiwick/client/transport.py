@@ -12,29 +12,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from bailiwick.client.failures import cut_off, failure_of, no_answer, pending, too_slow, unreachable
-from bailiwick.errors import (
-    BailiwickError,
-    Closed,
-    FileTooLarge,
-    InternalError,
-    IoError,
-    ParseError,
-    Unsupported,
-)
+from bailiwick.client.failures import failure_of, no_answer, pending, too_slow
+from bailiwick.client.pool import ConnectionPool, Content, NeverSent, RawAnswer
+from bailiwick.errors import FileTooLarge, InternalError, IoError, ParseError
 from bailiwick.finishing import to_the_end
 from bailiwick.model import MiB
 
 if TYPE_CHECKING:
     import ssl
-
-    import httpx
 
 _log = logging.getLogger("bailiwick.client")
 
@@ -44,16 +35,6 @@ ANSWER_BYTES_MAX = 100 * MiB
 ERROR_BYTES_MAX = 1 * MiB
 """The same for an error: a message, and some details."""
 
-CONNECT_SECONDS_MAX = 10.0
-"""How long it may take until a server takes the connection: a server that runs does at once."""
-
-KEPT_SECONDS_MAX = 20.0
-"""How long a connection is kept without use: less than the server's thirty seconds, so that
-nothing is sent on one that the server has just ended."""
-
-CONNECTIONS_MAX = 256
-"""Connections at once: each stream and each watch has its own."""
-
 TRIES_MAX = 3
 PAUSE_SECONDS = 0.05
 """How often something safe is asked in all, and the first pause between; each is twice as long."""
@@ -62,7 +43,6 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 _decoder = msgspec.json.Decoder()
 
 Query = Mapping[str, object]
-Content = bytes | AsyncIterable[bytes]
 
 
 class RemoteRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,30 +68,20 @@ class Transport:
     def __init__(
         self, address: str, token: str | None, *, timeout_s: float, tls: ssl.SSLContext | None
     ) -> None:
-        httpx = loaded()
         self.address = checked_address(address)
         self.timeout_s = timeout_s
         self._tls = tls
-        headers = {"accept-encoding": "identity", "user-agent": "bailiwick"}
+        headers = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "bailiwick"}
         if token is not None:
             headers["authorization"] = f"Bearer {checked_token(token)}"
-        self._timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_SECONDS_MAX))
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            # A connection without TLS has no use for the certificates, which take long to load.
-            verify=tls or self.address.startswith("https:"),
-            follow_redirects=False,
-            trust_env=False,
-            timeout=self._timeout,
-            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=KEPT_SECONDS_MAX),
-        )
+        self._pool = ConnectionPool(self.address, headers, timeout_s=timeout_s, tls=tls)
 
     def with_token(self, token: str) -> Transport:
         """This server for another subject, to be closed by itself."""
         return Transport(self.address, token, timeout_s=self.timeout_s, tls=self._tls)
 
     async def aclose(self) -> None:
-        await self._client.aclose()
+        await self._pool.aclose()
 
     async def ask(self, asked: RemoteRequest) -> dict[str, Any]:
         """The document that a request is answered with. Raises the errors of the server, and
@@ -139,9 +109,16 @@ class Transport:
             raise
 
     async def _exchanged(self, asked: RemoteRequest) -> dict[str, Any]:
+        patience_s = self._patience(asked)
         try:
-            async with asyncio.timeout(self._patience(asked)), self.opened(asked) as answer:
-                return await answer.document()
+            async with asyncio.timeout(patience_s):
+                silence_s = self.timeout_s if patience_s is None else None
+                answer = await self._begun(asked, silence_s)
+                try:
+                    await answer.refuse_failure()
+                    return await answer.document()
+                finally:
+                    answer.close()
         except TimeoutError:
             raise too_slow(self.timeout_s) from None
 
@@ -152,60 +129,48 @@ class Transport:
     @asynccontextmanager
     async def opened(self, asked: RemoteRequest) -> AsyncIterator[HttpAnswer]:
         """An answer as it begins; whatever is an error is raised."""
-        response: httpx.Response | None = None
+        answer: HttpAnswer | None = None
+        silence_s = self.timeout_s if asked.silence_s is None else asked.silence_s
         try:
             try:
                 async with asyncio.timeout(self._patience(asked)):
-                    response = await self._begun(asked)
-                    answer = HttpAnswer(response, self.timeout_s)
+                    answer = await self._begun(asked, silence_s)
                     await answer.refuse_failure()
             except TimeoutError:
                 raise too_slow(self.timeout_s) from None
             yield answer
         finally:
-            if response is not None:
-                await response.aclose()
+            if answer is not None:
+                answer.close()
 
-    async def _begun(self, asked: RemoteRequest) -> httpx.Response:
-        library = loaded()
+    async def _begun(self, asked: RemoteRequest, silence_s: float | None) -> HttpAnswer:
         pause = PAUSE_SECONDS
+        target = self._target(asked)
         for tries in range(1, TRIES_MAX + 1):
-            if self._client.is_closed:
-                raise Closed("the connection to the server is closed")
             try:
-                request = self._client.build_request(
-                    asked.method, self._url(asked), headers=dict(asked.headers),
-                    content=asked.content, timeout=self._timeout_of(asked),
-                )  # fmt: skip
-                response: httpx.Response = await self._client.send(request, stream=True)
-            except library.InvalidURL:
-                raise ParseError("what was given is too long for an address") from None
-            except library.HTTPError as error:
-                never_sent = isinstance(error, (library.ConnectError, library.ConnectTimeout))
-                if tries == TRIES_MAX or not (asked.is_safe or never_sent):
-                    raise failed(error, self.timeout_s) from None
-            else:
-                return response
+                return HttpAnswer(
+                    await self._pool.send(
+                        asked.method, target, asked.headers, asked.content, silence_s
+                    )
+                )
+            except NeverSent as failure:
+                if tries == TRIES_MAX:
+                    raise failure.error from None
+            except IoError:
+                if tries == TRIES_MAX or not asked.is_safe:
+                    raise
             await asyncio.sleep(pause)
             pause *= 2
         raise AssertionError("the last try returns or raises")
 
-    def _timeout_of(self, asked: RemoteRequest) -> httpx.Timeout:
-        usual: httpx.Timeout = self._timeout
-        if asked.silence_s is None:
-            return usual
-        return type(usual)(
-            connect=usual.connect, read=asked.silence_s, write=usual.write, pool=usual.pool
-        )
-
-    def _url(self, asked: RemoteRequest) -> str:
+    def _target(self, asked: RemoteRequest) -> str:
         given = (
             f"{name}={_escaped(_query_text(value))}"
             for name, value in asked.query.items()
             if value is not None
         )
         query = "&".join(given)
-        return f"{self.address}{asked.route}" + (f"?{query}" if query else "")
+        return f"{asked.route}?{query}" if query else asked.route
 
 
 class _Upload:
@@ -225,14 +190,11 @@ class _Upload:
 class HttpAnswer:
     """What a server answers, from its headers on."""
 
-    def __init__(self, response: httpx.Response, timeout_s: float) -> None:
-        self._response = response
-        self._timeout_s = timeout_s
-        self.status = response.status_code
-
-    def header(self, name: str) -> str | None:
-        value: str | None = self._response.headers.get(name)
-        return value
+    def __init__(self, raw: RawAnswer) -> None:
+        self._raw = raw
+        self.status = raw.status
+        self.header = raw.header
+        self.close = raw.close
 
     def number(self, name: str) -> int | None:
         """A header that is a number."""
@@ -266,12 +228,11 @@ class HttpAnswer:
         if (self.number("content-length") or 0) > bytes_max:
             raise _too_large(bytes_max)
         pieces, size = [], 0
-        async with aclosing(self.chunks()) as chunks:
-            async for chunk in chunks:
-                size += len(chunk)
-                if size > bytes_max:
-                    raise _too_large(bytes_max)
-                pieces.append(chunk)
+        while chunk := await self._raw.read():
+            size += len(chunk)
+            if size > bytes_max:
+                raise _too_large(bytes_max)
+            pieces.append(chunk)
         try:
             document = _decoder.decode(b"".join(pieces))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -282,40 +243,8 @@ class HttpAnswer:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The bytes as they come. One that ends early is `IoError`."""
-        httpx = loaded()
-        try:
-            raw = cast("AsyncGenerator[bytes, None]", self._response.aiter_raw())
-            async with aclosing(raw) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        except httpx.HTTPError as error:
-            raise failed(error, self._timeout_s) from None
-
-
-def loaded() -> Any:
-    """The HTTP library, where it is installed."""
-    try:
-        import httpx
-    except ImportError:
-        raise Unsupported(
-            "speaking with a server needs the package httpx",
-            hint="pip install 'bailiwick[client]'",
-        ) from None
-    return httpx
-
-
-def failed(error: Exception, timeout_s: float) -> BailiwickError:
-    """The error of ours that a fault of the connection is."""
-    httpx = loaded()
-    if isinstance(error, httpx.ConnectTimeout):
-        return unreachable("it did not take the connection in time")
-    if isinstance(error, httpx.ConnectError):
-        return unreachable("it refused the connection")
-    if isinstance(error, httpx.TimeoutException):
-        return too_slow(timeout_s)
-    if isinstance(error, httpx.RemoteProtocolError):
-        return cut_off("it ended early, or is no HTTP")
-    return cut_off(type(error).__name__)
+        while chunk := await self._raw.read():
+            yield chunk
 
 
 def encoded(body: Mapping[str, object]) -> bytes:

@@ -1,0 +1,426 @@
+"""Connections to one server, each kept for the next request: HTTP/1.1, spoken by h11.
+
+One request at a time on a connection. One that is not answered to its end is closed with it, and
+one that the server has ended meanwhile is not used again. Nothing is asked a second time here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import ssl
+import time
+from collections.abc import AsyncIterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote, urlsplit
+
+from bailiwick.client.failures import cut_off, too_slow, unreachable
+from bailiwick.errors import Closed, IoError, ParseError, Unsupported
+
+if TYPE_CHECKING:
+    import h11
+
+CONNECT_SECONDS_MAX = 10.0
+"""How long it may take until a server takes the connection: a server that runs does at once."""
+
+KEPT_SECONDS_MAX = 20.0
+"""How long a connection is kept without use: less than the server's thirty seconds, so that
+nothing is sent on one that the server has just ended."""
+
+CONNECTIONS_MAX = 256
+"""Connections at once: each stream and each watch has its own."""
+
+ADDRESS_BYTES_MAX = 65_536
+"""The longest address that is asked for: servers take no more, and say so less clearly."""
+
+HEAD_BYTES_MAX = 100 * 1024
+"""The most that the headers of an answer may hold."""
+
+_PIECE_BYTES: Final = 65_536
+"""A body up to this goes with the headers, in one piece; so much more of an answer is waited for
+before what has come is taken up."""
+
+Content = bytes | AsyncIterable[bytes]
+
+
+class NeverSent(Exception):
+    """There was no connection, so that nothing was asked; ``error`` says why."""
+
+    def __init__(self, error: IoError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _NobodyThere(Exception):
+    """The server has gone while it was sent something."""
+
+
+class ConnectionPool:
+    """A server, and the connections to it."""
+
+    def __init__(
+        self,
+        address: str,
+        headers: Mapping[str, str],
+        *,
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        """``timeout_s`` is how long a connection may take, and nothing may be taken by the server.
+        Without ``tls`` a server by https is one that the system's certificates vouch for."""
+        self._h11 = loaded()
+        parts = urlsplit(address)
+        name = (parts.hostname or "").encode("idna").decode()
+        secure = parts.scheme == "https"
+        self._host, self._port = name, parts.port or (443 if secure else 80)
+        self._tls = (tls or ssl.create_default_context()) if secure else None
+        self._timeout_s = timeout_s
+        self._prefix = quote(parts.path, safe="/%:@!$&'()*+,;=~")
+        named = f"[{name}]" if ":" in name else name
+        host = named if parts.port is None else f"{named}:{parts.port}"
+        self._headers = [_field("host", host), *(_field(*each) for each in headers.items())]
+        self._room = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._idle: list[_Connection] = []
+        self._all: set[_Connection] = set()
+        self.is_closed = False
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        content: Content | None,
+        silence_s: float | None,
+    ) -> RawAnswer:
+        """Ask, and return the answer from its headers on. ``silence_s`` is how long nothing may
+        come, where nobody else bounds that. Raises `NeverSent`, `IoError`, `ParseError`."""
+        target = self._prefix + target
+        if len(target) > ADDRESS_BYTES_MAX:
+            raise ParseError("what was given is too long for an address")
+        fields = [*self._headers, *(_field(*each) for each in headers.items())]
+        if type(content) is bytes:
+            fields.append((b"content-length", b"%d" % len(content)))
+        elif content is None:
+            if method != "GET" and method != "HEAD":
+                fields.append((b"content-length", b"0"))
+        elif not any(name.lower() == "content-length" for name in headers):
+            fields.append((b"transfer-encoding", b"chunked"))
+        try:
+            request = self._h11.Request(method=method, target=target or "/", headers=fields)
+        except self._h11.LocalProtocolError:
+            raise ParseError("what was given does not fit into a request") from None
+        connection = await self._taken()
+        try:
+            response = await connection.asked(request, content, silence_s)
+        except BaseException:
+            self.let_go(connection)
+            raise
+        return RawAnswer(self, connection, response, silence_s)
+
+    async def _taken(self) -> _Connection:
+        if self.is_closed:
+            raise Closed("the connection to the server is closed")
+        await self._find_room()
+        try:
+            until = time.monotonic() - KEPT_SECONDS_MAX
+            while self._idle:
+                connection = self._idle.pop()
+                if connection.is_fresh(until):
+                    return connection
+                self._end(connection)
+            return await self._connected()
+        except BaseException:
+            self._room.release()
+            raise
+
+    async def _find_room(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s if self._room.locked() else None):
+                await self._room.acquire()
+        except TimeoutError:
+            raise too_slow(self._timeout_s) from None
+
+    async def _connected(self) -> _Connection:
+        library, loop = self._h11, asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(min(self._timeout_s, CONNECT_SECONDS_MAX)):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(library, self._timeout_s),
+                    self._host, self._port, ssl=self._tls,
+                )  # fmt: skip
+        except TimeoutError:
+            raise NeverSent(unreachable("it did not take the connection in time")) from None
+        except (OSError, UnicodeError):
+            raise NeverSent(unreachable("it refused the connection")) from None
+        self._all.add(connection)
+        return connection
+
+    def give_back(self, connection: _Connection) -> None:
+        """Take back a connection whose answer was read to its end."""
+        if self.is_closed or not connection.rest():
+            self.let_go(connection)
+            return
+        self._idle.append(connection)
+        self._room.release()
+        oldest = self._idle[0]
+        if oldest.since < connection.since - KEPT_SECONDS_MAX:
+            self._end(self._idle.pop(0))
+
+    def let_go(self, connection: _Connection) -> None:
+        """Give up a connection that cannot be used again."""
+        self._end(connection)
+        self._room.release()
+
+    def _end(self, connection: _Connection) -> None:
+        self._all.discard(connection)
+        connection.abort()
+
+    async def aclose(self) -> None:
+        """End all connections, also those that are at work."""
+        self.is_closed = True
+        self._idle.clear()
+        ending, self._all = self._all, set()
+        for each in ending:
+            each.abort()
+        for each in ending:
+            await each.gone.wait()
+
+
+class RawAnswer:
+    """An answer from its headers on, to be closed by who was given it."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        connection: _Connection,
+        response: h11.Response,
+        silence_s: float | None,
+    ) -> None:
+        self.status = response.status_code
+        self._headers = response.headers
+        self._pool = pool
+        self._connection: _Connection | None = connection
+        self._silence_s = silence_s
+
+    def header(self, name: str) -> str | None:
+        """A header by its name in small letters; of several the last."""
+        wanted, found = name.encode(), None
+        for field, value in self._headers:
+            if field == wanted:
+                found = value
+        return None if found is None else found.decode("latin-1")
+
+    async def read(self) -> bytes:
+        """What came next of the body; nothing at its end. Raises `IoError` where it ends early."""
+        connection = self._connection
+        if connection is None:
+            return b""
+        piece = await connection.body(self._silence_s)
+        if not piece:
+            self._connection = None
+            self._pool.give_back(connection)
+        return piece
+
+    def close(self) -> None:
+        """Let go. What was not read to its end ends with its connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.let_go(connection)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, and what came on it that nobody has read."""
+
+    def __init__(self, library: Any, timeout_s: float) -> None:
+        self._h11 = library
+        self._wire: h11.Connection = library.Connection(
+            library.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX
+        )
+        self._timeout_s = timeout_s
+        self._came: list[bytes] = []
+        self._came_bytes = 0
+        self._ended = False
+        self._error: Exception | None = None
+        self._reading: asyncio.Future[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.gone = asyncio.Event()
+        self.since = 0.0
+
+    # --- what the event loop tells -------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._came.append(data)
+        self._came_bytes += len(data)
+        if self._came_bytes > _PIECE_BYTES:
+            self._transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> None:
+        self._ended = True
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended = True
+        self._error = error
+        self._writable.set()
+        self.gone.set()
+        self._wake()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def _wake(self) -> None:
+        if self._reading is not None and not self._reading.done():
+            self._reading.set_result(None)
+
+    # --- one request after the other -----------------------------------------------------------
+
+    def is_fresh(self, until: float) -> bool:
+        """Whether it was used since, and the server has said nothing meanwhile: that could only be
+        that it ends."""
+        if self._ended or self._came or self.since < until:
+            return False
+        number = self._transport.get_extra_info("socket").fileno()
+        if hasattr(select, "poll"):
+            ready = select.poll()
+            ready.register(number, select.POLLIN)
+            return not ready.poll(0)
+        return not select.select([number], [], [], 0)[0]
+
+    def rest(self) -> bool:
+        """Be ready for another request; False where that cannot be."""
+        done = self._h11.DONE
+        if self._ended or self._came or self._wire.their_state is not done:
+            return False
+        if self._wire.our_state is not done:
+            return False
+        self._wire.start_next_cycle()
+        self.since = time.monotonic()
+        return True
+
+    def abort(self) -> None:
+        if not self.gone.is_set():
+            self._transport.abort()
+
+    async def asked(
+        self, request: h11.Request, content: Content | None, silence_s: float | None
+    ) -> h11.Response:
+        """Send a request; the beginning of its answer."""
+        head = self._wire.send(request)
+        assert head is not None
+        with suppress(_NobodyThere):  # the answer may have come before all was taken
+            await self._sent(head, content)
+        while True:
+            event = await self._event(silence_s)
+            if type(event) is self._h11.Response:
+                return cast("h11.Response", event)
+            if type(event) is not self._h11.InformationalResponse:
+                raise cut_off("it ended early, or is no HTTP")
+
+    async def _sent(self, head: bytes, content: Content | None) -> None:
+        wire, library = self._wire, self._h11
+        if content is None or type(content) is bytes:
+            pieces = [head]
+            if content:
+                pieces += wire.send_with_data_passthrough(library.Data(data=content)) or ()
+            pieces += wire.send_with_data_passthrough(library.EndOfMessage()) or ()
+            if content is None or len(content) <= _PIECE_BYTES:
+                pieces = [b"".join(pieces)]
+            for piece in pieces:
+                self._transport.write(piece)
+            await self._taken_up()
+            return
+        self._transport.write(head)
+        try:
+            async for chunk in cast(AsyncIterable[bytes], content):
+                self._transport.write(wire.send(library.Data(data=bytes(chunk))))
+                await self._taken_up()
+            self._transport.write(wire.send(library.EndOfMessage()))
+        except library.LocalProtocolError:
+            raise ParseError("what was sent is not as long as was said") from None
+        await self._taken_up()
+
+    async def _taken_up(self) -> None:
+        """Wait until the server takes more. Raises `_NobodyThere`."""
+        if not self._writable.is_set():
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await self._writable.wait()
+            except TimeoutError:
+                raise too_slow(self._timeout_s) from None
+        if self.gone.is_set():
+            raise _NobodyThere
+
+    async def body(self, silence_s: float | None) -> bytes:
+        """What came next of a body; nothing at its end."""
+        while True:
+            event = await self._event(silence_s)
+            if type(event) is self._h11.Data:
+                if event.data:
+                    return bytes(event.data)
+            elif type(event) is self._h11.EndOfMessage:
+                return b""
+            else:
+                raise cut_off("it ended early, or is no HTTP")
+
+    async def _event(self, silence_s: float | None) -> Any:
+        wire, library = self._wire, self._h11
+        try:
+            while True:
+                event = wire.next_event()
+                if event is not library.NEED_DATA:
+                    return event
+                data = await self._read(silence_s)
+                if not data and wire.their_state is library.SEND_RESPONSE:
+                    raise cut_off("it ended early, or is no HTTP")
+                wire.receive_data(data)
+        except library.RemoteProtocolError:
+            raise cut_off("it ended early, or is no HTTP") from None
+
+    async def _read(self, silence_s: float | None) -> bytes:
+        if not self._came and not self._ended:
+            self._reading = asyncio.get_running_loop().create_future()
+            try:
+                if silence_s is None:
+                    await self._reading
+                else:
+                    async with asyncio.timeout(silence_s):
+                        await self._reading
+            except TimeoutError:
+                raise too_slow(silence_s or self._timeout_s) from None
+            finally:
+                self._reading = None
+        if not self._came:
+            if self._error is not None:
+                raise cut_off(type(self._error).__name__)
+            return b""
+        data = self._came[0] if len(self._came) == 1 else b"".join(self._came)
+        self._came.clear()
+        if self._came_bytes > _PIECE_BYTES and not self._ended:
+            self._transport.resume_reading()
+        self._came_bytes = 0
+        return data
+
+
+def _field(name: str, value: str) -> tuple[bytes, bytes]:
+    return name.encode(), value.encode()
+
+
+def loaded() -> Any:
+    """The HTTP library, where it is installed."""
+    try:
+        import h11
+    except ImportError:
+        raise Unsupported(
+            "speaking with a server needs the package h11",
+            hint="pip install 'bailiwick[client]'",
+        ) from None
+    return h11
