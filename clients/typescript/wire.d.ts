@@ -889,6 +889,37 @@ export interface Restored {
   requestId: string;
 }
 
+/** Hunks and runs by their ids, or beginnings of them; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. */
+export interface ReviewBody {
+  accept?: string[];
+  reject?: string[];
+  note?: string | null;
+  preview?: boolean;
+  approval?: string | null;
+}
+
+/** What came of a verdict, and how many hunks are left. */
+export interface ReviewSaid {
+  kind: "review_result";
+  accepted: string[];
+  rejected: string[];
+  undone: string[];
+  conflicts: WireConflict[];
+  left: number;
+  preview: boolean;
+  requestId: string;
+}
+
+/** What agents did that nobody has agreed to, by path. */
+export interface Reviewing {
+  kind: "review";
+  files: WireReviewFile[];
+  left: number;
+  nextCursor: string | null;
+  truncated: boolean;
+  requestId: string;
+}
+
 export interface RevokeBody {
   reason?: string;
 }
@@ -1378,6 +1409,30 @@ export interface WireRecord {
   front: string;
   approvalId: string | null;
   details: Record<string, string>;
+}
+
+/** What is left to look at of one path. */
+export interface WireReviewFile {
+  path: string;
+  kind: string;
+  type: string;
+  origin: string | null;
+  added: number;
+  removed: number;
+  hunks: WireReviewHunk[];
+}
+
+/** Some lines that nobody has agreed to yet. */
+export interface WireReviewHunk {
+  id: string;
+  run: string;
+  subject: string;
+  header: string;
+  lines: string[];
+  added: number;
+  removed: number;
+  title: string | null;
+  runs: string[];
 }
 
 /** A root, as callers know it: never where it lies on the host. */
@@ -2249,6 +2304,26 @@ export interface Operations {
     fork?: string;
     id: string;
   } & RunUndoBody, how?: How): Promise<Undone>;
+
+  /** What agents did that no person has agreed to, by path, in hunks. */
+  review(given?: {
+    /** Only what a run had to do with. */
+    run?: string;
+    /** Only what lies there. */
+    path?: string;
+    /** Where an earlier answer left off. */
+    cursor?: string;
+    /** How many at most, up to 1,000. */
+    limit?: number;
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+  }, how?: How): Promise<Reviewing>;
+
+  /** Accept hunks, or reject them: those are taken back by what stands there now. */
+  sayReview(given: {
+    /** The fork to act in, instead of the root itself. */
+    fork?: string;
+  } & ReviewBody, how?: How): Promise<ReviewSaid>;
 
   /** Every change, question, run and verdict as a server-sent event, as it comes. Takes Last-Event-ID. */
   events(given?: {

@@ -15,6 +15,7 @@ from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.model import Entry, JsonRead, Stat, TextRead, Value
 from bailiwick.notices import ReviewNotice, RunNotice
 from bailiwick.paths import ScopedPath
+from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewQueue, ReviewResult
 from bailiwick.runs import RunInfo
 from bailiwick.sandbox import Piece
 from bailiwick.scope import Scope
@@ -29,8 +30,12 @@ pytestmark = pytest.mark.spec("LINE-6")
 
 FORMS = {name: form for name, form in vars(wire.values).items() if isinstance(form, Form)}
 
-BESIDES = {Leased, LedgerRecord, ReviewNotice, RunInfo, RunNotice}
-"""What is told of a lock, of what is on record, of a run, and by events besides changes."""
+BESIDES = {
+    Leased, LedgerRecord, ReviewFile, ReviewHunk, ReviewNotice, ReviewQueue, ReviewResult, RunInfo,
+    RunNotice,
+}  # fmt: skip
+"""What is told of a lock, of what is on record, of a run, of a review, and by events besides
+changes."""
 
 NOT_SERVED = {JsonRead, Piece}
 """What is made where it is asked for, from bytes that are served; and output, told by the line."""

@@ -9,7 +9,7 @@ from bailiwick.client.commands import RemoteCommands
 from bailiwick.client.content import RemoteContent
 from bailiwick.client.delegation import RemoteGoverning
 from bailiwick.client.events import RemoteFollowing
-from bailiwick.client.runs import RemoteRuns
+from bailiwick.client.review import RemoteReviewing
 from bailiwick.client.transaction import Buffering
 from bailiwick.client.tree_changes import RemoteShaping
 from bailiwick.client.tree_reads import RemoteLooking
@@ -17,7 +17,7 @@ from bailiwick.errors import Unsupported
 
 
 class RemoteScope(
-    RemoteContent, RemoteLooking, RemoteShaping, RemoteRuns, RemoteFollowing, RemoteGoverning,
+    RemoteContent, RemoteLooking, RemoteShaping, RemoteReviewing, RemoteFollowing, RemoteGoverning,
     RemoteCommands,
 ):  # fmt: skip
     """The tree that one grant on a server sees, and everything that can be done in it.

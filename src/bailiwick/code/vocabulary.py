@@ -40,6 +40,7 @@ LEFT_OUT: Final = {
     "on_change": "a callback cannot reach into the sandbox; watch tells the same",
     "open_session": "sessions are of commands, which code does not run",
     "open_work": "working copies are of commands, too",
+    "review": "what agents did is reviewed by people",
     "runs": "what agents did is looked at by people",
     "work": "working copies are of commands, too",
 }

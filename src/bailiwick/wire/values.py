@@ -28,6 +28,7 @@ from bailiwick.model import (
 )
 from bailiwick.notices import ReviewNotice, RunNotice
 from bailiwick.paths import ScopedPath
+from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewQueue, ReviewResult
 from bailiwick.runs import Hunk, OthersHunk, RunChange, RunChanges, RunInfo
 from bailiwick.sandbox import Piece, Stream
 from bailiwick.search.results import GrepMatch, GrepResult
@@ -227,6 +228,15 @@ RUN_NOTICE = Form(
 REVIEW_NOTICE = Form(
     ReviewNotice, "ReviewEvent", "A person has accepted or rejected what an agent did.",
     unsaid={"grant_id": None},
+)  # fmt: skip
+REVIEW_HUNK = Form(ReviewHunk, "WireReviewHunk", "Some lines that nobody has agreed to yet.")
+REVIEW_FILE = Form(ReviewFile, "WireReviewFile", "What is left to look at of one path.")
+REVIEW_QUEUE = Form(
+    ReviewQueue, "Reviewing", "What agents did that nobody has agreed to, by path.", kind="review",
+)  # fmt: skip
+REVIEW_RESULT = Form(
+    ReviewResult, "ReviewSaid", "What came of a verdict, and how many hunks are left.",
+    kind="review_result",
 )  # fmt: skip
 SNAPSHOT = Form(Snapshot, "WireSnapshot", "A version with a name.")
 FORK = Form(Fork, "WireFork", "A branch, and the version of its parent that it began with.")

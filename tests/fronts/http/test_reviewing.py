@@ -1,0 +1,72 @@
+"""Reviews over HTTP and through the client: the queue, verdicts, and who may give them."""
+
+import pytest
+
+import bailiwick
+from tests.fronts.http.serving import check_error, serving
+
+ALL = ("read", "write", "list", "delete", "move", "metadata")
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_a_person_accepts_and_rejects_over_http(tmp_path):
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        person, agent = house.client(), await house.agent(*ALL)
+        await person.post("/file/write", json={"path": "a", "content": "1\n2\n3\n"})
+        await agent.post("/file/write", json={"path": "a", "content": "1\ntwo\n3\n"})
+        await agent.post("/file/write", json={"path": "b", "content": "b\n"})
+        queue = (await person.get("/review")).json()
+        assert (queue["kind"], queue["left"], queue["truncated"]) == ("review", 2, False)
+        first, second = (file["hunks"][0] for file in queue["files"])
+        assert first["lines"] == [" 1", "-2", "+two", " 3"]
+        assert first["subject"].startswith("agent_run:")
+        run = first["run"]
+        assert (await person.get(f"/review?run={run}&limit=1")).json()["nextCursor"] == "1"
+        looked = await person.post("/review", json={"reject": [first["id"]], "preview": True})
+        assert (looked.json()["undone"], looked.json()["left"]) == (["a"], 2)
+        body = {"accept": [second["id"]], "reject": [first["id"]], "note": "keep the digit"}
+        done = (await person.post("/review", json=body)).json()
+        assert (done["accepted"], done["rejected"]) == ([second["id"]], [first["id"]])
+        assert (done["left"], done["conflicts"]) == (0, [])
+        assert (await person.get("/file?path=a")).json()["content"] == "1\n2\n3\n"
+        assert (await person.get(f"/runs/{run}")).json()["reviewed"] == 2
+        hunks = (await person.get(f"/runs/{run}/changes?path=b")).json()["changes"][0]["hunks"]
+        assert hunks[0]["reviewed"] == "accepted"
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_an_agent_reviews_nothing_over_http(tmp_path):
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        person, agent = house.client(), await house.agent(*ALL)
+        await agent.post("/file/write", json={"path": "a", "content": "a\n"})
+        (file,) = (await person.get("/review")).json()["files"]
+        known, run = file["hunks"][0]["id"], file["hunks"][0]["run"]
+        refused = await agent.get("/review")
+        check_error(refused.status_code, refused.json(), "missing_access")
+        for ids in ([known], [run], [f"{run}:a"]):
+            for body in ({"accept": ids}, {"reject": ids}):
+                refused = await agent.post("/review", json=body)
+                check_error(refused.status_code, refused.json(), "missing_access")
+        assert (await person.get("/review")).json()["left"] == 1
+        wrong = await person.post("/review", json={"accept": ["0123456789ab"]})
+        check_error(wrong.status_code, wrong.json(), "path_not_found")
+        wrong = await person.post("/review", json={})
+        check_error(wrong.status_code, wrong.json(), "parse_error")
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_the_client_reviews(tmp_path):
+    async with (
+        serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house,
+        bailiwick.connect(house.url, token=house.token) as fs,
+    ):
+        agent = await house.agent(*ALL)
+        for name in "abc":
+            await agent.post("/file/write", json={"path": name, "content": f"{name}\n"})
+        queue = await fs.review.queue(paths=["a"])
+        ((hunk,),) = [file.hunks for file in queue.files]
+        assert (await fs.review.accept(hunk.id)).left == 2
+        planned = await fs.review.reject(run=hunk.run, paths=["b"], preview=True)
+        assert planned.undone == ["b"]
+        done = await fs.review.reject(run=hunk.run, note="not needed")
+        assert (sorted(done.undone), done.left) == (["b", "c"], 0)
