@@ -8,6 +8,7 @@ not had through another.
 import asyncio
 import contextlib
 import os
+import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,7 +17,7 @@ import bailiwick
 from bailiwick.client import connect
 from bailiwick.errors import BailiwickError
 from tests.fronts.http.serving import serving
-from tests.hostile import inside
+from tests.hostile import inside, sandboxed
 from tests.hostile.attacker import Attacker
 from tests.hostile.corpus import CONTAINMENTS
 from tests.hostile.layouts import CANARY, SECRET_TEXT, empty, litter, snapshot
@@ -288,6 +289,55 @@ def overlay_raced_control(tries: int) -> bool:
                         if CANARY in file.read():
                             return True
     return False
+
+
+async def _overlay_programs_raced(tries: int) -> dict[str, int]:
+    """What lies below is swapped while programs are run in the overlay: before what they see is
+    written out, meanwhile, and when what they changed is brought back and applied."""
+    sandboxed.sandbox()
+    ground = _project("overlay-programs")
+    counts: Counter[str] = Counter()
+    place = f"overlay:{ground.at('docs')}"
+    async with bailiwick.open(place, durability="rename", state_dir=ground.at("state")) as fs:
+        with Attacker("exchange", ground.at("docs/mid"), ground.at("docs/evil")) as attacker:
+            for number in range(tries):
+                try:
+                    execution = fs.exec(
+                        shell="cat f mid/f evil/f; ls -lR . mid/ evil/; echo x > mid/w;"
+                        f" echo {number} > mid/f; cp -r mid c{number}; rm -rf evil/f; true",
+                        publish="partial",
+                    )
+                    ground.check(b"".join([piece.data async for piece in execution]).decode())
+                    ground.check(await execution.result())
+                    counts["ran"] += 1
+                    ground.check(await fs.apply(publish="partial"))
+                    counts["applied"] += 1
+                except BailiwickError as error:
+                    _expected(error)
+                    counts["refused"] += 1
+                for name in await _names(fs):
+                    with contextlib.suppress(BailiwickError):
+                        ground.check((await fs.read_bytes(name)).data)
+        counts["swaps"] = attacker.report.swaps
+        for each in await fs.work():
+            with contextlib.suppress(BailiwickError):
+                await (await fs.open_work(each.id)).discard()
+    ground.check()
+    return dict(counts)
+
+
+def overlay_programs_raced(tries: int) -> dict[str, int]:
+    return asyncio.run(_overlay_programs_raced(tries))
+
+
+def overlay_programs_control() -> bool:
+    """The same program is led outside where nobody confines it."""
+    ground = _project("overlay-programs")
+    done = subprocess.run(
+        ["sh", "-c", "cat evil/f; echo x > evil/w"], cwd=ground.at("docs"), check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    return CANARY in done.stdout and os.path.exists(ground.at("outside/w"))
 
 
 # --- the folder in which an overlay keeps what was changed ------------------------------------

@@ -107,11 +107,18 @@ def same_in_a_store(seed, kind):
     was = tree(plain)
     text = script(chance)
     _run(text, plain)
-    place = "memory:" if kind == "memory" else f"sqlite:{arena}/agent.db"
+    places = {
+        "memory": "memory:",
+        "volume": f"sqlite:{arena}/agent.db",
+        "overlay": f"overlay:{arena}/under",
+    }
+    os.makedirs(f"{arena}/under")
 
     async def bring_back():
-        async with bailiwick.open(place, state_dir=f"{arena}/state") as fs:
+        async with bailiwick.open(places[kind], state_dir=f"{arena}/state") as fs:
             await _brought_in(fs, was)
+            if kind == "overlay":
+                await fs.apply(chance.sample(sorted(was), len(was) // 2), publish="partial")
             result = await fs.exec(shell=text).result()
             assert (result.exit_code, result.withheld, result.conflicts) == (0, [], []), text
             assert await _taken_out(fs) == tree(plain), text
@@ -119,6 +126,10 @@ def same_in_a_store(seed, kind):
             if kind == "volume" and result.changes:
                 await fs.undo(result.request_id)
                 assert await _taken_out(fs) == was, text
+            if kind == "overlay":
+                applied = await fs.apply()
+                assert (applied.withheld, applied.conflicts) == ([], []), text
+                assert tree(f"{arena}/under") == tree(plain), text
 
     try:
         asyncio.run(bring_back())

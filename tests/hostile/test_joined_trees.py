@@ -50,6 +50,19 @@ def test_a_live_attacker_beneath_an_overlay_is_one(walled_as):
     assert walled_as("root")(joined_trees.overlay_raced_control, 50_000)
 
 
+@pytest.mark.spec("OVER-1", "EXEC-4")
+def test_a_live_attacker_beneath_an_overlay_in_which_programs_are_run(with_sandboxes):
+    counts = with_sandboxes(joined_trees.overlay_programs_raced, 20)
+    assert counts["swaps"] > 100
+    assert counts["ran"] > 0
+    assert counts["applied"] > 0
+
+
+@pytest.mark.spec("OVER-1")
+def test_programs_that_nobody_confines_are_led_outside(with_sandboxes):
+    assert with_sandboxes(joined_trees.overlay_programs_control)
+
+
 @pytest.mark.spec("OVER-1")
 def test_a_link_in_the_folder_of_an_overlay(walled):
     walled(joined_trees.state_linked)

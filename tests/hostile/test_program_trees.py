@@ -15,7 +15,7 @@ def test_it_is_the_same_with_and_without_a_sandbox(with_sandboxes, seed, history
 
 @pytest.mark.hostile
 @pytest.mark.spec("EXEC-7", "EXEC-9")
-@pytest.mark.parametrize("kind", ["memory", "volume"])
+@pytest.mark.parametrize("kind", ["memory", "volume", "overlay"])
 @pytest.mark.parametrize("seed", range(12))
 def test_it_is_the_same_where_the_tree_is_written_out(with_sandboxes, seed, kind):
     with_sandboxes(program_trees.same_in_a_store, seed, kind)

@@ -22,9 +22,15 @@ def _bubblewrap():
             pytest.skip(f"{lack.what}: {lack.remedy}")
 
 
-@pytest.fixture(params=["volume", "memory"])
+@pytest.fixture(params=["volume", "memory", "overlay"])
 def place(request, tmp_path):
-    return "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'agent.db'}"
+    (tmp_path / "project").mkdir()
+    places = {
+        "volume": f"sqlite:{tmp_path / 'agent.db'}",
+        "memory": "memory:",
+        "overlay": f"overlay:{tmp_path / 'project'}",
+    }
+    return places[request.param]
 
 
 @pytest.fixture
@@ -60,7 +66,9 @@ def trees(tmp_path):
 
 
 def left(tmp_path):
-    return [each.name for each in (tmp_path / "state" / "work").glob("*/*")]
+    """Working copies of commands."""
+    found = (tmp_path / "state" / "work").glob("*/*")
+    return [each.name for each in found if not (each / "record").exists()]
 
 
 async def test_a_program_sees_it_and_what_it_changed_comes_back(place, tmp_path):

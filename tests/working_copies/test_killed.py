@@ -21,7 +21,7 @@ def _bubblewrap():
 
 @pytest.mark.slow
 @pytest.mark.spec("EXEC-5", "EXEC-8")
-@pytest.mark.parametrize("kind", ["directory", "volume"])
+@pytest.mark.parametrize("kind", ["directory", "volume", "overlay"])
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_what_a_killed_process_left_is_whole_untouched_or_found_again(tmp_path, seed, kind):
     kill_once(tmp_path, kind, seed)

@@ -121,10 +121,23 @@ async def open_overlay(
         raise Unsupported("an overlay lies over a directory of this machine")
     limits = options.limits
     workplace = _workplace(store, kept, str(root), root.names, limits)
-    return await workplace.open_overlay(
+    over, copy = await workplace.open_overlay(
         subject=str(subject), symlinks=options.symlinks, limits=limits,
         new_file_mode=options.new_file_mode,
     )  # fmt: skip
+    try:
+        if options.trusted:
+            await finish_publishing(over, root.names, limits, options.state_dir, kept_over(kept))
+    except BaseException:
+        copy.let_go()
+        raise
+    return over, copy
+
+
+def kept_over(kept: Kept) -> Kept:
+    """Where the working copies of an overlay lie: they are of what it shows, and not of the
+    directory below, in which they would mean something else."""
+    return Kept(kept.folder, f"{kept.key}.over")
 
 
 async def finish_publishing(

@@ -18,7 +18,7 @@ from bailiwick.authority import (
     Services,
 )
 from bailiwick.build.books import open_books
-from bailiwick.build.commands import RootCommands, check_share, finish_publishing
+from bailiwick.build.commands import RootCommands, check_share, finish_publishing, kept_over
 from bailiwick.build.configured import (
     ConfigSource,
     ConfiguredPlaces,
@@ -489,13 +489,13 @@ class _Joiner:
         try:
             await finish_publishing(store, root.names, options.limits, self._state, kept)
             sources = await open_sources(options)
-            commands = RootCommands(
-                store, root, options.limits, self._state, options.commands, kept
-            )
+            limits, share = options.limits, options.commands
+            commands = RootCommands(store, root, limits, self._state, share, kept)
             if over and kept is not None:
                 lower = partial(self.pipeline, commands=commands, metered=False)
                 below = await open_beneath(root, store, options, kept, self._feed_of, lower)
-                store = below.store
+                store, kept = below.store, kept_over(kept)
+                commands = RootCommands(store, root, limits, self._state, share, kept)
             feed = await self._feed_of(name, store, options.limits)
             if isinstance(store, Logs) and self._database.directory is not None:
                 beside.append(await Draining.open(store.log, self._books.ledger))
@@ -510,9 +510,8 @@ class _Joiner:
         if isinstance(feed, DurableFeed) and self._config.audit.paths == "raw":
             tell_interrupted(feed, name, self._books.ledger.interrupted)
         ignores = Ignores(names=options.ignore_files, monotonic_ns=self._machine.monotonic_ns)
-        pipeline = partial(self.pipeline, commands=commands if runs else None)
-        if below is not None:
-            pipeline = partial(self.pipeline, beneath=below.beneath)
+        beneath = None if below is None else below.beneath
+        pipeline = partial(self.pipeline, commands=commands if runs else None, beneath=beneath)
         views = Views(pipeline, store, feed, beside)
         self._stores[name] = store
 
@@ -554,13 +553,13 @@ class _Joiner:
             assert isinstance(store, Logs)
             ledger = self._books.ledger.for_log(store.log.notes_id)
         tree = store if beneath is None else beneath.pipeline.store
-        runs = commands is not None or beneath is not None
         return Pipeline(
             store=store, standing=self._standing, policy=self._policy, hooks=self.hooks,
             ledger=ledger, changes=feed, machine=self._machine, approvals=self._books.approvals,
             meter=self._meter if metered else None,
             feed_for=feed_of_branch if isinstance(store, Logs) else None, commands=commands,
-            interpreter=interpreter_for(tree, self._state) if runs else None, beneath=beneath,
+            interpreter=None if commands is None else interpreter_for(tree, self._state),
+            beneath=beneath,
             runs=self.runs,
         )  # fmt: skip
 

@@ -24,7 +24,7 @@ from bailiwick.approvals import (
     Verdict,
 )
 from bailiwick.audit import AuditRing
-from bailiwick.build.commands import RootCommands, open_overlay
+from bailiwick.build.commands import RootCommands, kept_over, open_overlay
 from bailiwick.build.homes import Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
@@ -75,11 +75,12 @@ def join(
     root = _root(options, root_id, mount_point)
     grant = _full_grant(options, root, machine)
     hooks = Hooks(seconds_max=options.limits.hook_seconds_max)
-    tree = lower or store
-    commands = RootCommands(tree, root, options.limits, options.state_dir, options.commands, kept)
-    interpreter = interpreter_for(tree, options.state_dir) if runs else None
+    commands = _commands_on(store, root, options, kept_over(kept) if lower and kept else kept)
+    interpreter = interpreter_for(lower or store, options.state_dir) if runs else None
 
-    def pipeline_on(store: Store, beneath: LowerTree | None = None) -> Pipeline:
+    def pipeline_on(
+        store: Store, commands: RootCommands, beneath: LowerTree | None = None
+    ) -> Pipeline:
         feed = own_feed(store, options.limits, machine)
         ring = AuditRing(options.limits.audit_ring_records, feed)
         return Pipeline(
@@ -91,14 +92,16 @@ def join(
             changes=feed,
             machine=machine,
             feed_for=lambda branch: own_feed(branch, options.limits, machine),
-            commands=commands if runs and beneath is None else None,
+            commands=commands if runs else None,
             interpreter=interpreter,
             beneath=beneath,
             runs=OwnRuns.over(ring, store, machine),
         )
 
-    beneath = None if lower is None or copy is None else LowerTree(copy, pipeline_on(lower))
-    pipeline = pipeline_on(store, beneath)
+    beneath: LowerTree | None = None
+    if lower is not None and copy is not None:
+        beneath = LowerTree(copy, pipeline_on(lower, _commands_on(lower, root, options, kept)))
+    pipeline = pipeline_on(store, commands, beneath)
     ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
     delegates = OwnDelegates(pipeline, ignores, options)
 
@@ -110,9 +113,7 @@ def join(
         await pipeline.aclose()
         await commands.aclose()
         if beneath is not None and copy is not None:
-            await copy.finish()
-            beneath.pipeline.changes.close()
-            await beneath.pipeline.aclose()
+            await _close_beneath(beneath, copy)
         for scope in copy_in:
             await scope.aclose()
 
@@ -122,6 +123,16 @@ def join(
             closing=close, owns_root=True,
         )
     )  # fmt: skip
+
+
+def _commands_on(store: Store, root: Root, options: Options, kept: Kept | None) -> RootCommands:
+    return RootCommands(store, root, options.limits, options.state_dir, options.commands, kept)
+
+
+async def _close_beneath(beneath: LowerTree, copy: OverlayCopy) -> None:
+    await copy.finish()
+    beneath.pipeline.changes.close()
+    await beneath.pipeline.aclose()
 
 
 async def join_overlay(

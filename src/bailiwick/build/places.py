@@ -88,8 +88,6 @@ class NamedPlace(NamedTuple):
             refuse_options(options, "memory", directory=False, volume=False)
         else:
             refuse_options(options, "a directory", directory=True, volume=False)
-        if self.over and options.commands is not None:
-            raise Unsupported("the option 'commands' is for directories: an overlay runs none")
 
 
 class NamedMount(NamedTuple):

@@ -9,7 +9,7 @@ import msgspec
 
 from bailiwick import operations
 from bailiwick.call import Call, Target
-from bailiwick.errors import ParseError, Unsupported
+from bailiwick.errors import ParseError
 from bailiwick.finishing import to_the_end
 from bailiwick.model import Limits
 from bailiwick.operations import Command, Network
@@ -101,11 +101,6 @@ class CommandVerbs(WorkVerbs):
             return started
 
         async def prepare(call: Call) -> Proposal[Started]:
-            if self._pipeline.beneath is not None:
-                raise Unsupported(
-                    "programs are not run in an overlay",
-                    hint="run them in the directory: they work in a working copy of their own",
-                )
             found = msgspec.structs.replace(command, cwd=str(call.handle.path))
             lends = self._pipeline.commands
             proposal = await commands.run_command(call, lends, found, how, room)

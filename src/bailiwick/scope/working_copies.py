@@ -97,10 +97,13 @@ class WorkVerbs(ScopeCore):
 
     async def work(self) -> list[WorkInfo]:
         """The working copies of this root that hold changes, oldest first: those of this subject,
-        and to a person or the host all of them."""
-        if self._pipeline.beneath is not None:
-            return await self._beneath()[0].work()
+        and to a person or the host all of them. Those of an overlay come first, and then those of
+        what it lies over, of which one is the overlay itself."""
+        own = await self._own_work()
+        below = [] if self._pipeline.beneath is None else await self._beneath()[0].work()
+        return [*own, *below]
 
+    async def _own_work(self) -> list[WorkInfo]:
         async def found(call: Call) -> list[WorkInfo]:
             return [each for each in await self._workplace().all() if self._may_have(each)]
 
@@ -109,7 +112,7 @@ class WorkVerbs(ScopeCore):
     async def open_work(self, id: str) -> OpenWork:
         """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in
         it."""
-        if self._pipeline.beneath is None:
+        if self._pipeline.beneath is None or id in {each.id for each in await self._own_work()}:
             return OpenWork(self, await self._copy_left(id))
         lower, copy = self._beneath()
         if id != copy.id:
@@ -118,7 +121,7 @@ class WorkVerbs(ScopeCore):
         return OpenWork(lower, copy)
 
     async def _copy_left(self, id: str) -> PlacedCopy:
-        known = {each.id for each in await self.work()}
+        known = {each.id for each in await self._own_work()}
         if id not in known:
             raise PathNotFound("there is no such working copy", hint="`bailiwick work list`")
         return await self._workplace().open(id)

@@ -14,7 +14,16 @@ from contextlib import aclosing, asynccontextmanager, closing
 from typing import Final, NamedTuple
 
 from bailiwick.change_log import Logs
-from bailiwick.errors import HashMismatch, NotADirectory, PathNotFound, Unsupported
+from bailiwick.errors import (
+    HardlinkRefused,
+    HashMismatch,
+    NotADirectory,
+    NotARegularFile,
+    PathNotFound,
+    PermissionDenied,
+    SymlinkEscape,
+    Unsupported,
+)
 from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.model import MiB
 from bailiwick.paths import RESERVED_PREFIX, ROOT, ScopedPath
@@ -32,6 +41,14 @@ _ENTRIES_BETWEEN_PAUSES: Final = 256
 _BATCH_BYTES: Final = 4 * MiB
 _BATCH_FILES: Final = 256
 """What is held in memory of files on their way to the disk."""
+
+
+_NOT_SHOWN: Final = (
+    HardlinkRefused, HashMismatch, NotADirectory, NotARegularFile, PathNotFound, PermissionDenied,
+    SymlinkEscape,
+)  # fmt: skip
+"""What is wrong with one file of a store that is read as it stands: it is not there for a program,
+which sees all the others."""
 
 
 class _Walked(NamedTuple):
@@ -193,7 +210,7 @@ class _Writing:
                 if entry.type == "file":
                     await self._read(path, node, entry)
                     return
-        except (NotADirectory, PathNotFound):
+        except _NOT_SHOWN:
             pass
         self.changed.add(path)
 
@@ -219,7 +236,7 @@ class _Writing:
             await in_thread(self._writer.end_file, file, node)
             if (await self._store.stat(entry)).version != node.version:
                 self.changed.add(path)
-        except HashMismatch:
+        except _NOT_SHOWN:
             self.changed.add(path)
         finally:
             os.close(file)
@@ -249,16 +266,20 @@ async def walked(store: Reader, entries_max: int) -> dict[str, TreeNode]:
         path = waiting.pop()
         try:
             directory = await store.resolve(path, "object", directory=True)
-        except (NotADirectory, PathNotFound):
+        except _NOT_SHOWN:
             continue  # a store that is read as it stands
         with closing(directory):
-            for child in (await store.children(directory)).entries:
+            try:
+                children = await store.children(directory)
+            except _NOT_SHOWN:
+                continue
+            for child in children.entries:
                 if not child.addressable or child.name.startswith(RESERVED_PREFIX):
                     continue
                 try:
                     with closing(await store.descend(directory, child.name)) as entry:
                         node = await _node(store, entry)
-                except (NotADirectory, PathNotFound):
+                except _NOT_SHOWN:
                     continue
                 below = path.child(child.name)
                 found[str(below)] = node

@@ -217,8 +217,8 @@ class OverlayCopy:
 
 def _no_programs() -> Unsupported:
     return Unsupported(
-        "programs are not run in an overlay",
-        hint="run them in the directory itself: they work in a working copy of their own",
+        "programs are not run in what an overlay keeps",
+        hint="open the overlay itself: they work in a working copy of their own",
     )
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.fronts.cli.command import bailiwick
 
 pytestmark = pytest.mark.spec("OVER-1")
@@ -41,10 +42,27 @@ def test_it_is_changed_shown_joined_and_applied(project):
     assert json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"] == []
 
 
-def test_no_program_is_run_in_it(project):
-    done = bailiwick("-p", f"overlay:{project}", "exec", "--", "true")
-    assert done.returncode == 125
-    assert "unsupported" in done.stderr
+@pytest.mark.spec("EXEC-3")
+def test_a_program_is_run_in_it(project):
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+    over = f"overlay:{project}"
+    assert bailiwick("-p", over, "write", "b.txt", given="new\n").returncode == 0
+    done = bailiwick("-p", over, "exec", "--", "sh", "-c", "cat b.txt; sed -i s/two/TWO/ a.txt")
+    assert (done.returncode, done.stdout) == (0, "new\n"), done.stderr
+    assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
+    kept = bailiwick("-p", over, "exec", "--publish", "manual", "--", "touch", "c.txt")
+    assert kept.returncode == 0, kept.stderr
+    listed = json.loads(bailiwick("-p", over, "work", "list", "--json").stdout)["work"]
+    assert {tuple(each["command"]) for each in listed} == {("touch", "c.txt"), ("overlay:",)}
+    (left,) = [each["id"] for each in listed if each["command"][0] == "touch"]
+    assert bailiwick("-p", over, "work", "apply", left).returncode == 0
+    assert bailiwick("-p", over, "ls").stdout.split() == ["a.txt", "b.txt", "c.txt"]
+    (work,) = json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"]
+    assert bailiwick("-p", project, "work", "apply", work["id"]).returncode == 0
+    assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
+    assert sorted(each.name for each in project.iterdir()) == ["a.txt", "b.txt", "c.txt"]
 
 
 def test_what_an_agent_did_over_mcp_is_applied_by_the_person(project):

@@ -57,6 +57,7 @@ async def open_directory(
         }
         opening: AbstractAsyncContextManager[Scope]
         if over:
+            options["commands"] = share or HostShare()
             options["history"] = "on" if purpose == "versions" else "off"
             opening = open_scope(f"overlay:{directory}", **options)
         elif purpose == "versions" and _is_there(directory):

@@ -148,8 +148,6 @@ def open_place(
     from bailiwick.build.places import read_place
 
     found = read_place(place)
-    if found.over and share is not None:
-        raise Unsupported("programs are not run in an overlay", hint="name the directory itself")
     if found.directory is not None:
         return open_directory(found.directory, needs, share, over=found.over)
     if found.volume is not None:

@@ -1,0 +1,172 @@
+"""Programs in an overlay: they see what it shows, and what they change is changed in it alone."""
+
+import os
+
+import pytest
+
+import bailiwick
+from bailiwick.errors import PathNotFound
+from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from tests.authority.support import EVERYTHING, governed, rule
+from tests.scope.test_exec import ALLOW_EXEC, RUNNING, told
+
+pytestmark = pytest.mark.spec("OVER-1", "EXEC-3")
+
+PERSON = "user:local"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _bubblewrap():
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    (root / "d").mkdir(parents=True)
+    for name in ("a.txt", "below", "gone", "d/b.txt"):
+        (root / name).write_text(f"{name}\n")
+    return root
+
+
+def opened(project, **options):
+    return bailiwick.open(f"overlay:{project}", state_dir=str(project.parent / "state"), **options)
+
+
+def held(project):
+    return {
+        str(each.relative_to(project)): each.read_text()
+        for each in project.rglob("*")
+        if each.is_file()
+    }
+
+
+async def said_by(fs, shell, **more):
+    execution = fs.exec(shell=shell, **more)
+    said = b"".join([piece.data async for piece in execution]).decode()
+    return said, await execution.result()
+
+
+async def test_a_program_sees_both_and_changes_the_overlay_alone(project):
+    was = held(project)
+    async with opened(project) as fs:
+        await fs.write_text("a.txt", "changed\n")
+        await fs.remove("gone")
+        await fs.move("d", "e")
+        said, result = await said_by(
+            fs, "find . -type f | sort; cat a.txt below; echo by a program > below; mkdir n;"
+            " echo n > n/f; rm a.txt; mv e g",
+        )  # fmt: skip
+        assert said == "./a.txt\n./below\n./e/b.txt\nchanged\nbelow\n"
+        assert (result.exit_code, result.withheld, result.conflicts) == (0, [], [])
+        assert result.sandbox == "bubblewrap"
+        assert held(project) == was
+        assert (await fs.read_text("below")).text == "by a program\n"
+        assert (await fs.read_text("g/b.txt")).text == "d/b.txt\n"
+        assert not await fs.exists("a.txt")
+        assert await fs.work() != []
+    async with opened(project) as fs:
+        assert {
+            ("a.txt", "deleted"),
+            ("below", "updated"),
+            ("d", "moved"),
+            ("gone", "deleted"),
+        } <= {(str(each.origin or each.path), each.kind) for each in (await fs.changes()).changes}
+        assert not (await fs.apply()).conflicts
+    assert held(project) == {"below": "by a program\n", "g/b.txt": "d/b.txt\n", "n/f": "n\n"}
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_what_is_changed_meanwhile_below_or_on_top_stays(project):
+    async with opened(project) as fs:
+        execution = await fs.exec(
+            shell="read go; echo program > below; echo program > a.txt; echo x > x", stdin="pipe"
+        )
+        (project / "below").write_text("a person, below\n")
+        await fs.write_text("a.txt", "a person, on top\n")
+        await execution.write(b"go\n")
+        result = await execution.result()
+        assert {str(each.path) for each in result.conflicts} == {"a.txt", "below"}
+        assert (await fs.read_text("below")).text == "a person, below\n"
+        assert (await fs.read_text("a.txt")).text == "a person, on top\n"
+        assert not await fs.exists("x")
+        async with await fs.open_work(result.work_id) as work:
+            assert told(await work.apply(publish="partial")) == {("x", "created")}
+            assert {str(each) for each in await work.discard()} == {"a.txt", "below"}
+        assert not (project / "x").exists()
+
+
+async def test_a_session_is_left_and_found_again_over_the_overlay_only(project):
+    async with opened(project) as fs:
+        await fs.write_text("a.txt", "on top\n")
+        async with fs.session() as session:
+            await session.exec(shell="cat a.txt > copy; rm below").result()
+            assert told(await session.changes()) == {("copy", "created"), ("below", "deleted")}
+    async with bailiwick.open(project, state_dir=str(project.parent / "state")) as fs:
+        assert session.id not in {each.id for each in await fs.work()}
+        with pytest.raises(PathNotFound):
+            await fs.open_work(session.id)
+    async with opened(project) as fs:
+        assert session.id in {each.id for each in await fs.work()}
+        async with await fs.open_session(session.id) as again:
+            assert "+on top" in (await again.diff("copy")).text
+            published = await again.publish()
+            assert told(published) == {("copy", "created"), ("below", "deleted")}
+        assert (project / "below").exists()
+        assert told(await fs.apply(["copy"])) == {("copy", "created")}
+    assert (project / "copy").read_text() == "on top\n"
+
+
+@pytest.mark.spec("EXEC-1", "EXEC-4", "EXEC-7")
+async def test_an_agent_runs_and_a_person_applies(tmp_path, project):
+    (project / "secret").write_text("SECRET\n")
+    rules = (
+        rule("hide", "secret", subject="agent_run:*")
+        + rule("deny", "kept", "kept/**", access=["write"])
+        + ALLOW_EXEC
+    )
+    async with governed(
+        tmp_path, rules, place=f"overlay:{project}", state_dir=tmp_path / "state"
+    ) as house:
+        agent = await house.scope(RUNNING)
+        said, result = await said_by(agent, "ls; cat secret; echo new > new", publish="partial")
+        assert "SECRET" not in said
+        assert "secret\n" not in said
+        assert told(result) == {("new", "created")}
+        _, result = await said_by(
+            agent, "mkdir kept; echo x > kept/x; echo y > y", publish="partial"
+        )
+        assert {str(each.path) for each in result.withheld} >= {"kept/x"}
+        records = [
+            each for each in await house.operations() if each.request_id == result.request_id
+        ]
+        assert ("exec", "success") in {(each.verb, each.outcome) for each in records}
+        with pytest.raises(bailiwick.MissingAccess):
+            await agent.apply()
+        person = await house.scope(EVERYTHING, subject=PERSON)
+        assert told(await person.apply()) == {("new", "created"), ("y", "created")}
+    assert (project / "new").read_text() == "new\n"
+    assert not (project / "kept").exists()
+
+
+async def test_a_file_that_cannot_be_read_is_not_seen_and_spoils_nothing(project):
+    os.link(project / "a.txt", project / "linked")
+    async with opened(project, hardlinks="reject") as fs:
+        said, result = await said_by(fs, "ls; echo mine > linked; echo x > x", publish="partial")
+        assert said == "below\nd\ngone\n"
+        assert told(result) == {("x", "created")}
+        assert [str(each.path) for each in result.conflicts] == ["linked"]
+        assert (project / "linked").read_text() == "a.txt\n"
+
+
+async def test_a_read_only_grant_reads(project):
+    async with opened(project) as fs:
+        reader = await fs.delegate(
+            subject=bailiwick.User("other"), access=["read", "list", "execute"]
+        )
+        said, result = await said_by(reader, "cat a.txt; echo x > a.txt")
+        assert said.startswith("a.txt\n")
+        assert result.changes == []
+        assert (await fs.read_text("a.txt")).text == "a.txt\n"
