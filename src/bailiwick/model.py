@@ -14,9 +14,7 @@ import msgspec
 from bailiwick.errors import HashMismatch, escape_for_display
 from bailiwick.paths import ScopedPath
 
-KiB = 1024
-MiB = 1024 * KiB
-GiB = 1024 * MiB
+KiB, MiB, GiB = 1024, 1024**2, 1024**3
 
 EntryType = Literal["file", "directory", "symlink", "other"]
 LineEnding = Literal["lf", "crlf", "mixed", "none"]
@@ -221,6 +219,9 @@ class Limits(Value, frozen=True, kw_only=True):
 
     hook_seconds_max: Seconds = 5.0
     """How long a before-hook may take; a slower one refuses the operation."""
+
+    notify_waiting_max: Amount = 100
+    """Questions that wait to be told by a webhook: as many as one subject may have open."""
 
     audit_ring_records: Amount = 4_096
     """Records kept in memory for a quick look back."""
@@ -439,10 +440,8 @@ class BytesRead(Value, frozen=True):
 
     @property
     def sha256(self) -> str | None:
-        """The hash of the file when all of it was read, else None.
-
-        Computed when asked for: it would be a tenth of the cost of a small read.
-        """
+        """The hash of the file when all of it was read, else None. Computed when asked for: it
+        would be a tenth of the cost of a small read."""
         if self.offset or self.truncated:
             return None
         return hashlib.sha256(self.data).hexdigest()

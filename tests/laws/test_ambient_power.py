@@ -21,6 +21,7 @@ POWERFUL = {
     "handed_over": "waits for another thread, and knows its own process",
     "held_signals": "puts off the handlers of signals",
     "hooks": "hands what happened to other systems",
+    "notifiers": "tells people elsewhere, over sockets and by a program",
     "portal": "runs the event loop in a thread for blocking callers",
     "sandboxes": "a sandbox is what starts programs",
     "sqlite": "the database behind the state and volumes",

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from bailiwick.authority import Books
 from bailiwick.build.configured import ConfigSource
+from bailiwick.call import Machine
 from bailiwick.config.values import Surface
+from bailiwick.finishing import in_thread
 from bailiwick.state.approvals.desk import ApprovalDesk
 from bailiwick.state.approvals.rules import RuleBook
 from bailiwick.state.database import Database
 from bailiwick.state.faults import FaultBook
 from bailiwick.state.grants.book import GrantBook
 from bailiwick.state.grants.trust import TrustBook
-from bailiwick.state.ledger.durable import DurableLedger
+from bailiwick.state.ledger.durable import DurableLedger, ledger_key
 from bailiwick.state.notices.book import NoticeBook
 
 
-def open_books(
+async def open_books(
     database: Database,
-    ledger: DurableLedger,
     notices: NoticeBook,
     source: ConfigSource,
-    time_ns: Callable[[], int],
+    machine: Machine,
     surface: Surface,
 ) -> Books:
     """What an authority remembers. ``surface`` is where people are asked if the configuration does
     not say."""
-    chain, ask = ledger.chain_in, source.config.ask
+    config, time_ns = source.config, machine.time_ns
+    key = await in_thread(ledger_key, database)
+    ledger = await in_thread(
+        lambda: DurableLedger.open(database, key, clock=time_ns, paths=config.audit.paths)
+    )
+    chain, ask = ledger.chain_in, config.ask
     rules = RuleBook(database, chain, time_ns=time_ns)
     return Books(
         ledger=ledger,

@@ -17,6 +17,7 @@ from bailiwick.authority import (
     RootPlan,
     Services,
 )
+from bailiwick.build.announcements import Announcements, open_announcements
 from bailiwick.build.books import open_books
 from bailiwick.build.commands import RootCommands, check_share, finish_publishing, kept_over
 from bailiwick.build.configured import (
@@ -74,7 +75,6 @@ from bailiwick.state.grants import book, tokens
 from bailiwick.state.grants.budgets import accountable
 from bailiwick.state.grants.rows import revoked
 from bailiwick.state.grants.status import StateStanding
-from bailiwick.state.ledger.durable import DurableLedger, ledger_key
 from bailiwick.state.notices.board import NoticeBoard
 from bailiwick.state.notices.book import NoticeBook
 from bailiwick.state.runs import index as run_index
@@ -258,20 +258,19 @@ async def _compose_on(
     surface: Surface,
 ) -> Authority:
     config = source.config
-    key = await in_thread(ledger_key, database)
-    ledger = await in_thread(
-        lambda: DurableLedger.open(database, key, clock=machine.time_ns, paths=config.audit.paths)
-    )
-    chain, time_ns = ledger.chain_in, machine.time_ns
     notice_book = NoticeBook(database)
-    books = open_books(database, ledger, notice_book, source, time_ns, surface)
+    books = await open_books(database, notice_book, source, machine, surface)
+    ledger, time_ns = books.ledger, machine.time_ns
     policy = RulePolicy(config.rules, off=config.off, remembered=books.rules.rules)
     joiner = _Joiner(database, books, policy, machine, source, places)
     # Before anything is granted: what cannot be served is refused as a whole.
     plans = [joiner.plan_configured(root) for root in config.roots]
     listed = listed_grants(source, machine.time_ns() / 1e9)
-    token_book = tokens.TokenBook(database, chain, time_ns=time_ns)
+    token_book = tokens.TokenBook(database, ledger.chain_in, time_ns=time_ns)
     listed_tokens = tokens.listed_tokens((each.name, each.subject) for each in config.tokens)
+    joiner.announcements = await open_announcements(
+        source, books.approvals, directories=joiner.directories, time_ns=time_ns
+    )
     if synchronising:
         await synchronise(books.grants, source, listed)
         await token_book.sync_configured(listed_tokens, origin=source.origin)
@@ -337,6 +336,8 @@ class _Joiner:
             self.hooks.register(Tracing())
         self.authority: Authority | None = None
         self.notices: NoticeBoard | None = None
+        self.announcements: Announcements | None = None
+        self.directories: list[str] = []
 
     def services(self) -> Services:
         return Services(
@@ -417,6 +418,7 @@ class _Joiner:
             raise ParseError(f"an option is wrong: {error}") from None
         check_share(options.commands, place.host_paths, Homes(self._state).base)
         self._places.take_place(name, place, options)
+        self.directories.extend(filter(None, place.host_paths))
         if directory is not None or mounts is not None:
             options = msgspec.structs.replace(options, state_dir=self._state)
 
@@ -588,8 +590,9 @@ class _Joiner:
             await self._books.ledger.retain(self._config.audit.retention_days)
 
     async def close(self) -> None:
-        if self.notices is not None:
-            await self.notices.aclose()
+        for told in (self.notices, self.announcements):
+            if told is not None:
+                await told.aclose()
         self._books.faults.flush()
         await self._books.ledger.aclose()
         await self._database.aclose()

@@ -18,6 +18,7 @@ from bailiwick.config.values import (
     Config,
     ExtensionConfig,
     GrantConfig,
+    NotifyConfig,
     RateConfig,
     ServerConfig,
     StateConfig,
@@ -52,7 +53,8 @@ TEXT_CHARACTERS_MAX = 1024 * 1024
 _YEAR_S = 365 * 24 * 3600
 
 _SECTIONS = (
-    "server", "state", "ask", "root", "grant", "token", "extension", "rule", "policy", "audit",
+    "server", "state", "ask", "notify", "root", "grant", "token", "extension", "rule", "policy",
+    "audit",
 )  # fmt: skip
 
 _RULE_KEYS = (
@@ -84,6 +86,7 @@ def load(text: str, *, source: str) -> Config:
         server=_section(top, "server", _read_server),
         state=state,
         ask=_section(top, "ask", _read_ask) or AskConfig(),
+        notify=_section(top, "notify", _read_notify) or NotifyConfig(),
         audit=_section(top, "audit", partial(_read_audit, state)) or AuditConfig(),
         roots=_each(top, "root", read_root, lambda root: f"the root {root.name}"),
         grants=_read_grants(top),
@@ -226,6 +229,20 @@ def _read_ask(table: Table) -> AskConfig:
         timeout_s=default.timeout_s if timeout is None else timeout,
         surface=table.choice("surface", get_args(Surface)) or default.surface,
     )
+
+
+def _read_notify(table: Table) -> NotifyConfig:
+    table.only("url", "secret_file", "desktop")
+    url, secret_file = table.text("url"), table.text("secret_file")
+    if url is not None:
+        if not url.startswith(("http://", "https://")):
+            raise table.error("url", "a webhook is reached by http or https", "https://…")
+        if secret_file is None:
+            message = "what a webhook is sent is signed: its secret is missing"
+            raise table.error("url", message, 'secret_file = "…", a file of mode 600')
+    elif secret_file is not None:
+        raise table.error("secret_file", "there is no webhook", "name its url, too")
+    return NotifyConfig(url=url, secret_file=secret_file, desktop=table.flag("desktop"))
 
 
 def _read_audit(state: StateConfig, table: Table) -> AuditConfig:

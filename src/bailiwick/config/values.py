@@ -74,6 +74,16 @@ class AskConfig(Value, frozen=True, kw_only=True):
     surface: Surface | None = None
 
 
+class NotifyConfig(Value, frozen=True, kw_only=True):
+    """Who else is told that a question waits: a webhook, by its address and the file of the secret
+    that signs what it is sent, and the ``desktop``. Where nothing is said about that, the desktop
+    is told where questions wait elsewhere than at the front that asks."""
+
+    url: str | None = None
+    secret_file: str | None = None
+    desktop: bool | None = None
+
+
 class AuditConfig(Value, frozen=True, kw_only=True):
     """What the ledger holds. Without ``retention_days`` everything is kept."""
 
@@ -175,6 +185,7 @@ class Config(Value, frozen=True, kw_only=True):
     server: ServerConfig | None = None
     state: StateConfig = StateConfig()
     ask: AskConfig = AskConfig()
+    notify: NotifyConfig = NotifyConfig()
     audit: AuditConfig = AuditConfig()
     roots: tuple[RootConfig, ...] = ()
     grants: tuple[GrantConfig, ...] = ()

@@ -117,6 +117,8 @@ class ApprovalDesk:
         self._poll_s = poll_s
         self._put = 0
         self._turn = threading.Lock()
+        self.announce: Callable[[Approval], None] = _nobody_else_is_told
+        """Called with each question that is put from here, on the writer's thread."""
         self._waiting: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
 
     # --- looking ---------------------------------------------------------------------------
@@ -402,6 +404,7 @@ class ApprovalDesk:
             )
         put = insert_in(connection, question, counts_for, now_ns, now_ns + self._lasts_ns)
         self._notices.approval_in(connection, "asked", put.id)
+        self._database.on_commit(lambda: self.announce(put))
         return put
 
     def _expire_in(self, connection: Connection, approval: Approval) -> None:
@@ -447,6 +450,10 @@ class ApprovalDesk:
             },
         )  # fmt: skip
         self._chain(connection, record)
+
+
+def _nobody_else_is_told(approval: Approval) -> None:
+    pass
 
 
 # --- verdicts and refusals ---------------------------------------------------------------------
