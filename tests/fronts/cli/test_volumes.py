@@ -166,15 +166,13 @@ def test_days_are_checked(volume, days):
 
 @pytest.mark.spec("SCALE-2", "CLI-1")
 def test_copy(volume, tmp_path):
-    with bailiwick.open_sync(volume.place) as fs:
-        fs.write("notes.txt", b"hello")
+    volume.fill({"notes.txt": b"hello"})
     target = f"sqlite:{tmp_path}/other.db?volume=demo"
     done = json.loads(within("volume", "copy", volume.place, target, "--json").stdout)
     assert (done["kind"], done["resumed"], done["wasWhole"]) == ("volume_copy", False, False)
     assert within("-p", target, "cat", "notes.txt").stdout == "hello"
     assert "is there already" in within("volume", "copy", volume.place, target).stdout
-    with bailiwick.open_sync(target) as fs:
-        fs.write("more.txt", b"x")
+    Typed(target).fill({"more.txt": b"x"})
     refused = within("volume", "copy", volume.place, target)
     assert refused.returncode == 1
     assert refused.stderr.startswith("file_already_exists: ")
