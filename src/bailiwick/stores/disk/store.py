@@ -58,6 +58,7 @@ from bailiwick.stores.disk.changes import (
     renames,
 )
 from bailiwick.stores.disk.changes.modes import NewModes
+from bailiwick.stores.disk.flush_pace import FlushPace
 from bailiwick.stores.disk.journal import Journal, JournalPlace, ambient_check_outside
 from bailiwick.stores.disk.lookup.beneath import Lookup, check_filesystem
 from bailiwick.stores.disk.lookup.handles import (
@@ -110,6 +111,7 @@ class DiskStore:
         waits = lookup.settings.limits.lock_wait_seconds_max
         self._turns: Final[NameTurns] = NameTurns(waits) if whole is None else whole._turns
         self._durable: Final = lookup.settings.durable
+        self._pace: Final[FlushPace] = FlushPace() if whole is None else whole._pace
         self._find_object: Final = lookup.find_object
         self._sees_others: Final = syscalls.LINUX and lookup.holds_objects
         self._watchers: Final[set[Watcher]] = set()
@@ -317,12 +319,12 @@ class DiskStore:
         if _conditional(plan):
             job = self._swapper.write_blocking
             return await self._swapped(held, len(data), job, held, data, sha256, plan)
-        if self._durable or len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken:
-            job = self._publisher.write_blocking
+        job = self._publisher.write_blocking
+        if len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken or self._waits():
             return await self._in_turn(held, job, held, data, sha256, plan)
         self._workers.refuse_closed()
         try:
-            return self._publisher.write_blocking(held, data, sha256, plan, UNSTOPPABLE)
+            return self._at_once(job, held, data, sha256, plan, UNSTOPPABLE)
         except OSError as error:
             raise from_os_error(error, held.path) from None
 
@@ -504,11 +506,20 @@ class DiskStore:
         except OSError as error:
             raise from_os_error(error, path) from None
 
+    def _waits(self) -> bool:
+        """Whether a change has to wait for the disk."""
+        return self._durable and not self._pace.is_quick
+
     async def _short(self, held: Held, job: Callable[..., T], *args: Any) -> T:
         """A few calls on names: in a thread only where they wait for the disk."""
-        if self._durable:
-            return await self._in_thread(held.path, job, *args)
-        return self._inline(held.path, job, *args, UNSTOPPABLE)
+        if self._waits():
+            return await self._in_thread(held.path, self._pace.timed, job, *args)
+        result: T = self._inline(held.path, self._at_once, job, *args, UNSTOPPABLE)
+        return result
+
+    def _at_once(self, job: Callable[..., T], *args: Any) -> T:
+        """What waits for no disk, as far as is known."""
+        return self._pace.timed(job, *args) if self._durable else job(*args)
 
     async def _swapped(
         self, held: Held, size: int, job: Callable[..., Written], *args: Any
@@ -516,11 +527,11 @@ class DiskStore:
         """What depends on the old content: at once where both are small and nobody has to be waited
         for, no disk and no lock of another process; else in a thread, one at a time."""
         before = 0 if held.status is None else held.status.st_size
-        waits = self._durable or held.path in self._turns.taken
+        waits = held.path in self._turns.taken or self._waits()
         if not waits and max(before, size) <= INLINE_BYTES_MAX:
             self._workers.refuse_closed()
             try:
-                return job(*args, UNSTOPPABLE)
+                return self._at_once(job, *args, UNSTOPPABLE)
             except WouldWait:
                 pass
             except OSError as error:
@@ -531,7 +542,7 @@ class DiskStore:
         """One at a time for each name."""
         await self._turns.take(held.path)
         try:
-            return await self._in_thread(held.path, job, *args)
+            return await self._in_thread(held.path, self._pace.timed, job, *args)
         finally:
             self._turns.give_back(held.path)
 

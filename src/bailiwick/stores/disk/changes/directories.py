@@ -9,6 +9,7 @@ from bailiwick.errors import FileAlreadyExists, PathNotFound
 from bailiwick.paths import ScopedPath, from_parts
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.changes.modes import NewModes
+from bailiwick.stores.disk.flush_pace import flush
 from bailiwick.stores.disk.lookup.beneath import Lookup
 from bailiwick.stores.disk.lookup.handles import Held, is_directory
 from bailiwick.stores.disk.workers import Stop
@@ -94,7 +95,7 @@ class Flushing:
         try:
             if kind is None:
                 for fd in self._opened:
-                    syscalls.flush(fd)
+                    flush(fd)
         finally:
             self._close()
 

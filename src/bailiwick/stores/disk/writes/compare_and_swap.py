@@ -27,6 +27,7 @@ from bailiwick.model import Expected
 from bailiwick.store import WritePlan, Written
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.changes.directories import Flushing
+from bailiwick.stores.disk.flush_pace import flush
 from bailiwick.stores.disk.journal import Swap
 from bailiwick.stores.disk.lookup.handles import Held, lstat_at, same_object
 from bailiwick.stores.disk.workers import Stop
@@ -219,7 +220,7 @@ class Swapper:
     ) -> Written:
         self._publisher.set_mode(stage, current.status, plan)
         if self._publisher.settings.durable:
-            syscalls.flush(stage.fd)
+            flush(stage.fd)
         self._publisher.check_ready(held, stage)
         with Flushing(self._publisher.settings.durable, held.parent):
             if self.can_exchange:

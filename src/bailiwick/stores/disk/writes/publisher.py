@@ -25,6 +25,7 @@ from bailiwick.store import WritePlan, Written
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.changes.directories import Flushing, MadeDirectories
 from bailiwick.stores.disk.changes.modes import NewModes
+from bailiwick.stores.disk.flush_pace import flush
 from bailiwick.stores.disk.journal import Journal
 from bailiwick.stores.disk.lookup.beneath import Lookup, moved_meanwhile
 from bailiwick.stores.disk.lookup.handles import (
@@ -278,7 +279,7 @@ class Publisher:
         """Put the staged file under the name. On failure nothing has changed."""
         if self._durable:
             self.set_mode(stage, self.check_target(held, plan), plan)
-            syscalls.flush(stage.fd)
+            flush(stage.fd)
         self.check_ready(held, stage)
         return self._put_in_place(held, stage, sha256, plan, stop)
 
