@@ -46,3 +46,16 @@ def test_import_loads_nothing_heavy():
 )  # fmt: skip
 def test_a_planted_heavy_import_is_noticed(planted):
     assert heavy(f"import bailiwick, {planted}; bailiwick.open") != []
+
+
+@pytest.mark.spec("PY-3")
+def test_what_is_extra_is_not_needed_for_what_is_not():
+    """Not even where an authority, a volume or a server's client is used."""
+    optional = {
+        "asyncpg", "fsspec", "fuse", "h11", "httpx", "mcp", "obstore", "uvicorn", "zstandard",
+    }  # fmt: skip
+    statement = (
+        "import bailiwick.build.governed, bailiwick.stores.volume, bailiwick.client,"
+        " bailiwick.fronts.cli"
+    )
+    assert modules_after(statement) & optional == set()

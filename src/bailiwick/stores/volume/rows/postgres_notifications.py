@@ -14,8 +14,7 @@ from typing import Any, Final
 import asyncpg
 
 from bailiwick.postgres.failures import FAILURES
-
-CHANNEL: Final = "bailiwick"
+from bailiwick.stores.volume.rows.postgres_schema import CHANNEL
 
 _AGAIN_S: Final = 0.5
 """How long after a connection was lost another one is tried."""

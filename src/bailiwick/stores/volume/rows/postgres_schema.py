@@ -12,6 +12,9 @@ from bailiwick.stores.volume.rows import schema
 MIGRATING: Final = 0x62776B76
 """The advisory lock under which tables and volumes are made: one process at a time."""
 
+CHANNEL: Final = "bailiwick"
+"""Where servers tell each other which volume was changed."""
+
 FOUND: Final = (
     "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid"
     " WHERE nspname = 'bailiwick' AND relname = 'about')"

@@ -17,8 +17,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from bailiwick.stores.volume.rows.database import INFINITY, Row
-from bailiwick.stores.volume.rows.postgres_notifications import CHANNEL
-from bailiwick.stores.volume.rows.postgres_schema import VolumeTable, tables
+from bailiwick.stores.volume.rows.postgres_schema import CHANNEL, VolumeTable, tables
 from bailiwick.stores.volume.rows.tree import INODE, NAME, OWN_NAME, PLACE
 
 _INSERT: Final = re.compile(
