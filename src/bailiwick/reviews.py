@@ -149,6 +149,10 @@ class ReviewBook(Protocol):
         """Durable when this returns."""
         ...
 
+    def has_notes(self, root: str, subject: str) -> bool:
+        """Whether there is anything that an agent is to be told: cheap, asked with each answer."""
+        ...
+
     async def take_notes(self, root: str, subject: str) -> list[ReviewNote]:
         """What an agent is to be told, which is told once."""
         ...

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from bailiwick.paths import PathText
-from bailiwick.reviews import ReviewQueue, ReviewResult
+from bailiwick.reviews import ReviewNote, ReviewQueue, ReviewResult
 from bailiwick.scope.review import Review
 
 
@@ -30,6 +30,11 @@ class SyncReview:
         found: ReviewQueue = self._finish(
             self._review.queue(run=run, paths=paths, cursor=cursor, limit=limit)
         )
+        return found
+
+    def notes(self) -> list[ReviewNote]:
+        """What people took back of what the holder did: see `Review.notes`."""
+        found: list[ReviewNote] = self._finish(self._review.notes())
         return found
 
     def accept(

@@ -77,12 +77,31 @@ def test_there_are_the_same_verbs():
     assert verbs_of(RemoteScope) == verbs_of(Scope) == every
 
 
-@pytest.mark.parametrize("name", sorted(VERBS.keys() | TWO_ROOTS | BESIDES | PROGRAMS))
-def test_a_verb_takes_the_same(name):
-    here, there = (inspect.signature(getattr(each, name)) for each in (Scope, RemoteScope))
+SAID = {"queue", "accept", "reject", "notes"}
+
+
+def test_there_are_the_same_verbs_of_review():
+    assert verbs_of(Review) == verbs_of(RemoteReview) == SAID
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "name"),
+    [
+        *((Scope, RemoteScope, name)
+          for name in sorted(VERBS.keys() | TWO_ROOTS | BESIDES | PROGRAMS) if name != "review"),
+        *((Review, RemoteReview, name) for name in sorted(SAID)),
+    ],
+)  # fmt: skip
+def test_a_verb_takes_the_same(here, there, name):
+    here, there = (inspect.signature(getattr(each, name)) for each in (here, there))
     named = [(p.name, p.kind, p.default) for p in there.parameters.values()]
     assert named == [(p.name, p.kind, p.default) for p in here.parameters.values()]
-    assert inspect.getdoc(getattr(RemoteScope, name))
+
+
+@pytest.mark.parametrize("name", sorted(verbs_of(RemoteScope) | verbs_of(RemoteReview)))
+def test_a_verb_says_what_it_does(name):
+    where = RemoteReview if name in SAID else RemoteScope
+    assert inspect.getdoc(getattr(where, name))
 
 
 REFUSED = {

@@ -234,3 +234,20 @@ def test_blocking_code_reviews_too(tmp_path):
         runner.run(rooting.__aexit__(None, None, None))
     with bailiwick.open_sync("memory:") as fs, pytest.raises(Unsupported):
         fs.review.queue()
+
+
+@pytest.mark.spec("REVIEW-3")
+async def test_each_agent_is_told_once_of_its_own_lines_only(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        await person.write_text("a.txt", "1\n2\n3\n")
+        one, two = await agent("one"), await agent("two")
+        await one.edit("a.txt", [Edit("2\n", "two\n")])
+        await two.edit("a.txt", [Edit("two\n", "zwei\n")])
+        (known,) = await ids(person)
+        await person.review.reject(known, note="keep the digit")
+        assert await text(person, "a.txt") == "1\n2\n3\n"
+        (first,), (second,) = await one.review.notes(), await two.review.notes()
+        assert (first.lines, second.lines) == (["-2"], ["+zwei"])
+        assert {first.note, second.note} == {"keep the digit"}
+        for scope in (one, two, person, await agent("three")):
+            assert await scope.review.notes() == []

@@ -15,7 +15,7 @@ from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.model import Entry, JsonRead, Stat, TextRead, Value
 from bailiwick.notices import ReviewNotice, RunNotice
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewQueue, ReviewResult
+from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewNote, ReviewQueue, ReviewResult
 from bailiwick.runs import RunInfo
 from bailiwick.sandbox import Piece
 from bailiwick.scope import Scope
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.spec("LINE-6")
 FORMS = {name: form for name, form in vars(wire.values).items() if isinstance(form, Form)}
 
 BESIDES = {
-    Leased, LedgerRecord, ReviewFile, ReviewHunk, ReviewNotice, ReviewQueue, ReviewResult, RunInfo,
-    RunNotice,
+    Leased, LedgerRecord, ReviewFile, ReviewHunk, ReviewNote, ReviewNotice, ReviewQueue,
+    ReviewResult, RunInfo, RunNotice,
 }  # fmt: skip
 """What is told of a lock, of what is on record, of a run, of a review, and by events besides
 changes."""

@@ -17,7 +17,7 @@ from bailiwick.call import Caller
 from bailiwick.client.failures import no_answer
 from bailiwick.client.pool import Content
 from bailiwick.client.transport import Query, RemoteRequest, Transport, encoded, segment
-from bailiwick.client.values import asked, rebuilt
+from bailiwick.client.values import asked, rebuilt, rebuilt_all
 from bailiwick.errors import (
     ApprovalTimeout,
     BailiwickError,
@@ -29,6 +29,7 @@ from bailiwick.errors import (
 from bailiwick.grant import Grant, Root, Subject, parse_root_name, parse_subject
 from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
+from bailiwick.reviews import ReviewNote
 from bailiwick.runs import check_run_name
 from bailiwick.scope.powers import Powers
 from bailiwick.verbs.arguments import check_known, check_request_id
@@ -44,6 +45,9 @@ NOTHING: Mapping[str, object] = {}
 ASK_PAUSE_SECONDS = 0.1
 ASK_PAUSE_SECONDS_MAX = 2.0
 """Pauses between looks at whether a person has answered: each is half as long again."""
+
+_NOTES_MAX = 100
+"""What people took back that is kept until somebody asks for it: the newest."""
 
 
 class RemoteSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +82,7 @@ class SessionLife:
     def __init__(self) -> None:
         self.closed = False
         self.following: set[asyncio.Task[None]] = set()
+        self.notes: list[ReviewNote] = []
         self._working = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -295,6 +300,9 @@ class RemoteCore:
             document = await self._patiently(once) if can_repeat else await once(self._approval)
         if document.get("kind") != kind:
             raise no_answer(f"it is no {kind}")
+        if "review" in document:
+            self._life.notes += rebuilt_all(ReviewNote, document.pop("review"))
+            del self._life.notes[:-_NOTES_MAX]
         return document
 
     @property

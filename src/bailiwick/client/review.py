@@ -8,7 +8,7 @@ from bailiwick.client.runs import RemoteRuns
 from bailiwick.client.values import path_text, rebuilt
 from bailiwick.errors import ParseError, Unsupported
 from bailiwick.paths import PathText
-from bailiwick.reviews import ReviewQueue, ReviewResult
+from bailiwick.reviews import ReviewNote, ReviewQueue, ReviewResult
 
 
 class RemoteReview:
@@ -58,6 +58,10 @@ class RemoteReview:
         named = _names(ids, run, paths)
         return await self._say({"reject": named, "note": note, "preview": preview})
 
+    async def notes(self) -> list[ReviewNote]:
+        """What people took back of what the holder did, as answers have told it until now."""
+        return await self._scope._review_notes()
+
     async def _say(self, body: dict[str, object]) -> ReviewResult:
         return rebuilt(
             ReviewResult, await self._scope._ask("review_result", "POST", "/review", body=body)
@@ -83,3 +87,10 @@ class RemoteReviewing(RemoteRuns):
     def review(self) -> RemoteReview:
         """The queue of what agents did that nobody has agreed to, and verdicts on it."""
         return RemoteReview(self)
+
+    def _has_review_notes(self) -> bool:
+        return bool(self._life.notes)
+
+    async def _review_notes(self) -> list[ReviewNote]:
+        notes, self._life.notes = self._life.notes, []
+        return notes

@@ -17,9 +17,11 @@ from bailiwick.errors import ApprovalDenied
 from bailiwick.operations import Access, Operation
 from bailiwick.paths import check_new_name, parse
 from bailiwick.policy import Ask, Decision
+from bailiwick.reviews import ReviewNote
 from bailiwick.sandbox import CommandLimits, Process
 from bailiwick.scope.code import CodeRuns
 from bailiwick.scope.core import ScopeCore
+from bailiwick.scope.review import ReviewVerbs
 from bailiwick.scope.sessions import Session, SessionVerbs
 from bailiwick.verbs.commands import place_of
 
@@ -46,6 +48,16 @@ def with_file_max(scope: Called, file_bytes: int) -> Called:
     """A scope through which no file becomes larger than this. More than the limit is no
     more. Less than the limit of a server is `Unsupported`: only the server could hold to it."""
     return scope._with_file_max(file_bytes)
+
+
+def has_review_notes(scope: ReviewVerbs) -> bool:
+    """Whether people took back anything that the holder is to be told of with its next result."""
+    return scope._has_review_notes()
+
+
+async def review_notes(scope: ReviewVerbs) -> list[ReviewNote]:
+    """What the holder is to be told of what people took back, which is told once."""
+    return await scope._review_notes() if scope._has_review_notes() else []
 
 
 def runs_commands(scope: ScopeCore) -> bool:

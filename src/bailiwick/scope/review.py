@@ -62,6 +62,11 @@ class Review:
         anything stands against it, that is told and nothing is changed."""
         return await self._scope._review_reject(ids, run, paths, note, preview)
 
+    async def notes(self) -> list[ReviewNote]:
+        """What people took back of what the holder of this scope did, and why; each is told
+        once. Fronts tell it with the next result."""
+        return await self._scope._review_notes()
+
 
 class ReviewVerbs(RunVerbs):
     """What people say of what agents did here."""
@@ -137,9 +142,14 @@ class ReviewVerbs(RunVerbs):
             await to_the_end(book.keep(done.said))
         return result
 
+    def _has_review_notes(self) -> bool:
+        """For `front_access`, as is what follows it."""
+        runs = self._pipeline.runs
+        if runs is None or runs.reviews is None:
+            return False
+        return runs.reviews.has_notes(str(self.root), str(self.subject))
+
     async def _review_notes(self) -> list[ReviewNote]:
-        """For fronts: what the holder is to be told of what people took back, which is told
-        once."""
         runs = self._pipeline.runs
         if runs is None or runs.reviews is None:
             return []

@@ -8,11 +8,13 @@ are told as they are: what they hold of a file's content, and the rest as JSON b
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from bailiwick.errors import escape_for_display
+from bailiwick.reviews import ReviewNote
 from bailiwick.toolbox.results import ToolResult
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -45,12 +47,25 @@ class Answered(NamedTuple):
 class ToolAnswer(dict[str, Any]):
     """The object of an answer, which knows how it is told to a model.
 
-    ``content`` names the field that holds content of files, between its tags.
+    ``content`` names the field that holds content of files, between its tags. ``review`` is what
+    people took back of what the agent did, told beside the result, once.
     """
 
-    def __init__(self, answered: Answered, content: str | None, *, structured: bool) -> None:
+    def __init__(
+        self,
+        answered: Answered,
+        content: str | None,
+        *,
+        structured: bool,
+        review: Sequence[ReviewNote] = (),
+    ) -> None:
         # A name is a `ScopedPath` here and there.
         super().__init__(msgspec.to_builtins(answered.result, enc_hook=str))
+        self.review = [
+            {"path": str(each.path), "lines": each.lines, "note": each.note} for each in review
+        ]
+        if review:
+            self["review"] = self.review
         self.images = answered.images
         self.is_structured = structured
         self._word = None if structured else answered.text
@@ -65,12 +80,19 @@ class ToolAnswer(dict[str, Any]):
     def texts(self) -> tuple[str, ...]:
         """What a model reads, block by block."""
         if self._word is not None:
-            return (self._word(),)
+            return (self._word(), *map(_reviewed, self.review))
         if self._content is None:
             return (as_json(self),)
         rest = {key: value for key, value in self.items() if key != self._content}
         content: str = self[self._content]
         return (content, as_json(rest)) if rest else (content,)
+
+
+def _reviewed(note: dict[str, Any]) -> str:
+    path = escape_for_display(note["path"])
+    said = f": {note['note']}" if note["note"] else "."
+    lines = "".join(f"\n  {each}" for each in note["lines"])
+    return f"A person took back what you changed in {path}{said}{lines}"
 
 
 def text_of(answer: dict[str, Any]) -> str:

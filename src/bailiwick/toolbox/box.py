@@ -18,6 +18,7 @@ from bailiwick.approvals import Asker
 from bailiwick.errors import BailiwickError, InternalError, MissingAccess, ParseError
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
+from bailiwick.scope.front_access import review_notes
 from bailiwick.toolbox.actor import Actor
 from bailiwick.toolbox.answer import ToolAnswer
 from bailiwick.toolbox.approval import Pending, by_word
@@ -218,7 +219,10 @@ class Toolbox:
     ) -> dict[str, Any]:
         async with nullcontext() if operation.parallel_safe else self._turn:
             result = await operation.run(self.bench(scope, operation.name), asked)
-        return ToolAnswer(result, operation.content, structured=self.config.structured)
+        return ToolAnswer(
+            result, operation.content, structured=self.config.structured,
+            review=await review_notes(scope),
+        )  # fmt: skip
 
     async def answered(
         self, work: Callable[[], Coroutine[Any, Any, Result]], operation: str | None = None

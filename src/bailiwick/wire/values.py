@@ -28,7 +28,7 @@ from bailiwick.model import (
 )
 from bailiwick.notices import ReviewNotice, RunNotice
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewQueue, ReviewResult
+from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewNote, ReviewQueue, ReviewResult
 from bailiwick.runs import Hunk, OthersHunk, RunChange, RunChanges, RunInfo
 from bailiwick.sandbox import Piece, Stream
 from bailiwick.search.results import GrepMatch, GrepResult
@@ -238,6 +238,7 @@ REVIEW_RESULT = Form(
     ReviewResult, "ReviewSaid", "What came of a verdict, and how many hunks are left.",
     kind="review_result",
 )  # fmt: skip
+REVIEW_NOTE = Form(ReviewNote, "WireReviewNote", "What an agent is told of what was taken back.")
 SNAPSHOT = Form(Snapshot, "WireSnapshot", "A version with a name.")
 FORK = Form(Fork, "WireFork", "A branch, and the version of its parent that it began with.")
 DIFFERENCE = Form(Difference, "WireDifference", "One thing that is not the same in two branches.")

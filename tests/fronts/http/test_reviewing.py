@@ -70,3 +70,23 @@ async def test_the_client_reviews(tmp_path):
         assert planned.undone == ["b"]
         done = await fs.review.reject(run=hunk.run, note="not needed")
         assert (sorted(done.undone), done.left) == (["b", "c"], 0)
+
+
+@pytest.mark.spec("REVIEW-3")
+async def test_an_agent_is_told_once_what_was_taken_back(tmp_path):
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        person, agent = house.client(), await house.agent(*ALL)
+        other = await house.agent(*ALL, subject="agent_run:c1/r2")
+        await person.post("/file/write", json={"path": "a", "content": "1\n2\n3\n"})
+        await agent.post("/file/write", json={"path": "a", "content": "1\ntwo\n3\n"})
+        (file,) = (await person.get("/review")).json()["files"]
+        body = {"reject": [file["hunks"][0]["id"]], "note": "keep the digit"}
+        await person.post("/review", json=body)
+        for whose in (person, other):
+            assert "review" not in (await whose.get("/file?path=a")).json()
+        told = (await agent.get("/file?path=a")).json()
+        (note,) = told["review"]
+        assert (note["path"], note["lines"]) == ("a", ["-2", "+two"])
+        assert (note["note"], note["by"]) == ("keep the digit", "user:local")
+        assert told["content"] == "1\n2\n3\n"
+        assert "review" not in (await agent.get("/file?path=a")).json()

@@ -52,6 +52,8 @@ from bailiwick.fronts.http.settings import FOR_PEOPLE, WHOLE, ServerSettings
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.transport.descriptors import limit, room_for
 from bailiwick.hooks.metrics import Metrics
+from bailiwick.scope.front_access import has_review_notes, review_notes
+from bailiwick.wire import values
 from bailiwick.wire.arguments import FORK, SESSION, Argument
 
 ASGI = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
@@ -166,7 +168,7 @@ class Application:
                 if idempotency.HEADER in headers:
                     reply = await idempotency.once(request, partial(self._done, request))
                 else:
-                    result = await _handled(request)
+                    result = await _noted(request)
                     if type(result) is Reply:
                         reply = replies.rendered(result, request.request_id)
                     else:
@@ -216,7 +218,7 @@ class Application:
     async def _done(self, request: Request) -> Reply:
         """What a request is answered with, whatever becomes of it."""
         try:
-            result = await _handled(request)
+            result = await _noted(request)
             reply = result if type(result) is Reply else Reply(result)
             return replies.rendered(reply, request.request_id)
         except Exception as error:
@@ -467,6 +469,20 @@ def _handled(request: Request) -> Awaitable[Any]:
     if route.changes and (b"if-match" in headers or b"if-none-match" in headers):
         return _conditionally(request)
     return route.handler(request)
+
+
+async def _noted(request: Request) -> Any:
+    """What a request is answered with; beside a document, what people took back of what the caller
+    did."""
+    result = await _handled(request)
+    scope = request.scope
+    if scope is None or not has_review_notes(scope):
+        return result
+    reply = result if type(result) is Reply else Reply(result)
+    if reply.result is None:
+        return result
+    notes = values.REVIEW_NOTE.write_all(await review_notes(scope))
+    return msgspec.structs.replace(reply, review=tuple(notes))
 
 
 async def _conditionally(request: Request) -> Any:

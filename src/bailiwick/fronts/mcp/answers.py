@@ -22,6 +22,8 @@ def tool_result(answer: dict[str, Any]) -> dict[str, Any]:
         {"type": "image", "data": each.base64, "mimeType": each.mime_type} for each in answer.images
     ]
     result: dict[str, Any] = {"content": content, "isError": False}
+    if answer.review:
+        result["_meta"] = {"bailiwick/review": answer.review}
     return result if answer.is_worded else {**result, "structuredContent": dict(answer)}
 
 

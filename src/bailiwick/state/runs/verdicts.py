@@ -8,6 +8,7 @@ from typing import Final
 
 from bailiwick.paths import ScopedPath
 from bailiwick.reviews import HunkVerdict, ReviewNote, ReviewVerdicts
+from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
 
 PART = DatabasePart(
@@ -61,6 +62,7 @@ class VerdictBook:
     def __init__(self, database: Database, *, time_ns: Callable[[], int]) -> None:
         self._database = database
         self._time_ns = time_ns
+        self._waiting = LastRead(database.epoch, self._whom)
 
     def verdicts(self, root: str, path: str) -> list[HunkVerdict]:
         rows = self._database.read(
@@ -119,14 +121,19 @@ class VerdictBook:
                     (said.root, int(said.through)),
                 )
 
-        await self._database.write(job)
+        # Noticed by every process at once: whoever answers an agent looks for its notes each time.
+        await (self._database.write_control if said.notes else self._database.write)(job)
+
+    def _whom(self) -> frozenset[tuple[object, ...]]:
+        return frozenset(self._database.read("SELECT DISTINCT root, subject FROM review_notes"))
+
+    def has_notes(self, root: str, subject: str) -> bool:
+        return (root, subject) in self._waiting.get()
 
     async def take_notes(self, root: str, subject: str) -> list[ReviewNote]:
-        whose = root, subject
-        if not self._database.read(
-            "SELECT 1 FROM review_notes WHERE root = ? AND subject = ? LIMIT 1", whose
-        ):
+        if not self.has_notes(root, subject):
             return []
+        whose = root, subject
 
         def job(connection: Connection) -> list[ReviewNote]:
             rows = connection.execute(
@@ -143,4 +150,4 @@ class VerdictBook:
                 for _, path, lines, note, run, by, time_ns in sorted(rows)
             ]  # fmt: skip
 
-        return await self._database.write(job)
+        return await self._database.write_control(job)

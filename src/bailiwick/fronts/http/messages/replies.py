@@ -94,6 +94,8 @@ def rendered(reply: Reply, request_id: str | None) -> Reply:
     if reply.chunks is None:
         if body is None:
             body = b"" if reply.result is None else _encoder.encode(reply.result)
+            if reply.review:
+                body = b'%b,"review":%b}' % (body[:-1], _encoder.encode(reply.review))
             if reply.result is not None:
                 headers.append(JSON)
         length = len(body) if length is None else length

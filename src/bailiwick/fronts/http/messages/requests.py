@@ -26,7 +26,8 @@ Headers = list[tuple[bytes, bytes]]
 
 class Reply(msgspec.Struct, frozen=True):
     """An answer that is not simply a result with status 200. ``request_id`` is for one whose result
-    does not say it, ``failure`` what was answered with an error."""
+    does not say it, ``failure`` what was answered with an error. ``review`` is what people took
+    back of what the caller did: told beside a result, once."""
 
     result: msgspec.Struct | None = None
     status: int = 200
@@ -36,6 +37,7 @@ class Reply(msgspec.Struct, frozen=True):
     length: int | None = None
     request_id: str | None = None
     failure: BailiwickError | None = None
+    review: tuple[msgspec.Struct, ...] = ()
 
 
 class Request:
