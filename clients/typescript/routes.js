@@ -83,6 +83,8 @@ export const ROUTES = {
   approvals: {"method": "GET", "path": "/approvals", "rooted": false, "query": ["state", "limit", "cursor"], "body": null, "answer": "json", "approval": null},
   approval: {"method": "GET", "path": "/approvals/{id}", "rooted": false, "query": [], "body": null, "answer": "json", "approval": null},
   answerApproval: {"method": "POST", "path": "/approvals/{id}", "rooted": false, "query": [], "body": "json", "answer": "json", "approval": null},
+  rememberedRules: {"method": "GET", "path": "/rules", "rooted": false, "query": [], "body": null, "answer": "json", "approval": null},
+  forgetRule: {"method": "DELETE", "path": "/rules/{id}", "rooted": false, "query": [], "body": null, "answer": "json", "approval": null},
   roots: {"method": "GET", "path": "/roots", "rooted": false, "query": [], "body": null, "answer": "json", "approval": null},
   trust: {"method": "POST", "path": "/trust", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": null},
   grants: {"method": "GET", "path": "/grants", "rooted": false, "query": ["root"], "body": null, "answer": "json", "approval": null},

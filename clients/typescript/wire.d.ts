@@ -830,6 +830,12 @@ export interface Released {
   held: boolean;
 }
 
+/** Those of a grant first, then those that hold always; the newest first in each. */
+export interface RememberedRuleList {
+  kind: "remembered_rules";
+  rules: WireRememberedRule[];
+}
+
 export interface RemoveBody {
   approval?: string | null;
   lockToken?: number | null;
@@ -935,6 +941,12 @@ export interface Revoked {
 export interface RootList {
   kind: "roots";
   roots: WireRoot[];
+}
+
+/** An answer that was taken back: from now on it is asked again. */
+export interface RuleForgotten {
+  kind: "rule_forgotten";
+  id: string;
 }
 
 /** What a run changed in all, by path, in hunks. */
@@ -1409,6 +1421,26 @@ export interface WireRecord {
   front: string;
   approvalId: string | null;
   details: Record<string, string>;
+}
+
+/** What was answered for longer than once. */
+export interface WireRememberedRule {
+  kind: "remembered_rule";
+  id: string;
+  subject: string;
+  root: string;
+  grantId: string | null;
+  operation: string;
+  access: string[];
+  paths: string[];
+  destination: string | null;
+  command: string | null;
+  branch: string;
+  effect: string;
+  reason: string;
+  approvalId: string;
+  by: string;
+  createdMs: number;
 }
 
 /** What is left to look at of one path. */
@@ -2396,6 +2428,14 @@ export interface Operations {
   answerApproval(given: {
     id: string;
   } & AnswerBody, how?: How): Promise<WireApproval>;
+
+  /** What people answered for longer than once: for a grant, and always. */
+  rememberedRules(given?: Record<string, never>, how?: How): Promise<RememberedRuleList>;
+
+  /** Take such an answer back: from now on it is asked again. */
+  forgetRule(given: {
+    id: string;
+  }, how?: How): Promise<RuleForgotten>;
 
   /** The roots that the caller may ask for. */
   roots(given?: Record<string, never>, how?: How): Promise<RootList>;

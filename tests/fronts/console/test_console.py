@@ -283,6 +283,23 @@ def test_always_is_asked_once_more(served, browser):
     assert answers[0][0] == 403
 
 
+@pytest.mark.spec("NOTE-2")
+def test_an_answer_for_longer_is_shown_and_taken_back(served, browser):
+    browser.go("#/approvals")
+    thread, answers = asking(served, "migrations/lasting.sql", "x\n")
+    browser.find(".question h2", "lasting.sql")
+    let_pass_blocking(READ_S)
+    browser.click(".verdict button", "Always")
+    browser.click(".dialog button", "Always")
+    thread.join(120)
+    assert answers[0][0] == 201
+    browser.click("button", "Lasting answers")
+    browser.find(".dialog [data-rule]", "migrations/lasting.sql")
+    browser.click(".dialog [data-rule] button", "Take back")
+    browser.find(".dialog", "Nothing was answered for longer")
+    browser.click(".dialog button", "Close")
+
+
 @pytest.mark.spec("WEB-1")
 def test_marks_that_turn_writing_round_are_shown(served, browser):
     served.write("trojan.py", "if admin:\u202e\u2066 # check\n")

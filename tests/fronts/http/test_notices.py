@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bailiwick.notices import ReviewNotice
-from tests.fronts.http.serving import AGENT, PERSON, serving
+from tests.fronts.http.serving import AGENT, PERSON, check_error, serving
 from tests.fronts.http.test_asking import BODY, config
 from tests.waiting import PATIENCE_S, give_a_chance
 
@@ -209,3 +209,25 @@ async def test_a_run_is_told_when_it_begins_and_when_it_has_ended(tmp_path):
                     await house.authority.revoke(entry.id, by=PERSON)
             (ended,) = await told.wait_for("run", kind="ended")
             assert ended["id"] == begun["id"]
+
+
+@pytest.mark.spec("NOTE-2")
+async def test_people_see_answers_for_longer_and_take_them_back(tmp_path):
+    async with serving(tmp_path, config=config(tmp_path), ask_wait_s=0.05) as house:
+        person, agent = house.client(), await house.agent()
+        asked = (await agent.post("/file/write", json=BODY)).json()["approvalId"]
+        await person.post(f"/approvals/{asked}", json={"answer": "always"})
+        (rule,) = (await person.get("/rules")).json()["rules"]
+        assert (rule["approvalId"], rule["effect"], rule["by"]) == (asked, "allow", "user:local")
+        assert (rule["operation"], rule["paths"]) == ("write", ["migrations/1.sql"])
+        assert (await agent.post("/file/write", json=BODY)).status_code == 201
+        # An agent neither sees what it is allowed nor has anything taken back.
+        for refused in (await agent.get("/rules"), await agent.delete(f"/rules/{rule['id']}")):
+            check_error(refused.status_code, refused.json(), "missing_access")
+        gone = await person.delete(f"/rules/{rule['id']}")
+        assert gone.json() == {"kind": "rule_forgotten", "id": rule["id"]}
+        assert (await person.get("/rules")).json()["rules"] == []
+        again = await person.delete(f"/rules/{rule['id']}")
+        check_error(again.status_code, again.json(), "path_not_found")
+        waits = await agent.post("/file/write", json=BODY | {"mode": "overwrite"})
+        assert waits.status_code == 202

@@ -99,11 +99,13 @@ export function upload(path, file, onProgress) {
   });
 }
 
-export function events(onChange, onState) {
+// `onNotice(what)` hears that there is a question, a run or a verdict to look at.
+export function events(onChange, onState, onNotice) {
   const source = new EventSource(address("/events", { session: key() }), { withCredentials: true });
   const hear = (event) => { try { onChange(JSON.parse(event.data)); } catch { /* a comment or a beat */ } };
   source.addEventListener("change", hear);
   source.addEventListener("message", hear);
+  for (const what of ["approval", "run", "review"]) source.addEventListener(what, () => onNotice(what));
   source.addEventListener("open", () => onState(true));
   source.addEventListener("error", () => onState(false));
   return () => source.close();

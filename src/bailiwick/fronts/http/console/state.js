@@ -32,6 +32,7 @@ function listen() {
       tell("change", change);
     },
     (live) => { state.live = live; tell("live", live); },
+    (what) => { if (what === "approval") countPending(); else tell(what); },
   );
 }
 
@@ -57,8 +58,9 @@ export async function begin() {
   countPending();
 }
 
-// A question waits for a person, so the person is told within a second or two, wherever they are.
-const ASKED_EVERY_MS = 1500;
+// A question waits for a person: the stream of events tells of it at once. While that is cut off,
+// and where there is no root to follow, it is looked for.
+const ASKED_EVERY_MS = 1500, ASKED_BESIDES_MS = 15000;
 let asking = 0;
 
 export async function countPending() {
@@ -71,7 +73,8 @@ export async function countPending() {
     }
     tell("approvals", answer.approvals);
   } catch { /* told by whoever needs them; the next look comes */ }
-  asking = setTimeout(countPending, ASKED_EVERY_MS);
+  clearTimeout(asking);
+  asking = setTimeout(countPending, state.live ? ASKED_BESIDES_MS : ASKED_EVERY_MS);
 }
 
 document.addEventListener("visibilitychange", () => { if (!document.hidden && state.root) countPending(); });

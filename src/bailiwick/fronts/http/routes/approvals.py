@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bailiwick.approvals import Answer, Approval, Preview, Question, always_for
+from bailiwick.approvals import (
+    Answer,
+    Approval,
+    Preview,
+    Question,
+    RememberedRule,
+    always_for,
+)
 from bailiwick.call import NOTHING_TO_SHOW
 from bailiwick.errors import PathNotFound
 from bailiwick.fronts.http.access.lineage import descends
@@ -59,6 +66,28 @@ class ApprovalList(Result, frozen=True, kw_only=True, tag="approvals"):
     next_cursor: str | None
 
 
+REMEMBERED = Form(
+    RememberedRule, "WireRememberedRule", "What was answered for longer than once.",
+    kind="remembered_rule",
+    keys=(
+        "id", "subject", "root", "grant_id", "operation", "access", "paths", "destination",
+        "command", "branch", "effect", "reason", "approval_id", "by", "created_ns",
+    ),
+)  # fmt: skip
+
+
+class RememberedRuleList(Result, frozen=True, kw_only=True, tag="remembered_rules"):
+    """Those of a grant first, then those that hold always; the newest first in each."""
+
+    rules: list[REMEMBERED.struct]  # type: ignore[name-defined]
+
+
+class RuleForgotten(Result, frozen=True, kw_only=True, tag="rule_forgotten"):
+    """An answer that was taken back: from now on it is asked again."""
+
+    id: str
+
+
 class AnswerBody(Body, frozen=True, kw_only=True):
     answer: Answer
 
@@ -90,6 +119,17 @@ async def answer(request: Request) -> Document:
         request.names["id"], body.answer, by=str(request.caller.subject), front="http"
     )
     return _document(request, answered)
+
+
+async def list_rules(request: Request) -> RememberedRuleList:
+    return RememberedRuleList(rules=REMEMBERED.write_all(request.authority.rules.rules()))
+
+
+async def forget_rule(request: Request) -> RuleForgotten:
+    rule_id, by = request.names["id"], str(request.caller.subject)
+    if not await request.authority.rules.forget(rule_id, by=by, front="http"):
+        raise PathNotFound("no answer for longer is called so", hint="GET /rules lists them")
+    return RuleForgotten(id=rule_id)
 
 
 def may_see(request: Request, approval: Approval) -> bool:
@@ -132,5 +172,17 @@ ROUTES: tuple[Route, ...] = (
         handler=answer, about="Answer a question, for good.", body=AnswerBody,
         result=APPROVAL.struct, rooted=False, who="person", changes=True,
         example='POST /approvals/4f1c {"answer": "once"}',
+    ),
+    Route(
+        method="GET", path="/rules", name="rememberedRules", family="approvals",
+        handler=list_rules,
+        about="What people answered for longer than once: for a grant, and always.",
+        result=RememberedRuleList, rooted=False, who="person", example="GET /rules",
+    ),
+    Route(
+        method="DELETE", path="/rules/{id}", name="forgetRule", family="approvals",
+        handler=forget_rule, about="Take such an answer back: from now on it is asked again.",
+        result=RuleForgotten, changes=True, rooted=False, who="person",
+        example="DELETE /rules/remembered-4f1c",
     ),
 )  # fmt: skip

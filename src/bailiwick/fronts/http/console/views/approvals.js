@@ -4,7 +4,7 @@
 import { h, fill, icon } from "../dom.js";
 import * as api from "../api.js";
 import { countPending, on } from "../state.js";
-import { complain, confirm, toast } from "../dialogs.js";
+import { complain, confirm, dialog, toast } from "../dialogs.js";
 import { ago, left, moment, plain, size } from "../words.js";
 import { fromUnified } from "../difference.js";
 import { offer } from "../notices.js";
@@ -19,8 +19,9 @@ const ANSWERS = [
 
 export function view({ path }) {
   const page = { chosen: path === "." ? null : path, waiting: [], list: h("div", { class: "card choices" }), detail: h("div", { class: "card" }) };
+  const lasting = h("button", { class: "button", title: "What was answered for longer than once", onClick: () => rules() }, icon("key"), "Lasting answers");
   const past = h("button", { class: "button", "aria-pressed": "false", onClick: () => { page.past = !page.past; past.setAttribute("aria-pressed", String(page.past)); page.drawn = null; refresh(page); } }, icon("clock"), "Answered");
-  const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Approvals"), offer(), past), h("div", { class: "split" }, page.list, page.detail));
+  const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Approvals"), offer(), lasting, past), h("div", { class: "split" }, page.list, page.detail));
   const forget = on("approvals", (waiting) => { if (!page.past) show(page, waiting); });
   const clock = setInterval(() => tick(page), 1000);
   refresh(page);
@@ -60,6 +61,28 @@ function question(page, each) {
       each.diff ? fromUnified(each.diff, each.diffTruncated) : h("div", { class: "empty" }, "There is no text to compare.")),
     open ? h("div", { class: "verdict" }, ANSWERS.map(([answer, label, shortcut, kind]) => h("button", { class: `button big ${kind}`, title: meaning(answer, each), onClick: () => press(page, each, [answer, label]) }, label, h("kbd", null, shortcut)))) : null,
   ];
+}
+
+// What was answered for longer, each with a way back: from then on it is asked again.
+async function rules() {
+  try {
+    const box = h("div", { class: "card scroll" }), { rules: found } = await api.get("/rules", {}, { rooted: false });
+    const draw = (left) => fill(box, left.length ? h("table", { class: "rows" }, left.map((each) => h("tr", { data: { rule: each.id } },
+      h("td", null, h("span", { class: `chip ${each.effect === "allow" ? "good" : "bad"}` }, each.effect === "allow" ? "allowed" : "refused"), " ", h("b", null, `${plain(each.operation)} ${plain(each.command ?? each.paths.join(", "))}${each.destination ? ` → ${plain(each.destination)}` : ""}`),
+        h("br"), h("small", { class: "soft" }, `${each.grantId ? "for one grant of" : "always, for"} ${plain(each.subject)} in ${plain(each.root)} · said by ${plain(each.by)} · ${ago(each.createdMs)}`)),
+      h("td", null, h("button", { class: "button", onClick: () => forget(each, left.filter((other) => other !== each), draw) }, icon("back"), "Take back")))))
+      : h("div", { class: "empty" }, icon("shield"), h("b", null, "Nothing was answered for longer than once.")));
+    draw(found);
+    await dialog({ title: "Lasting answers", body: [h("p", { class: "soft" }, "What is taken back is asked again."), box], actions: [{ label: "Close", kind: "main", value: true }] });
+  } catch (error) { complain(error); }
+}
+
+async function forget(each, left, draw) {
+  try {
+    await api.drop(`/rules/${encodeURIComponent(each.id)}`, { rooted: false });
+    draw(left);
+    toast("Taken back", { detail: "It is asked again from now on." });
+  } catch (error) { complain(error); }
 }
 
 function meaning(answer, each) {

@@ -18,10 +18,11 @@ const looked = () => `${LOOKED}.${state.root.kind}:${state.root.id}`;
 export function view({ path }) {
   const page = { timeline: false, chosen: path === "." ? null : path, runs: [], since: Number(localStorage.getItem(looked())) || 0, list: h("div", { class: "card choices" }), detail: h("div", { class: "card" }) };
   const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Runs")), h("div", { class: "split" }, page.list, page.detail));
-  const forget = on("change", () => { page.timer ??= setTimeout(() => { page.timer = null; load(page); }, AGAIN_MS); });
+  const again = () => { page.timer ??= setTimeout(() => { page.timer = null; load(page); }, AGAIN_MS); };
+  const following = [on("change", again), on("run", again), on("review", again)];
   page.seen = new IntersectionObserver((entries) => { for (const each of entries) if (each.isIntersecting) { page.seen.unobserve(each.target); each.target.unfold(); } }, { rootMargin: "400px" });
   load(page);
-  return { element, title: "Runs", key: (event) => key(event, page), close: () => { forget(); clearTimeout(page.timer); page.seen.disconnect(); page.closed = true; localStorage.setItem(looked(), String(Date.now())); } };
+  return { element, title: "Runs", key: (event) => key(event, page), close: () => { for (const forget of following) forget(); clearTimeout(page.timer); page.seen.disconnect(); page.closed = true; localStorage.setItem(looked(), String(Date.now())); } };
 }
 
 async function load(page) {
