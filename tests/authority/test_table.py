@@ -208,8 +208,8 @@ OPERATION_OF = {verb: each.name for each in OPERATIONS.values() for verb in each
 
 @pytest.mark.spec("AUTH-3")
 def test_the_table_has_every_operation_and_every_verb():
-    """Versions, programs, overlays, runs and reviews have tests of their own, and so have copies between
-    roots, below."""
+    """Versions, programs, overlays, runs and reviews have tests of their own, and so have copies
+    between roots, below."""
     assert set(NEEDS) | {"copy-in", "version", "exec"} == set(OPERATIONS)
     built = {verb for verb in OPERATION_OF if hasattr(bailiwick.Scope, verb)}
     elsewhere = {"exec", "session", "work", "changes", "discard", "runs", "review"}

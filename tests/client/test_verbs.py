@@ -12,6 +12,8 @@ import pytest
 import bailiwick
 from bailiwick import Scope, errors
 from bailiwick.client import RemoteScope, connect, connect_sync
+from bailiwick.client.review import RemoteReview
+from bailiwick.scope.review import Review
 from tests.client.lying import answer, lying
 from tests.fronts.http.serving import serving
 from tests.scope.every_verb import BESIDES, TREE, TWO_ROOTS, VERBS, plant_tree
