@@ -11,7 +11,7 @@ import pytest
 from bailiwick.approvals import Preview
 from bailiwick.errors import ApprovalTimeout, ParseError
 from bailiwick.state.approvals.desk import KEPT_DAYS
-from bailiwick.state.approvals.questions import DIFF_CHARACTERS_MAX
+from bailiwick.state.approvals.questions import DIFF_CHARACTERS_MAX, DIFFS_KEPT
 from tests.state.rooms import NoDisk, held, opened, question
 from tests.state.test_approvals import ANN, all_wait, asked, cancelled, never_answers, put, says
 from tests.waiting import give_a_chance
@@ -210,10 +210,12 @@ def files_that_hold(directory, text):
     )  # fmt: skip
 
 
+@pytest.mark.spec("NOTE-2")
 @pytest.mark.parametrize("settled_by", ["answer", "time"])
-async def test_the_diff_is_erased_when_the_question_is_settled(tmp_path, settled_by):
+async def test_the_diff_is_erased_where_nobody_answered_and_of_secret_roots(tmp_path, settled_by):
     marker = "HUNTER2" * 3_000  # more than a page: what is erased is on pages of its own
-    about = question(preview=Preview(sha256="a" * 64, diff=f"+{marker}\n"))
+    root = "secret:keys" if settled_by == "answer" else "workspace:demo"
+    about = question(root=root, preview=Preview(sha256="a" * 64, diff=f"+{marker}\n"))
     async with opened(tmp_path, seconds=60) as rooms:
         approval_id = await put(rooms, about)
         assert rooms.desk.get(approval_id).question.preview.diff == f"+{marker}\n"
@@ -229,6 +231,21 @@ async def test_the_diff_is_erased_when_the_question_is_settled(tmp_path, settled
         assert settled.question.preview.diff is None
         assert settled.question.preview.sha256 == "a" * 64
     assert files_that_hold(tmp_path, "HUNTER2") == [], "overwritten, and the log is folded in"
+
+
+@pytest.mark.spec("NOTE-2")
+async def test_the_diffs_of_the_last_answered_questions_are_kept_and_no_more(tmp_path):
+    marker = "HUNTER2" * 3_000
+    async with opened(tmp_path, seconds=60) as rooms:
+        ids = []
+        for number in range(DIFFS_KEPT + 2):
+            text = f"+{marker}\n" if number < 2 else f"+{number}\n"
+            about = question(paths_sha256=str(number), preview=Preview(sha256="a" * 64, diff=text))
+            ids.append(await put(rooms, about))
+            await rooms.desk.answer(ids[-1], "no" if number % 2 else "once", **ANN)
+        kept = [rooms.desk.get(each).question.preview.diff for each in ids]
+        assert kept == [None, None, *(f"+{number}\n" for number in range(2, DIFFS_KEPT + 2))]
+    assert files_that_hold(tmp_path, "HUNTER2") == []
 
 
 async def test_a_diff_is_kept_as_far_as_it_can_be_shown():

@@ -231,3 +231,22 @@ async def test_people_see_answers_for_longer_and_take_them_back(tmp_path):
         check_error(again.status_code, again.json(), "path_not_found")
         waits = await agent.post("/file/write", json=BODY | {"mode": "overwrite"})
         assert waits.status_code == 202
+
+
+@pytest.mark.spec("NOTE-2")
+async def test_people_look_again_at_what_they_answered_and_agents_do_not(tmp_path):
+    async with serving(tmp_path, config=config(tmp_path), ask_wait_s=0.05) as house:
+        person, agent = house.client(), await house.agent()
+        asked = (await agent.post("/file/write", json=BODY)).json()["approvalId"]
+        await person.post(f"/approvals/{asked}", json={"answer": "no"})
+        shown = (await person.get(f"/approvals/{asked}")).json()
+        assert (shown["state"], shown["answeredBy"]) == ("denied", "user:local")
+        assert "+create table" in shown["diff"]
+        (listed,) = (await person.get("/approvals?state=denied")).json()["approvals"]
+        assert listed["diff"] == shown["diff"]
+        for answer in (
+            await agent.get(f"/approvals/{asked}"),
+            await agent.get("/approvals?state=all"),
+        ):
+            assert answer.status_code == 200
+            assert "create table" not in answer.text

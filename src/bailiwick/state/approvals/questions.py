@@ -1,8 +1,9 @@
 """How questions are kept: the table, what exactly an approval is for, and its rows.
 
-A row holds content while it is pending: the diff that a person is shown. It is erased when the
-question is settled; the pages it stood in are overwritten, the log beside the database keeps it
-until its next turn. The state's directory is private.
+A row holds content while it is pending: the diff that a person is shown. Of the last questions that
+were answered it is kept, for people to look at again, but for those of secret roots. Else it is
+erased when the question is settled; the pages it stood in are overwritten, the log beside the
+database keeps it until its next turn. The state's directory is private.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from bailiwick.state.grants.budgets import accountable
 DIFF_CHARACTERS_MAX = 256 * 1024
 """What is kept of a diff: it is bounded by lines before, and a line can be a whole file."""
 
+DIFFS_KEPT = 64
+"""Answered questions of which the diff is kept: what somebody wants to see again is of the last
+days, and each may be as long as a diff can be."""
+
 PART = DatabasePart(
     "approvals",
     (
@@ -37,7 +42,7 @@ PART = DatabasePart(
             grant_id    TEXT NOT NULL,
             binding     BLOB NOT NULL,     -- hash of what exactly is asked
             question    BLOB NOT NULL,     -- the Question, without its diff
-            diff        BLOB,              -- content: NULL once the question is settled
+            diff        BLOB,              -- content: see above for how long
             asked_ns    INTEGER NOT NULL,
             expires_ns  INTEGER NOT NULL,  -- for an answer; once granted, for the call to come
             answer      TEXT,
@@ -183,9 +188,18 @@ def insert_in(
 
 
 def settle_in(connection: Connection, approval_id: str, state: str) -> None:
+    """Settle an open question. What would have been changed is kept where it was answered."""
+    connection.pragma("secure_delete", True)
     connection.execute(
-        "UPDATE approvals SET state = ?, diff = NULL WHERE id = ? AND state = 'pending'",
-        (state, approval_id),
+        "UPDATE approvals SET state = ? WHERE id = ? AND state = 'pending'", (state, approval_id)
+    )
+    settled = find_in(connection, approval_id)
+    if state == "expired" or settled is None or settled.question.root.startswith("secret:"):
+        connection.execute("UPDATE approvals SET diff = NULL WHERE id = ?", (approval_id,))
+    connection.execute(
+        "UPDATE approvals SET diff = NULL WHERE diff IS NOT NULL AND state <> 'pending' AND seq <="
+        " (SELECT seq FROM approvals WHERE diff IS NOT NULL AND state <> 'pending'"
+        f" ORDER BY seq DESC LIMIT 1 OFFSET {DIFFS_KEPT})"
     )
 
 
