@@ -28,7 +28,6 @@ from bailiwick.state.database import Connection, Database
 from bailiwick.state.ledger.chain import Head, adopt_key, append, genesis, parse_head
 from bailiwick.state.ledger.encoding import Hide, encode_authority, keep_path
 from bailiwick.state.ledger.intents import (
-    Places,
     keep_intent,
     lineage,
     other_places,
@@ -106,7 +105,7 @@ class DurableLedger:
         self._clock = clock
         self._hide = hide
         self._numbers = itertools.count(secrets.randbits(48))
-        self._open: dict[int, tuple[str, Places]] = {}
+        self._open: dict[int, tuple[str, tuple[str | None, ...]]] = {}
         self._notes = OpenNotes()
         self._queue = RecordQueue(
             database, keys, limits=limits, clock=clock, hide=hide,
@@ -153,8 +152,7 @@ class DurableLedger:
         """Keep an intent, durably when this returns. Raises `IoError` where it cannot be kept."""
         number = next(self._numbers)
         owner, keys, hide = self._database.owner.name, self._keys, self._hide
-        places = places_of((intent.path, intent.destination), keep_path)
-        self._open[number] = str(intent.grant.root), places
+        self._open[number] = str(intent.grant.root), (intent.path, intent.destination)
 
         def keep(connection: Connection) -> None:
             keep_intent(connection, keys, owner, number, intent, hide)
@@ -314,8 +312,8 @@ class DurableLedger:
         on disk finds it either here or in the feed.
         """
         line = lineage(path)
-        for its_root, places in list(self._open.values()):
-            if its_root == root and touches(places, line):
+        for its_root, paths in list(self._open.values()):
+            if its_root == root and touches(places_of(paths, keep_path), line):
                 return True
         owner = self._database.owner
         rows = self._database.read(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from bailiwick.errors import Closed
@@ -78,26 +78,45 @@ class HistoryCore:
     @contextmanager
     def working(self) -> Iterator[None]:
         """Be waited for by whoever closes the store. Raises `Closed`."""
-        self.check_open()
-        self._under_way += 1
+        self._begin()
         try:
             yield
         finally:
-            self._under_way -= 1
-            if self._idle is not None and not self._under_way and not self._idle.done():
-                self._idle.set_result(None)
+            self._end()
 
-    @asynccontextmanager
-    async def changing(self, *places: ScopedPath) -> AsyncIterator[None]:
+    def _begin(self) -> None:
+        self.check_open()
+        self._under_way += 1
+
+    def _end(self) -> None:
+        self._under_way -= 1
+        if self._idle is not None and not self._under_way and not self._idle.done():
+            self._idle.set_result(None)
+
+    def changing(self, *places: ScopedPath) -> _Changing:
         """Have a turn at some places, and all beneath them. Raises `Closed`."""
-        with self.working():
+        return _Changing(self, places)
+
+    async def _take_turn(self, places: tuple[ScopedPath, ...]) -> None:
+        self._begin()
+        try:
             whole = self._whole or self
             if not whole._is_settled:
                 whole._is_settled = True
                 await whole.recorder.settle_dead()
-            async with self._turns.at(*places):
+            await self._turns.take(*places)
+            try:
                 self.check_open()
-                yield
+            except BaseException:
+                self._turns.give_back(*places)
+                raise
+        except BaseException:
+            self._end()
+            raise
+
+    def _end_turn(self, places: tuple[ScopedPath, ...]) -> None:
+        self._turns.give_back(*places)
+        self._end()
 
     async def settle(self, entry: int) -> None:
         """Find out what became of a change that failed, whoever is cancelled meanwhile."""
@@ -125,6 +144,22 @@ class HistoryCore:
             await self.ledger.aclose()
         finally:
             await self.keeper.aclose()
+
+
+class _Changing:
+    """A turn at some places. Written out: every change has one, and a generator costs more."""
+
+    __slots__ = ("_core", "_places")
+
+    def __init__(self, core: HistoryCore, places: tuple[ScopedPath, ...]) -> None:
+        self._core = core
+        self._places = places
+
+    async def __aenter__(self) -> None:
+        await self._core._take_turn(self._places)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._core._end_turn(self._places)
 
 
 def _handed_on(inner: Store) -> dict[str, Any]:

@@ -7,8 +7,6 @@ is found when it is made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from bailiwick.errors import Closed
 from bailiwick.paths import ScopedPath
@@ -22,8 +20,7 @@ class PathTurns:
         self._waiting: list[asyncio.Future[None]] = []
         self.closed = False
 
-    @asynccontextmanager
-    async def at(self, *places: ScopedPath) -> AsyncIterator[None]:
+    async def take(self, *places: ScopedPath) -> None:
         """Have the places, and all beneath them, for a change. Raises `Closed`."""
         while True:
             if self.closed:
@@ -32,15 +29,15 @@ class PathTurns:
                 break
             await self._wait()
         self._taken += places
-        try:
-            yield
-        finally:
-            for place in places:
-                self._taken.remove(place)
-            waiting, self._waiting = self._waiting, []
-            for each in waiting:
-                if not each.done():
-                    each.set_result(None)
+
+    def give_back(self, *places: ScopedPath) -> None:
+        """The change of places that were taken is over."""
+        for place in places:
+            self._taken.remove(place)
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
 
     def _meets(self, place: ScopedPath) -> bool:
         return any(place.lies_in(taken) or taken.lies_in(place) for taken in self._taken)
