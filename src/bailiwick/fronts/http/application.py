@@ -169,10 +169,10 @@ class Application:
                     reply = await idempotency.once(request, partial(self._done, request))
                 else:
                     result = await _noted(request)
-                    if type(result) is Reply:
+                    answer = replies.whole(result, request.request_id)
+                    if answer is None:
                         reply = replies.rendered(result, request.request_id)
                     else:
-                        answer = replies.whole(result, request.request_id)
                         quickly = None if head else scope.get(WHOLE)
                         if quickly is not None and quickly(answer):
                             return

@@ -51,21 +51,29 @@ class PendingReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Whole(NamedTuple):
-    """A result with status 200 that is sent in one piece: headers of its own, and the body."""
+    """A result that is sent in one piece: its status, headers of its own, and the body."""
 
+    status: int
     headers: Headers
     body: bytes
 
 
-def whole(result: Any, request_id: str | None) -> Whole:
-    """A result as it is sent. ``request_id`` is the one that the client gave, if it did."""
-    return Whole(own_headers(result, request_id), _encoder.encode(result))
+def whole(result: Any, request_id: str | None) -> Whole | None:
+    """A result as it is sent; None for a reply that is more than a result and its status.
+    ``request_id`` is the one that the client gave, if it did."""
+    status = 200
+    if type(result) is Reply:
+        if not result.is_only_a_result:
+            return None
+        status, result = result.status, result.result
+    return Whole(status, own_headers(result, request_id), _encoder.encode(result))
 
 
 def plain(answer: Whole) -> Reply:
     """A whole result as a reply, for where it is sent in the usual way."""
     length = (b"content-length", b"%d" % len(answer.body))
-    return Reply(headers=[JSON, length, *HOUSE, *answer.headers], body=answer.body)
+    headers = [JSON, length, *HOUSE, *answer.headers]
+    return Reply(status=answer.status, headers=headers, body=answer.body)
 
 
 def own_headers(result: Any, request_id: str | None) -> Headers:

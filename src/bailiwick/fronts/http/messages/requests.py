@@ -39,6 +39,12 @@ class Reply(msgspec.Struct, frozen=True):
     failure: BailiwickError | None = None
     review: tuple[msgspec.Struct, ...] = ()
 
+    @property
+    def is_only_a_result(self) -> bool:
+        """Whether there is nothing to it but a result and its status."""
+        own = self.headers or self.body or self.chunks or self.length or self.request_id
+        return self.result is not None and not own and self.failure is None
+
 
 class Request:
     """What a handler may know of a request.

@@ -336,7 +336,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def _answer_whole(self, answer: Whole) -> bool:
-        """Send a result with status 200 in one piece: the same bytes as by the usual way, which
+        """Send a result in one piece: the same bytes as by the usual way, which
         looks at every header of every answer anew. False where there is more to consider."""
         cycle = self.cycle
         if (
@@ -353,10 +353,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if dated is not self._dated:
             self._dated = dated
             lines = b"".join(b"%b: %b\r\n" % each for each in dated)
-            self._head = STATUS_LINE[200] + lines + _RESULT_HEADERS
-        headers, body = answer
+            self._head = lines + _RESULT_HEADERS
+        status, headers, body = answer
         own = b"".join([b"\r\n%b: %b" % each for each in headers])
-        self.real.write(b"%b%d%b\r\n\r\n%b" % (self._head, len(body), own, body))
+        first = STATUS_LINE[status]
+        self.real.write(b"%b%b%d%b\r\n\r\n%b" % (first, self._head, len(body), own, body))
         cycle.response_complete = True
         cycle.message_event.set()
         cycle.on_response()
