@@ -35,6 +35,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "watch": ("watch", "follow changes as they are made"),
     },
     "review": {
+        "review": ("review", "go through what agents did: accept it, or take it back"),
         "runs": ("runs", "what agents did, run by run: list, show"),
     },
     "versions": {
