@@ -555,7 +555,7 @@ async def test_the_terminal_and_the_commands_show_the_whole_call(tmp_path, capsy
         assert f"replaces or removes content {sha(b'old')}" in lines
         assert "[a]lways for user:me," in _prompt(third.question.subject)
         capsys.readouterr()
-        await approvals._list(house.authority, Options(only="pending", json=False))
+        await approvals._list(house.authority, Options(only="pending", follow=False, json=False))
         await approvals._show(house.authority, Options(id=approval, json=False))
         shown = capsys.readouterr().out
         assert "free → kept.txt (replace, file_mode 0600)" in shown
