@@ -43,7 +43,7 @@ class Reply(msgspec.Struct, frozen=True):
     def is_only_a_result(self) -> bool:
         """Whether there is nothing to it but a result and its status."""
         own = self.headers or self.body or self.chunks or self.length or self.request_id
-        return self.result is not None and not own and self.failure is None
+        return self.result is not None and not own and self.failure is None and not self.review
 
 
 class Request:
