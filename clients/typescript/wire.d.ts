@@ -983,6 +983,7 @@ export interface SessionBody {
   /** Where, relative to the root. */
   cwd?: string;
   env?: Record<string, string> | null;
+  roots?: string[];
 }
 
 /** A session whose processes have ended. What was not published is kept. */

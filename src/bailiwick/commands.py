@@ -131,11 +131,12 @@ class WorkInfo(Value, frozen=True, kw_only=True):
 
 class SessionNote(Value, frozen=True, kw_only=True):
     """What of a session outlives its process: where its commands are run, with which variables,
-    and the words of those that are under way."""
+    the words of those that are under way, and the other roots that they see."""
 
     cwd: str = "."
     env: dict[str, str] = {}
     running: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
 
 class HostShare(Value, frozen=True, kw_only=True):

@@ -13,14 +13,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import (
-    AsyncGenerator,
-    Callable,
-    Collection,
-    Coroutine,
-    Generator,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Mapping
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from bailiwick.approvals import Asker
@@ -37,7 +30,7 @@ from bailiwick.scope.execution import Execution
 from bailiwick.scope.sessions import Session
 from bailiwick.sync_execution import SyncExecution
 from bailiwick.sync_runs import LooksAtRuns
-from bailiwick.sync_session import SyncSession
+from bailiwick.sync_session import RootNames, SyncSession
 from bailiwick.sync_work import OpensWork
 
 Arguments = ParamSpec("Arguments")
@@ -516,9 +509,15 @@ class SyncScope(OpensWork, LooksAtRuns):
     apply = _blocking(Scope.apply)
     discard = _blocking(Scope.discard)
 
-    def session(self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None) -> SyncSession:
+    def session(
+        self,
+        *,
+        cwd: PathText = ".",
+        env: Mapping[str, str] | None = None,
+        roots: RootNames = (),
+    ) -> SyncSession:
         """One working copy for many commands, to be entered or closed: see `Scope.session`."""
-        begin = SyncSession.begin(lambda: self._scope.session(cwd=cwd, env=env))
+        begin = SyncSession.begin(lambda: self._scope.session(cwd=cwd, env=env, roots=roots))
         return SyncSession(self._portal.run(begin, let_go=_let_go), self._portal.run)
 
     def open_session(self, id: str) -> SyncSession:

@@ -438,3 +438,19 @@ async def test_what_is_no_answer_is_an_error_and_never_output(lie, monkeypatch):
                 await fs.exec(["true"])
             with pytest.raises(InternalError):
                 await fs.session().changes()
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-4")
+async def test_a_session_is_told_which_other_roots_to_show(tmp_path):
+    async with served(tmp_path) as house, connect(house.url, token=house.token) as fs:
+        notes = tmp_path / "notes"
+        notes.mkdir()
+        (notes / "n.txt").write_text("note\n")
+        await house.authority.add_root("workspace:notes", str(notes), trusted=True)
+        async with fs.session(roots=("workspace:notes",)) as session:
+            execution = session.exec(["cat", "/roots/workspace/notes/n.txt"])
+            assert await said(execution) == b"note\n"
+            await execution.result()
+        with pytest.raises(ParseError):
+            async with fs.session(roots="workspace:notes"):
+                pass

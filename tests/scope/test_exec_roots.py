@@ -109,6 +109,41 @@ async def test_other_roots_come_in_by_name_as_their_grants_show_them(tmp_path):
             await fs.exec(["true"], roots=["knowledge:notes"])
 
 
+@pytest.mark.spec("EXEC-3", "EXEC-4")
+async def test_a_session_sees_other_roots_as_long_as_their_grants_hold(tmp_path):
+    rules = ALLOW_EXEC + NOTES.partition("[[grant]]")[0] + rule("hide", "secret", id="kept")
+    async with governed(tmp_path, rules, on_disk=True, state_dir=tmp_path / "state") as house:
+        await house.plant({"n.txt": "note", "secret": "hush"}, "knowledge:notes")
+        agent = await house.scope(RUNNING)
+        person = bailiwick.User("local")
+
+        async def said(session):
+            execution = session.exec(shell="cd /roots/knowledge/notes && cat *; echo x > x; true")
+            told = b"".join([piece.data async for piece in execution]).decode()
+            await execution.result()
+            return told
+
+        grant = await house.authority.add_grant(
+            subject=str(agent.subject), root="knowledge:notes",
+            access=["read", "list", "metadata"], by=person,
+        )  # fmt: skip
+        for wrong in ("knowledge:notes", ["knowledge:notes"] * 2):
+            with pytest.raises(ParseError):
+                agent.session(roots=wrong)
+        async with agent.session(roots=["knowledge:notes"]) as session:
+            assert (await said(session)).startswith("note")
+            assert "hush" not in await said(session)
+            await session.exec(shell="echo own > own").result()
+            assert set(await house.tree("knowledge:notes")) == {"n.txt", "secret"}
+        async with await agent.open_session(session.id) as again:
+            assert again.roots == ("knowledge:notes",)
+            assert (await said(again)).startswith("note")
+            await house.authority.revoke(grant.id, by=person)
+            with pytest.raises(RootNotFound):
+                await said(again)
+            await again.discard()
+
+
 @pytest.mark.spec("EXEC-1")
 def test_a_question_shows_which_roots_a_command_reads():
     command = bailiwick.Command(argv=("cat",), roots=("knowledge:notes",))

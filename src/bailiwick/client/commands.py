@@ -86,12 +86,16 @@ class RemoteCommands(RemoteCore):
         return RemoteExecution(self, begin, request_id)
 
     def session(
-        self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None
+        self,
+        *,
+        cwd: PathText = ".",
+        env: Mapping[str, str] | None = None,
+        roots: Sequence[str] = (),
     ) -> RemoteCommandSession:
         """One working copy on the server for many commands: see `Scope.session`. It is opened when
         it is entered or first used."""
         self._refuse_closed()
-        given = {"cwd": path_text(cwd), "env": dict(env or {})}
+        given = {"cwd": path_text(cwd), "env": dict(env or {}), "roots": roots}
 
         async def opens() -> dict[str, Any]:
             return await self._told(verbs.SESSION_OF_COMMANDS, given)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from bailiwick.operations import Command, Network
 from bailiwick.paths import ScopedPath
 from bailiwick.sandbox import Process, Room
 from bailiwick.scope.execution import NOTHING, PublishWhen, SettledWork
+from bailiwick.scope.roots_beside import BesideTree, RootsBeside
 from bailiwick.verbs.commands import (
     GiveBack,
     How,
@@ -37,7 +38,7 @@ _WIDEST: Final[tuple[Network, ...]] = ("host", "loopback", "none")
 
 
 class SessionRoom:
-    """A `Workroom` for many commands. The working copy is made with the first of them."""
+    """Where many commands are run. The working copy is made with the first of them."""
 
     def __init__(self, id: str, copy: PlacedCopy | None) -> None:
         self.lock: Final = asyncio.Lock()
@@ -48,6 +49,7 @@ class SessionRoom:
         self._id = id
         self._room: Room | None = None
         self._sight: Sight | None = None
+        self._beside: tuple[BesideTree, ...] = ()
         self._give_back: GiveBack = lambda: None
         self._running: dict[Process, str] = {}
         self._noting = asyncio.Lock()
@@ -59,25 +61,39 @@ class SessionRoom:
         """Where the tree stood for the last command, as programs see it."""
         return None if self._sight is None else self._sight.place
 
-    async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
+    def seeing(self, beside: RootsBeside) -> RoomWithRoots:
+        """This room, for a command that sees these roots besides."""
+        return RoomWithRoots(self, beside)
+
+    async def start(
+        self, call: Call, commands: Commands, command: Command, how: How, beside: RootsBeside
+    ) -> Started:
         async with self.lock:
             if self.left:
                 raise Closed("this session is closed")
             give_back = commands.slots.take(call.grant)
             try:
                 # Begun, it is begun: whoever is cancelled meanwhile gives it up then.
-                return await to_the_end(self._started(call, commands, command, how, give_back))
+                return await to_the_end(
+                    self._started(call, commands, command, how, give_back, beside)
+                )
             except BaseException:
                 give_back()
                 raise
 
     async def _started(
-        self, call: Call, commands: Commands, command: Command, how: How, give_back: GiveBack
+        self,
+        call: Call,
+        commands: Commands,
+        command: Command,
+        how: How,
+        give_back: GiveBack,
+        beside: RootsBeside,
     ) -> Started:
         is_new = self.copy is None
         self.copy = copy = self.copy or await make_copy(call, commands, command, self._id)
         try:
-            room, sight = await self._entered(call, commands, how, copy)
+            room, sight = await self._entered(call, commands, how, copy, beside)
             await self._write_note(command.words)
             process = await room.start(for_sandbox(command, how))
         except BaseException:
@@ -96,10 +112,14 @@ class SessionRoom:
         await self.settle(started, "manual")
 
     async def _entered(
-        self, call: Call, commands: Commands, how: How, copy: PlacedCopy
+        self, call: Call, commands: Commands, how: How, copy: PlacedCopy, beside: RootsBeside
     ) -> tuple[Room, Sight]:
         """The room, for someone who sees what it shows."""
-        if self._room is not None and self._sight == (sight := await sight_of(call, copy)):
+        if (
+            self._room is not None
+            and self._sight == (sight := await sight_of(call, copy))
+            and await beside.are_as(self._beside)
+        ):
             return self._room, sight
         await self.clear()
         await copy.survey()
@@ -108,11 +128,14 @@ class SessionRoom:
         network = next(each for each in _WIDEST if each in {*commands.share.networks, "none"})
         give_back = commands.slots.take(call.grant)
         try:
+            self._beside = await beside.shown()
+            others = [each.tree for each in self._beside]
             self._room = await commands.sandbox.open(
-                view_of(commands, copy, sight), limits=how.limits, network=network
+                view_of(commands, copy, sight, others), limits=how.limits, network=network
             )
         except BaseException:
             give_back()
+            await to_the_end(self._look_away())
             raise
         self._sight, self._give_back = sight, give_back
         return self._room, sight
@@ -146,6 +169,13 @@ class SessionRoom:
                 await to_the_end(room.close())
             finally:
                 self._give_back()
+                await to_the_end(self._look_away())
+
+    async def _look_away(self) -> None:
+        """Let go of what was shown of other roots."""
+        beside, self._beside = self._beside, ()
+        for each in beside:
+            await each.aclose()
 
     def needed(self, path: ScopedPath) -> PlacedCopy:
         if self.copy is None:
@@ -179,3 +209,16 @@ class SessionRoom:
             copy, self.copy = self.copy, None
             if copy is not None:
                 await give_up(copy)
+
+
+class RoomWithRoots(NamedTuple):
+    """A `Workroom`: the room of a session, for one command that sees other roots."""
+
+    room: SessionRoom
+    beside: RootsBeside
+
+    async def start(self, call: Call, commands: Commands, command: Command, how: How) -> Started:
+        return await self.room.start(call, commands, command, how, self.beside)
+
+    async def give_up(self, started: Started) -> None:
+        await self.room.give_up(started)

@@ -12,7 +12,7 @@ from bailiwick.errors import MissingAccess, ParseError, RootNotFound, Unsupporte
 from bailiwick.finishing import to_the_end
 from bailiwick.sandbox import Tree
 from bailiwick.scope.core import ScopeCore
-from bailiwick.verbs.commands import sight_of
+from bailiwick.verbs.commands import Sight, sight_of
 
 
 class BesideTree(NamedTuple):
@@ -21,6 +21,7 @@ class BesideTree(NamedTuple):
     tree: Tree
     looked_at: LookedAt
     scope: ScopeCore
+    sight: Sight
 
     async def aclose(self) -> None:
         self.looked_at.close()
@@ -74,10 +75,23 @@ class RootsBeside:
             raise
         return tuple(found)
 
+    async def are_as(self, shown: Sequence[BesideTree]) -> bool:
+        """Whether those that were found, under the grants that hold now, show what was shown."""
+        for scope, each in zip(self._scopes, shown, strict=True):
+            if await _sight_now(scope, each) != each.sight:
+                return False
+        return True
+
     async def aclose(self) -> None:
         """Let go of those that were found and not shown."""
         while self._scopes:
             await self._scopes.pop().aclose()
+
+
+async def _sight_now(scope: ScopeCore, shown: BesideTree) -> Sight:
+    return await scope._run(
+        operations.READ, "exec", scope._top, lambda call: sight_of(call, shown.looked_at)
+    )
 
 
 async def _shown(scope: ScopeCore) -> BesideTree:
@@ -96,6 +110,6 @@ async def _shown(scope: ScopeCore) -> BesideTree:
         except BaseException:
             looked_at.close()
             raise
-        return BesideTree(tree, looked_at, scope)
+        return BesideTree(tree, looked_at, scope, sight)
 
     return await scope._run(operations.READ, "exec", scope._top, look)

@@ -7,11 +7,13 @@ in the session's working copy until it is published, which is one change of the 
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy as copied
 from types import TracebackType
 from typing import Final, Literal, Self
+
+import msgspec
 
 from bailiwick.call import Target
 from bailiwick.commands import PlacedCopy, SessionNote
@@ -23,6 +25,7 @@ from bailiwick.sandbox import CommandLimits, WindowSize
 from bailiwick.scope.commands import CommandVerbs, bounds, words
 from bailiwick.scope.execution import NOTHING, Execution
 from bailiwick.scope.rooms import SessionRoom
+from bailiwick.scope.roots_beside import RootsBeside
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.commands import How, Started
 from bailiwick.verbs.working_copies import Publish, Wanted
@@ -32,15 +35,24 @@ from bailiwick.working_copy import Published, WorkChanges
 class SessionVerbs(CommandVerbs):
     """Programs that build on what others have done before it is in the tree."""
 
-    def session(self, *, cwd: PathText = ".", env: Mapping[str, str] | None = None) -> Session:
+    def session(
+        self,
+        *,
+        cwd: PathText = ".",
+        env: Mapping[str, str] | None = None,
+        roots: Sequence[str] = (),
+    ) -> Session:
         """A session: one working copy of this tree for many commands, one after the other or at a
-        time. ``cwd`` is where they are run, ``env`` the variables that each of them gets.
+        time. ``cwd`` is where they are run, ``env`` the variables that each of them gets, ``roots``
+        names others that all of them see, as `exec` does: each command under the grants of then.
 
         To be left as an asynchronous context manager, or closed. What was not published then is
         kept, and `open_session` goes on from there.
         """
         id = self._workplace().new_id() if self._pipeline.commands is not None else ""
-        return Session(self, id, None, SessionNote(cwd=str(cwd), env=dict(env or {})))
+        RootsBeside(self, roots)  # refuses what are no names
+        note = SessionNote(cwd=str(cwd), env=dict(env or {}), roots=tuple(roots))
+        return Session(self, id, None, note)
 
     async def open_session(self, id: str) -> Session:
         """A session that was left, with its directory, its variables and its working copy. Its
@@ -58,7 +70,7 @@ class SessionVerbs(CommandVerbs):
         where = ScopedPath(note.cwd)
         base = self.grant.base
         cwd = where.relative_to(base) if where.lies_in(base) else "."
-        note = SessionNote(cwd=str(cwd), env=note.env, running=note.running)
+        note = msgspec.structs.replace(note, cwd=str(cwd))
         return Session(self, id, copy, note)
 
     def _follow_session(self, session: Session) -> None:
@@ -86,6 +98,8 @@ class Session:
         """Of the session and of its working copy: `bailiwick work show ID`."""
         self.cwd: PathText = note.cwd
         self.env: dict[str, str] = dict(note.env)
+        self.roots: Final = note.roots
+        """The names of other roots that its commands see."""
         self.lost: Final = note.running
         """The words of commands that were under way when it was left: their processes are gone."""
         scope._follow_session(self)
@@ -133,19 +147,28 @@ class Session:
         where = self.cwd if cwd is None else cwd
         variables = {**self.env, **(env or {})}
 
-        def start() -> Awaitable[Started]:
+        async def start() -> Started:
             self._refuse_closed()
+            beside = RootsBeside(scope, self.roots)
             command = Command(
                 argv=words(argv, shell), cwd=str(scope._canonical(where)), network=network,
                 session=self.id,
                 environment=tuple(f"{name}={value}" for name, value in variables.items()),
+                roots=self.roots,
             )  # fmt: skip
             most = scope.limits.session_seconds_max
             how = How(stdin, bounds(scope.limits, most, timeout, limits), terminal, replayable)
-            self._room.note = SessionNote(cwd=str(scope._canonical(self.cwd)), env=dict(self.env))
+            self._room.note = SessionNote(
+                cwd=str(scope._canonical(self.cwd)), env=dict(self.env), roots=self.roots
+            )
             # It may be a directory that another command of the session has made.
             place = Target(where, "entry", parents=True)
-            return scope._start_command(command, place, how, self._room)
+            await beside.find()
+            try:
+                room = self._room.seeing(beside)
+                return await scope._start_command(command, place, how, room)
+            finally:
+                await to_the_end(beside.aclose())
 
         room = self._room
         return Execution(start, room, "manual", request_id, self._follow, scope._still_holds)

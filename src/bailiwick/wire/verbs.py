@@ -454,7 +454,10 @@ EXEC: Verb[Any] = Verb(
 )  # fmt: skip
 SESSION_OF_COMMANDS: Verb[Any] = Verb(
     "session", "commands", "POST", "/sessions", "makeSession", values.WireSession,
-    (a_document("cwd", PathField, "."), a_document("env", dict[str, str] | None)),
+    (
+        a_document("cwd", PathField, "."), a_document("env", dict[str, str] | None),
+        a_document("roots", list[str], []),
+    ),
     about="One working copy for many commands.", example='/sessions {"cwd": "src"}',
     short="session", statuses=(201,),
 )  # fmt: skip

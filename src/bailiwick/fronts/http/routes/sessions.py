@@ -20,7 +20,8 @@ async def make(request: Request) -> Reply:
     scope = await request.scoped(request.body.cwd)
     executions, caller = request.app.executions, request.caller
     executions.refuse_more_sessions(caller, scope)
-    session = scope.session(cwd=request.body.cwd, env=request.body.env)
+    body = request.body
+    session = scope.session(cwd=body.cwd, env=body.env, roots=body.roots)
     if not session.id:
         raise Unsupported("no commands are run in this root")
     return Reply(_shown(request, executions.keep_session(caller, scope, session)), 201)
