@@ -895,12 +895,13 @@ export interface Restored {
   requestId: string;
 }
 
-/** Hunks and runs by their ids, or beginnings of them; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. */
+/** Hunks and runs by their ids, or beginnings of them; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. While that is in the middle of a call or a command nothing is taken back, unless a person does `insist`. */
 export interface ReviewBody {
   accept?: string[];
   reject?: string[];
   note?: string | null;
   preview?: boolean;
+  insist?: boolean;
   approval?: string | null;
 }
 

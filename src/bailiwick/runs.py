@@ -8,7 +8,7 @@ belongs to the run of that title; one without belongs to the newest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -277,6 +277,11 @@ class RunBook(Protocol):
 
     def is_active(self, run: RunRow) -> bool:
         """Whether it may go on."""
+        ...
+
+    async def at_work(self, root: str, subjects: Collection[str]) -> set[str]:
+        """Which of some subjects are in the middle of a call that changes something, or of a
+        command, in any process, also after a moment's wait."""
         ...
 
 

@@ -56,9 +56,12 @@ class SyncReview:
         paths: Sequence[PathText] = (),
         note: str | None = None,
         preview: bool = False,
+        insist: bool = False,
     ) -> ReviewResult:
         """Take hunks back, and tell the agent: see `Review.reject`."""
         done: ReviewResult = self._finish(
-            self._review.reject(ids, run=run, paths=paths, note=note, preview=preview)
+            self._review.reject(
+                ids, run=run, paths=paths, note=note, preview=preview, insist=insist
+            )
         )
         return done

@@ -1,12 +1,14 @@
 """The queue of what agents did: what is left of it, what people say, and what that does."""
 
 import asyncio
+import time
 
 import pytest
 
 import bailiwick
 from bailiwick import (
     Authority,
+    Busy,
     Edit,
     MissingAccess,
     ParseError,
@@ -14,6 +16,7 @@ from bailiwick import (
     Unsupported,
     User,
 )
+from bailiwick.audit import Intent
 from bailiwick.state.ledger.query import LedgerFilter
 from bailiwick.sync_review import SyncReview
 from tests.scope.test_runs import ACCESS, each_kind, rooted, text
@@ -251,3 +254,22 @@ async def test_each_agent_is_told_once_of_its_own_lines_only(tmp_path):
         assert {first.note, second.note} == {"keep the digit"}
         for scope in (one, two, person, await agent("three")):
             assert await scope.review.notes() == []
+
+
+@pytest.mark.spec("REVIEW-3")
+async def test_while_an_agent_is_at_work_a_rejection_waits_unless_one_insists(tmp_path):
+    async with rooted(tmp_path, "directory") as (person, agent):
+        one = await agent("one")
+        await one.write_text("a.txt", "a\n")
+        (known,) = await ids(person)
+        intent = Intent(
+            time_ns=time.time_ns(), request_id="r1", grant=one.grant, operation="exec",
+            verb="exec", path=".", destination=None, policy_source=None, hooks=(),
+            front="python", approval_id=None, command="make",
+        )  # fmt: skip
+        await one._pipeline.ledger.intend(intent)
+        with pytest.raises(Busy) as refused:
+            await person.review.reject(known)
+        assert refused.value.details["at_work"] == ["agent_run:chat/one"]
+        assert await person.exists("a.txt")
+        assert (await person.review.reject(known, insist=True)).undone == ["a.txt"]

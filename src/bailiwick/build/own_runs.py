@@ -3,7 +3,7 @@ and from the versions that the place keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from bailiwick.audit import AuditRing, Record
@@ -40,6 +40,9 @@ class OwnRuns:
 
     def is_active(self, run: RunRow) -> bool:
         return self._machine.time_ns() - run.seen_ns <= RUN_IDLE_S * 1e9
+
+    async def at_work(self, root: str, subjects: Collection[str]) -> set[str]:
+        return set()
 
     async def _runs(self, root: str) -> RunsInMemory:
         """By what is on record here; of other processes, by the versions that they made."""

@@ -53,10 +53,13 @@ class RemoteReview:
         paths: Sequence[PathText] = (),
         note: str | None = None,
         preview: bool = False,
+        insist: bool = False,
     ) -> ReviewResult:
         """Take hunks back, and tell the agent."""
         named = _names(ids, run, paths)
-        return await self._say({"reject": named, "note": note, "preview": preview})
+        return await self._say(
+            {"reject": named, "note": note, "preview": preview, "insist": insist}
+        )
 
     async def notes(self) -> list[ReviewNote]:
         """What people took back of what the holder did, as answers have told it until now."""

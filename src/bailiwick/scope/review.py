@@ -57,10 +57,12 @@ class Review:
         paths: Sequence[PathText] = (),
         note: str | None = None,
         preview: bool = False,
+        insist: bool = False,
     ) -> ReviewResult:
         """Take hunks back, by what stands there now, and tell the agent, with a ``note``. Where
-        anything stands against it, that is told and nothing is changed."""
-        return await self._scope._review_reject(ids, run, paths, note, preview)
+        anything stands against it, that is told and nothing is changed. While the agent is in the
+        middle of a call or a command it is `Busy`, unless the person does ``insist``."""
+        return await self._scope._review_reject(ids, run, paths, note, preview, insist)
 
     async def notes(self) -> list[ReviewNote]:
         """What people took back of what the holder of this scope did, and why; each is told
@@ -105,14 +107,16 @@ class ReviewVerbs(RunVerbs):
         paths: Sequence[PathText],
         note: str | None,
         preview: bool,
+        insist: bool,
     ) -> ReviewResult:
         part = review_verbs.part_of(ids, run, self._places_of(paths))
         words = check_note(note)
 
         def rejected(call: Call) -> Any:
             return review_verbs.reject(
-                call, self._ignores, self._pipeline.runs, part, words, preview
-            )
+                call, self._ignores, self._pipeline.runs, part, words, preview=preview,
+                insist=insist is True,
+            )  # fmt: skip
 
         return await self._spoken("reject", part, rejected, preview)
 

@@ -6,8 +6,10 @@ since the last time, in whichever process that was, and notes what follows from 
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -59,6 +61,11 @@ PART = DatabasePart(
 )
 
 _BATCH: Final = 1_000
+
+_LOOKS: Final = 10
+_LOOK_PAUSE_S: Final = 0.1
+"""A call that is about to end is waited for, as long as a person waits for an answer."""
+
 _WHOSE: Final = """
 SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
 WHERE root = ? AND subject = ? AND front = ? AND seen_ns >= ? ORDER BY seen_ns DESC
@@ -95,6 +102,7 @@ class RunIndex:
         time_ns: Callable[[], int],
     ) -> None:
         self._database = database
+        self._owner = database.owner
         self._ledger = books.ledger
         self._grants = books.grants
         self._time_ns = time_ns
@@ -125,6 +133,24 @@ class RunIndex:
         """The runs of agents, in every root, that were seen since, what was seen last first."""
         rows = [_row(each) for each in self._database.read(_SEEN, (since_ns, most))]
         return [each for each in rows if each.is_agents]
+
+    async def at_work(self, root: str, subjects: Collection[str]) -> set[str]:
+        for looks in itertools.count(1):
+            await self._ledger.try_flush()
+            found = self._announced(root) & set(subjects)
+            if not found or looks == _LOOKS:
+                return found
+            await asyncio.sleep(_LOOK_PAUSE_S)
+        raise AssertionError("a count has no end")
+
+    def _announced(self, root: str) -> set[str]:
+        """Who has announced a change in a root, or a command, that is not over yet."""
+        rows = self._database.read("SELECT owner, body FROM ledger_intents WHERE root = ?", (root,))
+        return {
+            decode(0, body).subject
+            for owner, body in rows
+            if owner == self._owner.name or self._owner.is_alive(owner)
+        }
 
     async def catch_up(self) -> None:
         """Go through what was recorded since the last time."""

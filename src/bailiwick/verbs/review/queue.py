@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from bailiwick.approvals import Preview
 from bailiwick.call import Call
-from bailiwick.errors import MissingAccess, ParseError, PathNotFound, Unsupported
+from bailiwick.errors import Busy, MissingAccess, ParseError, PathNotFound, Unsupported
 from bailiwick.grant import subject_stands_above
 from bailiwick.operations import READ
 from bailiwick.paths import ROOT, ScopedPath
@@ -312,14 +312,18 @@ async def reject(
     runs: RunBook | None,
     part: ReviewPart,
     note: str,
+    *,
     preview: bool,
+    insist: bool,
 ) -> Proposal[ReviewSpoken]:
     """Take hunks back by what stands there now, and have the agents told; nothing where anything
-    stands against it."""
+    stands against it, nor while one of them is in the middle of something."""
     runs, book = required(runs)
     refuse_agents(call)
     looked = await look(call, runs, book)
     some = chosen(looked, part, book, str(call.grant.root))
+    if not preview and not insist:
+        await _refuse_at_work(runs, looked, some, str(call.grant.root))
     planned = PlannedReturn([], {}, [])
     for review, hunks in some:
         review.take_back(planned, {each.id for each in hunks}, looked.contents)
@@ -344,6 +348,18 @@ async def reject(
 
     result = proposal.result
     return then(proposal, lambda done: spoken(result(done)))
+
+
+async def _refuse_at_work(runs: RunBook, looked: ReviewLook, some: Chosen, root: str) -> None:
+    names = {run for _, hunks in some for hunk in hunks for run in hunk.runs}
+    subjects = {row.subject for name in names if (row := looked.rows.get(name)) is not None}
+    busy = await runs.at_work(root, subjects)
+    if busy:
+        raise Busy(
+            f"{min(busy)} is in the middle of a call or a command",
+            hint="reject it when that is over, or insist",
+            details={"at_work": sorted(busy)},
+        )
 
 
 def then(proposal: Proposal[Any], result: Callable[[Any], Result]) -> Proposal[Result]:

@@ -38,6 +38,9 @@ def run(arguments: list[str]) -> int:
         "--reject", metavar="ID", nargs="+", default=[], help="those are taken back"
     )
     parser.add_argument("--note", metavar="TEXT", help="what the agent is told of a rejection")
+    parser.add_argument(
+        "--insist", action="store_true", help="reject also while the agent is in the middle of it"
+    )
     takes_seat(parser)
     return seated(parser.parse_args(arguments), _review)
 
@@ -87,7 +90,7 @@ async def _files(scope: Scope, run: str | None) -> list[ReviewFile]:
 async def _say(scopes: dict[str, Scope], options: Options) -> int:
     """Verdicts that were given by ids, each in the root that has it."""
     asked = [(id, True) for id in options.accept] + [(id, False) for id in options.reject]
-    results = [await _say_one(scopes, id, accepts, options.note) for id, accepts in asked]
+    results = [await _say_one(scopes, id, accepts, options) for id, accepts in asked]
     left = sum([(await scope.review.queue(limit=1)).left for scope in scopes.values()])
     conflicts = [each for result in results for each in result.conflicts]
     if options.json:
@@ -107,14 +110,14 @@ async def _say(scopes: dict[str, Scope], options: Options) -> int:
 
 
 async def _say_one(
-    scopes: dict[str, Scope], id: str, accepts: bool, note: str | None
+    scopes: dict[str, Scope], id: str, accepts: bool, options: Options
 ) -> ReviewResult:
     missing: PathNotFound | None = None
     for scope in scopes.values():
         try:
             if accepts:
                 return await scope.review.accept(id)
-            return await scope.review.reject(id, note=note)
+            return await scope.review.reject(id, note=options.note, insist=options.insist)
         except PathNotFound as error:
             missing = error
     assert missing is not None, "there is a root"

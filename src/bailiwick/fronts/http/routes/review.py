@@ -14,12 +14,14 @@ from bailiwick.wire.arguments import Argument, a_text, limit
 
 class ReviewBody(Body, frozen=True, kw_only=True):
     """Hunks and runs by their ids, or beginnings of them; a file of a run as ``RUN:PATH``. What is
-    rejected is taken back, and its agent is told, with the ``note``."""
+    rejected is taken back, and its agent is told, with the ``note``. While that is in the middle of
+    a call or a command nothing is taken back, unless a person does ``insist``."""
 
     accept: list[str] = []
     reject: list[str] = []
     note: str | None = None
     preview: bool = False
+    insist: bool = False
     approval: str | None = None
 
 
@@ -39,7 +41,9 @@ async def say(request: Request) -> Document:
     if body.accept and not body.preview:
         done = await scope.review.accept(body.accept)
     if body.reject or done is None:
-        taken = await scope.review.reject(body.reject, note=body.note, preview=body.preview)
+        taken = await scope.review.reject(
+            body.reject, note=body.note, preview=body.preview, insist=body.insist
+        )
         accepted = [] if done is None else done.accepted
         done = msgspec.structs.replace(taken, accepted=accepted)
     return values.REVIEW_RESULT.write(done)
