@@ -581,3 +581,49 @@ def test_a_run_is_told_in_the_order_it_happened(served):
         assert window.errors() == []
     finally:
         window.close()
+
+
+@pytest.mark.spec("REVIEW-1", "REVIEW-3", "REVIEW-5", "WEB-1")
+@pytest.mark.parametrize("phone", [False, True], ids=["wide", "phone"])
+def test_a_person_agrees_with_one_piece_and_rejects_another_with_a_note(served, phone):
+    name = f"judged{int(phone)}"
+    token = served.new_agent(name)
+    lines = [f"line {number}" for number in range(30)]
+    served.person_writes(f"{name}.txt", "\n".join(lines) + "\n")
+    lines[2], lines[25] = "the second", "the last"
+    body = {"path": f"{name}.txt", "content": "\n".join(lines) + "\n"}
+    assert served.agent("POST", "/file/write", body, token=token)[0] == 200
+    window = Browser(phone=phone, dark=phone)
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", f"agent_run:{name}/token")
+        window.find(".choice[aria-current=true]", "0 of 2 reviewed")
+        until_blocking(
+            lambda: window.value("return document.querySelectorAll('.hunk').length") == 2
+        )
+        window.press("n")
+        window.find(".hunk.marked", "the second")
+        window.press("y")
+        window.find(".choice[aria-current=true]", "1 of 2 reviewed")
+        window.find(".hunk .chip.good", "accepted")
+        until_blocking(
+            lambda: window.value("return document.querySelectorAll('.hunk').length") == 2
+        )
+        window.press("n")
+        window.press("n")
+        window.find(".hunk.marked", "the last")
+        window.press("r")
+        window.type(".dialog textarea", "keep the numbers")
+        window.click(".dialog button", "Reject")
+        window.find(".toast", "the agent is told")
+        window.find(".hunk .chip.bad", "rejected")
+        lines[25] = "line 25"
+        status, told = served.agent("GET", f"/file?path={name}.txt", token=token)
+        assert (status, told["content"]) == (200, "\n".join(lines) + "\n")
+        ((path, note),) = [(each["path"], each["note"]) for each in told["review"]]
+        assert (path, note) == (f"{name}.txt", "keep the numbers")
+        assert window.errors() == []
+    finally:
+        window.close()

@@ -1,5 +1,5 @@
-// What agents did, run by run: who, what came of it in all, and back from it, as a whole, by file
-// or by a few lines.
+// What agents did, run by run: who, what came of it in all, what a person says of it, and back from
+// it, as a whole, by file or by a few lines.
 
 import { h, fill, icon } from "../dom.js";
 import * as api from "../api.js";
@@ -41,7 +41,7 @@ const named = (run) => plain(run.title || run.subject);
 function draw(page) {
   fill(page.list, page.runs.length ? page.runs.map((run) => h("button", { class: "choice", "aria-current": run.id === page.chosen ? "true" : "false", onClick: () => go("runs", run.id) },
     h("b", null, named(run), " ", run.active ? h("span", { class: "chip good" }, "at work") : null, run.seenMs > page.since ? h("span", { class: "chip accent" }, "new") : null),
-    h("small", null, `${plain(run.subject)} · ${plain(run.front)}`), h("small", null, `${ago(run.seenMs)} · ${sum(run)}`)))
+    h("small", null, `${plain(run.subject)} · ${plain(run.front)}`), h("small", null, `${ago(run.seenMs)} · ${sum(run)}`), run.hunks ? h("small", null, run.reviewed >= run.hunks ? "reviewed" : `${run.reviewed} of ${run.hunks} reviewed`) : null))
     : h("div", { class: "empty" }, icon("pulse"), h("b", null, "No agent has done anything here yet."), "What one does appears here, also while you are away."),
     page.runs.length === RUNS ? h("div", { class: "choice" }, h("small", null, "Older runs are not listed.")) : null);
 }
@@ -61,10 +61,10 @@ async function show(page) {
   if (page.closed || drawn === page.drawn) return;
   page.drawn = drawn;
   page.marked = -1;
-  const whole = told.changes.some((each) => each.hunks.some((hunk) => hunk.state === "stands"));
+  const standing = told.changes.flatMap((each) => each.hunks).filter((each) => each.state === "stands"), left = standing.filter((each) => !each.reviewed);
   fill(page.detail,
     h("div", { class: "question" },
-      h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; page.drawn = null; show(page).catch(complain); } }, icon("clock"), "Timeline"), whole ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
+      h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; page.drawn = null; show(page).catch(complain); } }, icon("clock"), "Timeline"), left.length ? h("button", { class: "button", title: "I have looked at all of it and agree", onClick: () => accept(page, [run.id]) }, icon("check"), `Accept all ${left.length}`) : null, standing.length ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
       h("div", { class: "meta" }, h("span", null, plain(run.subject)), h("span", null, plain(run.front)), h("span", null, `${moment(run.begunMs)} – ${run.active ? "now" : moment(run.seenMs)}`), h("span", null, count(run.calls, "call")), run.commands ? h("span", null, count(run.commands, "command")) : null, run.questions ? h("span", null, count(run.questions, "question")) : null, run.refusals ? h("span", { class: "chip bad" }, count(run.refusals, "refusal")) : null),
       run.steps.length ? h("ol", { class: "steps" }, run.steps.map((each) => h("li", { title: moment(each.begunMs) }, plain(each.name)))) : null),
     page.timeline ? timeline(run) : h("div", { class: "scroll grow hunks" }, told.changes.length ? told.changes.map((each) => file(page, run, each)) : h("div", { class: "empty" }, "Nothing is different because of it."),
@@ -86,8 +86,36 @@ function hunk(page, run, change, each) {
   const stands = each.state === "stands";
   return h("div", { class: "hunk", tabindex: "-1", data: { hunk: each.id, state: each.state } },
     h("div", { class: "bar" }, h("span", { class: "grow faint mono" }, plain(each.header)),
-      stands ? h("button", { class: "button quiet", onClick: () => undo(page, run, { paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), "Take back") : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
-    each.lines.length ? fromUnified([each.header, ...each.lines].join("\n"), false) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null);
+      each.reviewed ? h("span", { class: `chip ${each.reviewed === "accepted" ? "good" : "bad"}` }, plain(each.reviewed)) : null,
+      stands ? [each.reviewed ? null : h("button", { class: "button quiet", title: "I have looked at it and agree (y)", data: { key: "y" }, onClick: () => accept(page, [each.id]) }, icon("check"), "Accept"),
+        h("button", { class: "button quiet", title: "Take it back and say why (r)", data: { key: "r" }, onClick: () => reject(page, run, [each.id], "these lines") }, icon("cross"), "Reject"),
+        h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo(page, run, { paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), "Take back")] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
+    each.reviewed === "accepted" ? null : each.lines.length ? fromUnified([each.header, ...each.lines].join("\n"), false) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null);
+}
+
+// Agreeing changes no file: it is only kept that somebody has looked, and folded away.
+async function accept(page, ids) {
+  try {
+    const done = await api.post("/review", { accept: ids });
+    toast(done.left ? `Accepted; ${count(done.left, "piece")} left to look at` : "Accepted; nothing is left to look at");
+    await load(page);
+  } catch (error) { complain(error); }
+}
+
+async function reject(page, run, ids, what) {
+  const note = h("textarea", { class: "input", rows: "3", maxlength: "2000", placeholder: "What should it do instead?", "aria-label": "Note to the agent" }), insist = h("input", { type: "checkbox", id: "insist" });
+  const sure = await dialog({
+    title: `Reject ${what}?`,
+    body: [h("p", { class: "soft" }, "They are taken back, and the agent reads your note with its next result."), note, run.active ? h("label", { for: "insist" }, insist, " also while it is in the middle of something") : null],
+    actions: [{ label: "Cancel", value: null }, { label: "Reject", kind: "danger", value: true }],
+  });
+  if (!sure) return;
+  try {
+    const done = await api.post("/review", { reject: ids, note: note.value.trim() || null, insist: insist.checked });
+    if (done.conflicts.length) toast(`Nothing was changed: others changed the same lines of ${plain(done.conflicts[0].path)}`);
+    else toast("Rejected; the agent is told");
+    await load(page);
+  } catch (error) { complain(error); }
 }
 
 async function undo(page, run, part, what) {
@@ -109,7 +137,8 @@ async function undo(page, run, part, what) {
   } catch (error) { complain(error); }
 }
 
-// Through the hunks by keyboard: n and p from one to the next, u takes the marked one back.
+// Through the hunks by keyboard: n and p from one to the next; y agrees with the marked one, r rejects
+// it, u takes it back.
 function key(event, page) {
   const step = { n: 1, p: -1 }[event.key];
   const hunks = [...page.detail.querySelectorAll(".hunk[data-hunk]")];
@@ -119,6 +148,6 @@ function key(event, page) {
     hunks[page.marked].scrollIntoView({ block: "nearest" });
     return true;
   }
-  if (event.key === "u" && hunks[page.marked]) { hunks[page.marked].querySelector("button")?.click(); return true; }
+  if ("yru".includes(event.key) && hunks[page.marked]) { hunks[page.marked].querySelector(`[data-key=${event.key}]`)?.click(); return true; }
   return false;
 }
