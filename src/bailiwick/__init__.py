@@ -8,7 +8,7 @@ with bailiwick.open_sync("./project") as fs:
     print(fs.read_text("README.md").text)
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Type checkers take this name for true wherever it comes from; importing it would load `typing`,
 # which costs more than the rest of this module.
