@@ -17,8 +17,10 @@ from bailiwick import (
     User,
 )
 from bailiwick.audit import Intent
+from bailiwick.paths import ScopedPath
 from bailiwick.state.ledger.query import LedgerFilter
 from bailiwick.sync_review import SyncReview
+from bailiwick.verbs.runs.path_stories import hunk_id
 from tests.scope.test_runs import ACCESS, each_kind, rooted, text
 
 
@@ -273,3 +275,48 @@ async def test_while_an_agent_is_at_work_a_rejection_waits_unless_one_insists(tm
         assert refused.value.details["at_work"] == ["agent_run:chat/one"]
         assert await person.exists("a.txt")
         assert (await person.review.reject(known, insist=True)).undone == ["a.txt"]
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_what_is_accepted_is_what_was_shown(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        # An agent knows its run, and has time: names of so few digits are found twice at once.
+        await one.write_text("f.txt", "1\n")
+        (run,) = await one.runs()
+        seen: dict[str, str] = {}
+        for number in range(20_000):
+            lines = f"{number}\n"
+            begin = hunk_id(run.id, ScopedPath("f.txt"), "", lines)[:5]
+            if begin in seen:
+                break
+            seen[begin] = lines
+        await one.write_text("f.txt", seen[begin])
+        (shown,) = await ids(person)
+        assert shown.startswith(begin)
+        assert len(shown) * 4 >= 128
+        await one.write_text("f.txt", lines)
+        with pytest.raises(PathNotFound):
+            await person.review.accept(shown)
+        assert await left(person) == [("f.txt", "created", [f"+{lines.strip()}"])]
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_the_beginning_of_several_ids_is_refused(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        one = await agent("one")
+        await one.write_text("0.txt", "x\n")
+        (run,) = await one.runs()
+        seen: dict[str, str] = {}
+        for number in range(20_000):
+            name = f"{number}.txt"
+            begin = hunk_id(run.id, ScopedPath(name), "", "x\n")[:5]
+            if begin in seen:
+                break
+            seen[begin] = name
+        await one.write_text(seen[begin], "x\n")
+        await one.write_text(name, "x\n")
+        for speak in (person.review.accept, person.review.reject):
+            with pytest.raises(ParseError):
+                await speak(begin)
+        assert {name, seen[begin]} <= {path for path, _, _ in await left(person)}

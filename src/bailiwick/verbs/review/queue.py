@@ -180,9 +180,10 @@ Chosen = list[tuple[PathReview, list[LeftHunk]]]
 
 
 def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) -> Chosen:
-    """What of the queue is meant. Raises `PathNotFound` for what is not in it."""
+    """What of the queue is meant. Raises `PathNotFound` for what is not in it, `ParseError` for the
+    beginning of several ids."""
     run = None if part.run is None else found_run(list(looked.rows.values()), part.run).id
-    met: set[str] = set()
+    meant: dict[str, set[str]] = {}
     found: Chosen = []
     for review in looked.reviews:
         if part.paths and not any(_lies_in(review, each) for each in part.paths):
@@ -192,12 +193,18 @@ def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) ->
             if run is not None and run not in hunk.runs:
                 continue
             names = {each for each in part.ids if _means(each, review, hunk)}
-            met |= names
+            for name in names:
+                meant.setdefault(name, set()).update(_whole_names(name, hunk))
             if names or not part.ids:
                 some.append(hunk)
         if some:
             found.append((review, some))
-    unmet = set(part.ids) - met
+    for name, several in meant.items():
+        if len(several) > 1:
+            raise ParseError(
+                f"{len(several)} ids begin with {name[:80]!r}", hint="give more of the id"
+            )
+    unmet = set(part.ids) - meant.keys()
     unmet -= set(book.said(root, unmet))
     unmet -= {each for each in unmet if each in looked.rows}
     if unmet:
@@ -215,6 +222,14 @@ def _means(name: str, review: PathReview, hunk: LeftHunk) -> bool:
     if colon:
         return any(each.startswith(run) for each in hunk.runs) and str(review.path) == path
     return hunk.id.startswith(run) or any(each.startswith(run) for each in hunk.runs)
+
+
+def _whole_names(name: str, hunk: LeftHunk) -> set[str]:
+    """What of a hunk has a name that begins so: who wrote it may have chosen lines that do."""
+    begin, colon, _ = name.partition(":")
+    names = hunk.runs if colon else (hunk.id, *hunk.runs)
+    fits = {each for each in names if each.startswith(begin)}
+    return {begin} if begin in fits else fits
 
 
 def _lies_in(review: PathReview, path: ScopedPath) -> bool:

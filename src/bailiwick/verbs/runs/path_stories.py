@@ -29,7 +29,9 @@ _PAGE: Final = 500
 _SLACK_NS: Final = 60 * 1_000_000_000
 """A version is stamped before its record is: as long as a change may take, or nearly so."""
 
-_ID_DIGITS: Final = 12
+_ID_DIGITS: Final = 32
+"""Who writes the lines can try as many as they like: nobody finds two changes with the same id, so
+that what a person agrees to is what they were shown."""
 
 IsOurs = Callable[[Version], bool]
 
@@ -254,7 +256,7 @@ def _ids(run: str, path: ScopedPath, hunks: list[WovenHunk]) -> list[str]:
 
 
 def hunk_id(run: str, path: ScopedPath, removed: str, added: str) -> str:
-    seed = f"{run}\0\0{path}\0\0{removed}\0\0{added}"
+    seed = "".join(f"{len(each)} {each}" for each in (run, str(path), removed, added))
     return hashlib.sha256(seed.encode("utf-8", "surrogateescape")).hexdigest()[:_ID_DIGITS]
 
 

@@ -67,6 +67,6 @@ ROUTES: tuple[Route, ...] = (
         about="Accept hunks, or reject them: those are taken back by what stands there now.",
         body=ReviewBody, result=values.REVIEW_RESULT.struct, needs=access("write"), who="person",
         changes=True, asks=True,
-        example='POST /review {"reject": ["4b03c4a79c7e"], "note": "keep the digit"}',
+        example='POST /review {"reject": ["4b03c4a79c7e51d08f26ab93e07c1d54"], "note": "keep it"}',
     ),
 )  # fmt: skip
