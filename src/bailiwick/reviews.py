@@ -7,7 +7,7 @@ given on, at one version of one path.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -153,6 +153,8 @@ class ReviewBook(Protocol):
         """Whether there is anything that an agent is to be told: cheap, asked with each answer."""
         ...
 
-    async def take_notes(self, root: str, subject: str) -> list[ReviewNote]:
-        """What an agent is to be told, which is told once."""
+    async def take_notes(
+        self, root: str, subject: str, reaches: Callable[[ScopedPath], bool]
+    ) -> list[ReviewNote]:
+        """What an agent is to be told of places within reach of who asks, which is told once."""
         ...

@@ -7,6 +7,7 @@ import pytest
 
 import bailiwick
 from bailiwick import (
+    AgentRun,
     Authority,
     Busy,
     Edit,
@@ -320,3 +321,21 @@ async def test_the_beginning_of_several_ids_is_refused(tmp_path):
             with pytest.raises(ParseError):
                 await speak(begin)
         assert {name, seen[begin]} <= {path for path, _, _ in await left(person)}
+
+
+@pytest.mark.spec("REVIEW-3")
+async def test_a_note_is_told_only_where_its_path_is_within_reach(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, _):
+        for name in ("here", "there"):
+            await person.make_dir(name)
+        subject = AgentRun("chat", "one")
+        here = await person.delegate(subject, path="here", rebase=True)
+        there = await person.delegate(subject, path="there", rebase=True)
+        narrow = await person.delegate(subject, denied=["here"])
+        await here.write_text("secret.txt", "s\n")
+        await person.review.reject(await ids(person), note="no")
+        assert await there.review.notes() == []
+        assert await narrow.review.notes() == []
+        (note,) = await here.review.notes()
+        assert (note.path, note.lines) == ("secret.txt", ["+s"])
+        assert await here.review.notes() == []

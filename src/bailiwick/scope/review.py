@@ -157,5 +157,9 @@ class ReviewVerbs(RunVerbs):
         runs = self._pipeline.runs
         if runs is None or runs.reviews is None:
             return []
-        notes = await runs.reviews.take_notes(str(self.root), str(self.subject))
+        grant = self.grant
+        notes = await runs.reviews.take_notes(
+            str(self.root), str(self.subject),
+            lambda path: path.lies_in(grant.base) and grant.reaches(path, False),
+        )  # fmt: skip
         return [seen_from(each, self.grant.base) for each in notes]

@@ -130,17 +130,24 @@ class VerdictBook:
     def has_notes(self, root: str, subject: str) -> bool:
         return (root, subject) in self._waiting.get()
 
-    async def take_notes(self, root: str, subject: str) -> list[ReviewNote]:
+    async def take_notes(
+        self, root: str, subject: str, reaches: Callable[[ScopedPath], bool]
+    ) -> list[ReviewNote]:
         if not self.has_notes(root, subject):
             return []
-        whose = root, subject
+        waiting = self._database.read(
+            "SELECT seq, path FROM review_notes WHERE root = ? AND subject = ? ORDER BY seq",
+            (root, subject),
+        )
+        some = [seq for seq, path in waiting if reaches(ScopedPath(str(path)))][:_NOTES_AT_ONCE]
+        if not some:
+            return []
 
         def job(connection: Connection) -> list[ReviewNote]:
             rows = connection.execute(
-                "DELETE FROM review_notes WHERE seq IN (SELECT seq FROM review_notes"
-                " WHERE root = ? AND subject = ? ORDER BY seq LIMIT ?)"
+                f"DELETE FROM review_notes WHERE seq IN ({', '.join('?' * len(some))})"
                 " RETURNING seq, path, lines, note, run, by, time_ns",
-                (*whose, _NOTES_AT_ONCE),
+                tuple(some),
             ).fetchall()
             return [
                 ReviewNote(
