@@ -8,7 +8,7 @@ given on, at one version of one path.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -117,6 +117,14 @@ class HunkVerdict(msgspec.Struct, frozen=True, kw_only=True):
     settles: bool = False
 
 
+class SettledVersion(NamedTuple):
+    """A version up to which nothing is left, and when it was made: a fork, and another tree of the
+    same name, count their own changes by the same numbers."""
+
+    version: int
+    made_ns: int | None
+
+
 class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     """What one person said at one time. ``notes`` are for agents, by subject; ``through`` is a
     version up to which nothing at all is left."""
@@ -127,7 +135,7 @@ class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: Sequence[HunkVerdict]
     notes: Sequence[tuple[str, ReviewNote]] = ()
     note: str = ""
-    through: str | None = None
+    through: SettledVersion | None = None
 
 
 class ReviewBook(Protocol):
@@ -141,8 +149,9 @@ class ReviewBook(Protocol):
         """``accepted`` or ``rejected``, of those hunks of which anything was said last."""
         ...
 
-    def settled_through(self, root: str) -> int:
-        """The newest version up to which nothing is left."""
+    def settled_through(self, root: str) -> SettledVersion | None:
+        """The version up to which nothing is left, where it is one of the tree that is asked for:
+        it spares looking, and what was said of each path says the same."""
         ...
 
     async def keep(self, said: ReviewVerdicts) -> None:

@@ -339,3 +339,26 @@ async def test_a_note_is_told_only_where_its_path_is_within_reach(tmp_path):
         (note,) = await here.review.notes()
         assert (note.path, note.lines) == ("secret.txt", ["+s"])
         assert await here.review.notes() == []
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_what_was_settled_in_one_tree_settles_nothing_in_another(tmp_path):
+    subject = AgentRun("chat", "one")
+    async with rooted(tmp_path, "volume") as (person, agent):
+        await person.write_text("f.txt", "1\n")
+        fork = await person.fork("other")
+        await (await fork.delegate(subject)).write_text("f.txt", "fork\n")
+        one = await agent("one")
+        for name in ("f.txt", "g.txt", "h.txt"):
+            await one.write_text(name, "main\n")
+        await person.review.accept(await ids(person))
+        assert await left(person) == []
+        assert await left(fork) == [("f.txt", "updated", ["-1", "+fork"])]
+        await fork.review.accept(await ids(fork))
+        assert await left(fork) == []
+        assert await left(person) == []
+    async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
+        await authority.add_root("workspace:w", f"sqlite:{tmp_path}/new.db", trusted=True)
+        person = await authority.request_root(User("ann"), "workspace:w", ACCESS, "to look")
+        await (await person.delegate(subject)).write_text("new.txt", "n\n")
+        assert await left(person) == [("new.txt", "created", ["+n"])]

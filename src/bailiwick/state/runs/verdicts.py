@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import HunkVerdict, ReviewNote, ReviewVerdicts
+from bailiwick.reviews import HunkVerdict, ReviewNote, ReviewVerdicts, SettledVersion
 from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
 
@@ -46,6 +46,14 @@ PART = DatabasePart(
         CREATE TABLE review_settled (    -- up to which version nothing is left
             root     TEXT PRIMARY KEY,
             version  INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
+        """
+        DROP TABLE review_settled;
+        CREATE TABLE review_settled (    -- up to which version nothing is left
+            root     TEXT PRIMARY KEY,
+            version  INTEGER NOT NULL,
+            made_ns  INTEGER             -- when that was made: numbers are another tree's, too
         ) STRICT, WITHOUT ROWID;
         """,
     ),
@@ -90,9 +98,11 @@ class VerdictBook:
             said |= {hunk: "accepted" if accepted else "rejected" for hunk, accepted in rows}
         return said
 
-    def settled_through(self, root: str) -> int:
-        rows = self._database.read("SELECT version FROM review_settled WHERE root = ?", (root,))
-        return int(rows[0][0]) if rows else 0
+    def settled_through(self, root: str) -> SettledVersion | None:
+        rows = self._database.read(
+            "SELECT version, made_ns FROM review_settled WHERE root = ?", (root,)
+        )
+        return SettledVersion(*rows[0]) if rows else None
 
     async def keep(self, said: ReviewVerdicts) -> None:
         now = self._time_ns()
@@ -116,9 +126,8 @@ class VerdictBook:
             )  # fmt: skip
             if said.through is not None:
                 connection.execute(
-                    "INSERT INTO review_settled VALUES (?, ?) ON CONFLICT (root) DO UPDATE SET"
-                    " version = max(version, excluded.version)",
-                    (said.root, int(said.through)),
+                    "INSERT OR REPLACE INTO review_settled VALUES (?, ?, ?)",
+                    (said.root, *said.through),
                 )
 
         # Noticed by every process at once: whoever answers an agent looks for its notes each time.

@@ -22,6 +22,7 @@ from bailiwick.reviews import (
     ReviewQueue,
     ReviewResult,
     ReviewVerdicts,
+    SettledVersion,
 )
 from bailiwick.runs import RunBook, RunRow, found_run
 from bailiwick.verbs.review.path_reviews import (
@@ -61,7 +62,7 @@ class ReviewLook(NamedTuple):
 
     reviews: list[PathReview]
     rows: dict[str, RunRow]
-    newest: str | None
+    newest: SettledVersion | None
     truncated: bool
     partial: bool
     contents: Mapping[str, bytes]
@@ -91,9 +92,9 @@ async def look(call: Call, runs: RunBook, book: ReviewBook) -> ReviewLook:
     if not isinstance(looking, TellsBeneath):
         raise Unsupported("this root does not tell what happened in it")
     root = str(call.grant.root)
-    settled = book.settled_through(root)
     rows = {each.id: each for each in await runs.rows(root)}
-    candidates, newest, truncated, partial = await _candidates(call, looking, settled)
+    found_all = await _candidates(call, looking, book.settled_through(root))
+    candidates, newest, settled, truncated, partial = found_all
     run_of = await _run_of(runs, rows.values()) if candidates else (lambda _: None)
     telling = Stories(call, is_agents)
     covered: set[tuple[str, ScopedPath]] = set()
@@ -115,32 +116,47 @@ async def look(call: Call, runs: RunBook, book: ReviewBook) -> ReviewLook:
     return ReviewLook(found, rows, newest, truncated, partial, telling.contents)
 
 
-async def _candidates(
-    call: Call, looking: TellsBeneath, settled: int
-) -> tuple[list[Version], str | None, bool, bool]:
+class _Candidates(NamedTuple):
     """The newest version of each path that agents touched since, and of each that was moved; the
-    newest of all; whether there are more; and whether the caller may not see some."""
+    newest of all; since which version; whether there are more; and whether the caller may not see
+    some."""
+
+    versions: list[Version]
+    newest: SettledVersion | None
+    settled: int
+    truncated: bool
+    partial: bool
+
+
+async def _candidates(
+    call: Call, looking: TellsBeneath, settled: SettledVersion | None
+) -> _Candidates:
     found: dict[ScopedPath, Version] = {}
-    newest: str | None = None
+    newest: SettledVersion | None = None
     partial = False
     cursor: str | None = None
     while True:
         page = await looking.beneath(ROOT, cursor=cursor, limit=_PAGE)
         for each in page.versions:
-            newest = newest or each.version
-            if int(each.version) <= settled:
-                return list(found.values()), newest, False, partial
+            here = SettledVersion(int(each.version), each.time_ns)
+            newest = newest or here
+            if settled is not None and here.version <= settled.version:
+                if here == settled:
+                    return _Candidates(
+                        list(found.values()), newest, settled.version, False, partial
+                    )
+                settled = None  # of another tree
             if not (is_agents(each) or each.kind == "moved") or each.path in found:
                 continue
             if not permits(call.decide(each.path, READ.ruled)):
                 partial = True
                 continue
             if len(found) >= call.limits.run_paths_max:
-                return list(found.values()), newest, True, partial
+                return _Candidates(list(found.values()), newest, 0, True, partial)
             found[each.path] = each
         cursor = page.next_cursor
         if cursor is None:
-            return list(found.values()), newest, False, partial
+            return _Candidates(list(found.values()), newest, 0, False, partial)
 
 
 async def _run_of(runs: RunBook, rows: Collection[RunRow]) -> RunOf:
