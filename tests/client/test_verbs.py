@@ -73,16 +73,12 @@ PROGRAMS = {
 }  # fmt: skip
 """Programs, and what was changed apart."""
 
+SAID = {"queue", "accept", "reject", "notes"}
+
 
 def test_there_are_the_same_verbs():
     every = VERBS.keys() | TWO_ROOTS | BESIDES | PROGRAMS
     assert verbs_of(RemoteScope) == verbs_of(Scope) == every
-
-
-SAID = {"queue", "accept", "reject", "notes"}
-
-
-def test_there_are_the_same_verbs_of_review():
     assert verbs_of(Review) == verbs_of(RemoteReview) == SAID
 
 
@@ -95,15 +91,10 @@ def test_there_are_the_same_verbs_of_review():
     ],
 )  # fmt: skip
 def test_a_verb_takes_the_same(here, there, name):
+    assert inspect.getdoc(getattr(there, name))
     here, there = (inspect.signature(getattr(each, name)) for each in (here, there))
     named = [(p.name, p.kind, p.default) for p in there.parameters.values()]
     assert named == [(p.name, p.kind, p.default) for p in here.parameters.values()]
-
-
-@pytest.mark.parametrize("name", sorted(verbs_of(RemoteScope) | verbs_of(RemoteReview)))
-def test_a_verb_says_what_it_does(name):
-    where = RemoteReview if name in SAID else RemoteScope
-    assert inspect.getdoc(getattr(where, name))
 
 
 REFUSED = {

@@ -25,11 +25,11 @@ _JOBS_KEPT: Final = 5
 and a disk that has become slow shows by the third."""
 
 
-class _Spent(threading.local):
+class _FlushSpent(threading.local):
     seconds = 0.0
 
 
-_spent: Final = _Spent()
+_spent: Final = _FlushSpent()
 
 
 def flush(fd: int) -> None:

@@ -1,0 +1,117 @@
+"""The page of runs in a real browser: what an agent did, told, judged and taken back."""
+
+import pytest
+
+from tests.fronts.console.browsing import Browser
+from tests.waiting import until_blocking
+
+
+@pytest.mark.spec("RUN-1", "RUN-2", "RUN-3", "WEB-1")
+def test_what_an_agent_did_while_nobody_looked_is_seen_and_taken_back_by_its_lines(served):
+    token = served.new_agent("reviewed")
+    lines = [f"line {number}" for number in range(30)]
+    served.person_writes("review.txt", "\n".join(lines) + "\n")
+    lines[2], lines[25] = "the second", "the last"
+    status, _ = served.agent(
+        "POST", "/file/write", {"path": "review.txt", "content": "\n".join(lines) + "\n"},
+        token=token,
+    )  # fmt: skip
+    assert status == 200
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", "agent_run:reviewed/token")
+        window.find(".hunks header", "review.txt")
+        until_blocking(
+            lambda: window.value("return document.querySelectorAll('.hunk').length") == 2
+        )
+        window.press("n")
+        window.press("n")
+        window.find(".hunk.marked", "the last")
+        window.press("u")
+        window.find(".dialog", "review.txt")
+        window.click(".dialog button", "Take back 1 path")
+        window.find(".toast", "Took back")
+        window.find(".hunk[data-state=undone]", "the last")
+        lines[25] = "line 25"
+        told = served.agent("GET", "/file?path=review.txt", token=token)[1]["content"]
+        assert told == "\n".join(lines) + "\n"
+        assert window.errors() == []
+    finally:
+        window.close()
+
+
+@pytest.mark.spec("RUN-1", "WEB-1")
+def test_a_run_is_told_in_the_order_it_happened(served):
+    token = served.new_agent("teller")
+    for path, step in (("told.txt", "write it"), ("sealed/told.txt", "seal it")):
+        served.agent(
+            "POST", "/file/write", {"path": path, "content": "x\n", "parents": True}, token=token,
+            headers={"X-Bailiwick-Run": "Tell a story", "X-Bailiwick-Step": step},
+        )  # fmt: skip
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", "Tell a story")
+        window.click(".question button", "Timeline")
+        window.find(".timeline li.bad", "policy_denied")
+        lines = window.value(
+            "return [...document.querySelectorAll('.timeline li')].map((e) => e.innerText)"
+        )
+        assert [line.split(maxsplit=1)[1].split("\n")[-1] for line in lines] == [
+            "write it", "write_text told.txt", "seal it",
+            "write_text sealed/told.txt policy_denied by rule.2",
+        ]  # fmt: skip
+        assert window.errors() == []
+    finally:
+        window.close()
+
+
+@pytest.mark.spec("REVIEW-1", "REVIEW-3", "REVIEW-5", "WEB-1")
+@pytest.mark.parametrize("phone", [False, True], ids=["wide", "phone"])
+def test_a_person_agrees_with_one_piece_and_rejects_another_with_a_note(served, phone):
+    name = f"judged{int(phone)}"
+    token = served.new_agent(name)
+    lines = [f"line {number}" for number in range(30)]
+    served.person_writes(f"{name}.txt", "\n".join(lines) + "\n")
+    lines[2], lines[25] = "the second", "the last"
+    body = {"path": f"{name}.txt", "content": "\n".join(lines) + "\n"}
+    assert served.agent("POST", "/file/write", body, token=token)[0] == 200
+    window = Browser(phone=phone, dark=phone)
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", f"agent_run:{name}/token")
+        window.find(".choice[aria-current=true]", "0 of 2 reviewed")
+        until_blocking(
+            lambda: window.value("return document.querySelectorAll('.hunk').length") == 2
+        )
+        window.press("n")
+        window.find(".hunk.marked", "the second")
+        window.press("y")
+        window.find(".choice[aria-current=true]", "1 of 2 reviewed")
+        window.find(".hunk .chip.good", "accepted")
+        until_blocking(
+            lambda: window.value("return document.querySelectorAll('.hunk').length") == 2
+        )
+        window.press("n")
+        window.press("n")
+        window.find(".hunk.marked", "the last")
+        window.press("r")
+        window.type(".dialog textarea", "keep the numbers")
+        window.click(".dialog button", "Reject")
+        window.find(".toast", "the agent is told")
+        window.find(".hunk .chip.bad", "rejected")
+        lines[25] = "line 25"
+        status, told = served.agent("GET", f"/file?path={name}.txt", token=token)
+        assert (status, told["content"]) == (200, "\n".join(lines) + "\n")
+        ((path, note),) = [(each["path"], each["note"]) for each in told["review"]]
+        assert (path, note) == (f"{name}.txt", "keep the numbers")
+        assert window.errors() == []
+    finally:
+        window.close()
