@@ -362,3 +362,55 @@ async def test_what_was_settled_in_one_tree_settles_nothing_in_another(tmp_path)
         person = await authority.request_root(User("ann"), "workspace:w", ACCESS, "to look")
         await (await person.delegate(subject)).write_text("new.txt", "n\n")
         assert await left(person) == [("new.txt", "created", ["+n"])]
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_what_is_carried_along_with_a_directory_is_left_as_well(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.make_dir("d")
+        await person.write_text("d/a.txt", "a\n")
+        one = await agent("one")
+        await one.write_text("d/new.txt", "n\n")
+        await one.edit("d/a.txt", [Edit("a\n", "evil\n")])
+        await one.move("d", "e")
+        expected = [("a.txt", "updated", ["-a", "+evil"]), ("new.txt", "created", ["+n"])]
+        assert await left(person) == [
+            ("e", "moved", []), *((f"e/{name}", *rest) for name, *rest in expected)
+        ]  # fmt: skip
+        await person.review.accept(paths=["e/new.txt"])
+        await person.move("e", "f")
+        await person.make_dir("g")
+        await person.move("f", "g/f")
+        assert [each for each in await left(person) if each[0] != "g/f"] == [
+            ("g/f/a.txt", "updated", ["-a", "+evil"])
+        ]
+        await person.review.reject(paths=["g/f/a.txt"])
+        assert await text(person, "g/f/a.txt") == "a\n"
+        assert await text(person, "g/f/new.txt") == "n\n"
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_what_came_and_went_with_its_directory_is_left_and_comes_back(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.make_dir("d")
+        await person.make_dir("d/s")
+        await person.write_text("d/a.txt", "a\n")
+        await person.write_text("d/s/b.txt", "b\n")
+        one = await agent("one")
+        await one.copy("d", "e", recursive=True)
+        made = [path for path, *_ in await left(person)]
+        assert made == ["e", "e/a.txt", "e/s", "e/s/b.txt"]
+        assert (await person.review.reject(await ids(person))).conflicts == []
+        assert not await person.exists("e")
+        await one.edit("d/a.txt", [Edit("a\n", "evil\n")])
+        await one.remove("d", recursive=True)
+        assert await left(person) == [
+            ("d", "deleted", []), ("d/a.txt", "deleted", ["-a"]), ("d/s", "deleted", []),
+            ("d/s/b.txt", "deleted", ["-b"]),
+        ]  # fmt: skip
+        assert (await person.review.reject(await ids(person))).conflicts == []
+        assert await text(person, "d/a.txt") == "a\n"
+        assert await text(person, "d/s/b.txt") == "b\n"
+        assert await left(person) == []

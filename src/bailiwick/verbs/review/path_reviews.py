@@ -45,10 +45,11 @@ class LeftHunk(NamedTuple):
 
 
 class PathReview:
-    """A path, from what people agreed to on: versions and verdicts come one after the other."""
+    """A path, from what people agreed to on: versions and verdicts come one after the other.
+    ``path`` is that of its last version, ``place`` where it lies."""
 
     def __init__(self, agreed: StoryContent | None, path: ScopedPath) -> None:
-        self.path = path
+        self.path = self.place = path
         self.version = ""
         self.type: EntryType = "file" if agreed is None else agreed.type
         self.agreed = agreed
@@ -64,6 +65,7 @@ class PathReview:
         self.now = stood
         if stood is not None:
             self.type, self.path = stood.type, stood.path
+        self.place = self.path
         fits = _is_text(self.agreed) and _is_text(stood)
         if run is None:
             if fits and self._text is not None:
@@ -80,6 +82,17 @@ class PathReview:
         elif self._text is not None:
             self._keep_agreed(self._text.agreed)
             self._text = None
+
+    def carry(self, place: ScopedPath) -> None:
+        """It lies elsewhere, with a directory above it, whose move is told of that. Its hunks are
+        called as they were."""
+        if place == self.path:
+            return
+        if self.agreed is not None and self.agreed.path == self.path:
+            self.agreed = self.agreed._replace(path=place)
+        if self.now is not None:
+            self.now = self.now._replace(path=place)
+        self.place = place
 
     def _keep_agreed(self, data: bytes) -> None:
         if self.agreed is not None and data != self.agreed.data:
@@ -166,10 +179,10 @@ class PathReview:
         agreed, now = self.agreed, self.now
         is_whole = len(chosen) == len(left)
         if self._text is None:
-            return_whole(planned, self.path, agreed, now, contents)
+            return_whole(planned, self.place, agreed, now, contents)
             return
         data = self._text.without(lines)
-        home = agreed.path if is_whole and agreed is not None else self.path
+        home = agreed.path if is_whole and agreed is not None else self.place
         return_text(planned, home, agreed, now, data if data or not is_whole else None)
 
     # --- showing -------------------------------------------------------------------------------
@@ -182,7 +195,7 @@ class PathReview:
         kind = kind_between(self.agreed, self.now) or "updated"
         hunks = [_shown(each, f"{kind} {self.type}", rows) for each in left]
         return ReviewFile(
-            path=self.path, kind=kind, type=self.type,
+            path=self.place, kind=kind, type=self.type,
             origin=self.agreed.path if kind == "moved" and self.agreed is not None else None,
             added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
             hunks=hunks,
@@ -229,9 +242,10 @@ async def path_review(
     run_of: RunOf,
     said: Sequence[HunkVerdict],
     settled_through: int,
+    place: ScopedPath,
 ) -> PathReview | None:
-    """What is left of a path, of which all versions are given, oldest first; None where no agent
-    did anything since it was agreed to."""
+    """What is left of what lies at a place, of which all versions are given, oldest first; None
+    where no agent did anything since it was agreed to."""
     at = {(each.version, str(each.path)): place for place, each in enumerate(versions)}
     settled = [place for place, each in enumerate(versions) if int(each.version) <= settled_through]
     settled += [at[each.version, each.path] for each in said if each.settles and _key(each) in at]
@@ -245,9 +259,11 @@ async def path_review(
         review.path, review.version = version.path, version.version
         for hunks, accepted in _together(said, version):
             review.say(hunks, accepted=accepted)
-    now = await telling.now(review.path)
+    now = await telling.now(place)
+    review.carry(place)
     if differs(now, review.now):
         review.step(None, now)
+        review.path, review.place = versions[-1].path, place
     return review
 
 

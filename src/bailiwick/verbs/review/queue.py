@@ -99,29 +99,60 @@ async def look(call: Call, runs: RunBook, book: ReviewBook) -> ReviewLook:
     telling = Stories(call, is_agents)
     covered: set[tuple[str, ScopedPath]] = set()
     found: list[PathReview] = []
+    carried = _Carried(telling, [each for several in candidates for each in several])
     for candidate in candidates:
-        if (candidate.version, candidate.path) in covered:
+        if all((each.version, each.path) in covered for each in candidate):
             continue
-        versions = await telling.versions(candidate.path)
+        place, versions = await carried.found(candidate)
         covered |= {(each.version, each.path) for each in versions}
         said = [
             verdict
             for path in dict.fromkeys(each.path for each in versions)
             for verdict in book.verdicts(root, str(path))
         ]
-        review = await path_review(telling, versions, run_of, said, settled)
+        review = await path_review(telling, versions, run_of, said, settled, place)
         if review is not None and review.hunks():
             found.append(review)
-    found.sort(key=lambda each: each.path.order)
+    found.sort(key=lambda each: each.place.order)
     return ReviewLook(found, rows, newest, truncated, partial, telling.contents)
 
 
-class _Candidates(NamedTuple):
-    """The newest version of each path that agents touched since, and of each that was moved; the
-    newest of all; since which version; whether there are more; and whether the caller may not see
-    some."""
+class _Carried:
+    """Finds what was carried elsewhere with a directory above it, or went with one."""
 
-    versions: list[Version]
+    def __init__(self, telling: Stories, versions: Sequence[Version]) -> None:
+        self._telling = telling
+        self._moves = [
+            each for each in versions if each.kind == "moved" and each.type == "directory"
+        ]
+
+    async def found(self, touched: Sequence[Version]) -> tuple[ScopedPath, list[Version]]:
+        """Where something lies now, and all its versions, oldest first: told by some of them,
+        newest first. What lies nowhere any more has those."""
+        newest = touched[0]
+        above = newest.path.parts
+        for move in self._moves:
+            if int(move.version) < int(newest.version):
+                continue
+            for depth in range(1, len(above)):
+                place = ScopedPath("/".join((*move.path.parts, *above[depth:])))
+                versions = await self._telling.versions(place)
+                if any(_is(each, newest) for each in versions):
+                    return place, versions
+        here = await self._telling.versions(newest.path)
+        return newest.path, here or list(reversed(touched))
+
+
+def _is(one: Version, other: Version) -> bool:
+    return (one.version, one.path) == (other.version, other.path)
+
+
+class _Candidates(NamedTuple):
+    """The versions of each path that agents touched since, and of each that was moved, newest first
+    from what is so; the newest of all; since which version; whether there are more; and whether the
+    caller may not see some."""
+
+    versions: list[list[Version]]
     newest: SettledVersion | None
     settled: int
     truncated: bool
@@ -131,7 +162,7 @@ class _Candidates(NamedTuple):
 async def _candidates(
     call: Call, looking: TellsBeneath, settled: SettledVersion | None
 ) -> _Candidates:
-    found: dict[ScopedPath, Version] = {}
+    found: dict[ScopedPath, list[Version]] = {}
     newest: SettledVersion | None = None
     partial = False
     cursor: str | None = None
@@ -146,14 +177,17 @@ async def _candidates(
                         list(found.values()), newest, settled.version, False, partial
                     )
                 settled = None  # of another tree
-            if not (is_agents(each) or each.kind == "moved") or each.path in found:
+            if each.path in found:
+                found[each.path].append(each)
+                continue
+            if not (is_agents(each) or each.kind == "moved"):
                 continue
             if not permits(call.decide(each.path, READ.ruled)):
                 partial = True
                 continue
             if len(found) >= call.limits.run_paths_max:
                 return _Candidates(list(found.values()), newest, 0, True, partial)
-            found[each.path] = each
+            found[each.path] = [each]
         cursor = page.next_cursor
         if cursor is None:
             return _Candidates(list(found.values()), newest, 0, False, partial)
@@ -236,7 +270,7 @@ def _means(name: str, review: PathReview, hunk: LeftHunk) -> bool:
     if len(run) < _ID_PREFIX_MIN:
         return False
     if colon:
-        return any(each.startswith(run) for each in hunk.runs) and str(review.path) == path
+        return any(each.startswith(run) for each in hunk.runs) and str(review.place) == path
     return hunk.id.startswith(run) or any(each.startswith(run) for each in hunk.runs)
 
 
@@ -249,7 +283,7 @@ def _whole_names(name: str, hunk: LeftHunk) -> set[str]:
 
 
 def _lies_in(review: PathReview, path: ScopedPath) -> bool:
-    return review.path.lies_in(path)
+    return review.place.lies_in(path)
 
 
 # --- verbs -------------------------------------------------------------------------------------
@@ -412,7 +446,7 @@ def _notes(call: Call, looked: ReviewLook, some: Chosen, note: str) -> list[tupl
                     continue
                 lines = review.lines_of(hunk, run)[:NOTE_LINES_MAX]
                 told = ReviewNote(
-                    path=review.path, lines=lines, note=note, run=run,
+                    path=review.place, lines=lines, note=note, run=run,
                     by=str(call.grant.subject), time_ns=0,
                 )  # fmt: skip
                 notes.append((row.subject, told))

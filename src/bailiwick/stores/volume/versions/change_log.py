@@ -222,7 +222,21 @@ def _versions_beneath(
             where = change.origin
         assert change.kind in ("created", "updated", "deleted", "moved")
         found.append(_shown(made, change.kind, where, change.type, inode))
+        if change.kind in ("created", "deleted"):
+            found += [_shown(made, change.kind, *each, None) for each in _came_along(change)]
     return found
+
+
+def _came_along(change: Change) -> list[tuple[ScopedPath, EntryType]]:
+    """What came or went with its directory."""
+    links = set(change.beneath_links)
+    return [
+        (
+            ScopedPath(f"{change.path}/{name.rstrip('/')}"),
+            "directory" if name.endswith("/") else "symlink" if name in links else "file",
+        )
+        for name in change.beneath
+    ]
 
 
 def _shown(
