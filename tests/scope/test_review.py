@@ -414,3 +414,24 @@ async def test_what_came_and_went_with_its_directory_is_left_and_comes_back(tmp_
         assert await text(person, "d/a.txt") == "a\n"
         assert await text(person, "d/s/b.txt") == "b\n"
         assert await left(person) == []
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_who_moves_a_file_has_not_agreed_to_what_is_in_it(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_bytes("a.bin", b"\0one")
+        one = await agent("one")
+        await one.write_bytes("a.bin", b"\0evil")
+        await one.write_bytes("new.bin", b"\0evil")
+        await person.move("a.bin", "b.bin")
+        await person.move("new.bin", "other.bin")
+        assert await left(person) == [
+            ("b.bin", "updated", []), ("other.bin", "created", []),
+        ]  # fmt: skip
+        assert (await person.review.reject(await ids(person))).conflicts == []
+        assert (await person.read_bytes("b.bin")).data == b"\0one"
+        assert not await person.exists("other.bin")
+        await one.write_bytes("b.bin", b"\0evil")
+        await person.write_bytes("b.bin", b"\0mine")
+        assert await left(person) == []

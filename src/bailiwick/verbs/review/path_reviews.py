@@ -62,7 +62,7 @@ class PathReview:
     def step(self, run: str | None, stood: StoryContent | None) -> None:
         """What a run, or with None a person, made of it."""
         self._steps += 1
-        self.now = stood
+        before, self.now = self.now, stood
         if stood is not None:
             self.type, self.path = stood.type, stood.path
         self.place = self.path
@@ -70,6 +70,11 @@ class PathReview:
         if run is None:
             if fits and self._text is not None:
                 self._text.write(None, _data(stood))
+            elif before is not None and stood is not None and not differs(before, stood):
+                # Who moves it has not written what is in it.
+                if self.agreed is not None and self.agreed.path == before.path:
+                    self.agreed = self.agreed._replace(path=stood.path)
+                return
             else:
                 self._text = ReviewedText(_data(stood)) if _is_text(stood) else None
             self.agreed = stood
