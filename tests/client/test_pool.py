@@ -156,3 +156,34 @@ async def test_what_is_no_answer_is_cut_off(said):
     async with counted(said, ends=True) as (_, pool):
         with pytest.raises(errors.IoError, match="cut off"):
             await asked(pool)
+
+
+async def test_what_is_said_beyond_an_answer_answers_nothing_else():
+    forged = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+    async with counted(OK + forged) as (server, pool):
+        for _ in range(3):
+            assert await asked(pool) == (200, b"{}")
+        assert server.asked == [1, 1, 1]
+
+
+async def test_a_server_that_only_ever_says_that_it_will_answer_is_given_up():
+    async with counted(b"HTTP/1.1 102 Processing\r\n\r\n" * 1_000) as (server, pool):
+        async with asyncio.timeout(20):
+            with pytest.raises(errors.IoError, match="no HTTP"):
+                await asked(pool)
+        assert server.asked == [1]
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        ("/a b", {}), ("/a\r\nx: y", {}), ("/\xe4", {}), ("/\udcff", {}),
+        ("/stat", {"x-a": "b\r\nc: d"}), ("/stat", {"x-a": "b\n"}), ("/stat", {"x a": "b"}),
+        ("/stat", {"x-a": "\udcff"}), ("/stat", {"x-\xe4": "b"}),
+    ],
+)  # fmt: skip
+async def test_what_does_not_fit_into_a_request_is_refused_before_anything_is_sent(target, headers):
+    async with counted() as (server, pool):
+        with pytest.raises(errors.ParseError):
+            await pool.send("GET", target, headers, None, None)
+        assert server.asked == []

@@ -37,6 +37,9 @@ ADDRESS_BYTES_MAX = 65_536
 HEAD_BYTES_MAX = 100 * 1024
 """The most that the headers of an answer may hold."""
 
+INTERIM_ANSWERS_MAX = 100
+"""What may come before an answer (1xx): whoever says more than that never answers."""
+
 _PIECE_BYTES: Final = 65_536
 """A body up to this goes with the headers, in one piece; so much more of an answer is waited for
 before what has come is taken up."""
@@ -98,7 +101,11 @@ class ConnectionPool:
         target = self._prefix + target
         if len(target) > ADDRESS_BYTES_MAX:
             raise ParseError("what was given is too long for an address")
-        fields = [*self._headers, *(_field(*each) for each in headers.items())]
+        try:
+            fields = [*self._headers, *(_field(*each) for each in headers.items())]
+            address = target.encode("ascii") or b"/"
+        except UnicodeEncodeError:
+            raise ParseError("what was given does not fit into a request") from None
         if type(content) is bytes:
             fields.append((b"content-length", b"%d" % len(content)))
         elif content is None:
@@ -107,7 +114,7 @@ class ConnectionPool:
         elif not any(name.lower() == "content-length" for name in headers):
             fields.append((b"transfer-encoding", b"chunked"))
         try:
-            request = self._h11.Request(method=method, target=target or "/", headers=fields)
+            request = self._h11.Request(method=method, target=address, headers=fields)
         except self._h11.LocalProtocolError:
             raise ParseError("what was given does not fit into a request") from None
         connection = await self._taken()
@@ -302,6 +309,8 @@ class _Connection(asyncio.Protocol):
             return False
         if self._wire.our_state is not done:
             return False
+        if self._wire.trailing_data[0]:
+            return False  # said beyond the answer: it would be taken for the next one
         self._wire.start_next_cycle()
         self.since = time.monotonic()
         return True
@@ -318,12 +327,13 @@ class _Connection(asyncio.Protocol):
         assert head is not None
         with suppress(_NobodyThere):  # the answer may have come before all was taken
             await self._sent(head, content)
-        while True:
+        for _ in range(INTERIM_ANSWERS_MAX):
             event = await self._event(silence_s)
             if type(event) is self._h11.Response:
                 return cast("h11.Response", event)
             if type(event) is not self._h11.InformationalResponse:
-                raise cut_off("it ended early, or is no HTTP")
+                break
+        raise cut_off("it ended early, or is no HTTP")
 
     async def _sent(self, head: bytes, content: Content | None) -> None:
         wire, library = self._wire, self._h11
