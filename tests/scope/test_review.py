@@ -435,3 +435,21 @@ async def test_who_moves_a_file_has_not_agreed_to_what_is_in_it(tmp_path, kind):
         await one.write_bytes("b.bin", b"\0evil")
         await person.write_bytes("b.bin", b"\0mine")
         assert await left(person) == []
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_what_was_moved_over_something_else_is_never_half_taken_back(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("from.txt", "f\n")
+        await person.write_text("to.txt", "precious\n")
+        await (await agent("one")).move("from.txt", "to.txt", replace=True)
+        done = await person.review.reject(await ids(person))
+        assert [str(each.path) for each in done.conflicts] == ["to.txt"]
+        assert (done.rejected, done.left) == ([], 1)
+        assert await text(person, "to.txt") == "f\n"
+        (run,) = await person.runs()
+        assert (await run.undo()).conflicts == []
+        assert await text(person, "from.txt") == "f\n"
+        assert await text(person, "to.txt") == "precious\n"
+        assert await left(person) == []

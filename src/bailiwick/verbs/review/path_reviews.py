@@ -24,8 +24,8 @@ from bailiwick.verbs.runs.path_stories import (
     kind_between,
     whole_texts,
 )
-from bailiwick.verbs.runs.taking_back import PlannedReturn, return_text, return_whole
-from bailiwick.versions import Version
+from bailiwick.verbs.runs.taking_back import WHOLE_RUN, PlannedReturn, return_text, return_whole
+from bailiwick.versions import Conflict, Version
 
 RunOf = Callable[[Version], str | None]
 """Which run a version is of; None for what a person did, or a program that nobody here knows."""
@@ -46,11 +46,13 @@ class LeftHunk(NamedTuple):
 
 class PathReview:
     """A path, from what people agreed to on: versions and verdicts come one after the other.
-    ``path`` is that of its last version, ``place`` where it lies."""
+    ``path`` is that of its last version, ``place`` where it lies; ``replaces`` says that an agent
+    moved it to where something else stood."""
 
     def __init__(self, agreed: StoryContent | None, path: ScopedPath) -> None:
         self.path = self.place = path
         self.version = ""
+        self.replaces = False
         self.type: EntryType = "file" if agreed is None else agreed.type
         self.agreed = agreed
         self.now = agreed
@@ -183,6 +185,10 @@ class PathReview:
         lines = [each.lines for each in chosen if each.lines is not None]
         agreed, now = self.agreed, self.now
         is_whole = len(chosen) == len(left)
+        if self.replaces:
+            # Two things would have to come back, each to its place: that is more than is told here.
+            planned.conflicts.append(Conflict(self.place, WHOLE_RUN))
+            return
         if self._text is None:
             return_whole(planned, self.place, agreed, now, contents)
             return
@@ -198,7 +204,8 @@ class PathReview:
         if not left:
             return None
         kind = kind_between(self.agreed, self.now) or "updated"
-        hunks = [_shown(each, f"{kind} {self.type}", rows) for each in left]
+        otherwise = f"{kind} {self.type}" + (" over another" if self.replaces else "")
+        hunks = [_shown(each, otherwise, rows) for each in left]
         return ReviewFile(
             path=self.place, kind=kind, type=self.type,
             origin=self.agreed.path if kind == "moved" and self.agreed is not None else None,
@@ -262,6 +269,8 @@ async def path_review(
     for version in versions[first:]:
         review.step(run_of(version), await telling.stood(version))
         review.path, review.version = version.path, version.version
+        if version.kind == "moved" and is_agents(version):
+            review.replaces |= await telling.stood_before(version) is not None
         for hunks, accepted in _together(said, version):
             review.say(hunks, accepted=accepted)
     now = await telling.now(place)

@@ -138,7 +138,7 @@ class Stories:
         """What stood there before one of some versions, which are all that there are."""
         if place:
             return await self.stood(versions[place - 1])
-        return None if versions[0].kind == "created" else await self._stood_before(versions[0])
+        return None if versions[0].kind == "created" else await self.stood_before(versions[0])
 
     async def versions(self, path: ScopedPath) -> list[Version]:
         """Oldest first."""
@@ -167,7 +167,8 @@ class Stories:
         finally:
             await store.aclose()
 
-    async def _stood_before(self, version: Version) -> StoryContent | None:
+    async def stood_before(self, version: Version) -> StoryContent | None:
+        """What stood at the path of a version just before it."""
         try:
             store = await self._looking.as_of(str(int(version.version) - 1))
         except (PathNotFound, ValueError):

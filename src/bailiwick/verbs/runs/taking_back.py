@@ -23,7 +23,7 @@ from bailiwick.versions import Conflict, Done, Mark, Plan, UndoResult
 from bailiwick.working_copy import Alterations, Altered, Base, Publishing
 
 _CHANGED = "others have changed it since"
-_WHOLE_RUN = "this can only be put back with all of the run"
+WHOLE_RUN = "this can only be put back with all of the run"
 
 
 class PlannedReturn(NamedTuple):
@@ -170,7 +170,7 @@ def return_whole(
     unfit = before is not None and before.type == "file" and data is None
     moved = before is not None and now is not None and before.path != now.path
     if unfit or (moved and before is not None and before.type == "directory"):
-        planned.conflicts.append(Conflict(path, _WHOLE_RUN))
+        planned.conflicts.append(Conflict(path, WHOLE_RUN))
         return
     base = None if now is None else _base(now)
     if now is not None and (before is None or moved or before.type != now.type):
