@@ -13,6 +13,8 @@ import pytest
 import bailiwick
 from bailiwick import Scope, SyncScope
 from bailiwick.portal import Portal
+from bailiwick.scope.review import Review
+from bailiwick.sync_review import SyncReview
 from tests.scope.every_verb import BESIDES, TREE, TWO_ROOTS, VERBS
 from tests.waiting import until
 
@@ -36,10 +38,17 @@ def test_the_verbs_are_those_of_the_specification():
 
 
 @pytest.mark.spec("PY-2")
-@pytest.mark.parametrize("name", sorted(_verbs_of(Scope)))
-def test_blocking_verbs_have_the_same_signature(name):
-    blocking = inspect.signature(getattr(SyncScope, name))
-    waiting = inspect.signature(getattr(Scope, name))
+@pytest.mark.parametrize(
+    ("waiting", "blocking", "name"),
+    [
+        *((Scope, SyncScope, name) for name in sorted(_verbs_of(Scope) - {"review"})),
+        *((Review, SyncReview, name) for name in sorted(_verbs_of(Review))),
+    ],
+)
+def test_blocking_verbs_have_the_same_signature(waiting, blocking, name):
+    assert inspect.getdoc(getattr(blocking, name))
+    blocking = inspect.signature(getattr(blocking, name))
+    waiting = inspect.signature(getattr(waiting, name))
     assert [_plain(p) for p in list(blocking.parameters.values())[1:]] == [
         _plain(p) for p in list(waiting.parameters.values())[1:]
     ]
@@ -57,7 +66,6 @@ def test_blocking_verbs_have_the_same_signature(name):
         ),
     }  # fmt: skip
     assert blocking.return_annotation == returned.get(name, waiting.return_annotation)
-    assert inspect.getdoc(getattr(SyncScope, name))
 
 
 def _plain(parameter):

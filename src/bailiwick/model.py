@@ -220,9 +220,6 @@ class Limits(Value, frozen=True, kw_only=True):
     hook_seconds_max: Seconds = 5.0
     """How long a before-hook may take; a slower one refuses the operation."""
 
-    notify_waiting_max: Amount = 100
-    """Questions that wait to be told by a webhook: as many as one subject may have open."""
-
     audit_ring_records: Amount = 4_096
     """Records kept in memory for a quick look back."""
 

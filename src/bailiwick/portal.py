@@ -30,7 +30,7 @@ from bailiwick.scope.execution import Execution
 from bailiwick.scope.sessions import Session
 from bailiwick.sync_execution import SyncExecution
 from bailiwick.sync_runs import LooksAtRuns
-from bailiwick.sync_session import RootNames, SyncSession
+from bailiwick.sync_session import SyncSession
 from bailiwick.sync_work import OpensWork
 
 Arguments = ParamSpec("Arguments")
@@ -514,7 +514,7 @@ class SyncScope(OpensWork, LooksAtRuns):
         *,
         cwd: PathText = ".",
         env: Mapping[str, str] | None = None,
-        roots: RootNames = (),
+        roots: Collection[str] = (),
     ) -> SyncSession:
         """One working copy for many commands, to be entered or closed: see `Scope.session`."""
         begin = SyncSession.begin(lambda: self._scope.session(cwd=cwd, env=env, roots=roots))

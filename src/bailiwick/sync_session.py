@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from bailiwick.paths import PathText, ScopedPath
@@ -11,9 +11,6 @@ from bailiwick.sync_execution import SyncExecution
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.working_copies import Publish
 from bailiwick.working_copy import Published, WorkChanges
-
-RootNames = Sequence[str]
-"""The names of other roots that commands see, such as ``knowledge:notes``."""
 
 
 class SyncSession:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from bailiwick.approvals import Approval
 from bailiwick.build.configured import ConfigSource, below
 from bailiwick.finishing import in_thread
-from bailiwick.model import Limits
 from bailiwick.notifiers.desktop import Desktop, lies_in
 from bailiwick.notifiers.outbox import Outbox
 from bailiwick.notifiers.webhook import Webhook, read_address, read_secret
 from bailiwick.state.approvals.desk import ApprovalDesk
 
 _log = logging.getLogger("bailiwick.notifiers")
+
+
+WAITING_MAX: Final = 100
+"""Questions that wait to be told elsewhere: as many as one subject may have open."""
 
 
 class Announcements:
@@ -43,7 +47,7 @@ async def open_announcements(
 ) -> Announcements:
     """Have the desk announce what is put from here. ``directories`` are those of roots, now and
     later. Raises `ParseError`, `IoError` and `PermissionDenied` for a webhook that cannot be."""
-    notify, most = source.config.notify, Limits().notify_waiting_max
+    notify, most = source.config.notify, WAITING_MAX
     outboxes: list[Outbox] = []
     if notify.url is not None and notify.secret_file is not None:
         address, file = read_address(notify.url), below(source.base, notify.secret_file)

@@ -49,7 +49,6 @@ _LIMITS = {field.name: field for field in msgspec.structs.fields(Limits)}
 LIMITS_ELSEWHERE = {
     "hook_seconds_max": "the hooks of an authority are the same for all roots: 5 seconds each",
     "ask_seconds_max": "how long a question waits is [ask] timeout",
-    "notify_waiting_max": "who is told of questions is the same for all roots: [notify]",
     "audit_ring_records": "the ledger is the same for all roots",
     "audit_batch_seconds_max": "the ledger is the same for all roots",
     "feed_memory_changes_max": "the changes of these roots are kept by feed_changes_max",

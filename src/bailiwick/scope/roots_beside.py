@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from bailiwick import operations
@@ -31,9 +31,9 @@ class BesideTree(NamedTuple):
 class RootsBeside:
     """The roots that a command asks for by name, each under the grant that its subject has."""
 
-    def __init__(self, scope: ScopeCore, names: Sequence[str]) -> None:
+    def __init__(self, scope: ScopeCore, names: Collection[str]) -> None:
         """Raises `ParseError`."""
-        if isinstance(names, (str, bytes)) or not isinstance(names, Sequence):
+        if isinstance(names, (str, bytes)) or not isinstance(names, Collection):
             raise ParseError("roots takes a list of names", hint='["knowledge:notes"]')
         if len(set(names)) != len(names):
             raise ParseError("a root is named once")

@@ -7,7 +7,7 @@ in the session's working copy until it is published, which is one change of the 
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy as copied
 from types import TracebackType
@@ -40,7 +40,7 @@ class SessionVerbs(CommandVerbs):
         *,
         cwd: PathText = ".",
         env: Mapping[str, str] | None = None,
-        roots: Sequence[str] = (),
+        roots: Collection[str] = (),
     ) -> Session:
         """A session: one working copy of this tree for many commands, one after the other or at a
         time. ``cwd`` is where they are run, ``env`` the variables that each of them gets, ``roots``

@@ -425,7 +425,7 @@ class Listener:
             else:
                 told = Told(change["requestId"], change["kind"], change["path"])
                 self.events.append(told)
-        elif "event" in fields:
+        elif fields.get("event", "run") != "run":
             raise Unfit(f"a stream ended with {fields['data']}")
         self._last = fields.get("id", self._last)
 
