@@ -453,3 +453,27 @@ async def test_what_was_moved_over_something_else_is_never_half_taken_back(tmp_p
         assert await text(person, "from.txt") == "f\n"
         assert await text(person, "to.txt") == "precious\n"
         assert await left(person) == []
+
+
+@pytest.mark.spec("REVIEW-1")
+@each_kind
+async def test_modes_that_agents_set_are_left_too(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.sh", "1\n2\n")
+        one = await agent("one")
+        await one.set_mode("a.sh", 0o755)
+        await one.edit("a.sh", [Edit("1\n", "one\n")])
+        lines, mode = await ids(person)
+        (file,) = (await person.review.queue()).files
+        assert file.hunks[1].header == "mode 600 to 755"
+        await person.review.accept(lines)
+        await person.edit("a.sh", [Edit("2\n", "two\n")])
+        assert await ids(person) == [mode]
+        done = await person.review.reject(mode)
+        assert (done.conflicts, done.left) == ([], 0)
+        assert (await person.stat("a.sh")).mode & 0o777 == 0o600
+        assert await text(person, "a.sh") == "one\ntwo\n"
+        assert await left(person) == []
+        await one.set_mode("a.sh", 0o755)
+        await person.review.accept(await ids(person))
+        assert await left(person) == []

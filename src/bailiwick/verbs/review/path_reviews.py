@@ -24,7 +24,14 @@ from bailiwick.verbs.runs.path_stories import (
     kind_between,
     whole_texts,
 )
-from bailiwick.verbs.runs.taking_back import WHOLE_RUN, PlannedReturn, return_text, return_whole
+from bailiwick.verbs.runs.taking_back import (
+    WHOLE_RUN,
+    PlannedReturn,
+    base_of,
+    come,
+    return_text,
+    return_whole,
+)
 from bailiwick.versions import Conflict, Version
 
 RunOf = Callable[[Version], str | None]
@@ -36,12 +43,14 @@ def is_agents(version: Version) -> bool:
 
 
 class LeftHunk(NamedTuple):
-    """A hunk that is left, by its id; ``lines`` is None where all of the path is meant."""
+    """A hunk that is left, by its id; ``lines`` is None where all of the path is meant, or its
+    ``modes``: that which was agreed to, and that which it has."""
 
     id: str
     run: str
     runs: tuple[str, ...]
     lines: ReviewHunkLines | None
+    modes: tuple[int, int] | None = None
 
 
 class PathReview:
@@ -70,6 +79,8 @@ class PathReview:
         self.place = self.path
         fits = _is_text(self.agreed) and _is_text(stood)
         if run is None:
+            if self.agreed is not None and _mode(before) == _mode(stood) and stood is not None:
+                stood = stood._replace(mode=self.agreed.mode)  # it has that which an agent set
             if fits and self._text is not None:
                 self._text.write(None, _data(stood))
             elif before is not None and stood is not None and not differs(before, stood):
@@ -110,8 +121,8 @@ class PathReview:
 
     def hunks(self) -> list[LeftHunk]:
         pieces = [] if self._text is None else self._text.hunks()
-        if not pieces:
-            return [self._whole()] if self._is_other() else []
+        if not pieces and self._is_other():
+            return [self._whole()]
         numbers: dict[str, int] = {}
         left = []
         for piece in pieces:
@@ -124,7 +135,7 @@ class PathReview:
             numbers[digest] = number
             id = digest if number == 1 else hunk_id(run, self.path, digest, str(number))
             left.append(LeftHunk(id, run, tuple(runs), piece))
-        return left
+        return [*left, *self._mode()]
 
     def _is_other(self) -> bool:
         """Whether it is another thing than was agreed to, whatever its lines are."""
@@ -134,6 +145,14 @@ class PathReview:
         if agreed.path != now.path:
             return True
         return self._text is None and differs(agreed, now)
+
+    def _mode(self) -> list[LeftHunk]:
+        agreed, now = self.agreed, self.now
+        if agreed is None or now is None or agreed.mode == now.mode or agreed.type != now.type:
+            return []
+        run = max(self._runs, key=self._runs.__getitem__, default="")
+        id = hunk_id(run, self.path, f"mode {agreed.mode:o}", f"mode {now.mode:o}")
+        return [LeftHunk(id, run, (run,), None, (agreed.mode, now.mode))]
 
     def _whole(self) -> LeftHunk:
         runs = sorted(self._runs, key=self._runs.__getitem__)
@@ -162,6 +181,8 @@ class PathReview:
             self._runs.clear()
         elif self.agreed is None:
             self.agreed = self.now
+        elif self.now is not None and any(each.modes for each in chosen):
+            self.agreed = self.agreed._replace(mode=self.now.mode)
 
     def _use(self, hunk: LeftHunk) -> None:
         """Of hunks that do the same, each has its own number for as long as the path is told."""
@@ -193,6 +214,9 @@ class PathReview:
             return_whole(planned, self.place, agreed, now, contents)
             return
         data = self._text.without(lines)
+        if any(each.modes for each in chosen) and agreed is not None and now is not None:
+            come(planned, self.place, agreed.mode, data, base_of(now))
+            return
         home = agreed.path if is_whole and agreed is not None else self.place
         return_text(planned, home, agreed, now, data if data or not is_whole else None)
 
@@ -230,15 +254,25 @@ def _shown(hunk: LeftHunk, otherwise: str, rows: Mapping[str, RunRow]) -> Review
     return ReviewHunk(
         id=hunk.id, run=hunk.run, subject="" if row is None else row.subject,
         title=None if row is None else row.title, runs=list(hunk.runs),
-        header=otherwise if lines is None else hunk_header(lines),
+        header=_header(hunk, otherwise),
         lines=[] if lines is None else hunk_lines(lines),
         added=0 if lines is None else len(lines.added),
         removed=0 if lines is None else len(lines.removed),
     )  # fmt: skip
 
 
+def _header(hunk: LeftHunk, otherwise: str) -> str:
+    if hunk.modes is not None:
+        return "mode {:o} to {:o}".format(*hunk.modes)
+    return otherwise if hunk.lines is None else hunk_header(hunk.lines)
+
+
 def _is_text(stood: StoryContent | None) -> bool:
     return stood is None or stood.data is not None
+
+
+def _mode(stood: StoryContent | None) -> int | None:
+    return None if stood is None else stood.mode
 
 
 def _data(stood: StoryContent | None) -> bytes:

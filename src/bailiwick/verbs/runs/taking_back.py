@@ -129,14 +129,14 @@ def return_text(
     gone, data = before is None and data is None, data or b""
     if now is None:
         if before is not None:
-            _come(planned, home, before.mode, data)
+            come(planned, home, before.mode, data)
     elif gone:
-        planned.altered.append(Altered(now.path, None, _base(now)))
+        planned.altered.append(Altered(now.path, None, base_of(now)))
     elif home != now.path:
-        planned.altered.append(Altered(now.path, None, _base(now)))
-        _come(planned, home, now.mode, data)
+        planned.altered.append(Altered(now.path, None, base_of(now)))
+        come(planned, home, now.mode, data)
     elif data != now.data:
-        _come(planned, now.path, now.mode, data, _base(now))
+        come(planned, now.path, now.mode, data, base_of(now))
 
 
 def _add_whole(
@@ -172,21 +172,21 @@ def return_whole(
     if unfit or (moved and before is not None and before.type == "directory"):
         planned.conflicts.append(Conflict(path, WHOLE_RUN))
         return
-    base = None if now is None else _base(now)
+    base = None if now is None else base_of(now)
     if now is not None and (before is None or moved or before.type != now.type):
         planned.altered.append(Altered(now.path, None, base))
         base = None
     if before is None:
         return
     if data is not None:
-        _come(planned, before.path, before.mode, data, base)
+        come(planned, before.path, before.mode, data, base)
     else:
         planned.altered.append(
             Altered(before.path, before.type, base, before.mode, target=before.target)
         )
 
 
-def _come(
+def come(
     planned: PlannedReturn, path: ScopedPath, mode: int, data: bytes, base: Base | None = None
 ) -> None:
     digest = hashlib.sha256(data).hexdigest()
@@ -194,7 +194,7 @@ def _come(
     planned.altered.append(Altered(path, "file", base, mode, len(data), digest))
 
 
-def _base(now: StoryContent) -> Base:
+def base_of(now: StoryContent) -> Base:
     return Base(now.type, now.version, now.size, now.mode)
 
 
