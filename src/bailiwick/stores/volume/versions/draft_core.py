@@ -79,7 +79,7 @@ class _Unheld(Exception):
     """A job asks what cannot be answered by what is held: it is to be written first."""
 
 
-class _Spent(_Unheld):
+class _NotHoldable(_Unheld):
     """A job does what cannot be held."""
 
 
@@ -94,7 +94,7 @@ class _SetAside(Numbers):
 
     def next(self) -> int:
         if self.last >= self.end:
-            raise _Spent
+            raise _NotHoldable
         return super().next()
 
 
@@ -120,7 +120,7 @@ class HeldChanges:
 
     def take(self, sql: str, values: tuple[Any, ...]) -> None:
         if not self.writes.take(sql, values):
-            raise _Spent
+            raise _NotHoldable
         self.journal.append((sql, values))
 
     def mark(self) -> tuple[int, int, int]:
@@ -234,7 +234,7 @@ class _HeldSession:
         if answer is not None:
             return answer
         if not sql.lstrip().startswith(("SELECT", "WITH")):
-            raise _Spent
+            raise _NotHoldable
         if held.writes.stands_against(sql, values):
             if self._write is None:
                 raise _Unheld
@@ -263,10 +263,10 @@ class _HeldTransaction:
         self._cache = held.cache
 
     def set_locks(self, count: int) -> None:
-        raise _Spent
+        raise _NotHoldable
 
     def on_commit(self, action: Callable[[], None]) -> None:
-        raise _Spent
+        raise _NotHoldable
 
     def cache(self, branch: int, known: Cache | None = None) -> Cache:
         return self._cache
@@ -449,7 +449,7 @@ class DraftCore(VolumeCore):
                     for is_again in (False, True):
                         try:
                             return await self._hold(self.held, job)
-                        except _Spent:
+                        except _NotHoldable:
                             break
                         except _Unheld:
                             if not is_again:
