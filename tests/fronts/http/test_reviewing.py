@@ -4,6 +4,7 @@ import pytest
 
 import bailiwick
 from tests.fronts.http.serving import check_error, serving
+from tests.fronts.http.test_notices import listening
 
 ALL = ("read", "write", "list", "delete", "move", "metadata")
 
@@ -90,3 +91,20 @@ async def test_an_agent_is_told_once_what_was_taken_back(tmp_path):
         assert (note["note"], note["by"]) == ("keep the digit", "user:local")
         assert told["content"] == "1\n2\n3\n"
         assert "review" not in (await agent.get("/file?path=a")).json()
+
+
+@pytest.mark.spec("NOTE-1", "REVIEW-3")
+async def test_a_verdict_is_heard_by_who_follows_the_root(tmp_path):
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        person, agent = house.client(), await house.agent(*ALL, "watch")
+        for name in ("a", "b"):
+            await agent.post("/file/write", json={"path": name, "content": f"{name}\n"})
+        (first, second) = (await person.get("/review")).json()["files"]
+        async with listening(person) as told, listening(agent) as heard:
+            await person.post("/review", json={"accept": [first["hunks"][0]["id"]]})
+            body = {"reject": [second["hunks"][0]["id"]], "note": "not that"}
+            await person.post("/review", json=body)
+            for each in (told, heard):
+                found = await each.wait_for("review", 2)
+                said = [(one["kind"], one["path"], one["note"]) for one in found]
+                assert said == [("accepted", "a", ""), ("rejected", "b", "not that")]

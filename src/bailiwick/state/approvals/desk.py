@@ -110,7 +110,7 @@ class ApprovalDesk:
         self._epoch = database.epoch
         self._chain = chain
         self._rules = rules
-        self._notices = notices
+        self.notices = notices
         self._time_ns = time_ns
         self._surface = surface
         self._lasts_ns = int(seconds * 1e9)
@@ -253,7 +253,7 @@ class ApprovalDesk:
             rule = rule_of(approval, answer, by, now)
             if rule is not None:
                 self._rules.add_in(connection, rule, front=front, request_id=request)
-            self._notices.approval_in(connection, "answered", approval_id)
+            self.notices.approval_in(connection, "answered", approval_id)
             self._database.on_commit(lambda: self._wake(approval_id))
             answered = find_in(connection, approval_id)
             assert answered is not None
@@ -403,13 +403,13 @@ class ApprovalDesk:
                 details={"limit": PENDING_MAX},
             )
         put = insert_in(connection, question, counts_for, now_ns, now_ns + self._lasts_ns)
-        self._notices.approval_in(connection, "asked", put.id)
+        self.notices.approval_in(connection, "asked", put.id)
         self._database.on_commit(lambda: self.announce(put))
         return put
 
     def _expire_in(self, connection: Connection, approval: Approval) -> None:
         settle_in(connection, approval.id, "expired")
-        self._notices.approval_in(connection, "expired", approval.id)
+        self.notices.approval_in(connection, "expired", approval.id)
         front = approval.question.front
         self._record_in(connection, approval, "none", "default", front, new_id())
         self._database.on_commit(lambda: self._wake(approval.id))

@@ -28,6 +28,7 @@ from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.book import GrantBook
 from bailiwick.state.ledger.durable import DurableLedger
 from bailiwick.state.ledger.encoding import AUTHORITY_VERB, RUN, STEP, decode
+from bailiwick.state.notices.book import NoticeBook
 from bailiwick.state.runs.verdicts import VerdictBook
 
 PART = DatabasePart(
@@ -81,6 +82,12 @@ WHERE seen_ns >= ? ORDER BY seen_ns DESC LIMIT ?
 _COUNTS: Final = ("grant_id", "calls", "changes", "commands", "refusals", "questions", "approved")
 
 
+class HasNotices(Protocol):
+    """Where verdicts are told, as questions are."""
+
+    notices: NoticeBook
+
+
 class HasBooks(Protocol):
     """The books that runs are told from."""
 
@@ -89,6 +96,9 @@ class HasBooks(Protocol):
 
     @property
     def grants(self) -> GrantBook: ...
+
+    @property
+    def approvals(self) -> HasNotices: ...
 
 
 class RunIndex:
@@ -106,7 +116,7 @@ class RunIndex:
         self._ledger = books.ledger
         self._grants = books.grants
         self._time_ns = time_ns
-        self.reviews = VerdictBook(database, time_ns=time_ns)
+        self.reviews = VerdictBook(database, books.approvals.notices, time_ns=time_ns)
 
     async def rows(self, root: str) -> list[RunRow]:
         await self.catch_up()

@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable, Collection
 from typing import Final
 
+from bailiwick.notices import ReviewNotice
 from bailiwick.paths import ScopedPath
 from bailiwick.reviews import HunkVerdict, ReviewNote, ReviewVerdicts, SettledVersion
 from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.grants.book import select
+from bailiwick.state.notices.book import NoticeBook
 
 PART = DatabasePart(
     "reviews",
@@ -60,6 +63,9 @@ PART = DatabasePart(
 )
 
 _ASKED_AT_ONCE: Final = 500
+_HUNKS_TOLD: Final = 100
+"""Hunks that a notice names; who wants all of them asks for the run."""
+
 _NOTES_AT_ONCE: Final = 20
 """What an agent is told with one result; the next one goes on."""
 
@@ -67,8 +73,11 @@ _NOTES_AT_ONCE: Final = 20
 class VerdictBook:
     """See `bailiwick.reviews.ReviewBook`."""
 
-    def __init__(self, database: Database, *, time_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, database: Database, notices: NoticeBook, *, time_ns: Callable[[], int]
+    ) -> None:
         self._database = database
+        self._notices = notices
         self._time_ns = time_ns
         self._waiting = LastRead(database.epoch, self._whom)
 
@@ -129,9 +138,12 @@ class VerdictBook:
                     "INSERT OR REPLACE INTO review_settled VALUES (?, ?, ?)",
                     (said.root, *said.through),
                 )
+            for notice in _told_of(connection, said):
+                self._notices.review_in(connection, notice)
 
-        # Noticed by every process at once: whoever answers an agent looks for its notes each time.
-        await (self._database.write_control if said.notes else self._database.write)(job)
+        # Noticed by every process at once: whoever answers an agent looks for its notes each time,
+        # and whoever follows a root hears of verdicts.
+        await self._database.write_control(job)
 
     def _whom(self) -> frozenset[tuple[object, ...]]:
         return frozenset(self._database.read("SELECT DISTINCT root, subject FROM review_notes"))
@@ -167,3 +179,25 @@ class VerdictBook:
             ]  # fmt: skip
 
         return await self._database.write_control(job)
+
+
+def _told_of(connection: Connection, said: ReviewVerdicts) -> list[ReviewNotice]:
+    """What those who follow hear of verdicts: one notice for each run and verdict."""
+    found: list[ReviewNotice] = []
+    for run, accepted in sorted({(each.run, each.accepted) for each in said.verdicts}):
+        some = [each for each in said.verdicts if (each.run, each.accepted) == (run, accepted)]
+        whose = select(connection, "SELECT subject FROM runs WHERE id = ?", run)
+        paths = {each.path for each in some}
+        found.append(
+            ReviewNotice(
+                kind="accepted" if accepted else "rejected",
+                root=said.root,
+                subject=str(whose[0][0]) if whose else "",
+                by=said.by,
+                run=run,
+                path=paths.pop() if len(paths) == 1 else None,
+                hunks=tuple(each.hunk for each in some[:_HUNKS_TOLD]),
+                note=said.note,
+            )
+        )
+    return found
