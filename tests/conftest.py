@@ -119,12 +119,17 @@ def _each_value_once(rows):
 
 
 def pytest_collection_finish():
-    """What is loaded by now stays: garbage is looked for among the rest only. Some tests look at
-    each step of theirs, and to go through all modules and tests takes half a second each time."""
-    gc.collect()
-    gc.freeze()
     # Libraries in C count what is left of them when the interpreter ends.
     atexit.register(gc.unfreeze)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_there_stays():
+    """Garbage is looked for among what a module makes itself. Some tests look at each step of
+    theirs, and to go through all that is loaded, and all that earlier tests left with the libraries
+    that ran them, takes up to half a second each time."""
+    gc.collect()
+    gc.freeze()
 
 
 # --- PostgreSQL ------------------------------------------------------------------------------

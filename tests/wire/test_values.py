@@ -6,7 +6,7 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bailiwick import wire
@@ -144,6 +144,7 @@ READ = {name: form for name, form in FORMS.items() if name != "GLOB"}
 
 
 @pytest.mark.parametrize("form", READ.values(), ids=READ.keys())
+@settings(max_examples=25)  # of each of the forms: their fields have nothing to do with each other
 @given(data=st.data())
 def test_what_is_written_is_read_back(form, data):
     value = data.draw(of_class(form.of))
