@@ -28,12 +28,12 @@ class Person:
 
 
 @contextlib.asynccontextmanager
-async def client_of(house, way, mode, person):
+async def client_of(house, way, mode, person, *options):
     handlers = {} if person is None else {"elicitation_callback": person}
     if way == "stdio":
         state = house.config.replace("bailiwick.toml", "state")
         async with over_stdio(
-            "--config", house.config, state=state, mode=mode, **handlers
+            "--config", house.config, *options, state=state, mode=mode, **handlers
         ) as client:
             yield client
         return
@@ -116,6 +116,20 @@ async def test_a_call_that_says_so_waits_for_the_console(tmp_path, mode, way):
         call = asyncio.ensure_future(client.call_tool("write_file", GIVEN, meta=waits))
         assert await house.answer("once") == "this is looked at first"
         assert told(await call)["ok"]
+
+
+@pytest.mark.spec("MCP-2", "ASK-1")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_every_call_waits_for_the_console_where_the_command_says_so(tmp_path, mode):
+    waiting = "--wait", "10 min"
+    async with (
+        story_house(str(tmp_path)) as house,
+        client_of(house, "stdio", mode, None, *waiting) as client,
+    ):
+        for answer, outcome in (("once", None), ("no", "approval_denied")):
+            call = asyncio.ensure_future(client.call_tool("write_file", GIVEN))
+            assert await house.answer(answer) == "this is looked at first"
+            assert told(await call).get("errorKind") == outcome
 
 
 @pytest.mark.spec("MCP-2")

@@ -38,11 +38,13 @@ class Service:
     """The workspaces of one agent, by the names of their roots.
 
     With several of them each tool takes a ``root``. Resources are there where files may be read
-    and listed by tools.
+    and listed by tools. ``wait_s`` is how long a call waits for whoever looks at the console, where
+    it does not say that it waits longer.
     """
 
-    def __init__(self, boxes: Mapping[str, Toolbox]) -> None:
+    def __init__(self, boxes: Mapping[str, Toolbox], wait_s: float = 0.0) -> None:
         self.boxes = dict(boxes)
+        self._wait_s = wait_s
         self._alone = next(iter(self.boxes.values())) if len(self.boxes) == 1 else None
         self._structured = any(box.config.structured for box in self.boxes.values())
         self._tools = {tool.name: tool for box in self.boxes.values() for tool in box.tools}
@@ -95,7 +97,7 @@ class Service:
 
         def run(asker: Asker | None) -> Any:
             # A client that asks its person is waited for; nobody else is, unless it is said so.
-            seconds = wait_s if asker is None else None
+            seconds = max(wait_s, self._wait_s) if asker is None else None
             return chosen.call(name, arguments, asker=asker, wait_s=seconds)
 
         outcome = await settled(peer, again, run, lambda: chosen.attempt(name, arguments))

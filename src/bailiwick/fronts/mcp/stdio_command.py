@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from bailiwick.build.served import OWN, named_places, open_served, state_for
+from bailiwick.config.units import parse_duration
 from bailiwick.errors import BailiwickError, ParseError, escape_for_display
 from bailiwick.fronts.mcp.conversation import Conversation
 from bailiwick.fronts.mcp.pipes import Inlet, LongLine, Outlet
@@ -82,6 +83,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         help="every answer with its object as well, for clients that are programs",
     )  # fmt: skip
     parser.add_argument(
+        "--wait", type=_seconds, default=0.0, metavar="TIME",
+        help="how long a call waits for a person whom the client cannot ask, such as 10min",
+    )  # fmt: skip
+    parser.add_argument(
         "--session", default=None, metavar="NAME", help="what this agent is called on record"
     )
     return parser.parse_args(arguments)
@@ -92,6 +97,13 @@ class _McpParser(argparse.ArgumentParser):
         """Wrong usage: exit code 2. What was typed is shown without what could repaint a screen."""
         self.print_usage(sys.stderr)
         self.exit(EXIT_USAGE, f"{self.prog}: {escape_for_display(message)}\n")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ParseError as error:
+        raise argparse.ArgumentTypeError(f"{error.message}; {error.hint}") from None
 
 
 def _tools(text: str) -> tuple[str, ...]:
@@ -153,8 +165,9 @@ def _wanted(
             )
         chosen, subject = tuple(granted), agent
     return WantedService(
-        subject, session, most, options.tools, chosen, structured=options.structured
-    )
+        subject, session, most, options.tools, chosen,
+        structured=options.structured, wait_s=options.wait,
+    )  # fmt: skip
 
 
 # --- serving -------------------------------------------------------------------------------------

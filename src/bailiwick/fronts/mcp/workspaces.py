@@ -42,7 +42,8 @@ _SESSION_BYTES = 4
 class WantedService(NamedTuple):
     """For whom, and what of it. ``most`` is what may be done at most, ``tools`` which tools there
     are (None: all), ``roots`` which roots (None: all that the subject has). With ``structured``
-    every answer comes with its object."""
+    every answer comes with its object. ``wait_s`` is how long each call waits for a person where
+    the client cannot ask them."""
 
     subject: Subject
     session: str
@@ -51,6 +52,7 @@ class WantedService(NamedTuple):
     roots: tuple[str, ...] | None = None
     grant_id: str | None = None
     structured: bool = False
+    wait_s: float = 0.0
 
 
 def wait_of(meta: Any) -> float:
@@ -92,7 +94,7 @@ async def open_service(authority: Authority, wanted: WantedService) -> AsyncIter
             )
             for root, name in names_of(list(scopes)).items()
         }  # fmt: skip
-        service = Service(boxes)
+        service = Service(boxes, wanted.wait_s)
         stack.push_async_callback(service.aclose)
         yield service
 
