@@ -7,15 +7,18 @@ from smolagents.models import (
     Model,
 )
 
+CALLS = iter(
+    [
+        ("write_file", {"path": "b.txt", "content": "hello\n"}),
+        ("read_file", {"path": "b.txt"}),
+    ]
+)
+
 
 class Scripted(Model):
     def generate(self, messages, **given):
-        seen = "hello" in str(messages[-1].content)
-        name, arguments = (
-            ("final_answer", {"answer": "it says hello"})
-            if seen
-            else ("read_file", {"path": "a.txt"})
-        )
+        last = {"answer": str(messages[-1].content)}
+        name, arguments = next(CALLS, ("final_answer", last))
         function = ChatMessageToolCallFunction(name=name, arguments=arguments)
         call = ChatMessageToolCall(id=name, type="function", function=function)
         return ChatMessage(role="assistant", content="", tool_calls=[call])
