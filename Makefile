@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash soak scale clouds floors clients matrix mutation typescript site first-minutes release verify-release lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash soak scale clouds floors clients matrix coverage mutation typescript site first-minutes release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -138,6 +138,14 @@ floors: venv ## Try the lowest versions that pyproject.toml allows; EXTRAS="open
 
 matrix: venv ## The fast part on every Python from 3.11 on that is here or can be had.
 	$(BIN)/python -m tests.matrix
+
+# Of the fast part alone: what only servers, browsers and attackers reach is not counted.
+coverage: venv ## How much of the package the fast part of the tests runs.
+	@rm -f .coverage .coverage.*
+	$(IN_MEMORY) COVERAGE_CORE=sysmon $(BIN)/python -m coverage run -m pytest -n 3 -q --hypothesis-profile unit \
+	  -m "not hostile and not slow and not scale" --ignore tests/hostile --ignore tests/test_docs.py $(PYTEST_ARGS)
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report --skip-covered --sort cover
 
 SAMPLE ?= 40
 mutation: venv ## Make the core wrong in one place at a time; SAMPLE=1000 for every place.
