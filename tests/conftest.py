@@ -148,6 +148,45 @@ def postgres():
     server.end()
 
 
+# --- S3 --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def running_s3(tmp_path_factory):
+    """One for all tests of a worker that want it."""
+    from tests.s3 import S3Server
+
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def s3(running_s3, monkeypatch, settling):
+    """The server, with its credentials where the service's own tools look for them."""
+    from tests.s3 import KEY, SECRET
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    return running_s3
+
+
+@pytest.fixture
+def settling():
+    """Connections are closed by threads of the library's own, a moment after they were let go of:
+    that is waited for."""
+    from tests.waiting import until_blocking
+
+    before = _sockets()
+    yield
+    gc.collect()
+    until_blocking(lambda: not _sockets() - before)
+
+
+def _sockets():
+    return {each for each in _open_descriptors().values() if each.startswith("socket:")}
+
+
 # --- async tests -----------------------------------------------------------------------------
 
 

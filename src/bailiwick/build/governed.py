@@ -42,6 +42,7 @@ from bailiwick.build.options import Options, read_options
 from bailiwick.build.overlay import OverlayBeneath, open_beneath
 from bailiwick.build.own import own_machine
 from bailiwick.build.places import Background, NamedPlace, on_host, open_volume, read_place
+from bailiwick.build.readiness import Readiness
 from bailiwick.build.root_feeds import RootFeed, feed_of_branch, tell_interrupted
 from bailiwick.build.state import Configured, open_state, refuse_on_this_machine
 from bailiwick.build.stores import (
@@ -114,8 +115,8 @@ class Authority(CoreAuthority):
     shared_key: bytes
     """What they all have and nobody else."""
 
-    state_answers: Callable[[], bool]
-    """Whether what keeps the state has answered lately."""
+    readiness: Readiness
+    """Whether what keeps the state and the roots answers: see `bailiwick.build.readiness`."""
 
     configured: Configured
     """What the configuration says about being served."""
@@ -277,15 +278,14 @@ async def _compose_on(
     authority = Authority(books, policy, joiner.services())
     authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
     authority.tokens = token_book
-    authority.notices = NoticeBoard(
+    authority.notices = joiner.notices = NoticeBoard(
         database, notice_book, books.approvals, joiner.runs, time_ns=time_ns
     )
-    joiner.notices = authority.notices
     authority.rates = joiner.rates
     authority.rates.servers = lambda: database.servers
     authority.is_shared = database.is_shared
     authority.shared_key = ledger.shared_key
-    authority.state_answers = lambda: database.is_answering
+    authority.readiness = joiner.readiness
     authority.accountable = partial(accountable, database.read)
     authority.idempotency = idempotency.IdempotencyBook(database, time_ns=time_ns)
     authority.configured = Configured(
@@ -326,6 +326,7 @@ class _Joiner:
         )  # fmt: skip
         self.rates = self._standing.rates
         self.runs = run_index.open_index(database, books, time_ns=machine.time_ns)
+        self.readiness = Readiness(database)
         self._meter = meter.UsageMeter(database, books.grants, self._measure, self._forks)
         self.hooks = Hooks(
             seconds_max=Limits().hook_seconds_max, failed=partial(books.faults.note, "hook")
@@ -418,6 +419,7 @@ class _Joiner:
             raise ParseError(f"an option is wrong: {error}") from None
         check_share(options.commands, place.host_paths, Homes(self._state).base)
         self._places.take_place(name, place, options)
+        self.readiness.add(place)
         self.directories.extend(filter(None, place.host_paths))
         if directory is not None or mounts is not None:
             options = msgspec.structs.replace(options, state_dir=self._state)
@@ -590,9 +592,9 @@ class _Joiner:
             await self._books.ledger.retain(self._config.audit.retention_days)
 
     async def close(self) -> None:
-        for told in (self.notices, self.announcements):
-            if told is not None:
-                await told.aclose()
+        for each in (self.readiness, self.notices, self.announcements):
+            if each is not None:
+                await each.aclose()
         self._books.faults.flush()
         await self._books.ledger.aclose()
         await self._database.aclose()

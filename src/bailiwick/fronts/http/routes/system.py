@@ -33,7 +33,8 @@ class Health(Result, frozen=True, kw_only=True, tag="health"):
 
 
 class Ready(Result, frozen=True, kw_only=True, tag="ready"):
-    """Whether the server can record what is done and open files, so that changes are possible."""
+    """Whether the server can record what is done and open files, and what its roots are kept in
+    answers, so that changes are possible."""
 
     ok: bool
 
@@ -69,8 +70,7 @@ async def health(request: Request) -> Health:
 async def ready(request: Request) -> Ready:
     if request.app.closing.is_set() or not request.authority.ledger.health().ok:
         raise Closed("the server is closing, or cannot record what is done")
-    if not request.authority.state_answers():
-        raise Busy("the database of the state does not answer", hint="try again in a moment")
+    await request.authority.readiness.refuse_silence()
     if descriptors.spare() < DESCRIPTORS_SPARE_MIN:
         raise Busy(
             "this process has hardly any descriptors left to open files with",

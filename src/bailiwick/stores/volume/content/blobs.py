@@ -70,6 +70,11 @@ class Blobs(Protocol):
         """Every blob whose key begins with ``prefix`` and a slash. Raises `IoError`."""
         ...
 
+    def answer(self) -> None:
+        """Return once the place has answered, which is asked of it anew each time. Raises `IoError`
+        where it does not, within seconds."""
+        ...
+
     def close(self) -> None:
         """Let go of threads and connections. They come back when the place is used again."""
         ...
@@ -176,6 +181,9 @@ class FolderBlobs:
                     status = os.lstat(path)
                     key = f"{prefix}{path[len(top) :]}"
                     yield Blob(key, status.st_size, status.st_mtime_ns)
+
+    def answer(self) -> None:
+        """What is on this machine is there, or made by whoever writes first."""
 
     def close(self) -> None:
         pass

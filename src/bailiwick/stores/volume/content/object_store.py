@@ -39,6 +39,13 @@ _RETRIES: Final = 3
 
 _CONNECT_S_MAX: Final = 5.0
 
+_ANSWER_S: Final = 2.0
+"""For the question whether it is there: who asks is to know within five seconds, and a store that
+takes longer for an empty answer is of no use to anybody who waits for a file."""
+
+_NO_BLOB: Final = "no-such-blob"
+"""What is asked for then. No key of a blob looks like it."""
+
 _LISTED_AT_ONCE: Final = 1_000
 """What the services give in one answer."""
 
@@ -183,8 +190,9 @@ def _check_endpoint(endpoint: str) -> None:
 
 
 def _connect(
-    scheme: str, kind: _Kind, place: str, prefix: str, settings: dict[str, str]
+    scheme: str, kind: _Kind, place: str, prefix: str, settings: dict[str, str], **instead: str
 ) -> ObjectStore:
+    settings = settings | instead
     timeout_s = _number(settings, "timeout", _TIMEOUT_S, 0.1, 600.0)
     retries = int(_number(settings, "retries", _RETRIES, 0, 10))
     client: dict[str, Any] = {
@@ -257,7 +265,7 @@ class ObjectBlobs:
     """Blobs as objects of a bucket, beneath a prefix."""
 
     def __init__(
-        self, connect: Callable[[], ObjectStore], description: str, place: str = "bucket"
+        self, connect: Callable[..., ObjectStore], description: str, place: str = "bucket"
     ) -> None:
         self._connect = connect
         self._description = description
@@ -265,6 +273,7 @@ class ObjectBlobs:
         self._lock = threading.Lock()
         self._threads = RestingPool(_REQUESTS_MAX, "bailiwick-objects")
         self._store: ObjectStore | None = connect()  # what does not fit together is said at once
+        self._asked: ObjectStore | None = None
 
     @property
     def description(self) -> str:
@@ -349,10 +358,24 @@ class ObjectBlobs:
         except _failures() as error:
             raise self._explained(error) from error
 
+    def answer(self) -> None:
+        import obstore
+
+        with self._lock:
+            if self._asked is None:
+                # With connections of its own: the others may be waiting for an answer.
+                self._asked = self._connect(timeout=str(_ANSWER_S), retries="0")
+            asked = self._asked
+        try:
+            obstore.get(asked, _NO_BLOB)
+        except _failures() as error:
+            if not _is_missing(error):
+                raise self._explained(error) from error
+
     def close(self) -> None:
         self._threads.rest()
         with self._lock:
-            self._store = None  # and with it the connections
+            self._store = self._asked = None  # and with them the connections
 
     def _explained(self, error: Exception) -> IoError:
         """What went wrong, in our words: the library's text holds addresses and whole answers."""

@@ -32,6 +32,13 @@ def has_volume(place: str, name: str) -> bool:
     return bool(postgres.has_volume(postgres.ServerPlace.of(place, Limits()), name))
 
 
+def answer(place: str) -> None:
+    """Return once the database of PostgreSQL at an address has answered. Raises `IoError` or `Busy`
+    where it does not, within seconds. Blocks."""
+    postgres = _postgres()
+    postgres.answer(postgres.ServerPlace.of(place, Limits()))
+
+
 def _postgres() -> ModuleType:
     try:
         from bailiwick.stores.volume.rows import postgres

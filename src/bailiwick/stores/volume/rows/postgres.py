@@ -42,6 +42,9 @@ Result = TypeVar("Result")
 _IDLE_S: Final = 60.0
 """A connection that nobody has used for so long is closed: a server has room for some hundreds."""
 
+_ANSWER_S: Final = 2.0
+"""For the question whether it is there: who asks is to know within five seconds."""
+
 _LAST: Final = "SELECT last FROM volume WHERE id = $1"
 _NAMED: Final = "SELECT 1 FROM volume WHERE name = $1"
 
@@ -219,6 +222,23 @@ def has_volume(place: ServerPlace, name: str) -> bool:
         return await connection.fetchval(_NAMED, name) is not None
 
     return _on_a_loop_of_its_own(_connected(place, look))
+
+
+def answer(place: ServerPlace) -> None:
+    """Return once the database has answered. Raises `IoError` or `Busy` where it does not, within
+    seconds. Blocks."""
+
+    async def ask() -> None:
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                connection = await asyncpg.connect(**place.options)
+                connection.terminate()
+        except asyncpg.TooManyConnectionsError:
+            return  # it has answered: those that there are go on
+        except FAILURES as error:
+            raise from_postgres(error) from error
+
+    _on_a_loop_of_its_own(ask())
 
 
 def _on_a_loop_of_its_own(work: Coroutine[Any, Any, Result]) -> Result:
