@@ -42,7 +42,7 @@ from bailiwick.build.options import Options, read_options
 from bailiwick.build.overlay import OverlayBeneath, open_beneath
 from bailiwick.build.own import own_machine
 from bailiwick.build.places import Background, NamedPlace, on_host, open_volume, read_place
-from bailiwick.build.readiness import Readiness
+from bailiwick.build.probes.readiness import Readiness
 from bailiwick.build.root_feeds import RootFeed, feed_of_branch, tell_interrupted
 from bailiwick.build.state import Configured, open_state, refuse_on_this_machine
 from bailiwick.build.stores import (
@@ -116,7 +116,7 @@ class Authority(CoreAuthority):
     """What they all have and nobody else."""
 
     readiness: Readiness
-    """Whether what keeps the state and the roots answers: see `bailiwick.build.readiness`."""
+    """Whether what keeps the state and the roots answers: see `bailiwick.build.probes.readiness`."""
 
     configured: Configured
     """What the configuration says about being served."""
