@@ -7,6 +7,7 @@ it was there.
 from __future__ import annotations
 
 import errno
+import ssl
 from datetime import datetime
 from typing import Any
 
@@ -99,6 +100,15 @@ def unreachable(why: str) -> IoError:
     return IoError(
         f"the server cannot be reached: {why}", errno=errno.ECONNREFUSED, hint="is it running?"
     )
+
+
+def untrusted(error: ssl.SSLError) -> IoError:
+    """There is somebody, who could not show that they are the server: they were told nothing."""
+    why = getattr(error, "verify_message", "") or "it does not speak TLS as we do"
+    return IoError(
+        f"the server cannot be trusted: {why}", errno=errno.EPROTO,
+        hint="check the address, or give tls= what its certificate is checked by",
+    )  # fmt: skip
 
 
 def cut_off(why: str) -> IoError:

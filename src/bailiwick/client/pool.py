@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlsplit
 
-from bailiwick.client.failures import cut_off, too_slow, unreachable
+from bailiwick.client.failures import cut_off, too_slow, unreachable, untrusted
 from bailiwick.errors import Closed, IoError, ParseError, Unsupported
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ class ConnectionPool:
                 )  # fmt: skip
         except TimeoutError:
             raise NeverSent(unreachable("it did not take the connection in time")) from None
+        except ssl.SSLError as error:
+            raise NeverSent(untrusted(error)) from None
         except (OSError, UnicodeError):
             raise NeverSent(unreachable("it refused the connection")) from None
         self._all.add(connection)
