@@ -116,7 +116,7 @@ class Authority(CoreAuthority):
     """What they all have and nobody else."""
 
     readiness: Readiness
-    """Whether what keeps the state and the roots answers: see `build.probes.readiness`."""
+    """Whether what keeps state and roots answers: see `bailiwick.build.probes.readiness`."""
 
     configured: Configured
     """What the configuration says about being served."""
