@@ -73,7 +73,7 @@ export const ROUTES = {
   discardOverlay: {"method": "POST", "path": "/overlay/discard", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": "body"},
   runs: {"method": "GET", "path": "/runs", "rooted": true, "query": ["since", "limit", "fork"], "body": null, "answer": "json", "approval": null},
   run: {"method": "GET", "path": "/runs/{id}", "rooted": true, "query": ["fork"], "body": null, "answer": "json", "approval": null},
-  runChanges: {"method": "GET", "path": "/runs/{id}/changes", "rooted": true, "query": ["path", "step", "fork"], "body": null, "answer": "json", "approval": null},
+  runChanges: {"method": "GET", "path": "/runs/{id}/changes", "rooted": true, "query": ["path", "step", "brief", "cursor", "limit", "fork"], "body": null, "answer": "json", "approval": null},
   undoRun: {"method": "POST", "path": "/runs/{id}/undo", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": "body"},
   review: {"method": "GET", "path": "/review", "rooted": true, "query": ["run", "path", "cursor", "limit", "fork"], "body": null, "answer": "json", "approval": null},
   sayReview: {"method": "POST", "path": "/review", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": "body"},

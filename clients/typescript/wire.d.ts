@@ -956,6 +956,7 @@ export interface RunChanged {
   run: string;
   changes: WireRunChange[];
   truncated: boolean;
+  nextCursor: string | null;
 }
 
 /** Runs, what was seen last first. */
@@ -1518,6 +1519,8 @@ export interface WireRunChange {
   removed: number;
   hunks: WireHunk[];
   others: WireOthersHunk[];
+  hunkCount: number;
+  reviewedCount: number;
 }
 
 /** A session that is open: where its commands are run, with which variables, which of them are under way here, and the words of those that were lost with an earlier process. */
@@ -2327,6 +2330,12 @@ export interface Operations {
     path?: string;
     /** Only one step of it. */
     step?: string;
+    /** How many hunks each path has, and not the hunks themselves. */
+    brief?: boolean;
+    /** Where an earlier answer left off. */
+    cursor?: string;
+    /** How many at most, up to 1,000. */
+    limit?: number;
     /** The fork to act in, instead of the root itself. */
     fork?: string;
     id: string;

@@ -297,9 +297,13 @@ class Limits(Value, frozen=True, kw_only=True):
     """Places of one change that the history of a directory lists: a large project with all it
     depends on. Those beyond are counted."""
 
-    run_paths_max: Amount = 10_000
-    """Paths of one run that are told and compared: a person looks at no more, and each takes a
-    look at its versions."""
+    run_paths_max: Amount = 20_000
+    """Paths of one run that are told and compared: ten thousand files and the directories that they
+    came in. A person looks at no more, and each takes a look at its versions."""
+
+    run_digests_max: Amount = 100_000
+    """Paths of runs of which is remembered what they came to, so that nobody works it out twice:
+    about half a kilobyte each."""
 
     database_connections_max: Annotated[int, msgspec.Meta(ge=2, le=1_000)] = 10
     """Connections of one process to a PostgreSQL server, which has a hundred of them where nobody

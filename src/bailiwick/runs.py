@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -114,7 +114,10 @@ class OthersHunk(Value, frozen=True, kw_only=True):
 
 
 class RunChange(Value, frozen=True, kw_only=True):
-    """What became of one path by a run, from before its first touch to after its last."""
+    """What became of one path by a run, from before its first touch to after its last.
+
+    ``hunk_count`` is how many hunks there are, ``reviewed_count`` of how many of them a person has
+    said something: also where the hunks themselves were not asked for."""
 
     path: ScopedPath
     kind: ChangeKind
@@ -124,14 +127,18 @@ class RunChange(Value, frozen=True, kw_only=True):
     removed: int = 0
     hunks: list[Hunk] = []
     others: list[OthersHunk] = []
+    hunk_count: int = 0
+    reviewed_count: int = 0
 
 
 class RunChanges(Value, frozen=True, kw_only=True):
-    """All that a run changed, by path; ``truncated`` says that there is more."""
+    """What a run changed, by path; ``next_cursor`` goes on to further paths. ``truncated`` says
+    that it changed more than is told of any run."""
 
     run: str
     changes: list[RunChange]
     truncated: bool = False
+    next_cursor: str | None = None
     request_id: str = ""
 
 
@@ -256,6 +263,63 @@ class RunsInMemory:
         return self._requests.get(run, {})
 
 
+# --- what was worked out -----------------------------------------------------------------------
+
+
+class PathDigest(NamedTuple):
+    """What became of one path by a run, without its lines: ``hunks`` are ids, ``places`` all paths
+    that the thing had on its way. ``kind`` is None where nothing is different in the end."""
+
+    path: ScopedPath
+    type: EntryType
+    kind: ChangeKind | None
+    origin: ScopedPath | None
+    places: tuple[ScopedPath, ...]
+    added: int
+    removed: int
+    hunks: tuple[str, ...]
+
+
+class TreeMoment(NamedTuple):
+    """A version of a tree and when it was made: another tree, and a fork, count by the same
+    numbers."""
+
+    version: int
+    made_ns: int | None
+
+
+class RunDigest(NamedTuple):
+    """What a run came to, path by path, as of one moment of the tree; and the requests and the time
+    by which its versions were known then. ``tangled`` says that things were moved meanwhile, so
+    that what happens to one path may be told of another."""
+
+    paths: dict[ScopedPath, PathDigest]
+    through: TreeMoment | None
+    requests: frozenset[str]
+    seen_ns: int
+    truncated: bool
+    tangled: bool
+
+
+class DigestShelf:
+    """Keeps digests in memory, those that were asked for last."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], RunDigest] = {}
+
+    def find(self, run: str, branch: str) -> RunDigest | None:
+        return self._kept.get((run, branch))
+
+    def keep(self, run: str, branch: str, digest: RunDigest, paths_max: int) -> None:
+        self._kept.pop((run, branch), None)
+        self._kept[run, branch] = digest
+        total = sum(len(each.paths) + 1 for each in self._kept.values())
+        for key in list(self._kept):
+            if total <= paths_max:
+                break
+            total -= len(self._kept.pop(key).paths) + 1
+
+
 # --- the seam ----------------------------------------------------------------------------------
 
 
@@ -265,6 +329,11 @@ class RunBook(Protocol):
     @property
     def reviews(self) -> ReviewBook | None:
         """What people said of them, where that is kept."""
+        ...
+
+    @property
+    def digests(self) -> DigestShelf:
+        """What was worked out of them."""
         ...
 
     async def rows(self, root: str) -> list[RunRow]:

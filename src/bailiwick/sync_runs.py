@@ -38,10 +38,21 @@ class LooksAtRuns:
         return make(self._scope.with_run(title=title, step=step), self._portal, self._stay)
 
     def run_changes(
-        self, run: str, *, paths: Sequence[PathText] = (), step: str | None = None
+        self,
+        run: str,
+        *,
+        paths: Sequence[PathText] = (),
+        step: str | None = None,
+        brief: bool = False,
+        cursor: str | None = None,
+        limit: int | None = None,
     ) -> RunChanges:
         """What a run changed in all: see `Scope.run_changes`."""
-        changes: RunChanges = self._portal.run(self._scope.run_changes(run, paths=paths, step=step))
+        changes: RunChanges = self._portal.run(
+            self._scope.run_changes(
+                run, paths=paths, step=step, brief=brief, cursor=cursor, limit=limit
+            )
+        )
         return changes
 
     def run_info(self, run: str) -> SyncRun:
@@ -64,9 +75,19 @@ class SyncRun:
     def __repr__(self) -> str:
         return repr(self._run)
 
-    def changes(self, *, paths: Sequence[PathText] = (), step: str | None = None) -> RunChanges:
+    def changes(
+        self,
+        *,
+        paths: Sequence[PathText] = (),
+        step: str | None = None,
+        brief: bool = False,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> RunChanges:
         """What it changed in all: see `Run.changes`."""
-        changes: RunChanges = self._finish(self._run.changes(paths=paths, step=step))
+        changes: RunChanges = self._finish(
+            self._run.changes(paths=paths, step=step, brief=brief, cursor=cursor, limit=limit)
+        )
         return changes
 
     def undo(

@@ -10,7 +10,7 @@ from bailiwick.audit import AuditRing, Record
 from bailiwick.call import Machine
 from bailiwick.operations import OPERATIONS
 from bailiwick.paths import ROOT
-from bailiwick.runs import RUN_IDLE_S, RunEvent, RunRow, RunsInMemory
+from bailiwick.runs import RUN_IDLE_S, DigestShelf, RunEvent, RunRow, RunsInMemory
 from bailiwick.store import Store
 from bailiwick.versions import TellsBeneath, Version, past
 
@@ -27,6 +27,7 @@ class OwnRuns:
         self._records = records
         self._store = store
         self._machine = machine
+        self.digests = DigestShelf()
 
     @classmethod
     def over(cls, ring: AuditRing, store: Store, machine: Machine) -> OwnRuns:

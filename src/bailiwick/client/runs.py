@@ -31,13 +31,23 @@ class RemoteRuns(RemoteVersions):
         return Run(self, rebuilt(RunInfo, told))
 
     async def run_changes(
-        self, run: str, *, paths: Sequence[PathText] = (), step: str | None = None
+        self,
+        run: str,
+        *,
+        paths: Sequence[PathText] = (),
+        step: str | None = None,
+        brief: bool = False,
+        cursor: str | None = None,
+        limit: int | None = None,
     ) -> RunChanges:
         """What a run changed in all, in hunks."""
         wanted = [path_text(each) for each in paths]
         if len(wanted) > 1:
             raise ParseError("over HTTP one path is asked for at a time")
-        query: dict[str, object] = {"path": wanted[0] if wanted else None, "step": step}
+        query: dict[str, object] = {
+            "path": wanted[0] if wanted else None, "step": step, "brief": brief or None,
+            "cursor": cursor, "limit": limit,
+        }  # fmt: skip
         route = f"/runs/{segment(run)}/changes"
         told = await self._ask("run_changes", "GET", route, query=query, asks=False)
         return rebuilt(RunChanges, told)

@@ -18,7 +18,14 @@ class TellsRuns(Protocol):
     """A scope, here or on a server, as far as a run asks it."""
 
     async def run_changes(
-        self, run: str, *, paths: Sequence[PathText] = (), step: str | None = None
+        self,
+        run: str,
+        *,
+        paths: Sequence[PathText] = (),
+        step: str | None = None,
+        brief: bool = False,
+        cursor: str | None = None,
+        limit: int | None = None,
     ) -> RunChanges: ...
 
     async def undo(
@@ -47,10 +54,19 @@ class Run:
         return f"<Run {self.info.id} of {self.info.subject}: {self.info.title or 'untitled'}>"
 
     async def changes(
-        self, *, paths: Sequence[PathText] = (), step: str | None = None
+        self,
+        *,
+        paths: Sequence[PathText] = (),
+        step: str | None = None,
+        brief: bool = False,
+        cursor: str | None = None,
+        limit: int | None = None,
     ) -> RunChanges:
-        """What it changed in all, path by path, in hunks; or one step of it."""
-        return await self._scope.run_changes(self.info.id, paths=paths, step=step)
+        """What it changed in all, path by path, in hunks; or one step of it: see
+        `Scope.run_changes`."""
+        return await self._scope.run_changes(
+            self.info.id, paths=paths, step=step, brief=brief, cursor=cursor, limit=limit
+        )
 
     async def undo(
         self,
@@ -91,15 +107,26 @@ class RunVerbs(VersionVerbs):
         return Run(self, await self._run(operations.READ, "runs", self._top, told))
 
     async def run_changes(
-        self, run: str, *, paths: Sequence[PathText] = (), step: str | None = None
+        self,
+        run: str,
+        *,
+        paths: Sequence[PathText] = (),
+        step: str | None = None,
+        brief: bool = False,
+        cursor: str | None = None,
+        limit: int | None = None,
     ) -> RunChanges:
         """What a run changed in all, from before its first touch of a path to after its last, in
-        hunks. What others changed in between is told as theirs."""
+        hunks. What others changed in between is told as theirs.
+
+        With a ``limit`` at most so many paths are told, and ``next_cursor`` goes on to the others.
+        ``brief`` counts hunks and does not show them, which costs next to nothing."""
         book = run_verbs.required(self._pipeline.runs)
         part = run_verbs.part_of(self._places_of(paths), None, step)
+        page = run_verbs.page_of(brief, cursor, limit)
         return await self._run(
             operations.READ, "runs", self._top,
-            lambda call: run_verbs.changes(call, book, run, part),
+            lambda call: run_verbs.changes(call, book, run, part, page),
         )  # fmt: skip
 
     async def undo(

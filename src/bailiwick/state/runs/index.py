@@ -18,6 +18,7 @@ from bailiwick.audit import LedgerRecord
 from bailiwick.operations import OPERATIONS
 from bailiwick.runs import (
     RUN_IDLE_S,
+    DigestShelf,
     RunEvent,
     RunRow,
     RunStep,
@@ -116,6 +117,7 @@ class RunIndex:
         self._ledger = books.ledger
         self._grants = books.grants
         self._time_ns = time_ns
+        self.digests = DigestShelf()
         self.reviews = VerdictBook(database, books.approvals.notices, time_ns=time_ns)
 
     async def rows(self, root: str) -> list[RunRow]:

@@ -12,22 +12,18 @@ from contextlib import closing, suppress
 from typing import Final, NamedTuple, Protocol
 
 from bailiwick.call import Call
-from bailiwick.errors import BailiwickError, PathNotFound, Unsupported
+from bailiwick.errors import BailiwickError, PathNotFound
 from bailiwick.model import EntryType
-from bailiwick.operations import READ
-from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.policy import permits
+from bailiwick.paths import ScopedPath
 from bailiwick.runs import Hunk, OthersHunk, RunChange
 from bailiwick.store import Reader
 from bailiwick.text.weave import Weave, WovenHunk, shown
-from bailiwick.versions import ChangeKind, Past, TellsBeneath, Version, past
+from bailiwick.versions import ChangeKind, Past, Version, past
 
 OURS: Final = "\0run"
 """The author of what the run did, which no subject is called."""
 
 _PAGE: Final = 500
-_SLACK_NS: Final = 60 * 1_000_000_000
-"""A version is stamped before its record is: as long as a change may take, or nearly so."""
 
 _ID_DIGITS: Final = 32
 """Who writes the lines can try as many as they like: nobody finds two changes with the same id, so
@@ -87,27 +83,6 @@ def ours_by(requests: Mapping[str, str | None], subject: str, step: str | None =
     return lambda version: version.subject == subject and version.request_id in wanted
 
 
-async def touched(call: Call, is_ours: IsOurs, since_ns: int, limit: int) -> list[Version]:
-    """What a run did, newest first, as far as the caller may know of it."""
-    looking = past(call.store)
-    if not isinstance(looking, TellsBeneath):
-        raise Unsupported("this root does not tell what happened in it")
-    found: list[Version] = []
-    cursor: str | None = None
-    while True:
-        page = await looking.beneath(ROOT, cursor=cursor, limit=_PAGE)
-        for each in page.versions:
-            if each.time_ns is not None and each.time_ns < since_ns - _SLACK_NS:
-                return found
-            if is_ours(each) and permits(call.decide(each.path, READ.ruled)):
-                found.append(each)
-                if len(found) > limit:
-                    return found
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
-
-
 class Stories:
     """Tells the stories of paths, with each version opened once."""
 
@@ -121,18 +96,22 @@ class Stories:
     async def of(self, path: ScopedPath) -> tuple[PathStory | None, set[tuple[str, ScopedPath]]]:
         """The story of what stands, or stood, at a path; and which versions it covers."""
         versions = await self.versions(path)
+        return await self.by(path, versions), {(each.version, each.path) for each in versions}
+
+    async def by(self, path: ScopedPath, versions: Sequence[Version]) -> PathStory | None:
+        """The story of a path whose versions are known, oldest first: from its creation on, or from
+        before the run touched it."""
         places = [place for place, each in enumerate(versions) if self._is_ours(each)]
         if not places:
-            return None, set()
+            return None
         first, last = places[0], places[-1]
-        covered = {(each.version, each.path) for each in versions}
-        before = await self.before(versions, first)
-        during = [await self._step(each) for each in versions[first : last + 1]]
-        since = [await self._step(each) for each in versions[last + 1 :]]
         now = await self.now(path)
+        before = await self.before(versions, first)
+        during = [await self._step(each, now) for each in versions[first : last + 1]]
+        since = [await self._step(each, now) for each in versions[last + 1 :]]
         if differs(now, (since or during)[-1].stood):
             since.append(StoryStep("", now))
-        return PathStory(path, versions[last].type, before, during, since), covered
+        return PathStory(path, versions[last].type, before, during, since)
 
     async def before(self, versions: Sequence[Version], place: int) -> StoryContent | None:
         """What stood there before one of some versions, which are all that there are."""
@@ -153,8 +132,10 @@ class Stories:
                 before = page.versions[-1].version
         return found[::-1]
 
-    async def _step(self, version: Version) -> StoryStep:
+    async def _step(self, version: Version, now: StoryContent | None) -> StoryStep:
         by = OURS if self._is_ours(version) else version.subject
+        if _is_now(version, now):
+            return StoryStep(by, now)  # the same bytes: nothing that is told of them is another
         return StoryStep(by, await self.stood(version))
 
     async def stood(self, version: Version) -> StoryContent | None:
@@ -211,6 +192,12 @@ class Stories:
         sha256 = hashlib.sha256(known).hexdigest()
         self.contents[sha256] = known
         return unread._replace(data=None if 0 in known else known, sha256=sha256)
+
+
+def _is_now(version: Version, now: StoryContent | None) -> bool:
+    if now is None or version.sha256 is None or version.kind == "deleted":
+        return False
+    return version.sha256 == now.sha256 and version.path == now.path
 
 
 def differs(a: StoryContent | None, b: StoryContent | None) -> bool:
@@ -298,7 +285,7 @@ def change_of(run: str, story: PathStory) -> RunChange | None:
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin, hunks=hunks,
         added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
-        others=_of_others(story),
+        others=_of_others(story), hunk_count=len(hunks),
     )  # fmt: skip
 
 
@@ -312,7 +299,7 @@ def _whole_change(
         return None
     return RunChange(
         path=story.path, kind=kind, type=story.type, origin=origin,
-        hunks=[_whole_hunk(run, story)],
+        hunks=[_whole_hunk(run, story)], hunk_count=1,
     )  # fmt: skip
 
 

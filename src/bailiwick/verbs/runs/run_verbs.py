@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from bailiwick.call import Call
 from bailiwick.errors import MissingAccess, ParseError, PathNotFound, Unsupported
 from bailiwick.grant import subject_stands_above
-from bailiwick.paths import ScopedPath
+from bailiwick.paths import ScopedPath, parse
 from bailiwick.proposal import Proposal
 from bailiwick.reviews import ReviewBook
 from bailiwick.runs import (
     Hunk,
+    PathDigest,
     RunBook,
     RunChange,
     RunChanges,
@@ -23,7 +25,8 @@ from bailiwick.runs import (
     found_run,
 )
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
-from bailiwick.verbs.runs.path_stories import PathStory, Stories, change_of, ours_by, touched
+from bailiwick.verbs.runs.path_stories import PathStory, Stories, change_of, ours_by
+from bailiwick.verbs.runs.run_digests import digest_of, visible
 from bailiwick.verbs.runs.taking_back import bring, plan_return
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.version_acts import Undo
@@ -42,16 +45,23 @@ class RunPart(NamedTuple):
     def is_all(self) -> bool:
         return not self.paths and self.hunks is None and self.step is None
 
-    def covers(self, story: PathStory) -> bool:
-        places = [story.path, *(each.path for each in (story.before, story.after) if each)]
-        return not self.paths or any(place.lies_in(each) for place in places for each in self.paths)
+    def covers(self, digest: PathDigest) -> bool:
+        """Whether a path, with all that the thing was called on its way, is of that part."""
+        return not self.paths or any(
+            place.lies_in(each) for place in digest.places for each in self.paths
+        )
+
+    def means(self, digest: PathDigest) -> bool:
+        """Whether any of its hunks is meant."""
+        return self.hunks is None or not self.hunks.isdisjoint(digest.hunks)
 
 
-ALL = RunPart()
+_AT_A_TIME: Final = 25
+"""Paths after which others have their turn: some milliseconds of work."""
 
 
 class RunTold(NamedTuple):
-    """The places that a run changed, what it made of each, and whether that is all of it."""
+    """Some places that a run changed, what it made of each, and whether that is all of it."""
 
     stories: list[PathStory]
     changes: list[RunChange]
@@ -93,41 +103,55 @@ async def told(call: Call, book: RunBook, row: RunRow) -> RunInfo:
     )  # fmt: skip
     if "Remembers" not in call.store.powers:
         return info
-    changes = (await told_by(call, book, row)).changes
-    hunks = [hunk for each in changes for hunk in each.hunks]
-    files = [each.kind for each in changes if each.type != "directory"]
+    found = [each for each in visible(call, await digest_of(call, book, row)) if each.kind]
+    files = [each.kind for each in found if each.type != "directory"]
+    said = await _counted(call, book, row, found)
     return msgspec.structs.replace(
         info, created=files.count("created"), changed=files.count("updated"),
         moved=files.count("moved"), removed=files.count("deleted"),
-        added=sum(each.added for each in changes),
-        removed_lines=sum(each.removed for each in changes), hunks=len(hunks),
-        reviewed=sum(each.reviewed is not None for each in hunks),
+        added=sum(each.added for each in found),
+        removed_lines=sum(each.removed for each in found),
+        hunks=sum(len(each.hunks) for each in found), reviewed=sum(said.values()),
     )  # fmt: skip
 
 
-async def told_by(call: Call, book: RunBook, row: RunRow, step: str | None = None) -> RunTold:
-    """What a run, or one step of it, changed."""
-    requests = await book.requests(row)
-    if step is not None and step not in requests.values():
-        raise PathNotFound(f"the run has no step {step[:80]!r} that changed anything")
-    is_ours = ours_by(requests, row.subject, step)
-    most = call.limits.run_paths_max
-    versions = await touched(call, is_ours, row.begun_ns, most)
-    telling = Stories(call, is_ours)
-    covered: set[tuple[str, ScopedPath]] = set()
+async def _told(
+    call: Call,
+    book: RunBook,
+    row: RunRow,
+    step: str | None,
+    found: Sequence[PathDigest],
+    truncated: bool,
+) -> RunTold:
+    """Some of what a run changed, with its lines."""
+    telling = Stories(call, ours_by(await book.requests(row), row.subject, step))
     stories: list[PathStory] = []
-    for version in versions[:most]:
-        if (version.version, version.path) in covered:
-            continue
-        story, more = await telling.of(version.path)
-        covered |= more
+    changes: list[RunChange] = []
+    for number, each in enumerate(found, 1):
+        story, _ = await telling.of(each.path)
         if story is not None:
             stories.append(story)
-    stories.sort(key=lambda each: each.path.order)
-    changes = [change for each in stories if (change := change_of(row.id, each)) is not None]
+            change = change_of(row.id, story)
+            changes += [] if change is None else [change]
+        if number % _AT_A_TIME == 0:
+            await asyncio.sleep(0)
     if book.reviews is not None:
         changes = _with_verdicts(changes, book.reviews, row.root)
-    return RunTold(stories, changes, len(versions) > most, telling.contents)
+    return RunTold(stories, changes, truncated, telling.contents)
+
+
+async def _counted(
+    call: Call, book: RunBook, row: RunRow, found: Sequence[PathDigest], step: str | None = None
+) -> dict[ScopedPath, int]:
+    """How many hunks of each path people said something of."""
+    if book.reviews is None:
+        return {}
+    said = book.reviews.said(row.root, [hunk for each in found for hunk in each.hunks])
+    counted = {each.path: sum(hunk in said for hunk in each.hunks) for each in found}
+    # What was rejected may stand again: that is known by a look.
+    rejected = [each for each in found if any(said.get(id) == "rejected" for id in each.hunks)]
+    looked = await _told(call, book, row, step, rejected, False)
+    return counted | {each.path: each.reviewed_count for each in looked.changes}
 
 
 def _with_verdicts(changes: Sequence[RunChange], book: ReviewBook, root: str) -> list[RunChange]:
@@ -140,20 +164,57 @@ def _with_verdicts(changes: Sequence[RunChange], book: ReviewBook, root: str) ->
             return hunk
         return msgspec.structs.replace(hunk, reviewed=reviewed)
 
-    if not said:
-        return list(changes)
-    return [
-        msgspec.structs.replace(each, hunks=[seen(hunk) for hunk in each.hunks]) for each in changes
-    ]
+    def judged(change: RunChange) -> RunChange:
+        hunks = [seen(hunk) for hunk in change.hunks]
+        count = sum(each.reviewed is not None for each in hunks)
+        return msgspec.structs.replace(change, hunks=hunks, reviewed_count=count)
+
+    return [judged(each) for each in changes] if said else list(changes)
 
 
-async def changes(call: Call, book: RunBook, name: str, part: RunPart = ALL) -> RunChanges:
+class ChangesPage(NamedTuple):
+    """Which of the paths are asked for: so many after a place; ``brief`` without their lines."""
+
+    after: ScopedPath | None
+    limit: int | None
+    brief: bool
+
+
+def page_of(brief: bool, cursor: str | None, limit: int | None) -> ChangesPage:
+    """What a caller asked for. Raises `ParseError`."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ParseError("limit is a positive number")
+    if cursor is not None and not isinstance(cursor, str):
+        raise ParseError("this is no cursor of a run")
+    return ChangesPage(None if cursor is None else parse(cursor).path, limit, bool(brief))
+
+
+async def changes(
+    call: Call, book: RunBook, name: str, part: RunPart, page: ChangesPage
+) -> RunChanges:
     row = found_run(await rows_for(call, book), name)
-    found = await told_by(call, book, row, part.step)
-    wanted = {each.path for each in found.stories if part.covers(each)}
+    digest = await digest_of(call, book, row, part.step)
+    found = [each for each in visible(call, digest) if each.kind and part.covers(each)]
+    if page.after is not None:
+        found = [each for each in found if each.path.order > page.after.order]
+    some = found if page.limit is None else found[: page.limit]
+    if page.brief:
+        said = await _counted(call, book, row, some, part.step)
+        told = [_brief(each, said.get(each.path, 0)) for each in some]
+    else:
+        told = (await _told(call, book, row, part.step, some, digest.truncated)).changes
     return RunChanges(
-        run=row.id, changes=[each for each in found.changes if each.path in wanted],
-        truncated=found.truncated, request_id=call.request_id,
+        run=row.id, changes=told, truncated=digest.truncated, request_id=call.request_id,
+        next_cursor=str(some[-1].path) if some and len(some) < len(found) else None,
+    )  # fmt: skip
+
+
+def _brief(digest: PathDigest, reviewed: int) -> RunChange:
+    assert digest.kind is not None, "something is different"
+    return RunChange(
+        path=digest.path, kind=digest.kind, type=digest.type, origin=digest.origin,
+        added=digest.added, removed=digest.removed, hunk_count=len(digest.hunks),
+        reviewed_count=reviewed,
     )  # fmt: skip
 
 
@@ -173,17 +234,19 @@ async def undo(
         whole = await _whole(call, ignores, book, row, preview)
         if whole is not None:
             return whole
-    found = await told_by(call, book, row, part.step)
-    stories = [each for each in found.stories if part.covers(each)]
-    if found.truncated:
+    digest = await digest_of(call, book, row, part.step)
+    if digest.truncated:
         raise Unsupported("this run is too large to be taken back in part", hint="undo it by paths")
+    found = visible(call, digest)
     _refuse_unknown(found, part)
-    planned = plan_return(row.id, stories, found.contents, part.hunks)
+    chosen = [each for each in found if part.covers(each) and part.means(each)]
+    told = await _told(call, book, row, part.step, chosen, digest.truncated)
+    planned = plan_return(row.id, told.stories, told.contents, part.hunks)
     return await bring(call, ignores, planned, preview)
 
 
-def _refuse_unknown(found: RunTold, part: RunPart) -> None:
-    known = {hunk.id for each in found.changes for hunk in each.hunks}
+def _refuse_unknown(found: Sequence[PathDigest], part: RunPart) -> None:
+    known = {hunk for each in found for hunk in each.hunks}
     unknown = (part.hunks or frozenset()) - known
     if unknown:
         raise PathNotFound(
@@ -191,7 +254,7 @@ def _refuse_unknown(found: RunTold, part: RunPart) -> None:
             hint="a hunk that was changed again has another id",
         )
     for path in part.paths:
-        if not any(RunPart((path,)).covers(each) for each in found.stories):
+        if not any(RunPart((path,)).covers(each) for each in found):
             raise PathNotFound("the run did not change this", path=path)
 
 

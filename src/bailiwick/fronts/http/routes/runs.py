@@ -6,7 +6,7 @@ from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import Body
 from bailiwick.wire import Document, Result, values
-from bailiwick.wire.arguments import Argument, a_number, a_text, limit
+from bailiwick.wire.arguments import Argument, a_flag, a_number, a_text, limit
 
 
 class RunList(Result, frozen=True, kw_only=True, tag="runs"):
@@ -42,9 +42,11 @@ async def show_run(request: Request) -> Document:
 async def show_changes(request: Request) -> Document:
     query, scope = request.query, await request.scoped()
     paths = [query["path"]] if "path" in query else []
-    return values.RUN_CHANGES.write(
-        await scope.run_changes(request.names["id"], paths=paths, step=query.get("step"))
-    )
+    found = await scope.run_changes(
+        request.names["id"], paths=paths, step=query.get("step"), brief=query.get("brief", False),
+        cursor=query.get("cursor"), limit=query.get("limit"),
+    )  # fmt: skip
+    return values.RUN_CHANGES.write(found)
 
 
 async def undo_run(request: Request) -> Document:
@@ -80,6 +82,9 @@ ROUTES: tuple[Route, ...] = (
         parameters=(
             Argument(name="path", about="Only what lies there."),
             a_text("step", "Only one step of it."),
+            a_flag("brief", "How many hunks each path has, and not the hunks themselves."),
+            a_text("cursor", "Where an earlier answer left off."),
+            limit(1_000),
         ),
         example="GET /runs/4f1c22ab90de/changes",
     ),

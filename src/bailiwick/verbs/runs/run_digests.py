@@ -1,0 +1,271 @@
+"""What a run came to, path by path and without its lines: enough to count it and to find in it.
+
+It is worked out once and kept with the moment of the tree up to which it goes. Whoever looks later
+takes up what was changed since, and works out anew only what that touched. What a caller may see of
+it is asked each time: what is kept is the same for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bailiwick.call import Call
+from bailiwick.errors import PathNotFound, Unsupported
+from bailiwick.operations import READ
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.policy import permits
+from bailiwick.runs import PathDigest, RunBook, RunDigest, RunRow, TreeMoment
+from bailiwick.text.weave import lines_of
+from bailiwick.verbs.runs.path_stories import (
+    OURS,
+    IsOurs,
+    PathStory,
+    Stories,
+    change_of,
+    hunk_id,
+    ours_by,
+)
+from bailiwick.versions import TellsBeneath, Version, past
+
+_PAGE: Final = 500
+_FIRST_PAGE: Final = 20
+"""Mostly nothing was changed since, which the first few versions tell."""
+
+_SLACK_NS: Final = 60 * 1_000_000_000
+"""A version is stamped before its record is: as long as a change may take, or nearly so."""
+
+_AT_A_TIME: Final = 25
+"""Paths after which others have their turn: some milliseconds of work."""
+
+
+async def digest_of(call: Call, book: RunBook, row: RunRow, step: str | None = None) -> RunDigest:
+    """What a run, or one step of it, came to."""
+    requests = await book.requests(row)
+    if step is not None and step not in requests.values():
+        raise PathNotFound(f"the run has no step {step[:80]!r} that changed anything")
+    looking = past(call.store)
+    if not isinstance(looking, TellsBeneath):
+        raise Unsupported("this root does not tell what happened in it")
+    work = _Digesting(call, looking, row, requests, step)
+    if step is not None:
+        return await work.whole()
+    branch = call.grant.root.branch
+    kept = book.digests.find(row.id, branch)
+    digest = None if kept is None else await work.caught_up(kept)
+    digest = digest or await work.whole()
+    if digest is not kept:
+        book.digests.keep(row.id, branch, digest, call.limits.run_digests_max)
+    return digest
+
+
+def visible(call: Call, digest: RunDigest) -> list[PathDigest]:
+    """What of it the caller may see, by path."""
+    seen = [
+        each
+        for each in digest.paths.values()
+        if all(permits(call.decide(place, READ.ruled)) for place in each.places)
+    ]
+    return sorted(seen, key=lambda each: each.path.order)
+
+
+class _Scanned:
+    """Versions of each path, newest first, back to some moment; and the newest moment of all.
+
+    ``moved`` says that something was; ``carried`` that a directory was, or that too much happened
+    at once to be told by path, so that paths before and after mean other things; ``cleared`` are
+    directories that went with what lay in them, ``partial`` paths of which more may have happened
+    than was scanned.
+    """
+
+    def __init__(self) -> None:
+        self.versions: dict[ScopedPath, list[Version]] = {}
+        self.newest: TreeMoment | None = None
+        self.carried = self.moved = False
+        self.cleared: set[ScopedPath] = set()
+        self.partial: set[ScopedPath] = set()
+
+    def add(self, version: Version) -> None:
+        self.versions.setdefault(version.path, []).append(version)
+        if version.type == "directory" and version.kind == "deleted":
+            self.cleared.add(version.path)
+        self.carried |= version.path == ROOT
+        self.carried |= version.type == "directory" and version.kind == "moved"
+        self.moved |= version.kind == "moved"
+
+    def is_plain(self, path: ScopedPath) -> bool:
+        """Whether what was scanned of a path is all that happened to it."""
+        if self.carried or path in self.partial:
+            return False
+        *newer, oldest = self.versions[path]
+        # What was moved away is told where it went: what is made anew in its place follows on that.
+        if oldest.kind == "moved" or any(each.kind in ("moved", "created") for each in newer):
+            return False
+        while path != ROOT and self.cleared:
+            if path in self.cleared:
+                return False
+            path = path.parent
+        return True
+
+
+class _Digesting:
+    def __init__(
+        self,
+        call: Call,
+        looking: TellsBeneath,
+        row: RunRow,
+        requests: Mapping[str, str | None],
+        step: str | None,
+    ) -> None:
+        self._call = call
+        self._looking = looking
+        self._row = row
+        self._requests = frozenset(requests)
+        self._is_ours: IsOurs = ours_by(requests, row.subject, step)
+        self._telling = Stories(call, self._is_ours)
+        self._told = 0
+
+    async def whole(self) -> RunDigest:
+        """All of it, from the versions since the run began."""
+        scanned = await self._scanned(None, self._row.begun_ns - _SLACK_NS)
+        assert scanned is not None, "nothing is looked for that may be missing"
+        ours = self._ours(scanned)
+        most = self._call.limits.run_paths_max
+        paths = await self._worked_out(ours[:most], scanned, {})
+        return self._digest(paths, scanned, len(ours) > most, scanned.moved)
+
+    def _ours(self, scanned: _Scanned) -> list[ScopedPath]:
+        """The paths that the run touched, what it touched last first."""
+        last: dict[ScopedPath, int] = {}
+        for path, several in scanned.versions.items():
+            newest = next((each for each in several if self._is_ours(each)), None)
+            if newest is not None:
+                last[path] = int(newest.version)
+        return sorted(last, key=last.__getitem__, reverse=True)
+
+    async def caught_up(self, kept: RunDigest) -> RunDigest | None:
+        """What was worked out, and what was changed since; None where that is not enough to go
+        on from."""
+        if kept.truncated:
+            return None
+        late = self._requests - kept.requests
+        since_ns = kept.seen_ns - _SLACK_NS if late else None
+        scanned = await self._scanned(kept, since_ns, late)
+        if scanned is None or scanned.carried or scanned.moved or scanned.cleared:
+            return None
+        touched = [
+            path
+            for path, several in scanned.versions.items()
+            if path in kept.paths or any(map(self._is_ours, several))
+        ]
+        if not touched and scanned.newest == kept.through and not late:
+            return kept
+        if kept.tangled and touched:
+            return None
+        left = {path: each for path, each in kept.paths.items() if path not in set(touched)}
+        if len(left) + len(touched) > self._call.limits.run_paths_max:
+            return None
+        paths = await self._worked_out(touched, scanned, kept.paths)
+        return self._digest({**left, **paths}, scanned, False, kept.tangled)
+
+    def _digest(
+        self,
+        paths: dict[ScopedPath, PathDigest],
+        scanned: _Scanned,
+        truncated: bool,
+        tangled: bool,
+    ) -> RunDigest:
+        return RunDigest(
+            paths, scanned.newest, self._requests, self._row.seen_ns, truncated, tangled
+        )
+
+    async def _scanned(
+        self,
+        kept: RunDigest | None,
+        since_ns: int | None,
+        late: frozenset[str] = frozenset(),
+    ) -> _Scanned | None:
+        """Everything that happened since something was kept, and what ``late`` requests did since a
+        time, which were not on record then; None where what was kept is of another tree."""
+        scanned = _Scanned()
+        through = None if kept is None else kept.through
+        met = through is None
+        cursor: str | None = None
+        while True:
+            limit = _FIRST_PAGE if kept is not None and cursor is None else _PAGE
+            page = await self._looking.beneath(ROOT, cursor=cursor, limit=limit)
+            for each in page.versions:
+                moment = TreeMoment(int(each.version), each.time_ns)
+                scanned.newest = scanned.newest or moment
+                if through is not None and not met and moment.version <= through.version:
+                    met = moment == through
+                    if not met:
+                        return None
+                is_old = since_ns is None or (each.time_ns is not None and each.time_ns < since_ns)
+                if met and is_old:
+                    return scanned
+                if met and through is not None:
+                    if each.request_id not in late:
+                        continue
+                    scanned.partial.add(each.path)
+                scanned.add(each)
+            cursor = page.next_cursor
+            if cursor is None:
+                return scanned if met else None
+            await asyncio.sleep(0)
+
+    async def _worked_out(
+        self, paths: Sequence[ScopedPath], scanned: _Scanned, known: Mapping[ScopedPath, PathDigest]
+    ) -> dict[ScopedPath, PathDigest]:
+        """Those that cannot be told by what was scanned come first: what was moved brings versions
+        of other paths along, and those are told with it."""
+        former = {place for each in known.values() for place in each.places}
+        plain = {path for path in paths if scanned.is_plain(path)}
+        covered: set[tuple[str, ScopedPath]] = set()
+        found: dict[ScopedPath, PathDigest] = {}
+        for path in sorted(paths, key=plain.__contains__):
+            versions = scanned.versions[path]
+            ours = {(each.version, each.path) for each in versions if self._is_ours(each)}
+            if ours and ours <= covered:
+                continue
+            if path in plain and path not in former:
+                story = await self._telling.by(path, versions[::-1])
+            else:
+                story, more = await self._telling.of(path)
+                covered |= more
+                former |= {each for _, each in more}
+            if story is not None:
+                found[path] = _digested(self._row.id, story)
+            await self._give_turn()
+        return found
+
+    async def _give_turn(self) -> None:
+        self._told += 1
+        self._telling.contents.clear()  # of this path only: they are not looked at again
+        if self._told % _AT_A_TIME == 0:
+            await asyncio.sleep(0)
+
+
+def _digested(run: str, story: PathStory) -> PathDigest:
+    stood = (story.before, story.after)
+    places = tuple(dict.fromkeys([story.path, *(each.path for each in stood if each)]))
+    after = story.after
+    if story.before is None and after is not None and after.data and _is_ours_alone(story):
+        # A text that was made: as `change_of` tells it, without weaving it.
+        text = after.data.decode("latin-1")
+        id = hunk_id(run, story.path, "", text)
+        added = len(lines_of(after.data))
+        return PathDigest(story.path, story.type, "created", None, places, added, 0, (id,))
+    change = change_of(run, story)
+    if change is None:
+        return PathDigest(story.path, story.type, None, None, places, 0, 0, ())
+    hunks = tuple(each.id for each in change.hunks)
+    return PathDigest(
+        story.path, story.type, change.kind, change.origin, places, change.added, change.removed,
+        hunks,
+    )  # fmt: skip
+
+
+def _is_ours_alone(story: PathStory) -> bool:
+    return story.is_text and all(each.by == OURS for each in story.during)
