@@ -8,7 +8,7 @@ was done here: where someone else has changed a place since, theirs stays.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, suppress
 from typing import Final
 
@@ -21,12 +21,16 @@ from bailiwick.errors import (
     HashMismatch,
     NotADirectory,
     PathNotFound,
+    PermissionDenied,
     PolicyDenied,
+    SymlinkEscape,
+    TooManyLinks,
+    Unsupported,
 )
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Expected, MiB
+from bailiwick.model import ANYTHING, Expected, KiB, MiB
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Handle, Staged, Stages, Store, WritePlan
+from bailiwick.store import Gone, Handle, Staged, Stages, Store, Swaps, WritePlan
 from bailiwick.versions import Done, Plan, Stale, Touch, branches
 from bailiwick.working_copy import CopyContents, Publishing, WorkingCopy
 
@@ -42,6 +46,14 @@ fewer are flushed as quickly one by one."""
 _BATCH_BYTES: Final = 4 * MiB
 _BATCH_STEPS: Final = 512
 """What of them is held in memory, and made before others get their turn."""
+
+_SWAPPED_BYTES_MAX: Final = 256 * KiB
+"""Of a file that is replaced or goes together with others: it is held in memory to be put aside.
+Larger ones are streamed, one by one."""
+
+_ONE_BY_ONE: Final = (PermissionDenied, SymlinkEscape, TooManyLinks, Unsupported)
+"""Why changes that lie apart cannot be made together, where each may be possible by itself: another
+filesystem is mounted between them, nothing can be put where they meet, a link leads there."""
 
 
 async def publish(store: Store, what: Publishing, copy: WorkingCopy) -> Done:
@@ -63,7 +75,7 @@ async def take_back(store: Store, what: Publishing, copy: WorkingCopy) -> None:
     """Take back the first changes of a plan, as many as it says, as far as they still stand as they
     were made. What others have changed since stays."""
     publication = _Publication(store, what, copy)
-    done = [touch for steps in _in_order(what.plan.touches) for touch in steps]
+    done = [touch for steps in _in_order(store, what.plan.touches) for touch in steps]
     for touch in done[: what.taken_back]:
         if await stands(store, touch):
             publication.done.append((touch, None))
@@ -90,9 +102,12 @@ async def _one_by_one(
 async def _undo(publication: _Publication, what: Publishing, record: WorkingCopy | None) -> None:
     if record is None:
         await publication.undo()
-    elif publication.done:
+        return
+    if publication.done:
         await record.publishing(what._replace(taken_back=len(publication.done)))
         await record.restored(await publication.undo())
+    if publication.put_back:
+        await record.restored(publication.put_back)
 
 
 async def stands(store: Store, touch: Touch) -> bool:
@@ -128,19 +143,54 @@ def paths_of(plan: Plan) -> frozenset[ScopedPath]:
     return frozenset((*(each.path for each in plan.touches), *origins))
 
 
-def _in_order(touches: Sequence[Touch]) -> Iterator[Sequence[Touch]]:
-    """The changes of a plan as they are carried out: one by one, but for what only comes, in one
-    row, which is taken together for each directory that it comes into."""
-    coming: list[Touch] = []
+def _in_order(store: Store, touches: Sequence[Touch]) -> Iterator[Sequence[Touch]]:
+    """The changes of a plan as they are carried out: one by one, but for those in one row that are
+    made together."""
+    swaps = isinstance(store, Swaps)
+    row: list[Touch] = []
     for touch in touches:
-        if touch.kind == "created":
-            coming.append(touch)
+        if _goes_with_others(touch) if swaps else touch.kind == "created":
+            row.append(touch)
             continue
-        yield from _by_existing_parent(coming).values()
-        coming = []
+        yield from _together(row, swaps)
+        row = []
         if touch.kind != "moved" or not touch.beneath:  # else it goes with its directory
             yield (touch,)
-    yield from _by_existing_parent(coming).values()
+    yield from _together(row, swaps)
+
+
+def _goes_with_others(touch: Touch) -> bool:
+    if touch.kind == "created" or (touch.kind == "deleted" and touch.type != "file"):
+        return True
+    small = touch.type == "file" and max(touch.size_before, touch.size) <= _SWAPPED_BYTES_MAX
+    return small and (touch.kind == "deleted" or touch.sha256 != touch.sha256_before)
+
+
+def _together(row: Sequence[Touch], swaps: bool) -> Iterator[Sequence[Touch]]:
+    """What of a row is made at once: where a store can change much together some of it at a time,
+    else what comes into one directory."""
+    if not swaps:
+        yield from _by_existing_parent(row).values()
+        return
+    batch: list[Touch] = []
+    size = 0
+    for touch in row:
+        batch.append(touch)
+        size += touch.size_before
+        if len(batch) >= _BATCH_STEPS or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _above_all(touches: Sequence[Touch]) -> ScopedPath:
+    """The innermost directory that all of them lie in."""
+    above = touches[0].path.parent
+    for touch in touches:
+        while not touch.path.parent.lies_in(above):
+            above = above.parent
+    return above
 
 
 def _by_existing_parent(touches: Sequence[Touch]) -> dict[ScopedPath, list[Touch]]:
@@ -161,12 +211,15 @@ class _Publication:
     def __init__(self, store: Store, what: Publishing, contents: CopyContents) -> None:
         self._store = store
         self._what = what
-        self._over = what.over
+        self._over = dict(what.over)
         self._size_max = what.size_max
         self._contents = contents
         self._modes: list[tuple[ScopedPath, int]] = []
         self.done: list[tuple[Touch, str | None]] = []
         """What was done, and the version that it gave what stands there."""
+        self.put_back: list[ScopedPath] = []
+        """What was changed together with others in vain, and stands as before by another version.
+        """
         self.version: str | None = None
 
     async def undo(self) -> list[ScopedPath]:
@@ -180,21 +233,105 @@ class _Publication:
         return restored
 
     async def do_all(self, touches: Sequence[Touch]) -> None:
-        """In their order; what only comes is made at once where it is much."""
-        for steps in _in_order(touches):
-            if len(steps) < _STAGED_MIN or "Stages" not in self._store.powers:
-                for touch in steps:
-                    await self._do(touch)
-            else:
-                await self._make_all(steps)
+        """In their order; what is much is done at once where it can be."""
+        for steps in _in_order(self._store, touches):
+            if len(steps) >= _STAGED_MIN:
+                if isinstance(self._store, Swaps):
+                    with suppress(*_ONE_BY_ONE):
+                        await self._swap_all(self._store, steps)
+                        continue
+                elif "Stages" in self._store.powers:
+                    await self._make_all(steps)
+                    continue
+            for touch in steps:
+                await self._do(touch)
+
+    async def _swap_all(self, store: Swaps, steps: Sequence[Touch]) -> None:
+        """What goes or is replaced is put aside first; that is what must then be found there."""
+        top = _above_all(steps)
+        expected = await self._put_aside(steps)
+        gone = [
+            Gone(touch.path.relative_to(top), touch.type, expected[touch.path])
+            for touch in steps
+            if touch.kind == "deleted"
+        ]
+        over = {
+            touch.path.relative_to(top): expected[touch.path]
+            for touch in steps
+            if touch.kind == "updated"
+        }
+        new = [self._opened(touch) for touch in steps if touch.kind != "deleted"]
+        with closing(await self._directory(top)) as directory:
+            stage = await store.stage_swap(directory, size_max=self._size_max)
+            try:
+                async with aclosing(self._steps(top, new)) as batches:
+                    async for batch in batches:
+                        await stage.add(batch)
+                await stage.swap(over, gone)
+            except BaseException:
+                await to_the_end(self._look_again(steps, expected))
+                raise
+            finally:
+                await to_the_end(stage.discard())
+        self.done += [(touch, None) for touch in steps]
+
+    async def _look_again(
+        self, steps: Sequence[Touch], expected: Mapping[ScopedPath, Expected]
+    ) -> None:
+        """What went out and was put back is no change of others, though its version says so."""
+        for touch in steps:
+            if touch.kind == "created" or touch.type == "directory":
+                continue
+            with suppress(BailiwickError), closing(await self._entry(touch.path)) as entry:
+                stat = await self._store.stat(entry)
+                same = stat.type == touch.type and stat.target == touch.target
+                if same and touch.type == "file":
+                    same = await _hash_at(self._store, entry) == expected[touch.path].sha256
+                if same and stat.version != self._over[touch.path]:
+                    self._over[touch.path] = stat.version
+                    self.put_back.append(touch.path)
+
+    async def _put_aside(self, steps: Sequence[Touch]) -> dict[ScopedPath, Expected]:
+        """What stands where something goes or is replaced, the content of files put aside."""
+        expected: dict[ScopedPath, Expected] = {}
+        contents: dict[ScopedPath, bytes] = {}
+        for touch in steps:
+            path = touch.path
+            if touch.kind == "created":
+                continue
+            if touch.type == "directory":
+                expected[path] = ANYTHING  # it goes if nothing is left in it
+                continue
+            wanted = self._expected(path)
+            if touch.type == "file":
+                with closing(await self._entry(path)) as entry:
+                    data, _, version = await self._store.read(entry, 0, _SWAPPED_BYTES_MAX + 1)
+                wanted.check(path, version, None)
+                contents[path] = data
+                wanted = wanted._replace(sha256=hashlib.sha256(data).hexdigest())
+            expected[path] = wanted
+        await self._contents.keep_all(contents)
+        return expected
+
+    def _opened(self, touch: Touch) -> Touch:
+        """A directory that comes is open until all has come that lies in it."""
+        if touch.type != "directory" or touch.mode is None or touch.mode & 0o700 == 0o700:
+            return touch
+        self._modes.append((touch.path, touch.mode))
+        return touch._replace(mode=touch.mode | 0o700)
+
+    async def _directory(self, path: ScopedPath) -> Handle:
+        directory = await self._store.resolve(path, "entry", directory=True)
+        if directory.path != path or directory.type != "directory":
+            directory.close()
+            raise PathNotFound("others have put something else in its place", path=path)
+        return directory
 
     async def _make_all(self, new: Sequence[Touch]) -> None:
         """Made out of sight, all of it is durable by one flush and comes by one merge."""
         store, parent = self._store, new[0].path.parent
         assert isinstance(store, Stages)
-        with closing(await store.resolve(parent, "entry", directory=True)) as directory:
-            if directory.path != parent or directory.type != "directory":
-                raise PathNotFound("others have put something else in its place", path=parent)
+        with closing(await self._directory(parent)) as directory:
             stage = await store.stage(directory, size_max=self._size_max)
             try:
                 async with aclosing(self._steps(parent, new)) as batches:
@@ -267,8 +404,8 @@ class _Publication:
                 await self._store.remove(entry, recursive=False, **expected)
             elif touch.type == "file" and touch.sha256 != touch.sha256_before:
                 plan = WritePlan(
-                    mode="replace", expected_version=version, file_mode=before,
-                    size_max=self._size_max,
+                    mode="replace", expected_version=version, expected_sha256=wanted.sha256,
+                    file_mode=before, size_max=self._size_max,
                 )  # fmt: skip
                 await self._write_kept(entry, plan)
             elif before is not None:
@@ -289,11 +426,7 @@ class _Publication:
     # --- what comes ---------------------------------------------------------------------------
 
     async def _make_dir(self, entry: Handle, touch: Touch) -> None:
-        mode = touch.mode
-        open_mode = None if mode is None else mode | 0o700  # what lies in it is made first
-        await self._store.make_dir(entry, file_mode=open_mode, parents=False)
-        if mode is not None and mode != open_mode:
-            self._modes.append((touch.path, mode))
+        await self._store.make_dir(entry, file_mode=self._opened(touch).mode, parents=False)
 
     async def _write(self, entry: Handle, touch: Touch, plan: WritePlan) -> str:
         """Publish the content that the plan shows, and no other."""

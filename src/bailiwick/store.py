@@ -12,7 +12,7 @@ is a fault of the store.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -540,6 +540,41 @@ class Stages(Protocol):
         No file in it may be larger than ``size_max``. A stage that a killed process left behind is
         taken away when the place is opened next.
         """
+        ...
+
+
+class Gone(NamedTuple):
+    """Something that goes: a file or link that is what is ``expected``, or a directory in which
+    nothing is left by then."""
+
+    path: ScopedPath
+    type: EntryType
+    expected: Expected = ANYTHING
+
+
+class SwapStage(Stage, Protocol):
+    """A stage for much that comes, becomes another and goes at once, each on a condition."""
+
+    async def swap(self, over: Mapping[ScopedPath, Expected], gone: Sequence[Gone]) -> None:
+        """Take away what is ``gone``, in that order, then move everything that was staged into the
+        existing directory that it was staged for, by paths in that.
+
+        What was staged takes the place of a file where ``over`` says what that must be; any other
+        name must be free. Directories on the way that nobody staged must be there. Raises
+        `HashMismatch`, `FileAlreadyExists`, `PathNotFound`, `NotADirectory`, `DirectoryNotEmpty`
+        where others were quicker, `Unsupported` across filesystems. An error undoes all of it, and
+        nothing else, as of `merge`.
+        """
+        ...
+
+
+@runtime_checkable
+class Swaps(Protocol):
+    """Changing much at once, where one by one each change would be waited for. It changes no
+    answer, so `Store.powers` does not name it."""
+
+    async def stage_swap(self, place: Handle, *, size_max: int) -> SwapStage:
+        """Begin to change what lies in an existing directory. Raises `Unsupported`."""
         ...
 
 

@@ -90,6 +90,10 @@ class CopyContents(Protocol):
         """Put aside what stands there now."""
         ...
 
+    async def keep_all(self, contents: Mapping[ScopedPath, bytes]) -> None:
+        """Put aside what stands in many places, each of it small."""
+        ...
+
     def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
         """What was put aside."""
         ...

@@ -66,6 +66,9 @@ class CopyByHand:
     async def keep(self, path, chunks):
         self._kept[path] = b"".join([chunk async for chunk in chunks])
 
+    async def keep_all(self, contents):
+        self._kept.update(contents)
+
     async def kept(self, path):
         yield self._kept[path]
 

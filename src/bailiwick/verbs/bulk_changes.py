@@ -281,10 +281,11 @@ def _tell(call: Call, plan: Plan) -> None:
     if not call.pipeline.tells_changes:
         return
     most = call.limits.feed_subtree_paths_max
+    beneath = _names_beneath(plan)
     for touch in plan.touches:
         if touch.beneath:
             continue
-        names = list(_names_beneath(plan, touch)) if touch.type == "directory" else []
+        names = beneath.get(touch.path, []) if touch.type == "directory" else []
         call.changed(
             touch.kind, touch.path, touch.type, version=touch.version, origin=touch.origin,
             subtree=bool(names) or (touch.type == "directory" and touch.kind != "updated"),
@@ -292,10 +293,23 @@ def _tell(call: Call, plan: Plan) -> None:
         )  # fmt: skip
 
 
-def _names_beneath(plan: Plan, top: Touch) -> Iterator[str]:
+def _names_beneath(plan: Plan) -> dict[ScopedPath, list[str]]:
+    """What came, went or moved with each directory, seen from there: by one pass over all of it,
+    however many directories there are."""
+    tops = {
+        each.path: each.kind
+        for each in plan.touches
+        if each.type == "directory" and not each.beneath
+    }
+    found: dict[ScopedPath, list[str]] = {}
     for each in plan.touches:
-        if each.beneath and each.kind == top.kind and each.path.lies_in(top.path):
-            yield each.path.relative_to(top.path) + ("/" if each.type == "directory" else "")
+        above = each.path.parent
+        while each.beneath and not above.is_root:
+            if tops.get(above) == each.kind:
+                name = each.path.relative_to(above) + ("/" if each.type == "directory" else "")
+                found.setdefault(above, []).append(name)
+            above = above.parent
+    return found
 
 
 def touched_paths(plan: Plan) -> list[ScopedPath]:

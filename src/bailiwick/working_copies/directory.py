@@ -202,6 +202,9 @@ class DirectoryCopy:
     async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
         await self._folder.keep(path, chunks)
 
+    async def keep_all(self, contents: Mapping[ScopedPath, bytes]) -> None:
+        await in_thread(self._folder.keep_all, contents)
+
     async def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
         file = await in_thread(self._folder.open_kept, path)
         try:

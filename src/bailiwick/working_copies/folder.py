@@ -22,7 +22,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -196,6 +196,11 @@ class Folder:
                 held, size, flags = [], 0, _MORE_FLAGS
         if held or flags == _NEW_FLAGS:
             await in_thread(self._add_kept, path, flags, b"".join(held))
+
+    def keep_all(self, contents: Mapping[ScopedPath, bytes]) -> None:
+        """Of many, each of which is small."""
+        for path, data in contents.items():
+            self._add_kept(path, _NEW_FLAGS, data)
 
     def _add_kept(self, path: ScopedPath, flags: int, data: bytes) -> None:
         file = self._open_kept(path, flags)

@@ -7,7 +7,7 @@ is forgotten by writing down anew what is left.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Collection, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -123,6 +123,9 @@ class OverlayCopy:
 
     async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
         await self._folder.keep(path, chunks)
+
+    async def keep_all(self, contents: Mapping[ScopedPath, bytes]) -> None:
+        await in_thread(self._folder.keep_all, contents)
 
     async def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
         file = await in_thread(self._folder.open_kept, path)

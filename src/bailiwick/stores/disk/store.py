@@ -318,7 +318,9 @@ class DiskStore:
         held = entry if type(entry) is Held and entry.parent >= 0 else held_entry(entry)
         if _conditional(plan):
             job = self._swapper.write_blocking
-            return await self._swapped(held, len(data), job, held, data, sha256, plan)
+            return await self._at_once_or_in_turn(
+                held, job, held, data, sha256, plan, size=len(data)
+            )
         job = self._publisher.write_blocking
         if len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken or self._waits():
             return await self._in_turn(held, job, held, data, sha256, plan)
@@ -361,7 +363,8 @@ class DiskStore:
     async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
         held = held_entry(entry)
         if expected.conditional:
-            return await self._in_turn(
+            act = self._in_turn if recursive else self._at_once_or_in_turn
+            return await act(
                 held, conditional.remove_blocking, self._publisher, held, recursive, expected
             )
         job = removal.remove_blocking
@@ -375,7 +378,8 @@ class DiskStore:
     ) -> bool:  # fmt: skip
         held, to = held_entry(source), held_entry(destination)
         if expected.conditional or replaced.conditional:
-            return await self._in_turn(
+            act = self._in_turn if held.type == "directory" else self._at_once_or_in_turn
+            return await act(
                 held, conditional.move_blocking, self._publisher, held, to, replace, expected,
                 replaced,
             )  # fmt: skip
@@ -419,7 +423,7 @@ class DiskStore:
         try:
             if expected.conditional:
                 job = conditional.set_attributes_blocking
-                await self._in_turn(held, job, self._publisher, held, change, expected)
+                await self._at_once_or_in_turn(held, job, self._publisher, held, change, expected)
             else:
                 self._inline(held.path, change, self._publisher, held)
         except attributes.Shared:
@@ -439,6 +443,9 @@ class DiskStore:
             await stage.discard()
             raise
         return stage
+
+    async def stage_swap(self, place: Handle, *, size_max: int) -> DiskStage:
+        return await self.stage(place, size_max=size_max)
 
     def open_directory(self) -> int:
         return os.open(".", syscalls.LIST_FLAGS, dir_fd=self._lookup.root.fd)
@@ -521,11 +528,12 @@ class DiskStore:
         """What waits for no disk, as far as is known."""
         return self._pace.timed(job, *args) if self._durable else job(*args)
 
-    async def _swapped(
-        self, held: Held, size: int, job: Callable[..., Written], *args: Any
-    ) -> Written:
-        """What depends on the old content: at once where both are small and nobody has to be waited
-        for, no disk and no lock of another process; else in a thread, one at a time."""
+    async def _at_once_or_in_turn(
+        self, held: Held, job: Callable[..., T], *args: Any, size: int = 0
+    ) -> T:
+        """What depends on the old content: at once where that and the new are small and nobody has
+        to be waited for, no disk and no lock of another process; else in a thread, one at a time.
+        """
         before = 0 if held.status is None else held.status.st_size
         waits = held.path in self._turns.taken or self._waits()
         if not waits and max(before, size) <= INLINE_BYTES_MAX:

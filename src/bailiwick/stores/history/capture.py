@@ -236,6 +236,10 @@ class Looker:
                 found.append((handle.path, state))
         finally:
             descent.enter_or_close(handle, state)
+        await self.put_down(keeping)
+
+    async def put_down(self, keeping: Allowance) -> None:
+        """Write down what is kept of a change that is still being looked at, where it is much."""
         if keeping.small_bytes > _HELD_BYTES_MAX:
             await self.lineage.ledger.keep(keeping.small)
             keeping.small, keeping.small_bytes = {}, 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
 
-from bailiwick.model import EntryType
+from bailiwick.model import EntryType, Expected
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Handle, Stage, Staged
+from bailiwick.store import Gone, Handle, Stage, Staged, SwapStage
 from bailiwick.stores.history.capture import Allowance, Elsewhere
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.ledger import EntryOutcome
@@ -25,6 +25,7 @@ class HistoryStage:
         self._place = place
         self._inner = inner
         self._made: dict[ScopedPath, EntryType] = {}
+        self._implied: set[ScopedPath] = set()
         self._hashes: dict[ScopedPath, str] = {}
         self._file: ScopedPath | None = None
         self._digest = hashlib.sha256()
@@ -45,6 +46,8 @@ class HistoryStage:
             above = above.parent
         for path in reversed(missing):
             self._made[path] = "directory"
+            self._implied.add(path)
+        self._implied.discard(step.path)
         if step.type == "copy":
             self._made[step.path] = "file"
             self._hashes[step.path] = self._hashes.get(ScopedPath(step.target), "")
@@ -90,20 +93,25 @@ class HistoryStage:
         return [path.beneath(self._place.path) for path in self._made]
 
     async def _record(
-        self, effects: list[Effect], keeping: Allowance, act: Callable[[], Awaitable[None]]
-    ) -> None:
+        self, effects: list[Effect], keeping: Allowance, act: Callable[[], Awaitable[None]],
+        verb: str = "extract",
+    ) -> None:  # fmt: skip
         core = self._core
         keeping.missed += max(0, len(effects) - core.limits.history_entries_max)
         effects = effects[: core.limits.history_entries_max]
 
         async def outcome(_: None) -> EntryOutcome:
             return EntryOutcome(
-                {number: await self._left(each.path) for number, each in enumerate(effects)}
+                {
+                    number: await self._left(each.path)
+                    for number, each in enumerate(effects)
+                    if each.after is not None
+                }
             )
 
         async with core.changing(self._place.path):
             await core.recorder.record(
-                "extract", self._mark, effects, keeping, act, outcome, in_parts=True
+                verb, self._mark, effects, keeping, act, outcome, in_parts=True
             )
 
     async def _left(self, path: ScopedPath) -> PlaceState | None:
@@ -120,3 +128,34 @@ class HistoryStage:
 
     async def discard(self) -> None:
         await self._inner.discard()
+
+
+class HistorySwapStage(HistoryStage):
+    """A stage that also takes away, and replaces on a condition."""
+
+    def __init__(self, core: HistoryCore, mark: Mark, place: Handle, inner: SwapStage) -> None:
+        super().__init__(core, mark, place, inner)
+        self._swapping = inner
+
+    async def swap(self, over: Mapping[ScopedPath, Expected], gone: Sequence[Gone]) -> None:
+        """What is kept of each place is what the wrapped store then holds it to."""
+        keeping, effects, top = Allowance(self._core.limits), list[Effect](), self._place.path
+        for each in gone:
+            path = each.path.beneath(top)
+            before = await self._before(path, keeping)
+            if before is not None:
+                effects.append(Effect(path, before, None))
+            await self._core.looker.put_down(keeping)
+        self._ended()
+        for path in self._made:
+            if path in self._implied:
+                continue
+            place = path.beneath(top)
+            before = await self._before(place, keeping) if path in over else None
+            effects.append(Effect(place, before, UNKNOWN))
+            await self._core.looker.put_down(keeping)
+
+        async def act() -> None:
+            await self._swapping.swap(over, gone)
+
+        await self._record(effects, keeping, act, "publish")

@@ -29,6 +29,8 @@ from bailiwick.store import (
     Stage,
     Stages,
     Store,
+    Swaps,
+    SwapStage,
     WritePlan,
     Written,
 )
@@ -37,7 +39,7 @@ from bailiwick.stores.history.contents import SMALL_BYTES_MAX
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.ledger import EntryOutcome
 from bailiwick.stores.history.recorder import NOBODY
-from bailiwick.stores.history.staged_trees import HistoryStage
+from bailiwick.stores.history.staged_trees import HistoryStage, HistorySwapStage
 from bailiwick.stores.history.states import CAME, UNKNOWN, WENT, Effect, PlaceState, is_text, seen
 from bailiwick.stores.history.versions import Remembering
 from bailiwick.versions import Mark
@@ -382,6 +384,12 @@ class HistoryStore:
             raise Unsupported("the wrapped store stages nothing")
         stage = await self._inner.stage(place, size_max=size_max)
         return HistoryStage(self._core, self._mark, place, stage)
+
+    async def stage_swap(self, place: Handle, *, size_max: int) -> SwapStage:
+        if not isinstance(self._inner, Swaps):
+            raise Unsupported("the wrapped store changes one thing at a time")
+        stage = await self._inner.stage_swap(place, size_max=size_max)
+        return HistorySwapStage(self._core, self._mark, place, stage)
 
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None

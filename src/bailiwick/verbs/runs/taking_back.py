@@ -52,6 +52,9 @@ class ReturningCopy:
     async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
         self._kept[path] = b"".join([chunk async for chunk in chunks])
 
+    async def keep_all(self, contents: Mapping[ScopedPath, bytes]) -> None:
+        self._kept.update(contents)
+
     async def kept(self, path: ScopedPath) -> AsyncGenerator[bytes, None]:
         yield self._kept[path]
 

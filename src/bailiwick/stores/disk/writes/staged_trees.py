@@ -8,13 +8,14 @@ filesystem; the journal knows of it before it is there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import FileTooLarge, InternalError, from_os_error
+from bailiwick.model import Expected
 from bailiwick.paths import ScopedPath, check_stays_inside
-from bailiwick.store import Staged
+from bailiwick.store import Gone, Staged
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.changes.copies import copy_piece
 from bailiwick.stores.disk.changes.directories import Flushing
@@ -26,6 +27,7 @@ from bailiwick.stores.disk.lookup.trails import Trail, open_up
 from bailiwick.stores.disk.workers import UNSTOPPABLE, Stop, Workers
 from bailiwick.stores.disk.writes.publisher import Publisher, rename_new
 from bailiwick.stores.disk.writes.tree_merge import TreeMerge
+from bailiwick.stores.disk.writes.tree_swap import TreeSwap
 
 FLUSHED_SINGLY_MAX: Final = 32
 """Files of one tree that are made durable one by one; a flush of the whole filesystem has to write
@@ -246,6 +248,20 @@ class StagedTree:
         finally:
             merge.close()
 
+    def swap_blocking(
+        self, over: Mapping[ScopedPath, Expected], gone: Sequence[Gone], stop: Stop
+    ) -> None:
+        self._end_file()
+        assert self._trail is not None
+        self._flush_rest(self._trail)
+        self._check_pinned()
+        target = os.dup(self._parent)
+        swap = TreeSwap(self._publisher, self._trail, target, self._place.path, over)
+        try:
+            swap.run_all(gone, self._directories, self._implied, self._leaves, stop)
+        finally:
+            swap.close()
+
     def discard_blocking(self, _stop: Stop) -> None:
         """Take away what is left under the staging name, and let go of everything."""
         opened, self._file = self._file, None
@@ -299,6 +315,9 @@ class DiskStage:
 
     async def merge(self, *, replace: bool) -> None:
         await self._run(self._tree.merge_blocking, replace)
+
+    async def swap(self, over: Mapping[ScopedPath, Expected], gone: Sequence[Gone]) -> None:
+        await self._run(self._tree.swap_blocking, over, tuple(gone))
 
     async def discard(self) -> None:
         if self._workers.closed:

@@ -12,7 +12,7 @@ import os
 import stat as stat_bits
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from bailiwick.errors import (
     BailiwickError,
@@ -25,7 +25,7 @@ from bailiwick.errors import (
     from_os_error,
 )
 from bailiwick.paths import RESERVED_PREFIX, ScopedPath
-from bailiwick.store import Staged
+from bailiwick.store import Gone, Staged
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.lookup.beneath import check_filesystem
 from bailiwick.stores.disk.lookup.handles import check_readable, lstat_at, same_object, version_of
@@ -33,11 +33,13 @@ from bailiwick.stores.disk.lookup.trails import Trail, open_up
 from bailiwick.stores.disk.workers import Stop
 from bailiwick.stores.disk.writes.publisher import Publisher, rename_new
 
-_Kind = Literal["directory", "new", "exchanged", "linked"]
+T = TypeVar("T", Staged, Gone)
+
+_Kind = Literal["directory", "new", "exchanged", "linked", "taken", "removed"]
 
 
-class _Done(NamedTuple):
-    """One step that can be undone: what stands there now by our doing."""
+class MergeStep(NamedTuple):
+    """One step that can be undone: what stands there now by our doing, or stood there before."""
 
     kind: _Kind
     path: ScopedPath
@@ -57,7 +59,7 @@ class TreeMerge:
         self._target: Final = Trail(target)
         self._path: Final = path
         self._replace: Final = replace
-        self._done: list[_Done] = []
+        self._done: list[MergeStep] = []
         self._made: dict[ScopedPath, Staged] = {}
         self._entered: set[ScopedPath] = set()
 
@@ -80,7 +82,7 @@ class TreeMerge:
             self._undo()
             raise
 
-    def _step(self, job: Callable[[Staged, ScopedPath], None], step: Staged) -> None:
+    def _step(self, job: Callable[[T, ScopedPath], None], step: T) -> None:
         final = step.path.beneath(self._path)
         try:
             job(step, final)
@@ -164,7 +166,7 @@ class TreeMerge:
     def _note(self, kind: _Kind, path: ScopedPath, target: int, kept: str = "") -> None:
         """Remember what stands there now by our doing, as exactly as it can be told from others:
         a file that is removed and made anew may well get the same inode."""
-        self._done.append(_Done(kind, path, os.lstat(path.name, dir_fd=target), kept))
+        self._done.append(MergeStep(kind, path, os.lstat(path.name, dir_fd=target), kept))
 
     def _check_replaceable(self, current: os.stat_result, final: ScopedPath) -> None:
         if stat_bits.S_ISDIR(current.st_mode):
@@ -198,7 +200,7 @@ class TreeMerge:
             with suppress(OSError):
                 self._undo_one(done)
 
-    def _undo_one(self, done: _Done) -> None:
+    def _undo_one(self, done: MergeStep) -> None:
         name = done.path.name
         target = self._target.go(done.path.parent)
         if done.kind == "directory":
