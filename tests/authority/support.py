@@ -82,6 +82,8 @@ class House:
 
 def configuration(place, rules="", *, options="", state="memory = true", more=""):
     root = "memory = true" if place is None else f"path = {str(place)!r}\ndurability = 'rename'"
+    if "sqlite:" in str(place):
+        root = f"volume = {place!r}"
     return f"""
 [state]
 {state}

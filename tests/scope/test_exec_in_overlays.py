@@ -170,3 +170,21 @@ async def test_a_read_only_grant_reads(project):
         assert said.startswith("a.txt\n")
         assert result.changes == []
         assert (await fs.read_text("a.txt")).text == "a.txt\n"
+
+
+async def test_a_program_in_an_overlay_of_a_volume(tmp_path):
+    place, state = f"sqlite:{tmp_path}/project.db", str(tmp_path / "state")
+    async with bailiwick.open(place, state_dir=state) as fs:
+        await fs.write_text("d/a.txt", "below\n", parents=True)
+    async with bailiwick.open(f"overlay:{place}", state_dir=state) as fs:
+        await fs.write_text("b.txt", "above\n")
+        said, result = await said_by(fs, "cat d/a.txt b.txt; echo more >> d/a.txt")
+        assert (said, result.exit_code, told(result)) == (
+            "below\nabove\n", 0, {("d/a.txt", "updated")}
+        )  # fmt: skip
+    async with bailiwick.open(place, state_dir=state) as fs:
+        assert (await fs.read_text("d/a.txt")).text == "below\n"
+        (left,) = await fs.work()
+        async with await fs.open_work(left.id) as work:
+            await work.apply()
+        assert (await fs.read_text("d/a.txt")).text == "below\nmore\n"

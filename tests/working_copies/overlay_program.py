@@ -9,7 +9,8 @@ FILES = [f"f{number}" for number in range(8)] + [f"d{number}/x" for number in ra
 
 
 async def main(place, state):
-    async with bailiwick.open(f"overlay:{place}", state_dir=state, durability="rename") as fs:
+    options = {} if place.startswith("sqlite:") else {"durability": "rename"}
+    async with bailiwick.open(f"overlay:{place}", state_dir=state, **options) as fs:
         for count in range(1, 1000):
             for name in FILES:
                 await fs.write_text(name, f"{count}\n", parents=True)

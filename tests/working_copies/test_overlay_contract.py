@@ -6,6 +6,7 @@ import os
 import pytest
 
 from bailiwick.stores.memory import MemoryStore
+from bailiwick.stores.volume import VolumeStore
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.testing.store_contract import CASES, DIFFERENCES, failure_of
 from tests.stores.trees import cases_of, disk_store, litter
@@ -32,9 +33,11 @@ def make_overlay(tmp_path, over):
         (place / "tree").mkdir(parents=True)
         if over == "memory":
             lower = MemoryStore()
+        elif over == "volume":
+            lower = VolumeStore.open(str(place / "volume.db"))
         else:
             lower = disk_store().open(place / "tree", state_dir=place / "journal")
-        if plant is not None and over == "memory":
+        if plant is not None and over != "disk":
             await plant(StoreDriver(lower))
         store = overlay(lower, place / "state", symlinks="in-root")
         if plant is not None and over == "disk":
@@ -45,7 +48,7 @@ def make_overlay(tmp_path, over):
     return make
 
 
-@pytest.mark.parametrize("over", ["memory", "disk"])
+@pytest.mark.parametrize("over", ["memory", "disk", "volume"])
 @pytest.mark.parametrize("case", cases_of(CASES))
 async def test_an_overlay_keeps_the_contract(case, over, tmp_path):
     """What a case plants lies below, or was made above."""

@@ -38,31 +38,105 @@ def tree(top):
     return found
 
 
+def shown(fs):
+    """What a scope shows, in the same form."""
+    found, waiting = {}, ["."]
+    for directory in waiting:
+        for entry in fs.list(directory).entries:
+            path = os.path.normpath(f"{directory}/{entry.name}")
+            is_directory = entry.type == "directory"
+            found[path] = None if is_directory else fs.read_bytes(path).data
+            waiting += [path] if is_directory else []
+    return found
+
+
+class Directory:
+    """What the overlay lies over, as a person has it."""
+
+    def __init__(self, top):
+        self.path = top / "lower"
+        self.path.mkdir()
+        self.place = str(self.path)
+        self.options = {"durability": "rename"}
+
+    def write(self, name, content):
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / name).write_bytes(content)
+
+    def remove(self, name):
+        (self.path / name).unlink()
+
+    def tree(self):
+        return tree(self.path)
+
+    def close(self):
+        pass
+
+
+class Volume:
+    """The same in a file."""
+
+    def __init__(self, top):
+        self.place = f"sqlite:{top}/lower.db"
+        self.options = {}
+        self._opening = bailiwick.open_sync(self.place, state_dir=str(top / "state"))
+        self._fs = self._opening.__enter__()
+
+    def write(self, name, content):
+        self._fs.write_bytes(name, content, parents=True)
+
+    def remove(self, name):
+        try:
+            self._fs.remove(name)
+        except bailiwick.PathNotFound:
+            raise FileNotFoundError(name) from None
+
+    def tree(self):
+        return shown(self._fs)
+
+    def close(self):
+        self._opening.__exit__(None, None, None)
+
+
 class OverlayModel(RuleBasedStateMachine):
     """Verbs are done in the overlay and in a plain copy of the tree."""
+
+    lower_kind = Directory
 
     @initialize()
     def begin(self):
         self.top = Path(tempfile.mkdtemp(prefix="overlay-"))
-        self.lower, self.state, self.copy = (self.top / x for x in ("lower", "state", "copy"))
-        (self.lower / "d" / "e").mkdir(parents=True)
+        self.state, self.copy = self.top / "state", self.top / "copy"
+        self.lower = self.lower_kind(self.top)
         for name in ("a", "d/a", "d/e/a", *THEIRS):
-            (self.lower / name).write_bytes(b"at first\n")
-        shutil.copytree(self.lower, self.copy)
+            self.lower.write(name, b"at first\n")
+        self.copy_anew()
         self.touched = set()
         self.theirs = set()
         self.open()
 
     def open(self):
-        place = f"overlay:{self.lower}"
-        options = {"state_dir": str(self.state), "durability": "rename"}
-        self.opening = bailiwick.open_sync(place, **options)
+        self.opening = bailiwick.open_sync(
+            f"overlay:{self.lower.place}", state_dir=str(self.state), **self.lower.options
+        )
         self.fs = self.opening.__enter__()
 
     def teardown(self):
         if hasattr(self, "top"):
             self.opening.__exit__(None, None, None)
+            self.lower.close()
             shutil.rmtree(self.top)
+
+    def copy_anew(self):
+        shutil.rmtree(self.copy, ignore_errors=True)
+        self.copy.mkdir()
+        for path, content in self.lower.tree().items():
+            place = self.copy / path
+            if content is None:
+                place.mkdir(parents=True, exist_ok=True)
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(content)
 
     # --- in the overlay and in the copy -------------------------------------------------------
 
@@ -108,19 +182,19 @@ class OverlayModel(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(THEIRS), content=CONTENT)
     def a_person_writes(self, name, content):
-        if (self.lower / name).is_dir():
+        if self.lower.tree().get(name, b"") is None:
             return
-        (self.lower / name).write_bytes(b"theirs: " + content)
+        self.lower.write(name, b"theirs: " + content)
         self.theirs.add(name)
         if name not in self.touched:
             (self.copy / name).write_bytes(b"theirs: " + content)
 
     @rule(name=st.sampled_from(THEIRS))
     def a_person_removes(self, name):
-        if (self.lower / name).is_dir():
+        if self.lower.tree().get(name, b"") is None:
             return
         with suppress(FileNotFoundError):
-            (self.lower / name).unlink()
+            self.lower.remove(name)
             self.theirs.add(name)
         if name not in self.touched:
             with suppress(FileNotFoundError):
@@ -135,13 +209,13 @@ class OverlayModel(RuleBasedStateMachine):
 
     @rule()
     def apply(self):
-        before, wanted = tree(self.lower), tree(self.copy)
-        shown = {str(each.path) for each in self.fs.changes().conflicts}
+        before, wanted = self.lower.tree(), tree(self.copy)
+        told = {str(each.path) for each in self.fs.changes().conflicts}
         result = self.fs.apply(publish="partial", merge=False)
         conflicts = {str(each.path) for each in result.conflicts}
-        assert conflicts == shown <= self.theirs
+        assert conflicts == told <= self.theirs
         assert not result.withheld
-        found = tree(self.lower)
+        found = self.lower.tree()
         for path in before.keys() | wanted.keys() | found.keys():
             if path in conflicts:
                 assert found.get(path, 0) == before.get(path, 0), path
@@ -154,26 +228,25 @@ class OverlayModel(RuleBasedStateMachine):
     def discard(self):
         self.fs.discard()
         assert self.fs.changes().changes == []
-        shutil.rmtree(self.copy)
-        shutil.copytree(self.lower, self.copy)
+        self.copy_anew()
         self.touched.clear()
         self.theirs.clear()
 
     @invariant()
     def it_shows_what_the_copy_has(self):
-        if not hasattr(self, "fs"):
-            return
-        found, waiting = {}, ["."]
-        for directory in waiting:
-            for entry in self.fs.list(directory).entries:
-                path = os.path.normpath(f"{directory}/{entry.name}")
-                is_directory = entry.type == "directory"
-                found[path] = None if is_directory else self.fs.read_bytes(path).data
-                waiting += [path] if is_directory else []
-        assert found == tree(self.copy)
+        if hasattr(self, "fs"):
+            assert shown(self.fs) == tree(self.copy)
+
+
+class VolumeOverlayModel(OverlayModel):
+    """The same over a volume."""
+
+    lower_kind = Volume
 
 
 OverlayModel.TestCase.settings = settings(
     max_examples=30, stateful_step_count=25, deadline=None, phases=PHASES
 )
+VolumeOverlayModel.TestCase.settings = settings(OverlayModel.TestCase.settings, max_examples=15)
 TestOverlayModel = OverlayModel.TestCase
+TestVolumeOverlayModel = VolumeOverlayModel.TestCase

@@ -8,12 +8,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from bailiwick.build.homes import Homes, Kept, default_state_dir, known_state_dir
-from bailiwick.build.options import Options
 from bailiwick.change_log import Logs
 from bailiwick.commands import Commands, HostShare
-from bailiwick.errors import ParseError, Unsupported
+from bailiwick.errors import ParseError
 from bailiwick.finishing import in_thread
-from bailiwick.grant import Root, Subject
+from bailiwick.grant import Root
 from bailiwick.model import Limits
 from bailiwick.paths import NameRule
 from bailiwick.sandbox import Shortfall
@@ -22,8 +21,6 @@ from bailiwick.store import HostDirectory, Store
 if TYPE_CHECKING:
     from bailiwick.working_copies.folder import Folders
     from bailiwick.working_copies.lower import Lower
-    from bailiwick.working_copies.overlay_copy import OverlayCopy
-    from bailiwick.working_copies.overlay_store import OverlayStore
     from bailiwick.working_copies.temporary_place import TemporaryPlace
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
@@ -50,19 +47,16 @@ class RootCommands:
         if self._commands is None:
             from bailiwick.sandboxes.bubblewrap import Bubblewrap
 
-            place = self._kept or _kept_of(self._store, self._state_dir, making=True)
+            place = self._kept or kept_of(self._store, self._state_dir, making=True)
             place = place or self._while_it_lives()
             root = self._root
-            workplace = _workplace(self._store, place, str(root), root.names, self._limits)
+            workplace = workplace_of(self._store, place, str(root), root.names, self._limits)
             self._commands = Commands(Bubblewrap(), workplace, self._share)
         return self._commands
 
     def _while_it_lives(self) -> Kept:
         """For a store that is gone with its process: what it has on disk goes with it."""
-        from bailiwick.working_copies.temporary_place import temporary_place
-
-        parent = os.path.join(self._state_dir or default_state_dir(), "passing")
-        self._passing = temporary_place(parent)
+        self._passing = passing_place(self._state_dir)
         return Kept(self._passing.path, "memory")
 
     def on(self, branch: Store) -> RootCommands:
@@ -73,6 +67,13 @@ class RootCommands:
         passing, self._passing = self._passing, None
         if passing is not None:
             await in_thread(passing.remove)
+
+
+def passing_place(state_dir: str | None) -> TemporaryPlace:
+    """Room on disk for what is gone with its process. Blocks."""
+    from bailiwick.working_copies.temporary_place import temporary_place
+
+    return temporary_place(os.path.join(state_dir or default_state_dir(), "passing"))
 
 
 @cache
@@ -111,46 +112,17 @@ def _overlap(one: str, other: str) -> bool:
     return os.path.commonpath((one, other)) in (one, other)
 
 
-async def open_overlay(
-    store: Store, root: Root, subject: Subject, options: Options, kept: Kept
-) -> tuple[OverlayStore, OverlayCopy]:
-    """What was changed on top of a directory, as it was left; a new one where nothing was. It lies
-    with what else is ``kept`` of that directory. Raises `Busy` where another process has it open.
-    """
-    if not isinstance(store, HostDirectory):
-        raise Unsupported("an overlay lies over a directory of this machine")
-    limits = options.limits
-    workplace = _workplace(store, kept, str(root), root.names, limits)
-    over, copy = await workplace.open_overlay(
-        subject=str(subject), symlinks=options.symlinks, limits=limits,
-        new_file_mode=options.new_file_mode,
-    )  # fmt: skip
-    try:
-        if options.trusted:
-            await finish_publishing(over, root.names, limits, options.state_dir, kept_over(kept))
-    except BaseException:
-        copy.let_go()
-        raise
-    return over, copy
-
-
-def kept_over(kept: Kept) -> Kept:
-    """Where the working copies of an overlay lie: they are of what it shows, and not of the
-    directory below, in which they would mean something else."""
-    return Kept(kept.folder, f"{kept.key}.over")
-
-
 async def finish_publishing(
     store: Store, names: NameRule, limits: Limits, state_dir: str | None, kept: Kept | None = None
 ) -> None:
     """Finish what a killed process had begun to bring back into a root."""
     state_dir = state_dir or known_state_dir()
     if kept is None and state_dir is not None:
-        kept = _kept_of(store, state_dir, making=False)
+        kept = kept_of(store, state_dir, making=False)
     if kept is not None and _has_work(kept):
         from bailiwick.working_copies.recovery import finish_all
 
-        await finish_all(_workplace(store, kept, "", names, limits), store)
+        await finish_all(workplace_of(store, kept, "", names, limits), store)
 
 
 def _has_work(kept: Kept) -> bool:
@@ -158,9 +130,10 @@ def _has_work(kept: Kept) -> bool:
     return os.path.exists(os.path.join(kept.folder, "work", kept.key))
 
 
-def _workplace(
+def workplace_of(
     store: Store, place: Kept, root: str, names: NameRule, limits: Limits
 ) -> DirectoryWorkplace:
+    """Where the working copies of a store are made and found again."""
     from bailiwick.sandboxes.uppers import let_through, open_left, touched
     from bailiwick.working_copies.directory import Uppers
     from bailiwick.working_copies.folder import Folders
@@ -193,12 +166,14 @@ def _lower(store: Store, place: Kept, folders: Folders, limits: Limits) -> Lower
     )  # fmt: skip
 
 
-def _kept_of(store: Store, state_dir: str | None, *, making: bool) -> Kept | None:
+def kept_of(store: Store, state_dir: str | None, *, making: bool) -> Kept | None:
     """Where they are found again by whoever opens it; None for what is gone with its process."""
     if isinstance(store, HostDirectory):
         return Homes(state_dir).kept(_path_of(store), making=making)
     if "Logs" in store.powers and isinstance(store, Logs):
-        return Kept(state_dir or default_state_dir(), store.log.id)
+        # A server has a state of its own within the user's: what lay there before goes on there.
+        beside = Kept(state_dir or default_state_dir(), store.log.id)
+        return beside if _has_work(beside) else Kept(Homes(state_dir).base, store.log.id)
     return None
 
 

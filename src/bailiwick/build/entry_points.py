@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from bailiwick.build.commands import check_share, finish_publishing
 from bailiwick.build.homes import Homes
@@ -27,6 +27,9 @@ from bailiwick.errors import NotADirectory, RootNotFound
 from bailiwick.portal import Stay, SyncScope
 from bailiwick.scope import Scope
 from bailiwick.store import Store
+
+if TYPE_CHECKING:
+    from bailiwick.config.places import VolumePlace
 
 _VOLUME_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 """How files are called that hold a database: whoever names one most likely means a volume."""
@@ -88,7 +91,8 @@ def open(
     ``"sqlite:agent.db?volume=main"``, also ``&branch=NAME`` for a fork and ``&blobs=FOLDER`` or
     ``&blobs=s3://…`` for the content of large files. Without a place it is the volume ``main`` in
     the user's data directory. ``"overlay:./project"`` is a directory that is read and never written
-    until `Scope.apply`: what is changed is kept apart. A path object is always a directory. A store
+    until `Scope.apply`: what is changed is kept apart; ``"overlay:sqlite:agent.db"`` lies over a
+    volume. A path object is always a directory. A store
     of your own (`bailiwick.store.Store`) is a place too, and is closed with the scope.
     ``"mounts:"`` joins the places ``mounts`` under one tree, by their names there:
     ``{"docs": {"place": "./docs", "mode": "read-only"}, "notes": "sqlite:notes.db"}``. Options:
@@ -132,26 +136,31 @@ async def open_scope(place: NamedPlace, options: Options) -> Scope:
     if place.mounts is not None:
         joined, kept = await open_mounts(place.mounts, options)
         return join(joined, options, "mounts", "/", keeping=kept, runs=False)
+    if place.directory is not None:
+        return await _open_directory(place, place.directory, options)
     if place.volume is not None:
-        check_share(
-            options.commands, (place.volume.file, place.volume.blobs_folder), options.state_dir
-        )
-        store, keeping = await open_volume(place.volume, options)
-        try:
-            if options.trusted:
-                await finish_publishing(store, options.names, options.limits, options.state_dir)
-        except BaseException:
-            await keeping.aclose()
-            await store.aclose()
-            raise
-        return join(store, options, place.volume.volume, "/", keeping=keeping)
-    if place.directory is None:
-        check_share(options.commands, (), options.state_dir)
+        return await _open_volume(place, place.volume, options)
+    check_share(options.commands, (), options.state_dir)
     if place.store is not None:
         return join(place.store, options, "store", "/")
-    if place.directory is None:
-        return join(memory_store(options), options, "memory", "/")
-    return await _open_directory(place, place.directory, options)
+    if place.over:
+        return await join_overlay(memory_store(options), options, "memory", "/")
+    return join(memory_store(options), options, "memory", "/")
+
+
+async def _open_volume(place: NamedPlace, volume: VolumePlace, options: Options) -> Scope:
+    check_share(options.commands, (volume.file, volume.blobs_folder), options.state_dir)
+    store, keeping = await open_volume(volume, options)
+    try:
+        if options.trusted:
+            await finish_publishing(store, options.names, options.limits, options.state_dir)
+        if place.over:
+            return await join_overlay(store, options, volume.volume, "/", keeping=keeping)
+    except BaseException:
+        await keeping.aclose()
+        await store.aclose()
+        raise
+    return join(store, options, volume.volume, "/", keeping=keeping)
 
 
 async def _open_directory(place: NamedPlace, directory: str, options: Options) -> Scope:

@@ -19,7 +19,7 @@ from bailiwick.authority import (
 )
 from bailiwick.build.announcements import Announcements, open_announcements
 from bailiwick.build.books import open_books
-from bailiwick.build.commands import RootCommands, check_share, finish_publishing, kept_over
+from bailiwick.build.commands import RootCommands, check_share, finish_publishing
 from bailiwick.build.configured import (
     ConfigSource,
     ConfiguredPlaces,
@@ -362,7 +362,7 @@ class _Joiner:
         )  # fmt: skip
         place = NamedPlace()
         if config.volume is not None:
-            place = NamedPlace(volume=on_host(config.volume, self._base))
+            place = NamedPlace(volume=on_host(config.volume, self._base), over=config.over)
         elif config.mounts:
             place = NamedPlace(mounts=configured_mounts(config.mounts, self._base))
         elif not config.memory:
@@ -421,7 +421,7 @@ class _Joiner:
         self._places.take_place(name, place, options)
         self.readiness.add(place)
         self.directories.extend(filter(None, place.host_paths))
-        if directory is not None or mounts is not None:
+        if directory is not None or mounts is not None or over:
             options = msgspec.structs.replace(options, state_dir=self._state)
 
         async def open_root() -> OpenedRoot:
@@ -430,9 +430,9 @@ class _Joiner:
                 return await self._join(root, joined.store, options, joined.keeping, runs=False)
             if volume is not None:
                 store, keeping = await open_volume(volume, options)
-                return await self._join(root, store, options, keeping)
+                return await self._join(root, store, options, keeping, over=over)
             if directory is None:
-                return await self._join(root, given or memory_store(options), options)
+                return await self._join(root, given or memory_store(options), options, over=over)
             making = over or options.history == "on"
             past = await in_thread(partial(Homes(self._state).kept, directory, making=making))
             store = await in_thread(disk_store, directory, options, past, let_go=let_go)
@@ -495,14 +495,14 @@ class _Joiner:
             sources = await open_sources(options)
             limits, share = options.limits, options.commands
             commands = RootCommands(store, root, limits, self._state, share, kept)
-            if over and kept is not None:
-                lower = partial(self.pipeline, commands=commands, metered=False)
-                below = await open_beneath(root, store, options, kept, self._feed_of, lower)
-                store, kept = below.store, kept_over(kept)
-                commands = RootCommands(store, root, limits, self._state, share, kept)
-            feed = await self._feed_of(name, store, options.limits)
             if isinstance(store, Logs) and self._database.directory is not None:
                 beside.append(await Draining.open(store.log, self._books.ledger))
+            if over:
+                lower = partial(self.pipeline, commands=commands, metered=False)
+                below = await open_beneath(root, store, options, kept, self._feed_of, lower)
+                store, kept = below.opened.store, below.opened.kept_over
+                commands = RootCommands(store, root, limits, self._state, share, kept)
+            feed = await self._feed_of(name, store, options.limits)
         except BaseException:
             for each in beside:
                 await each.aclose()
@@ -522,6 +522,8 @@ class _Joiner:
         async def close() -> None:
             self._stores.pop(name, None)
             feed.close()
+            if beneath is not None:
+                await beneath.pipeline.drain()
             await views.aclose()
             await commands.aclose()
             if below is not None:

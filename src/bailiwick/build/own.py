@@ -12,7 +12,6 @@ import secrets
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from bailiwick.approvals import (
     ALLOWING,
@@ -24,11 +23,12 @@ from bailiwick.approvals import (
     Verdict,
 )
 from bailiwick.audit import AuditRing
-from bailiwick.build.commands import RootCommands, kept_over, open_overlay
+from bailiwick.build.commands import RootCommands
 from bailiwick.build.homes import Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.build.options import Options
+from bailiwick.build.overlay import OpenedOverlay, OverlayBeneath, open_overlay
 from bailiwick.build.own_runs import OwnRuns
 from bailiwick.build.places import Background
 from bailiwick.build.stores import remove_temp, temp_kept, temp_roots, temp_store
@@ -49,9 +49,6 @@ from bailiwick.scope import Delegation, Lent, Scope
 from bailiwick.store import Store, Watches
 from bailiwick.verbs.walks.ignore_files import Ignores
 
-if TYPE_CHECKING:
-    from bailiwick.working_copies.overlay_copy import OverlayCopy
-
 
 def join(
     store: Store,
@@ -63,20 +60,17 @@ def join(
     policy: Policy | None = None,
     keeping: Background | None = None,
     kept: Kept | None = None,
-    lower: Store | None = None,
-    copy: OverlayCopy | None = None,
+    over: OpenedOverlay | None = None,
     runs: bool = True,
 ) -> Scope:
     """A scope with a full grant on a store. ``keeping`` goes on until the scope is closed; with
-    what is ``kept`` of a directory there are commands in it. An overlay has a store ``lower``,
-    which it lies over, and the ``copy`` that holds its changes. ``runs`` says whether programs can
-    be run there."""
+    what is ``kept`` of a directory there are commands in it. ``over`` is the overlay of the store
+    that is meant, where one is. ``runs`` says whether programs can be run there."""
     machine = own_machine()
     root = _root(options, root_id, mount_point)
     grant = _full_grant(options, root, machine)
     hooks = Hooks(seconds_max=options.limits.hook_seconds_max)
-    commands = _commands_on(store, root, options, kept_over(kept) if lower and kept else kept)
-    interpreter = interpreter_for(lower or store, options.state_dir) if runs else None
+    interpreter = interpreter_for(store, options.state_dir) if runs else None
 
     def pipeline_on(
         store: Store, commands: RootCommands, beneath: LowerTree | None = None
@@ -98,10 +92,13 @@ def join(
             runs=OwnRuns.over(ring, store, machine),
         )
 
-    beneath: LowerTree | None = None
-    if lower is not None and copy is not None:
-        beneath = LowerTree(copy, pipeline_on(lower, _commands_on(lower, root, options, kept)))
-    pipeline = pipeline_on(store, commands, beneath)
+    below: OverlayBeneath | None = None
+    if over is not None:
+        lower = pipeline_on(store, _commands_on(store, root, options, over.kept))
+        below = OverlayBeneath(over, LowerTree(over.copy, lower))
+        store, kept = over.store, over.kept_over
+    commands = _commands_on(store, root, options, kept)
+    pipeline = pipeline_on(store, commands, below and below.beneath)
     ignores = Ignores(names=options.ignore_files, monotonic_ns=machine.monotonic_ns)
     delegates = OwnDelegates(pipeline, ignores, options)
 
@@ -112,8 +109,8 @@ def join(
         await delegates.drain()
         await pipeline.aclose()
         await commands.aclose()
-        if beneath is not None and copy is not None:
-            await _close_beneath(beneath, copy)
+        if below is not None:
+            await below.aclose()
         for scope in copy_in:
             await scope.aclose()
 
@@ -129,12 +126,6 @@ def _commands_on(store: Store, root: Root, options: Options, kept: Kept | None) 
     return RootCommands(store, root, options.limits, options.state_dir, options.commands, kept)
 
 
-async def _close_beneath(beneath: LowerTree, copy: OverlayCopy) -> None:
-    await copy.finish()
-    beneath.pipeline.changes.close()
-    await beneath.pipeline.aclose()
-
-
 async def join_overlay(
     lower: Store,
     options: Options,
@@ -143,15 +134,12 @@ async def join_overlay(
     copy_in: tuple[Scope, ...] = (),
     *,
     keeping: Background | None = None,
-    kept: Kept,
+    kept: Kept | None = None,
 ) -> Scope:
-    """A scope with a full grant on what lies over a directory."""
+    """A scope with a full grant on what lies over a tree."""
     root = _root(options, root_id, mount_point)
-    store, copy = await open_overlay(lower, root, User("local"), options, kept)
-    return join(
-        store, options, root_id, mount_point, copy_in, keeping=keeping, kept=kept, lower=lower,
-        copy=copy,
-    )  # fmt: skip
+    over = await open_overlay(lower, root, User("local"), options, kept)
+    return join(lower, options, root_id, mount_point, copy_in, keeping=keeping, over=over)
 
 
 def _root(options: Options, root_id: str, mount_point: str) -> Root:

@@ -50,8 +50,8 @@ class NamedPlace(NamedTuple):
     volume: VolumePlace | None = None
     store: Store | None = None
     over: bool = False
-    """Whether it is an overlay: what is changed stays apart from the directory until it is
-    applied."""
+    """Whether it is an overlay: what is changed stays apart from the directory or volume until it
+    is applied."""
     mounts: tuple[NamedMount, ...] | None = None
     """What is joined under one tree, where it is that."""
 
@@ -120,8 +120,10 @@ def read_place(given: object) -> NamedPlace:
         return NamedPlace(volume=on_host(parse_volume(given), os.getcwd()))
     if given.startswith(_OVERLAY):
         inner = read_place(given.removeprefix(_OVERLAY) or ".")
-        if inner.directory is None or inner.over:
-            raise Unsupported("an overlay lies over a directory", hint='write "overlay:./project"')
+        if inner.over:
+            raise Unsupported(
+                "an overlay lies over a directory or a volume", hint='write "overlay:./project"'
+            )
         return inner._replace(over=True)
     if given.startswith("memory:"):
         if given != "memory:":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
 from bailiwick.config.mounts import mounts_a_directory, mounts_a_volume, read_mounts
-from bailiwick.config.places import VolumePlace, parse_volume
+from bailiwick.config.places import VolumePlace, names_volume, parse_volume
 from bailiwick.config.programs import read_exec
 from bailiwick.config.tables import Table, kind_of
 from bailiwick.config.units import parse_duration, parse_size
@@ -74,13 +74,7 @@ def read_root(table: Table) -> RootConfig:
     if kind == "temp":
         hint = "a temporary root is made by whoever needs it"
         raise table.error("kind", "a root of kind 'temp' is not configured", hint)
-    path, volume, memory = _read_place(table)
-    over = path is not None and path.startswith(_OVERLAY)
-    if path is not None and over:
-        path = path.removeprefix(_OVERLAY)
-        if not path:
-            hint = 'path = "overlay:./project"'
-            raise table.error("path", "an overlay lies over a directory", hint)
+    path, volume, memory, over = _read_place(table)
     mounts = read_mounts(table)
     trusted = table.flag("trusted") or False
     on_disk = path is not None or mounts_a_directory(mounts)
@@ -128,7 +122,14 @@ def _choose(table: Table, key: str, words: tuple[Any, ...]) -> Any:
     return table.choice(key, words) or words[0]
 
 
-def _read_place(table: Table) -> tuple[str | None, VolumePlace | None, bool]:
+class _ConfiguredPlace(NamedTuple):
+    path: str | None
+    volume: VolumePlace | None
+    memory: bool
+    over: bool
+
+
+def _read_place(table: Table) -> _ConfiguredPlace:
     path, text = table.text("path"), table.text("volume")
     memory = table.flag("memory")
     given = [key for key in ("path", "volume", "memory", "mounts") if table.has(key)]
@@ -140,9 +141,17 @@ def _read_place(table: Table) -> tuple[str | None, VolumePlace | None, bool]:
         raise table.error(None, message, "give it path, volume, mounts or memory = true")
     if memory is False:
         raise table.error("memory", "'memory' is true or left out", "give it path or volume")
-    if text is None:
-        return path, None, memory is True
-    return path, table.checked("volume", lambda: parse_volume(text)), False
+    over = (path or text or "").startswith(_OVERLAY)
+    if path is not None:
+        path = path.removeprefix(_OVERLAY)
+        if over and (not path or names_volume(path)):
+            hint = 'path = "overlay:./project", or volume = "overlay:sqlite:agent.db"'
+            raise table.error("path", "an overlay lies over a directory or a volume", hint)
+    volume = None
+    if text is not None:
+        named = text.removeprefix(_OVERLAY)
+        volume = table.checked("volume", lambda: parse_volume(named))
+    return _ConfiguredPlace(path, volume, memory is True, over)
 
 
 def _refuse_others(table: Table, keys: tuple[str, ...], whose: str) -> None:

@@ -101,7 +101,7 @@ class MountConfig(Value, frozen=True, kw_only=True):
 
 class RootConfig(Value, frozen=True, kw_only=True):
     """One root: a directory (``path``), a ``volume``, ``memory``, or ``mounts`` under one tree, by
-    their names there. With ``over`` it is an overlay of the directory.
+    their names there. With ``over`` it is an overlay of the directory or volume.
 
     What only a directory, or only a volume, has is None for the others. ``limits`` are all of them,
     whether the file sets them or not. ``networks`` are those that commands may ask for.

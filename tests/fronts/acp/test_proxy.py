@@ -136,3 +136,16 @@ async def test_a_volume_stands_for_the_directory_the_editor_works_in(tmp_path):
     assert wrote == {"ok": None}
     assert read == {"ok": "x = 1\n"}
     assert elsewhere["data"]["errorKind"] == "path_outside_workspace"
+
+
+@pytest.mark.spec("ACP-1", "OVER-1")
+async def test_an_overlay_is_served_as_one(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("old\n")
+    async with desk(tmp_path, "--root", f"overlay:{project}", cwd=project) as at:
+        wrote, read = await at.run(
+            ["write", f"{project}/a.txt", "new\n"], ["read", f"{project}/a.txt"]
+        )
+    assert (wrote, read) == ({"ok": None}, {"ok": "new\n"})
+    assert (project / "a.txt").read_text() == "old\n"

@@ -65,7 +65,12 @@ def test_a_program_is_run_in_it(project):
     assert sorted(each.name for each in project.iterdir()) == ["a.txt", "b.txt", "c.txt"]
 
 
-def test_what_an_agent_did_over_mcp_is_applied_by_the_person(project):
+@pytest.mark.parametrize("over", ["directory", "volume"])
+def test_what_an_agent_did_over_mcp_is_applied_by_the_person(project, tmp_path, over):
+    place = project
+    if over == "volume":
+        place = f"sqlite:{tmp_path}/agent.db"
+        assert bailiwick("volume", "create", place).returncode == 0
     said = [
         {"id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {},
@@ -75,8 +80,26 @@ def test_what_an_agent_did_over_mcp_is_applied_by_the_person(project):
             "name": "write_file", "arguments": {"path": "b.txt", "content": "new\n"}}},
     ]  # fmt: skip
     lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in said)
-    assert '"created"' in bailiwick("mcp", f"overlay:{project}", given=lines).stdout
-    assert not (project / "b.txt").exists()
-    (work,) = json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"]
-    assert bailiwick("-p", project, "work", "apply", work["id"]).returncode == 0
-    assert (project / "b.txt").read_text() == "new\n"
+    assert '"created"' in bailiwick("mcp", f"overlay:{place}", given=lines).stdout
+    assert "b.txt" not in bailiwick("-p", place, "ls").stdout
+    (work,) = json.loads(bailiwick("-p", place, "work", "list", "--json").stdout)["work"]
+    assert bailiwick("-p", place, "work", "apply", work["id"]).returncode == 0
+    assert bailiwick("-p", place, "cat", "b.txt").stdout == "new\n"
+
+
+def test_it_lies_over_a_volume(tmp_path, project):
+    volume = f"sqlite:{tmp_path}/agent.db"
+    missing = bailiwick("-p", f"overlay:{volume}", "ls")
+    assert missing.returncode != 0
+    assert "overlay" not in missing.stderr
+    assert bailiwick("volume", "create", volume).returncode == 0
+    assert bailiwick("-p", volume, "write", "a.txt", given="one\ntwo\nthree\n").returncode == 0
+    over = f"overlay:{volume}"
+    assert bailiwick("-p", over, "write", "a.txt", given="ONE\ntwo\nthree\n").returncode == 0
+    (work,) = json.loads(bailiwick("-p", volume, "work", "list", "--json").stdout)["work"]
+    assert bailiwick("-p", volume, "write", "a.txt", given="one\ntwo\nTHREE\n").returncode == 0
+    assert bailiwick("-p", volume, "work", "apply", work["id"]).returncode == 1
+    assert bailiwick("-p", volume, "work", "apply", work["id"], "--merge").returncode == 0
+    assert bailiwick("-p", volume, "cat", "a.txt").stdout == "ONE\ntwo\nTHREE\n"
+    refused = bailiwick("-p", "overlay:memory:", "ls")
+    assert "gone when the command ends" in refused.stderr

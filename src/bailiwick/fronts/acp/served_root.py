@@ -83,8 +83,9 @@ async def _place(
     from bailiwick.build.served import named_places, open_served, state_for
 
     place = options.root or "."
-    directory = read_place(place).directory
-    places = named_places([place if directory is None else directory])
+    named = read_place(place)
+    directory = named.directory
+    places = named_places([place if directory is None or named.over else directory])
     keeps: Switch = "off" if options.no_history or options.read_only else "on"
     state = state_for(places) if options.state is None else options.state
     async with open_served(

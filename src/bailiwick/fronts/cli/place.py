@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PLACE_VARIABLE = "BAILIWICK_PLACE"
 TOKEN_VARIABLE = "BAILIWICK_TOKEN"
 
+_OVERLAY = "overlay:"
+
 Action = Callable[["Scope", Options], Awaitable[int]]
 
 
@@ -120,11 +122,11 @@ def local_place(options: Options) -> str:
         _refuse_missing(place, found.volume)
     elif found.directory is not None and not os.path.isdir(found.directory):
         raise RootNotFound("there is no such directory", hint="check how it is written")
-    return found.directory or place
+    return found.directory or place.removeprefix(_OVERLAY)
 
 
 def _refuse_memory(place: str) -> None:
-    if place.startswith("memory:"):
+    if place.removeprefix(_OVERLAY).startswith("memory:"):
         raise Unsupported(
             "what is in memory is gone when the command ends",
             hint="name a directory or a volume: -p sqlite:agent.db",
@@ -162,6 +164,7 @@ def _refuse_missing(place: str, volume: VolumePlace) -> None:
     from bailiwick.build.care import has_volume
 
     if not has_volume(volume):
+        place = place.removeprefix(_OVERLAY)
         # Somebody may have written a secret into the address of an object store.
         is_plain = volume.blobs is None or volume.blobs_folder is not None
         shown = shlex.quote(place if is_plain else place.partition("blobs=")[0] + "blobs=…")
