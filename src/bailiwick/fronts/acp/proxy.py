@@ -175,10 +175,10 @@ def _failed(direction: asyncio.Future[None]) -> bool:
 
 
 def _raise_fault(direction: asyncio.Future[None]) -> None:
-    from bailiwick.fronts.acp.relay import Gone
+    from bailiwick.fronts.acp.relay import PeerGone
 
     error = direction.exception()
-    if error is not None and not isinstance(error, (Gone, OSError)):
+    if error is not None and not isinstance(error, (PeerGone, OSError)):
         raise error
 
 

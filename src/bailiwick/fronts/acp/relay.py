@@ -52,7 +52,7 @@ CALLS_MAX = 64
 _NULL = Raw(b"null")
 
 
-class Gone(Exception):
+class PeerGone(Exception):
     """The other end does not take anything any more."""
 
 
@@ -74,7 +74,7 @@ class Sender:
             self._writer.write(data)
             await self._writer.drain()
         except (OSError, RuntimeError) as error:
-            raise Gone from error
+            raise PeerGone from error
         finally:
             if part in ("line", "end"):
                 self._inside = False
@@ -287,7 +287,7 @@ class Relay:
                 _log.exception("an unexpected fault")
                 fault = InternalError(f"an unexpected fault: {type(error).__name__}")
                 answer = _failure(request, rpc_error(fault))
-            with suppress(Gone):  # an agent that has gone needs no answer
+            with suppress(PeerGone):  # an agent that has gone needs no answer
                 await self._agent.send(answer)
 
     async def _done(
@@ -325,7 +325,7 @@ class Relay:
         try:
             await self._editor.send(messages.encode(asked) + b"\n")
             return answer_of(await waiting)
-        except Gone:
+        except PeerGone:
             return None
         finally:
             self._answers.pop(key, None)
