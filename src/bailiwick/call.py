@@ -81,7 +81,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     ``rehearsal`` is for a front that must know beforehand whether a person will be asked: it is
     told the question, or None where there is none, and a change then ends as `ApprovalDenied`
     before anything is done. ``title`` and ``step`` name the run and the step that calls are part
-    of, for people.
+    of, for people. ``key`` is for one change, and kept with it where the store keeps keys.
     """
 
     front: str = "python"
@@ -91,6 +91,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     rehearsal: Callable[[Question | None], None] | None = None
     title: str | None = None
     step: str | None = None
+    key: bytes | None = None
 
 
 class Target(msgspec.Struct, gc=False):

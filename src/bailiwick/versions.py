@@ -18,9 +18,9 @@ from typing import Final, Literal, NamedTuple, Protocol, cast, runtime_checkable
 import msgspec
 
 from bailiwick.errors import ParseError, Unsupported
-from bailiwick.model import ANYTHING, EntryType, Expected, Value
+from bailiwick.model import ANYTHING, Change, EntryType, Expected, Value
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Handle, Reader, Store
+from bailiwick.store import Handle, Reader, Store, Written
 
 ChangeKind = Literal["created", "updated", "deleted", "moved"]
 
@@ -147,13 +147,15 @@ class Mark(msgspec.Struct, eq=False, gc=False):
     that whoever gave it may still add to it until then.
 
     ``note`` is kept with the change for whoever wrote it there; ``lock_token`` is of a lease that
-    the caller holds.
+    the caller holds. Under a ``key`` one change is made and no other, whoever tries again: see
+    `Recalls`.
     """
 
     subject: str = ""
     request_id: str = ""
     note: bytes | None = None
     lock_token: int | None = None
+    key: bytes | None = None
 
 
 @runtime_checkable
@@ -163,6 +165,24 @@ class Marks(Protocol):
     def marked(self, mark: Mark) -> Store:
         """This store with all its changes carrying the mark: cheap, made for every change, not to
         be closed. Handles of one are good for the other."""
+        ...
+
+
+class MadeChange(NamedTuple):
+    """One thing that was changed, and what has stood there since: None for what went, and for what
+    has no content."""
+
+    change: Change
+    written: Written | None
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """A power of a log: to know a change again by the key that it was made under."""
+
+    async def made_under(self, key: bytes) -> list[MadeChange] | None:
+        """What was changed under a key, on whichever branch; None where nothing was. Raises
+        `BailiwickError` where it cannot be read."""
         ...
 
 

@@ -29,6 +29,9 @@ _NOT_TEXT: Final = frozenset({"22021", "22P05"})
 
 _NO_ROOM: Final = frozenset({"53100"})
 
+_THERE: Final = frozenset({"23505"})
+"""A row with the same key: somebody who was taken for lost has made the change after all."""
+
 _REFUSED: Final = {
     "28": "PostgreSQL does not let this user in",
     "3D": "PostgreSQL has no such database",
@@ -51,6 +54,8 @@ def from_postgres(error: BaseException) -> BailiwickError:
         return ParseError("a name is not valid text")
     if code in _TRY_AGAIN:
         return Busy("the database is busy", hint=f"SQLSTATE {code}")
+    if code in _THERE:
+        return IoError("this was done already", hint="ask for it again under the same key")
     if code in _NO_ROOM:
         return IoError("the database has no room left", errno=errno.ENOSPC)
     for beginning, what in _REFUSED.items():

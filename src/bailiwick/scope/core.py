@@ -235,7 +235,7 @@ class ScopeCore:
         request_id = self._request_id or machine.new_request_id()
         mark = None
         if operation.changes and pipeline.marks is not None:
-            mark = Mark(str(grant.subject), request_id, None, lock_token)
+            mark = Mark(str(grant.subject), request_id, None, lock_token, self._caller.key)
         return Call(
             pipeline, pipeline.reader, grant, grant.limits, self._caller, request_id, operation,
             verb, machine.monotonic_ns(), target, self._life, destination, size, content, mark=mark,

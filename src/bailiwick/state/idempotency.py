@@ -4,8 +4,10 @@ asked is not done twice.
 A key is taken before anything is done, and the answer is kept after it. All processes that share
 the state share the keys, and a restart forgets none. What lies between is this: a process that
 dies after it has done something and before it has kept the answer leaves a key that nobody can
-answer. Whether it was done is then not known, and that is what whoever asks again is told; it is
-not done again.
+answer. Whether it was done is then not known here. Whoever asks again may find it where it was to
+be done, since what is changed is marked with a key of its own (`TakenKey.mark`), and goes on for
+the one who died (`take_over`). Where that cannot be found either they are told so, and it is not
+done again.
 
 Keys and requests are kept as digests, answers as they were sent.
 """
@@ -61,10 +63,27 @@ class StoredAnswer(NamedTuple):
 
 
 class TakenKey(NamedTuple):
-    """A key that was new, and is now that of what is being done."""
+    """A key that was new, and is now that of what is being done. The same key may be used for
+    something else once its time is up: ``mark`` is of this time alone."""
 
     digest: bytes
     limits: Limits
+    mark: bytes
+
+
+class LeftKey(NamedTuple):
+    """A key of which nobody knows here what became of what was asked under it."""
+
+    taken: TakenKey
+    owner: str
+
+    def interrupted(self) -> InternalError:
+        """What whoever asks again is told where nobody else knows either."""
+        return InternalError(
+            "the server ended while it did this, and whether it was done is not known",
+            hint="look at what it would have changed; to do it again, use another key",
+            details={"interrupted": True},
+        )
 
 
 class IdempotencyBook:
@@ -77,19 +96,19 @@ class IdempotencyBook:
 
     async def take(
         self, caller: str, counts_for: str, key: str, request: bytes, limits: Limits
-    ) -> TakenKey | StoredAnswer:
+    ) -> TakenKey | LeftKey | StoredAnswer:
         """Take a key, or give the answer that was given under it. ``counts_for`` is the subject
         against whose bounds it is held: see `bailiwick.state.grants.budgets`.
 
         Raises `ParseError` where the key was used for another request, `Busy` while the first is
-        under way, `InternalError` where nobody knows what became of it, `FileTooLarge` where its
-        answer was not kept, `QuotaExceeded` where that subject has as many keys as may be kept.
+        under way, `FileTooLarge` where its answer was not kept, `QuotaExceeded` where that subject
+        has as many keys as may be kept.
         """
         digest = hashlib.sha256(hashlib.sha256(caller.encode()).digest() + key.encode()).digest()
         whose = hashlib.sha256(counts_for.encode()).digest()
         oldest = self._time_ns() - int(limits.idempotency_seconds * 1e9)
 
-        def job(connection: Connection) -> StoredAnswer | None:
+        def job(connection: Connection) -> TakenKey | LeftKey | StoredAnswer:
             connection.execute(
                 "DELETE FROM answers WHERE created_ns <= ? AND (digest = ? OR digest IN"
                 " (SELECT digest FROM answers WHERE created_ns <= ? LIMIT ?))",
@@ -97,33 +116,53 @@ class IdempotencyBook:
             )
             rows = select(
                 connection,
-                "SELECT request, owner, status, headers, body FROM answers"
+                "SELECT created_ns, request, owner, status, headers, body FROM answers"
                 " WHERE digest = ? AND created_ns > ?",
                 digest, oldest,
             )  # fmt: skip
             if rows:
-                return self._known(digest, request, *rows[0])
+                ((created_ns, *known),) = rows
+                taken = TakenKey(digest, limits, _mark(digest, created_ns))
+                return self._known(taken, request, *known)
             self._make_room(connection, whose, limits)
+            now_ns = self._time_ns()
             connection.execute(
                 "INSERT INTO answers VALUES (?, ?, ?, ?, NULL, NULL, NULL, 0, ?)",
-                (digest, whose, request, self._database.owner.name, self._time_ns()),
+                (digest, whose, request, self._database.owner.name, now_ns),
             )
             self._under_way.add(digest)
-            return None
+            return TakenKey(digest, limits, _mark(digest, now_ns))
 
-        known = await self._database.write(job)
-        return TakenKey(digest, limits) if known is None else known
+        return await self._database.write(job)
+
+    async def take_over(self, left: LeftKey) -> TakenKey:
+        """Go on for whoever has left a key. Raises `Busy` where another was first."""
+        digest, owner = left.taken.digest, self._database.owner.name
+
+        def job(connection: Connection) -> None:
+            if digest in self._under_way:
+                raise _under_way()
+            connection.execute(
+                "UPDATE answers SET owner = ? WHERE digest = ? AND owner = ? AND status IS NULL",
+                (owner, digest, left.owner),
+            )
+            if not connection.changes():
+                raise _under_way()
+            self._under_way.add(digest)
+
+        await self._database.write(job)
+        return left.taken
 
     def _known(
         self,
-        digest: bytes,
+        taken: TakenKey,
         request: bytes,
         known: bytes,
         owner: str,
         status: int | None,
         headers: bytes | None,
         body: bytes | None,
-    ) -> StoredAnswer:
+    ) -> StoredAnswer | LeftKey:
         if known != request:
             raise ParseError(
                 "this Idempotency-Key was used for another request",
@@ -138,16 +177,9 @@ class IdempotencyBook:
                 )
             return StoredAnswer(status, msgspec.msgpack.decode(headers, type=Headers).pairs, body)
         mine = owner == self._database.owner.name
-        if digest in self._under_way if mine else self._database.owner.is_alive(owner):
-            raise Busy(
-                "the first request with this Idempotency-Key is still under way",
-                hint="ask again in a moment",
-            )
-        raise InternalError(
-            "the server ended while it did this, and whether it was done is not known",
-            hint="look at what it would have changed; to do it again, use another key",
-            details={"interrupted": True},
-        )
+        if taken.digest in self._under_way if mine else self._database.owner.is_alive(owner):
+            raise _under_way()
+        return LeftKey(taken, owner)
 
     def _make_room(self, connection: Connection, whose: bytes, limits: Limits) -> None:
         ((count, size),) = select(
@@ -194,3 +226,14 @@ class IdempotencyBook:
         """What was asked is not under way any more. A key that was neither kept nor given back
         stays, and what became of what was asked is not known."""
         self._under_way.discard(taken.digest)
+
+
+def _mark(digest: bytes, created_ns: int) -> bytes:
+    return hashlib.sha256(digest + created_ns.to_bytes(8, "big")).digest()
+
+
+def _under_way() -> Busy:
+    return Busy(
+        "the first request with this Idempotency-Key is still under way",
+        hint="ask again in a moment",
+    )

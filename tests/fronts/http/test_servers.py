@@ -1,9 +1,11 @@
 """Several servers on one state in PostgreSQL behave as one: what is made at one holds at all."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import threading
 
+import httpx
 import pytest
 
 from tests.fronts.http.test_serve_command import client, process
@@ -146,6 +148,37 @@ def test_what_both_have_recorded_is_proved_together(servers):
         status, proved = ask(at, "GET", "/audit/verify")
         assert status == 200, proved
         assert proved["ok"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.spec("SCALE-3")
+def test_what_a_server_was_killed_over_is_answered_by_the_other(postgres, tmp_path):
+    """Each line is asked for under a key of its own, again and again until it is answered."""
+    with two_servers(postgres, tmp_path) as told, contextlib.ExitStack() as stack:
+        (token,) = (each["tokens"]["one"] for _, each in told if each.get("tokens"))
+        killed = told[0][0]
+        one, two = (stack.enter_context(client(each)) for _, each in told)
+        answered, lines = [], [f"line-{number}" for number in range(40)]
+
+        def append(line):
+            body, key = {"path": "log", "content": f"{line}\n"}, {"idempotency-key": line}
+            with contextlib.suppress(httpx.HTTPError):
+                answered.append(ask(one, "POST", "/file/append", body, token, **key))
+                return
+            until_blocking(
+                lambda: ask(two, "POST", "/file/append", body, token, **key)[0] in {200, 201}
+            )
+
+        with concurrent.futures.ThreadPoolExecutor(8) as several:
+            asked = [several.submit(append, line) for line in lines]
+            until_blocking(lambda: len(answered) >= 8)
+            killed.kill()
+            for each in asked:
+                each.result()
+        assert {status for status, _ in answered} <= {200, 201}
+        assert len(answered) < len(lines)
+        found = ask(two, "GET", "/file?path=log", token=token)[1]["content"].split()
+        assert sorted(found) == sorted(lines)
 
 
 class ProxyThread:

@@ -3,6 +3,10 @@
 Kept is what says what was done, and what says that it cannot be done. Not kept, so that the same
 request may be made again under the same key, is what says that nothing was done yet: a person is
 being asked, the caller may not, something else was in the way.
+
+Where a root keeps the key with the change, nobody has to be told that it is not known: an answer
+that was lost, with its server or on the way from the database, is made again from what was changed;
+and where nothing was changed, it is done now.
 """
 
 from __future__ import annotations
@@ -14,14 +18,25 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.errors import BailiwickError, InternalError, IoError, ParseError, PolicyError
+from bailiwick.errors import (
+    BailiwickError,
+    Busy,
+    Closed,
+    InternalError,
+    IoError,
+    ParseError,
+    PolicyError,
+)
+from bailiwick.fronts.http.messages import replies
 from bailiwick.fronts.http.messages.requests import Headers, Reply, Request
 from bailiwick.fronts.http.table import Route
-from bailiwick.fronts.http.verbs import place_of
+from bailiwick.fronts.http.verbs import answering, body_of, from_body, place_of
 from bailiwick.model import Limits
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import refuse_if_not_allowed
-from bailiwick.state.idempotency import StoredAnswer, TakenKey
+from bailiwick.scope.lost_answers import keeps_key, lost_answer
+from bailiwick.state.idempotency import LeftKey, StoredAnswer, TakenKey
+from bailiwick.wire.verbs import VERBS
 
 HEADER = b"idempotency-key"
 
@@ -29,7 +44,10 @@ KEY_CHARACTERS_MAX = 255
 """A key is a random word, or a name that its sender can make again."""
 
 _KEY = re.compile(f"[!-~]{{1,{KEY_CHARACTERS_MAX}}}", re.ASCII).fullmatch
+_REPLAYED = (b"idempotency-replayed", b"true")
 _OF_THE_CONNECTION = frozenset((b"connection",))
+
+_FAILED_OF_ITSELF = (Busy, Closed, InternalError, IoError)
 
 _encoder = msgspec.json.Encoder(enc_hook=str, order="sorted")
 
@@ -62,16 +80,53 @@ async def once(request: Request, done: Callable[[], Awaitable[Reply]]) -> Reply:
         if scope is not None:
             _refuse_if_not_allowed(request, scope)
         return _again(request, known)
+    recalling = scope if scope is not None and keeps_key(scope, request.route.verb) else None
+    taken = await _taken_over(request, known, recalling)
     try:
-        reply = await done()
-        await _keep(request, known, reply)
+        reply = None
+        if recalling is not None:
+            request.key = taken.mark
+            if taken is not known:
+                reply = await _recalled(request, recalling, taken)
+        reply = reply or await done()
+        await _keep(request, taken, reply, recalled=recalling is not None)
     finally:
-        book.ended(known)
+        book.ended(taken)
     return reply
 
 
-async def _keep(request: Request, taken: TakenKey, reply: Reply) -> None:
+async def _taken_over(
+    request: Request, known: TakenKey | LeftKey, recalling: Scope | None
+) -> TakenKey:
+    """The key, also where somebody has left it behind and the root knows what became of it."""
+    if isinstance(known, TakenKey):
+        return known
+    if recalling is None:
+        raise known.interrupted()
+    _refuse_if_not_allowed(request, recalling)
+    return await request.authority.idempotency.take_over(known)
+
+
+async def _recalled(request: Request, scope: Scope, taken: TakenKey) -> Reply | None:
+    """The answer that was lost; None where nothing was done."""
+    verb = VERBS[request.route.verb]
+    given = from_body(verb.name, body_of(verb))(request.body)
+    made = await lost_answer(scope, verb.name, taken.mark, given)
+    if made is None:
+        return None
+    answer = answering(verb)(made)
+    reply = answer if isinstance(answer, Reply) else Reply(answer)
+    reply = replies.rendered(reply, request.request_id)
+    reply.headers.append(_REPLAYED)
+    return reply
+
+
+async def _keep(request: Request, taken: TakenKey, reply: Reply, *, recalled: bool) -> None:
+    """Keep an answer, or give back the key. What failed of itself where changes are known again is
+    neither: whoever asks again is told what became of it by then."""
     book = request.authority.idempotency
+    if recalled and isinstance(reply.failure, _FAILED_OF_ITSELF):
+        return
     if reply.status == 202 or (reply.failure is not None and _nothing_was_done(reply.failure)):
         await book.give_back(taken)
         return
@@ -89,7 +144,7 @@ def _nothing_was_done(error: BailiwickError) -> bool:
 
 def _again(request: Request, answer: StoredAnswer) -> Reply:
     """An answer that was given before, under the id of the request that asks for it now."""
-    headers: Headers = [(b"idempotency-replayed", b"true")]
+    headers: Headers = [_REPLAYED]
     for name, value in answer.headers:
         if name == b"x-request-id" and request.request_id is not None:
             value = request.request_id.encode("ascii")

@@ -11,6 +11,7 @@ import msgspec
 from bailiwick.errors import BailiwickError
 from bailiwick.fronts.http.messages.bodies import Receive
 from bailiwick.scope import Scope
+from bailiwick.scope.front_access import as_called
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -56,7 +57,7 @@ class Request:
     """
 
     __slots__ = (
-        "app", "body", "caller", "conditional", "headers", "names", "query", "receive",
+        "app", "body", "caller", "conditional", "headers", "key", "names", "query", "receive",
         "request_id", "root", "route", "scope",
     )  # fmt: skip
 
@@ -74,6 +75,7 @@ class Request:
         self.headers = headers
         self.receive = receive
         self.request_id = sane_request_id(headers.get(b"x-request-id"))
+        self.key: bytes | None = None
         self.conditional = False
         self.query: dict[str, Any] = {}
         self.body: Any = None
@@ -105,7 +107,7 @@ class Request:
         approval = self.query.get("approval") or getattr(self.body, "approval", None)
         if approval is not None:
             scope = scope.with_approval(approval)
-        return scope
+        return scope if self.key is None else as_called(scope, key=self.key)
 
     def _named(self, name: bytes) -> str | None:
         """What a run or a step is called: percent-encoded, since a header holds ASCII only."""

@@ -168,12 +168,12 @@ class SmallWrite:
             created_ns,
         )  # fmt: skip
         subject, request, note = mark.subject or None, mark.request_id or None, mark.note or None
-        guard = log_guard(branch, version, now_ns, _VERB, subject, request, note)
+        guard = log_guard(branch, version, now_ns, _VERB, subject, request, note, mark.key)
         run = turn.session.run_raw
         run(_NEW_INODE, (volume, branch, *inode, inode_guard(inode)))
         run(
             _LOG,
             (volume, branch, version, 0, now_ns, 0, "", node, 0, _VERB, subject, request, note,
-             guard),
+             mark.key, guard),
         )  # fmt: skip
         return inode

@@ -144,7 +144,7 @@ _LAWS: Final = (
         f"""NOT {_STANDING} OR NOT {_KEPT.format("version")} OR (
         (r.verb IS NOT NULL) = (r.seq = 0)
         AND (r.seq = 0 OR (r.subject IS NULL AND r.request IS NULL AND r.note IS NULL
-            AND r.guard IS NULL
+            AND r.key IS NULL AND r.guard IS NULL
             AND EXISTS (SELECT 1 FROM change p WHERE p.volume = r.volume AND p.branch = r.branch
                 AND p.version = r.version AND p.seq = r.seq - 1 AND p.time_ns = r.time_ns)))
         AND CASE WHEN r.parent = 0 THEN r.name = '' AND r.was = 0 AND EXISTS (
@@ -203,7 +203,7 @@ _GUARDED: Final = {
         WHERE volume = $1 AND guard IS NOT NULL""",
 }
 _WHO: Final = """
-SELECT branch, version, time_ns, verb, subject, request, note, guard FROM change
+SELECT branch, version, time_ns, verb, subject, request, note, key, guard FROM change
 WHERE volume = $1 AND (branch, version) > ($2, $3) AND seq = 0 ORDER BY branch, version LIMIT $4
 """
 _NAMED_ROWS: Final = f"""

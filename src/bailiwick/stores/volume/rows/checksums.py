@@ -42,11 +42,11 @@ def row_guard(*values: object) -> int:
 
 def log_guard(
     branch: int, version: int, time_ns: int, verb: str, subject: str | None, request: str | None,
-    note: bytes | None,
+    note: bytes | None, key: bytes | None,
 ) -> int:  # fmt: skip
     """The sum over what the log says of a whole version, in its first row."""
     who = f"{branch} {version} {time_ns} {verb}\0{subject or ''}\0{request or ''}"
-    return crc32(note or b"", crc32(who.encode(errors="surrogatepass")))
+    return crc32(key or b"", crc32(note or b"", crc32(who.encode(errors="surrogatepass"))))
 
 
 def is_sound(inode: Inode, guard: int | None) -> bool:

@@ -63,8 +63,8 @@ WHERE volume = $1 AND branch = $2 AND id = $3 AND born = $4
 LOG: Final = """
 INSERT INTO change (
     volume, branch, version, seq, time_ns, parent, name, node, was, verb, subject, request, note,
-    guard
-) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    key, guard
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 """
 _FALL: Final = """
 INSERT INTO fallen (volume, branch, node, version, after) VALUES ($1, $2, $3, $4, '')
@@ -76,7 +76,7 @@ INSERT INTO upload (volume, content, expires_ms) VALUES ($1, $2, 0)
 ON CONFLICT (volume, content) DO NOTHING
 """
 
-NO_MORE: Final = (None, None, None, None, None)
+NO_MORE: Final = (None, None, None, None, None, None)
 
 GONE: Final = (NOTHING, 0, 0, 0, 0, None, None, None)
 
@@ -276,8 +276,8 @@ class Mutation:
         self.keys.append(RowKey(self.version, parent, name, node, was))
         self._sequence += 1
 
-    def _who(self) -> tuple[str, str | None, str | None, bytes | None, int]:
+    def _who(self) -> tuple[str, str | None, str | None, bytes | None, bytes | None, int]:
         """What is written down once for a version, with its sum."""
         mark, branch = self.mark, self.tree.view.branch
-        who = self._verb, mark.subject or None, mark.request_id or None, mark.note or None
+        who = self._verb, mark.subject or None, mark.request_id or None, mark.note or None, mark.key
         return *who, log_guard(branch, self.version, self.now_ns, *who)

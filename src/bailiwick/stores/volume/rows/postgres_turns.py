@@ -22,6 +22,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+import asyncpg
+
 from bailiwick.errors import BailiwickError, Closed, IoError
 from bailiwick.finishing import cancel_at_next_await, wait_through_cancellation
 from bailiwick.model import MiB
@@ -237,11 +239,13 @@ class VolumeTurns(TurnMemory):
             except _Overtaken:
                 left = await self._attempt(begun, is_locked=True)
         except BaseException as error:
-            for waiting in begun:
-                waiting.end(error)
-            if not isinstance(error, Exception):
-                raise
-            return
+            if len(begun) == 1 or not isinstance(error.__cause__, asyncpg.UniqueViolationError):
+                for waiting in begun:
+                    waiting.end(error)
+                if not isinstance(error, Exception):
+                    raise
+                return
+            left = begun  # one of them was done already: the others are innocent
         for waiting in begun:
             if waiting not in left:
                 waiting.end()

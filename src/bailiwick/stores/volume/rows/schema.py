@@ -23,7 +23,7 @@ def scripts() -> tuple[str, ...]:
     room = files(__package__)
     return tuple(
         room.joinpath(name).read_text(encoding="utf-8")
-        for name in ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 8)))
+        for name in ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 9)))
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from bailiwick.change_log import Logged, Note
 from bailiwick.model import Change, EntryType
 from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.store import Written
 from bailiwick.stores.volume.core import VolumeCore
 from bailiwick.stores.volume.rows.database import RowSession, Transaction
 from bailiwick.stores.volume.rows.records import DIRECTORY, LINK, TYPES, BoundName, Inode, RowPlace
@@ -21,6 +22,7 @@ from bailiwick.stores.volume.rows.tree import RowTree
 from bailiwick.versions import (
     BeneathPage,
     ChangeKind,
+    MadeChange,
     Version,
     beneath_cursor,
     parse_beneath_cursor,
@@ -50,6 +52,9 @@ _NEWEST_FIRST: Final = """
 SELECT c.branch, c.version, c.time_ns, c.verb, c.subject, c.request FROM lineage l JOIN change c
     ON c.volume = l.volume AND c.branch = l.ancestor AND c.version <= l.bound AND c.seq = 0
 WHERE l.volume = $1 AND l.branch = $2 AND c.version <= $3 ORDER BY c.version DESC LIMIT $4
+"""
+_UNDER: Final = """
+SELECT branch, version, time_ns, verb, subject, request FROM change WHERE volume = $1 AND key = $2
 """
 _KEYS: Final = """
 SELECT parent, name, node, was FROM change
@@ -135,6 +140,16 @@ class VolumeLog:
             rows = await session.rows(_NOTES, self._core.view.volume, after, limit)
         return [Note(*row) for row in rows]
 
+    async def made_under(self, key: bytes) -> list[MadeChange] | None:
+        view = self._core.view
+        async with self._core.looking() as session:
+            row = await session.row(_UNDER, view.volume, key)
+            if row is None:
+                return None
+            branch, *made = row
+            told = await _changes_of(self._core, session, branch, _Version(*made))
+        return [MadeChange(change, _written(change, inode)) for change, inode in told or []]
+
     async def read(self, after: int, limit: int) -> Logged:
         view = self._core.view
         found: list[tuple[int, Change]] = []
@@ -166,6 +181,13 @@ class VolumeLog:
         start = version.version * PLACES
         numbered = list(enumerate(changes[:-1], start=start))
         return [*numbered, *((self.place_of(version.version), last) for last in changes[-1:])]
+
+
+def _written(change: Change, inode: Inode | None) -> Written | None:
+    if inode is None or change.type != "file" or inode.sha256 is None:
+        return None
+    created = change.kind == "created"
+    return Written(created, inode.size, inode.sha256.hex(), inode.version, inode.mode)
 
 
 async def _changes_of(

@@ -51,12 +51,12 @@ SELECT branch, version, created_ns, guard FROM snapshot
 WHERE volume = $1 AND name = $2 AND ended IS NULL
 """
 _BY_REQUEST: Final = """
-SELECT version, coalesce(subject, ''), time_ns, verb, subject, request, note, guard FROM change
+SELECT version, coalesce(subject, ''), time_ns, verb, subject, request, note, key, guard FROM change
 WHERE volume = $1 AND branch = $2 AND request = $3 AND ($4 = 0 OR coalesce(subject, '') = $5)
 ORDER BY version
 """
 _BY_RANGE: Final = """
-SELECT version, coalesce(subject, ''), time_ns, verb, subject, request, note, guard FROM change
+SELECT version, coalesce(subject, ''), time_ns, verb, subject, request, note, key, guard FROM change
 WHERE volume = $1 AND branch = $2 AND version >= $3 AND version <= $4 AND seq = 0
     AND ($5 = 0 OR coalesce(subject, '') = $6)
 ORDER BY version

@@ -1,0 +1,238 @@
+"""An answer that was lost is made again from what was changed; what was not done is done now."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from bailiwick.errors import Busy, IoError
+from bailiwick.scope import Scope
+from bailiwick.state.idempotency import IdempotencyBook
+from tests.fronts.http.serving import PERSON, check_error, serving
+from tests.fronts.http.test_idempotency import change
+from tests.postgres_proxy import PostgresProxy
+
+pytestmark = pytest.mark.spec("SCALE-3", "HTTP-11")
+
+KEY = {"idempotency-key": "one"}
+DEAD = "status = NULL, headers = NULL, body = NULL, bytes = 0, owner = '0123456789abcdef'"
+TEXT = "one\ntwo\nthree\n"
+
+CALLS = {
+    "write": ("/file/write", {"path": "new/deep.txt", "content": TEXT, "parents": True}),
+    "overwrite": ("/file/write", {"path": "d/f", "content": "other\r\n", "mode": "overwrite"}),
+    "large": ("/file/write", {"path": "d/f", "content": "line\n" * 30_000}),
+    "edit": ("/file/edit", {"path": "d/f", "oldText": "two", "newText": "2"}),
+    "edits": (
+        "/file/edit",
+        {
+            "path": "d/f",
+            "edits": [{"oldText": "one", "newText": "1"}, {"oldText": "three", "newText": "3"}],
+        },
+    ),
+    "append": ("/file/append", {"path": "d/f", "content": "x"}),
+    "truncate": ("/file/truncate", {"path": "d/f", "size": 3}),
+    "dir": ("/dir", {"path": "a/b/c", "parents": True}),
+    "move": ("/move", {"path": "d", "destination": "moved"}),
+    "move over": ("/move", {"path": "d/f", "destination": "g", "replace": True}),
+    "remove": ("/remove", {"path": "d/f"}),
+    "remove all": ("/remove", {"path": "d", "recursive": True}),
+    "symlink": ("/symlink", {"path": "link", "target": "d/f"}),
+    "mode": ("/mode", {"path": "d/f", "fileMode": "0600"}),
+    "times": ("/times", {"path": "d/f", "modifiedNs": 1_000_000_000}),
+}  # fmt: skip
+
+
+def volume(tmp_path, request):
+    if request.param == "sqlite":
+        return f"sqlite:{tmp_path}/v.db"
+    dsn = request.getfixturevalue("postgres").dsn
+    name = "v" + hashlib.sha256(str(tmp_path).encode()).hexdigest()[:16]
+    return f"{dsn}?volume={name}&blobs={tmp_path}/blobs"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(tmp_path, request):
+    return volume(tmp_path, request)
+
+
+async def planted(house):
+    client = house.client()
+    for path, content in (("d/f", TEXT), ("d/in/g", "g"), ("g", "g")):
+        body = {"path": path, "content": content, "parents": True}
+        assert (await client.post("/file/write", json=body)).status_code == 201
+    return client
+
+
+async def tree(client):
+    """All that can be seen, and how often it was changed."""
+    found = (await client.get("/glob?pattern=**")).json()["matches"]
+    versions = (await client.get("/history?path=.")).json()["versions"]
+    return found, len(versions)
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_it_is_answered_as_it_was(place, tmp_path, call):
+    route, body = CALLS[call]
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        first = await client.post(route, json=body, headers={**KEY, "x-request-id": "r"})
+        assert first.status_code < 300, first.text
+        stands = await tree(client)
+        change(house, DEAD)
+        again = await client.post(route, json=body, headers={**KEY, "x-request-id": "r"})
+        assert (again.status_code, again.json()) == (first.status_code, first.json())
+        assert again.headers.get("etag") == first.headers.get("etag")
+        assert again.headers["idempotency-replayed"] == "true"
+        assert await tree(client) == stands
+        # It is kept from now on, also when something else stands there.
+        await client.post("/remove", json={"path": "d", "recursive": True})
+        last = await client.post(route, json=body, headers={**KEY, "x-request-id": "r"})
+        assert last.content == again.content
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_what_was_not_done_is_done_now(place, tmp_path, call, monkeypatch):
+    """The first died before it did anything."""
+    route, body = CALLS[call]
+    verb = {"/file/write": "write_text", "/dir": "make_dir", "/mode": "set_mode",
+            "/times": "set_times"}.get(route, route.rpartition("/")[2])  # fmt: skip
+
+    async def lost(*given, **more):
+        raise IoError("the database cannot be reached")
+
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        with monkeypatch.context() as patched:
+            patched.setattr(Scope, verb, lost)
+            failed = await client.post(route, json=body, headers=KEY)
+            check_error(failed.status_code, failed.json(), "io_error")
+        before = await tree(client)
+        done = await client.post(route, json=body, headers=KEY)
+        assert done.status_code < 300, done.text
+        assert "idempotency-replayed" not in done.headers
+        assert await tree(client) != before
+        assert (await client.post(route, json=body, headers=KEY)).content == done.content
+
+
+@pytest.mark.parametrize("failure", [IoError, Busy])
+async def test_what_was_done_and_failed_to_be_told_is_known(place, tmp_path, monkeypatch, failure):
+    appended = Scope.append
+
+    async def and_lost(*given, **more):
+        await appended(*given, **more)
+        raise failure("the database does not answer")
+
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        body = {"path": "d/f", "content": "x"}
+        with monkeypatch.context() as patched:
+            patched.setattr(Scope, "append", and_lost)
+            got = await client.post("/file/append", json=body, headers=KEY)
+            assert got.status_code >= 500
+        again = await client.post("/file/append", json=body, headers=KEY)
+        assert again.status_code == 200, again.text
+        read = await client.get("/file?path=d/f")
+        assert read.json()["content"] == TEXT + "x"
+
+
+async def test_of_several_who_ask_again_one_goes_on(place, tmp_path):
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        body = {"path": "d/f", "content": "x"}
+        await client.post("/file/append", json=body, headers=KEY)
+        change(house, DEAD)
+        told = await asyncio.gather(
+            *(client.post("/file/append", json=body, headers=KEY) for _ in range(6))
+        )
+        assert {each.status_code for each in told} <= {200, 503}
+        assert 200 in {each.status_code for each in told}
+        assert (await client.get("/file?path=d/f")).json()["content"] == TEXT + "x"
+
+
+async def test_it_is_told_only_to_who_may_still_ask(place, tmp_path):
+    async with serving(tmp_path, place=place) as house:
+        await planted(house)
+        agent = await house.agent("read", "write")
+        edit = {"path": "d/f", "oldText": "two", "newText": "2"}
+        assert (await agent.post("/file/edit", json=edit, headers=KEY)).status_code == 200
+        change(house, DEAD)
+        for grant in house.authority.grants():
+            await house.authority.revoke(grant.id, by=PERSON, front="test")
+        again = await agent.post("/file/edit", json=edit, headers=KEY)
+        assert again.status_code == 403
+        assert "two" not in again.text
+
+
+async def test_who_may_not_read_is_not_told_what_stands_there(place, tmp_path):
+    async with serving(tmp_path, place=place) as house:
+        await planted(house)
+        agent = await house.agent("write")
+        body = {"path": "d/f", "content": "x"}
+        first = await agent.post("/file/append", json=body, headers={**KEY, "x-request-id": "r"})
+        assert first.json().get("sha256") is None, first.text
+        change(house, DEAD)
+        again = await agent.post("/file/append", json=body, headers={**KEY, "x-request-id": "r"})
+        assert again.json() == first.json()
+
+
+async def test_a_key_may_be_used_again_when_its_time_is_up(place, tmp_path, clock):
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        body = {"path": "d/f", "content": "x"}
+        for _ in range(2):
+            assert (await client.post("/file/append", json=body, headers=KEY)).status_code == 200
+            clock.advance(25 * 3600)
+        assert (await client.get("/file?path=d/f")).json()["content"] == TEXT + "xx"
+
+
+@pytest.mark.parametrize("route", ["/copy", "/batch"])
+async def test_what_is_more_than_one_change_is_still_not_known(place, tmp_path, route):
+    body = {
+        "/copy": {"path": "d", "destination": "e", "recursive": True},
+        "/batch": {"operations": [{"op": "append", "path": "d/f", "content": "x"}]},
+    }[route]
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        first = await client.post(route, json=body, headers=KEY)
+        assert first.status_code == 200, first.text
+        change(house, DEAD)
+        again = await client.post(route, json=body, headers=KEY)
+        check_error(again.status_code, again.json(), "internal_error")
+        assert again.json()["details"] == {"interrupted": True}
+
+
+async def test_a_directory_keeps_no_keys(tmp_path, monkeypatch):
+    async def lost(*given):
+        raise IoError("the state could not be written")
+
+    async with serving(tmp_path) as house:
+        client = house.client()
+        with monkeypatch.context() as patched:
+            patched.setattr(IdempotencyBook, "keep", lost)
+            await client.post("/file/write", json={"path": "f", "content": "x"}, headers=KEY)
+        again = await client.post("/file/write", json={"path": "f", "content": "x"}, headers=KEY)
+        assert again.json()["details"] == {"interrupted": True}
+
+
+@pytest.mark.parametrize("cut", [False, True])
+async def test_whatever_answer_of_the_database_is_lost_it_is_done_once(postgres, tmp_path, cut):
+    """The connection ends after one trip or the other, and with ``cut`` all others with it."""
+    name = "v" + hashlib.sha256(str(tmp_path).encode()).hexdigest()[:16]
+    async with PostgresProxy(postgres) as proxy:
+        place = f"{proxy.dsn}?volume={name}&blobs={tmp_path}/blobs"
+        async with serving(tmp_path, place=place) as house:
+            client = await planted(house)
+            for trip in range(1, 9):
+                proxy.lose_answer(trip)
+                headers = {"idempotency-key": f"{trip}"}
+                body = {"path": "log", "content": f"{trip}\n"}
+                got = await client.post("/file/append", json=body, headers=headers)
+                if cut:
+                    await proxy.cut()
+                while got.status_code >= 500:
+                    assert got.json()["errorKind"] in {"busy", "io_error"}, got.text
+                    got = await client.post("/file/append", json=body, headers=headers)
+                assert got.status_code in {200, 201}, got.text
+            read = await client.get("/file?path=log")
+            assert read.json()["content"].split() == [str(trip) for trip in range(1, 9)]
