@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import threading
+import time
 
 import apsw
 import pytest
 
 from bailiwick.errors import Busy, Closed, InternalError, IoError
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.writer import Frame, WriterThread
+from bailiwick.sqlite.writer import Frame, Task, WriterThread
 
 
 class Noting(Frame):
@@ -327,3 +328,45 @@ def test_what_sqlite_says_becomes_an_error_of_ours(cause, kind):
     assert "volume" in str(mapped)
     if kind is not InternalError:
         assert "/host/path" not in str(mapped)
+
+
+async def test_what_is_not_due_yet_goes_along_with_another_and_makes_no_transaction_of_its_own(
+    tmp_path,
+):
+    frame = Noting()
+    asked, ended = asyncio.Queue(), []
+    loop = asyncio.get_running_loop()
+
+    def later():
+        loop.call_soon_threadsafe(asked.put_nowait, "asked")
+        return time.monotonic() + 600
+
+    with writing(tmp_path / "db", frame) as writer:
+        writer.put(
+            Task(insert(1), lambda *told: ended.append(told), None, due=1.0, still_due=later)
+        )
+        await asked.get()
+        assert not frame.seen
+        assert await writer.run(insert(2)) == 2
+        assert await writer.run(rows) == [1, 2]
+        assert ended == [(1, None)]
+        assert writer.transactions == 1
+
+
+@pytest.mark.parametrize("closing", [False, True])
+async def test_what_has_nothing_left_to_do_is_given_up_and_what_is_queued_at_the_end_is_done(
+    tmp_path, closing
+):
+    frame, asked = Noting(), threading.Event()
+    ended = []
+
+    def over():
+        asked.set()
+        return time.monotonic() + 600 if closing else None
+
+    with writing(tmp_path / "db", frame) as writer:
+        task = Task(insert(1), lambda *told: ended.append(told), None, due=1.0, still_due=over)
+        writer.put(task)
+        await asyncio.to_thread(asked.wait)
+    assert ended == ([(1, None)] if closing else [])
+    assert frame.seen == (["begin", "commit False"] if closing else [])

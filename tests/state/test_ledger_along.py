@@ -3,6 +3,7 @@ before goes along; with a slow disk, or another at work on the database, its thr
 
 import asyncio
 import threading
+import time
 
 import apsw
 import pytest
@@ -146,3 +147,20 @@ async def test_a_feed_hears_once_in_a_turn_of_what_went_along(tmp_path):
         assert not heard
         await told.wait()
         assert heard == [3]
+
+
+async def test_what_goes_along_with_the_next_intent_needs_no_transaction_of_its_own(tmp_path):
+    async with ledger_at(tmp_path / "state") as ledger:
+        queue = ledger._queue
+        ledger.settle(change_of(intent(1)), step(ledger, 1), ())
+        assert queue._still_due() > time.monotonic()  # it may wait for company
+        assert queue._settle_armed
+        before = ledger._database.transactions
+        second = step(ledger, 2)
+        assert queue._still_due() is None  # it has gone
+        assert not queue._settle_armed
+        ledger.settle(change_of(intent(2)), second, ())
+        assert queue._settle_armed
+        await ledger.flush()
+        assert ledger._database.transactions - before == 2
+        assert (await ledger.verify()).ok

@@ -52,10 +52,14 @@ class Task:
 
     ``ended`` runs on ``loop``, or on the writer's thread where that is None. ``due`` is when the
     task is to be begun at the latest, by the monotonic clock: it may wait so long for company.
-    ``watched`` is for a caller that stands still for a moment until the task is done.
+    ``still_due`` is asked when it would be begun for its own sake: when it has to be after all, or
+    None where there is nothing left to do. ``watched`` is for a caller that stands still for a
+    moment until the task is done.
     """
 
-    __slots__ = ("_claim", "control", "due", "ended", "job", "loop", "outcome", "watched")
+    __slots__ = (
+        "_claim", "control", "due", "ended", "job", "loop", "outcome", "still_due", "watched"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -65,12 +69,14 @@ class Task:
         *,
         control: bool = False,
         due: float = 0.0,
+        still_due: Callable[[], float | None] | None = None,
     ) -> None:
         self.job = job
         self.ended = ended
         self.loop = loop
         self.control = control
         self.due = due
+        self.still_due = still_due
         self.watched: _Watched | None = None
         self.outcome: TaskDone | None = None  # once it was told
         self._claim = threading.Lock()
@@ -337,6 +343,8 @@ class WriterThread:
         open_ = True
         while open_:
             tasks, open_ = self._gather()
+            if open_ and all(task.still_due is not None for task in tasks):
+                tasks = [task for task in tasks if self._is_due(task)]
             mine = [task for task in tasks if task.claim()]
             if mine:
                 with self.busy:
@@ -366,6 +374,21 @@ class WriterThread:
             tasks.append(task)
             due = min(due, task.due)
         return tasks, True
+
+    def _is_due(self, task: Task) -> bool:
+        """Whether a task that nothing else is done with has to be done now. One that has not is
+        put back, or given up where there is nothing left for it to do."""
+        due = None if task.still_due is None else task.still_due()
+        if due is None:
+            return False
+        task.due = due
+        if due <= time.monotonic():
+            return True
+        try:
+            self.put(task)
+        except Closed:
+            return True
+        return False
 
     def _run_here(
         self,

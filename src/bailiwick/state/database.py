@@ -247,14 +247,17 @@ class Database:
         after: Callable[[], None] | None = None,
         *,
         within_s: float = 0.0,
+        still_due: Callable[[], float | None] | None = None,
         ended: Callable[[BaseException | None], None] | None = None,
     ) -> None:
         """Queue a job and go on. ``after`` runs once it is committed, on the event loop this was
         called on (on the writer's thread where there is none).
 
-        The job may wait up to ``within_s`` seconds for others to share a commit with. ``ended``
-        runs on the writer's thread however the job ends, and is told its error. A failure is
-        counted and logged. Raises `Closed`.
+        The job may wait up to ``within_s`` seconds for others to share a commit with. Where none
+        came, ``still_due`` is asked on the writer's thread when it has to be done, by the monotonic
+        clock; None means never, and then it does not end either. ``ended`` runs on the writer's
+        thread however the job ends, and is told its error. A failure is counted and logged. Raises
+        `Closed`.
         """
         due = time.monotonic() + within_s if within_s else 0.0
         loop: asyncio.AbstractEventLoop | None = None
@@ -275,7 +278,7 @@ class Database:
                 else:
                     loop.call_soon_threadsafe(after)
 
-        self._writer.put(Task(job, tell, None, due=due))
+        self._writer.put(Task(job, tell, None, due=due, still_due=still_due))
 
     def on_commit(self, action: Callable[[], None]) -> None:
         """For use inside a job: run ``action`` on the writer's thread once the job is committed,

@@ -109,6 +109,9 @@ class RecordQueue:
         self._settled = settled
         self._open_notes = open_notes
         self._pending: deque[Record | Settled] = deque()
+        self._due = 0.0
+        """When the first of them is to be written, by the monotonic clock. Between threads it may
+        be told too early, or by one batch too late."""
         self._counting = threading.Lock()
         self._taken = 0
         """Records that the writer's thread is at: neither queued any more nor durable yet."""
@@ -132,6 +135,7 @@ class RecordQueue:
             self.dropped += 1
             return
         self.ring.append(record)
+        self._expect(self._batch_seconds_max)
         pending.append(record)
         if not self._note_armed:
             self._note_armed = True
@@ -153,6 +157,7 @@ class RecordQueue:
         self.ring.append(record)
         # Whatever the length: as many as have announced themselves, and none can while writing
         # fails.
+        self._expect(_SETTLE_SECONDS_MAX)
         self._pending.append(Settled(record, intent, changes, keeper, loop, noted))
         if not self._settle_armed:
             self._settle_armed = True
@@ -183,11 +188,19 @@ class RecordQueue:
         """What is queued, to be written with an intent on the thread of whoever announces it."""
         return Along(self) if self._pending and not self.failing else None
 
+    def _expect(self, within_s: float) -> None:
+        """Something is queued that is to be written within that time."""
+        due = time.monotonic() + within_s
+        if not self._pending or due < self._due:
+            self._due = due
+
     def _arm(self, within_s: float) -> None:
         """Have what is queued written within that time."""
         flush = _Flush(self)
         try:
-            self._database.submit(flush.run, within_s=within_s, ended=flush.ended)
+            self._database.submit(
+                flush.run, within_s=within_s, still_due=self._still_due, ended=flush.ended
+            )
         except Closed:
             self._note_armed = self._settle_armed = self._retry_armed = False
             raise
@@ -206,6 +219,15 @@ class RecordQueue:
         kept()
 
     # --- on the writer's thread --------------------------------------------------------------
+
+    def _still_due(self) -> float | None:
+        """When what is queued has to be written for its own sake, unless it goes along with an
+        intent before that; None where it has gone, and whoever comes next arms anew."""
+        if not self._pending:
+            self._note_armed = self._settle_armed = self._retry_armed = False
+            if not self._pending and self.dropped == self._dropped_told:
+                return None
+        return self._due
 
     def _take(self) -> list[Record | Settled]:
         """What is to be written next; on closing, all there is."""

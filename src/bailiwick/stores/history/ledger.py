@@ -225,12 +225,20 @@ class HistoryLedger:
         if self._made.any and not self._armed:
             # By the loop: to wake a thread, for what the next change will mostly have taken along
             # by then, would take longer. Where the loop ends, looking finds what was foretold.
-            self._armed = True
-            asyncio.get_running_loop().call_later(FINISH_S, self._close_soon)
+            self._arm(FINISH_S)
+
+    def _arm(self, seconds: float) -> None:
+        self._armed = True
+        asyncio.get_running_loop().call_later(seconds, self._close_soon)
 
     def _close_soon(self) -> None:
+        """Have what has waited long enough written down. What came since then is left to the next
+        change, as long as changes come: a transaction in between would hold that up."""
         self._armed = False
-        if self._made.any:
+        left_s = FINISH_S - self._made.waited_s()
+        if left_s > 0 and self._made.any:
+            self._arm(left_s)
+        elif self._made.any:
             with suppress(Closed):
                 self._put_closing(lambda: None)
 
@@ -343,11 +351,19 @@ class HistoryLedger:
         self.owner.close()
 
 
+class _MadeChange(NamedTuple):
+    """A change that was made, and since when that is known, by the monotonic clock."""
+
+    entry: int
+    outcome: EntryOutcome
+    since_s: float
+
+
 class _Unwritten:
     """What became of changes and is not written down yet, whoever has taken it to do that."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, EntryOutcome]] = deque()
+        self._waiting: deque[_MadeChange] = deque()
         self._entries: set[int] = set()
 
     @property
@@ -356,19 +372,25 @@ class _Unwritten:
 
     def add(self, entry: int, outcome: EntryOutcome) -> None:
         self._entries.add(entry)
-        self._waiting.append((entry, outcome))
+        self._waiting.append(_MadeChange(entry, outcome, time.monotonic()))
 
-    def take(self) -> list[tuple[int, EntryOutcome]]:
-        waiting, taken = self._waiting, list[tuple[int, EntryOutcome]]()
+    def waited_s(self) -> float:
+        """How long the first has waited for somebody to take it."""
+        with suppress(IndexError):
+            return time.monotonic() - self._waiting[0].since_s
+        return 0.0
+
+    def take(self) -> list[_MadeChange]:
+        waiting, taken = self._waiting, list[_MadeChange]()
         with suppress(IndexError):  # another has taken the last one
             while waiting:
                 taken.append(waiting.popleft())
         return taken
 
-    def written(self, taken: list[tuple[int, EntryOutcome]]) -> None:
-        self._entries.difference_update(entry for entry, _ in taken)
+    def written(self, taken: list[_MadeChange]) -> None:
+        self._entries.difference_update(made.entry for made in taken)
 
-    def give_back(self, taken: list[tuple[int, EntryOutcome]]) -> None:
+    def give_back(self, taken: list[_MadeChange]) -> None:
         self._waiting.extendleft(reversed(taken))
 
 
@@ -377,12 +399,12 @@ class _Closing:
 
     def __init__(self, made: _Unwritten) -> None:
         self._made = made
-        self._taken: list[tuple[int, EntryOutcome]] = []
+        self._taken: list[_MadeChange] = []
 
     def run(self, connection: apsw.Connection) -> None:
         self._taken = self._made.take()
-        for entry, outcome in self._taken:
-            _close(connection, entry, outcome)
+        for made in self._taken:
+            _close(connection, made.entry, made.outcome)
 
     def ended(self, error: BaseException | None) -> None:
         if error is None:

@@ -1,0 +1,36 @@
+"""What became of a change is written down with the next one, or by itself once it has waited."""
+
+from bailiwick.stores.history import ledger as ledger_module
+from bailiwick.stores.history.ledger import EntryOutcome, FreshEntry, HistoryLedger
+from tests.waiting import until
+
+
+def fresh(number):
+    return FreshEntry("write", "user:a", f"request-{number}", (), {})
+
+
+def open_entries(ledger):
+    """By a look at the rows alone: whoever asks the ledger has what was made written down first."""
+    return [row[0] for row in ledger._reader.execute("SELECT id FROM entry WHERE owner <> ''")]
+
+
+async def test_what_has_just_become_of_a_change_is_left_to_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_module, "_HERE_S", 10.0)
+    monkeypatch.setattr(ledger_module, "FINISH_S", 600.0)
+    ledger = HistoryLedger.open(str(tmp_path), durable=False)
+    try:
+        first = await ledger.begin(fresh(1), lambda _: None)
+        ledger.finish(first, EntryOutcome(), foretold=True)
+        ledger._close_soon()  # as if the time of an earlier one had come
+        assert ledger._made.any
+        assert ledger._armed
+        second = await ledger.begin(fresh(2), lambda _: None)
+        assert not ledger._made.any
+        assert open_entries(ledger) == [second]
+        ledger.finish(second, EntryOutcome(), foretold=True)
+        monkeypatch.setattr(ledger_module, "FINISH_S", 0.0)
+        ledger._close_soon()
+        await until(lambda: not ledger._made.any)
+        assert open_entries(ledger) == []
+    finally:
+        await ledger.aclose()
