@@ -30,7 +30,7 @@ from bailiwick.errors import (
 from bailiwick.finishing import to_the_end
 from bailiwick.model import ANYTHING, Expected, KiB, MiB
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Gone, Handle, Staged, Stages, Store, Swaps, WritePlan
+from bailiwick.store import Handle, Staged, StagedRemoval, Stages, Store, Swaps, WritePlan
 from bailiwick.versions import Done, Plan, Stale, Touch, branches
 from bailiwick.working_copy import CopyContents, Publishing, WorkingCopy
 
@@ -251,7 +251,7 @@ class _Publication:
         top = _above_all(steps)
         expected = await self._put_aside(steps)
         gone = [
-            Gone(touch.path.relative_to(top), touch.type, expected[touch.path])
+            StagedRemoval(touch.path.relative_to(top), touch.type, expected[touch.path])
             for touch in steps
             if touch.kind == "deleted"
         ]

@@ -543,9 +543,9 @@ class Stages(Protocol):
         ...
 
 
-class Gone(NamedTuple):
-    """Something that goes: a file or link that is what is ``expected``, or a directory in which
-    nothing is left by then."""
+class StagedRemoval(NamedTuple):
+    """Something that goes when a staged tree comes: a file or link that is what is ``expected``, or
+    a directory in which nothing is left by then."""
 
     path: ScopedPath
     type: EntryType
@@ -555,7 +555,9 @@ class Gone(NamedTuple):
 class SwapStage(Stage, Protocol):
     """A stage for much that comes, becomes another and goes at once, each on a condition."""
 
-    async def swap(self, over: Mapping[ScopedPath, Expected], gone: Sequence[Gone]) -> None:
+    async def swap(
+        self, over: Mapping[ScopedPath, Expected], gone: Sequence[StagedRemoval]
+    ) -> None:
         """Take away what is ``gone``, in that order, then move everything that was staged into the
         existing directory that it was staged for, by paths in that.
 

@@ -7,6 +7,7 @@ import pytest
 import bailiwick
 from bailiwick.errors import PathNotFound
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from bailiwick.stores.disk import DiskStore
 from tests.authority.support import EVERYTHING, governed, rule
 from tests.scope.test_exec import ALLOW_EXEC, RUNNING, told
 
@@ -188,3 +189,59 @@ async def test_a_program_in_an_overlay_of_a_volume(tmp_path):
         async with await fs.open_work(left.id) as work:
             await work.apply()
         assert (await fs.read_text("d/a.txt")).text == "below\nmore\n"
+
+
+@pytest.mark.spec("EXEC-9")
+async def test_what_was_not_touched_is_looked_up_once(tmp_path, monkeypatch):
+    """Counted, not timed: a command costs a lookup for each directory, and for what is read."""
+    project, lookups = tmp_path / "project", []
+    for number in range(200):
+        file = project / f"d{number % 10}" / f"f{number}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{number}\n")
+    plain = DiskStore.resolve
+
+    def counted(store, path, *rest, **how):
+        lookups.append(path)
+        return plain(store, path, *rest, **how)
+
+    async with opened(project) as fs:
+        await fs.write_text("d3/f3", "touched\n")
+        monkeypatch.setattr(DiskStore, "resolve", counted)
+        said, _ = await said_by(fs, "cat d3/f3 d4/f4; find . -type f | wc -l")
+        assert said.split() == ["touched", "4", "200"]
+        assert len(lookups) <= 200 + 10 * 8
+        lookups.clear()
+        await fs.exec(["true"]).result()
+        assert len(lookups) <= 10 * 8
+
+
+@pytest.mark.spec("EXEC-9")
+async def test_a_program_sees_what_verbs_see_whatever_lies_below(project):
+    os.mkfifo(project / "fifo")
+    os.symlink("a.txt", project / "link")
+    os.symlink("/etc", project / "out")
+    os.symlink("nowhere", project / "d" / "dangling")
+    os.link(project / "below", project / "d" / "same")
+    (project / "d" / "é").write_text("accent\n")
+    (project / "d" / "empty").mkdir(mode=0o711)
+    with open(os.fsencode(project) + b"/\xff", "wb") as file:
+        file.write(b"no text")
+    (project / ".bailiwick~x").write_text("ours")
+    async with opened(project) as fs:
+        await fs.remove("gone")
+        await fs.write_text("d/new", "new\n")
+        await fs.move("d/b.txt", "moved")
+        await fs.move("d", "e")
+        await fs.make_dir("d")
+        await fs.write_text("d/b.txt", "another\n")
+        seen = {str(each.path): each.type for each in (await fs.find(".")).matches}
+        said, _ = await said_by(fs, "find . -mindepth 1 -printf '%P %y\n'; cat d/b.txt e/same e/é")
+        lines = said.splitlines()
+        kinds = {"file": "f", "directory": "d", "symlink": "l"}
+        assert sorted(lines[:-3]) == sorted(
+            f"{path} {kinds[kind]}"
+            for path, kind in seen.items()
+            if path not in ("out", "\\xff")  # what leads outside, and what no path names
+        )
+        assert lines[-3:] == ["another", "below", "accent"]

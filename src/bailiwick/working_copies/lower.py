@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from bailiwick.finishing import in_thread
 from bailiwick.paths import ScopedPath
-from bailiwick.store import HostDirectory
+from bailiwick.store import Handle, HostDirectory, Reader
 from bailiwick.working_copies.survey import Survey, VersionOf, look, survey
 from bailiwick.working_copy import Base
 
@@ -69,6 +69,27 @@ class Lower(Protocol):
     async def look(self, paths: Collection[ScopedPath]) -> dict[ScopedPath, Base | None]:
         """What stands at some paths by now."""
         ...
+
+
+class Below(NamedTuple):
+    """A directory of this machine that shows through a store: its ``path`` there, which was just
+    looked up, what stands in it that was ``touched``, and which other names show."""
+
+    path: ScopedPath
+    directory: HostDirectory
+    touched: tuple[str, ...]
+    shows: Callable[[str], bool]
+
+
+@runtime_checkable
+class ShowsBelow(Protocol):
+    """A store most of which is a directory of this machine as it stands: that is looked through by
+    the directory, and read from where it lies."""
+
+    @property
+    def lower(self) -> Reader: ...
+
+    async def below(self, directory: Handle) -> Below | None: ...
 
 
 class BoundDirectory:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from typing import Final, NamedTuple
 
 from bailiwick.change_log import Logs
@@ -25,11 +25,12 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.finishing import in_thread, to_the_end
-from bailiwick.model import MiB
+from bailiwick.model import EntryType, MiB
 from bailiwick.paths import RESERVED_PREFIX, ROOT, ScopedPath
 from bailiwick.store import Handle, Reader, Store
 from bailiwick.versions import lines, past
-from bailiwick.working_copies.survey import Survey
+from bailiwick.working_copies.lower import Below, ShowsBelow
+from bailiwick.working_copies.survey import Survey, names_at, type_of
 from bailiwick.working_copies.tree_cache import HeldTree, TreeCache, TreeDraft
 from bailiwick.working_copies.tree_writer import TreeNode, TreeWriter, write_all
 from bailiwick.working_copy import Base
@@ -56,6 +57,8 @@ class _Walked(NamedTuple):
 
     version: str | None
     nodes: Mapping[str, TreeNode]
+    below: Mapping[str, ScopedPath] = {}
+    """Files of a directory of this machine that show through, by where they lie there."""
 
 
 class StoreSurvey(Survey):
@@ -83,7 +86,9 @@ class MaterialisedLower:
         version, found = await self._version(), self._last
         if version is None or version != found.version:
             async with self._reading(version) as store:
-                found = _Walked(version, await walked(store, self._entries_max))
+                walk = _StoreWalk(store, self._entries_max)
+                await walk.run()
+                found = _Walked(version, walk.found, walk.below)
             self._last = found
         return StoreSurvey(found)
 
@@ -124,28 +129,29 @@ class MaterialisedLower:
                 details={"bytes": total, "limit": self._bytes_max},
             )
         found = await in_thread(self._found, nodes, let_go=_close)
-        return found or await self._written(survey.walked.version, nodes)
+        return found or await self._written(survey.walked, nodes)
 
     def _found(self, nodes: Mapping[str, TreeNode]) -> HeldTree | None:
         return self._cache.held(self._cache.name_of(nodes))
 
-    async def _written(self, version: str | None, nodes: Mapping[str, TreeNode]) -> HeldTree:
+    async def _written(self, walked: _Walked, nodes: Mapping[str, TreeNode]) -> HeldTree:
         staged = await in_thread(self._cache.stage, let_go=self._discard)
         try:
-            async with self._reading(version) as store:
-                changed = await self._write(store, staged, nodes)
+            async with self._reading(walked.version) as store:
+                changed = await self._write(store, staged, nodes, walked.below)
             return await in_thread(self._cache.keep, staged, nodes, changed, let_go=_close)
         finally:
             await to_the_end(self._discard(staged))
 
     async def _write(
-        self, store: Reader, staged: TreeDraft, nodes: Mapping[str, TreeNode]
-    ) -> frozenset[str]:
+        self, store: Reader, staged: TreeDraft, nodes: Mapping[str, TreeNode],
+        below: Mapping[str, ScopedPath],
+    ) -> frozenset[str]:  # fmt: skip
         like = await in_thread(self._cache.newest, let_go=_close_first)
         tree, same = (None, {}) if like is None else like
         writer = TreeWriter(staged.directory, None if tree is None else tree.directory, same)
         try:
-            writing = _Writing(store, writer)
+            writing = _Writing(store, writer, below)
             left = await in_thread(_made, writer, nodes)
             for count, path in enumerate(left, 1):
                 await writing.add(path, nodes[path])
@@ -197,28 +203,33 @@ class MaterialisedLower:
 class _Writing:
     """Files on their way from a store to the disk."""
 
-    def __init__(self, store: Reader, writer: TreeWriter) -> None:
+    def __init__(self, store: Reader, writer: TreeWriter, below: Mapping[str, ScopedPath]) -> None:
         self._store = store
+        self._lower = store.lower if isinstance(store, ShowsBelow) else store
         self._writer = writer
+        self._below = below
         self._batch: list[tuple[str, TreeNode, bytes]] = []
         self._batch_bytes = 0
         self.changed: set[str] = set()
 
     async def add(self, path: str, node: TreeNode) -> None:
+        below = self._below.get(path)
+        store = self._store if below is None else self._lower
+        place = ScopedPath(path) if below is None else below
         try:
-            with closing(await self._store.resolve(ScopedPath(path), "entry")) as entry:
-                if entry.type == "file":
-                    await self._read(path, node, entry)
+            with closing(await store.resolve(place, "entry")) as entry:
+                if entry.type == "file" and entry.path == place:
+                    await self._read(store, path, node, entry)
                     return
         except _NOT_SHOWN:
             pass
         self.changed.add(path)
 
-    async def _read(self, path: str, node: TreeNode, entry: Handle) -> None:
+    async def _read(self, store: Reader, path: str, node: TreeNode, entry: Handle) -> None:
         if entry.size > _BATCH_BYTES:
-            await self._copy(path, node, entry)
+            await self._copy(store, path, node, entry)
             return
-        content = await self._store.read(entry, 0, _BATCH_BYTES)
+        content = await store.read(entry, 0, _BATCH_BYTES)
         if content.version != node.version:
             self.changed.add(path)
         self._batch.append((path, node, content.data))
@@ -226,15 +237,15 @@ class _Writing:
         if self._batch_bytes >= _BATCH_BYTES or len(self._batch) >= _BATCH_FILES:
             await self.flush()
 
-    async def _copy(self, path: str, node: TreeNode, entry: Handle) -> None:
+    async def _copy(self, store: Reader, path: str, node: TreeNode, entry: Handle) -> None:
         await self.flush()
         file = await in_thread(self._writer.open_file, path)
         try:
-            async with aclosing(self._store.stream(entry, 0, None)) as chunks:
+            async with aclosing(store.stream(entry, 0, None)) as chunks:
                 async for chunk in chunks:
                     await in_thread(write_all, file, chunk)
             await in_thread(self._writer.end_file, file, node)
-            if (await self._store.stat(entry)).version != node.version:
+            if (await store.stat(entry)).version != node.version:
                 self.changed.add(path)
         except _NOT_SHOWN:
             self.changed.add(path)
@@ -258,41 +269,112 @@ def _made(writer: TreeWriter, nodes: Mapping[str, TreeNode]) -> list[str]:
     return left
 
 
-async def walked(store: Reader, entries_max: int) -> dict[str, TreeNode]:
-    """All that stands in a store, directories before what lies in them."""
-    found: dict[str, TreeNode] = {}
-    waiting = [ROOT]
-    while waiting:
-        path = waiting.pop()
-        try:
-            directory = await store.resolve(path, "object", directory=True)
-        except _NOT_SHOWN:
-            continue  # a store that is read as it stands
-        with closing(directory):
-            try:
+class _StoreWalk:
+    """All that stands in a store, directories before what lies in them. What shows through of a
+    directory of this machine is looked at there, the directories of one level at once."""
+
+    def __init__(self, store: Reader, entries_max: int) -> None:
+        self._store = store
+        self._entries_max = entries_max
+        self._waiting = [ROOT]
+        self.found: dict[str, TreeNode] = {}
+        self.below: dict[str, ScopedPath] = {}
+
+    async def run(self) -> None:
+        while self._waiting:
+            level, self._waiting = self._waiting, []
+            shown: list[tuple[ScopedPath, Below]] = []
+            for path in level:
+                with suppress(*_NOT_SHOWN):  # a store that is read as it stands
+                    await self._directory(path, shown)
+            if shown:
+                for path, below, names in await in_thread(_listed, shown):
+                    await self._add_below(path, below, names)
+
+    async def _directory(self, path: ScopedPath, shown: list[tuple[ScopedPath, Below]]) -> None:
+        store = self._store
+        with closing(await store.resolve(path, "object", directory=True)) as directory:
+            below = await store.below(directory) if isinstance(store, ShowsBelow) else None
+            if below is None:
                 children = await store.children(directory)
-            except _NOT_SHOWN:
-                continue
-            for child in children.entries:
-                if not child.addressable or child.name.startswith(RESERVED_PREFIX):
-                    continue
-                try:
-                    with closing(await store.descend(directory, child.name)) as entry:
-                        node = await _node(store, entry)
-                except _NOT_SHOWN:
-                    continue
-                below = path.child(child.name)
-                found[str(below)] = node
-                if node.type == "directory":
-                    waiting.append(below)
-                if len(found) % _ENTRIES_BETWEEN_PAUSES == 0:
-                    await asyncio.sleep(0)
-                if len(found) > entries_max:
-                    raise Unsupported(
-                        "there is more in this root than a command can be given",
-                        details={"limit": entries_max},
-                    )
-    return found
+                names: Sequence[str] = [each.name for each in children.entries if each.addressable]
+            else:
+                shown.append((path, below))
+                names = below.touched
+            for name in names:
+                if not name.startswith(RESERVED_PREFIX):
+                    await self._add(directory, path, name)
+
+    async def _add(self, directory: Handle, path: ScopedPath, name: str) -> None:
+        with suppress(*_NOT_SHOWN), closing(await self._store.descend(directory, name)) as entry:
+            node = await _node(self._store, entry)
+            if node.type != "symlink" or node.target:  # else it leads out of the root
+                await self._put(path.child(name), node)
+
+    async def _add_below(
+        self, path: ScopedPath, below: Below, names: list[tuple[str, os.stat_result]]
+    ) -> None:
+        links = []
+        for name, status in names:
+            kind = type_of(status)
+            if kind == "symlink":
+                links.append(name)
+            elif kind in ("file", "directory"):
+                await self._put(path.child(name), _seen(below, kind, status))
+                if kind == "file":
+                    self.below[str(path.child(name))] = below.path.child(name)
+        if links:
+            # Where they lead is the store's to say.
+            with (
+                suppress(*_NOT_SHOWN),
+                closing(await self._store.resolve(path, "object", directory=True)) as directory,
+            ):
+                for name in links:
+                    await self._add(directory, path, name)
+
+    async def _put(self, path: ScopedPath, node: TreeNode) -> None:
+        self.found[str(path)] = node
+        if node.type == "directory":
+            self._waiting.append(path)
+        if len(self.found) % _ENTRIES_BETWEEN_PAUSES == 0:
+            await asyncio.sleep(0)
+        if len(self.found) > self._entries_max:
+            raise Unsupported(
+                "there is more in this root than a command can be given",
+                details={"limit": self._entries_max},
+            )
+
+
+def _listed(
+    shown: Sequence[tuple[ScopedPath, Below]],
+) -> list[tuple[ScopedPath, Below, list[tuple[str, os.stat_result]]]]:
+    """What stands in some directories of this machine, as far as it shows and has a name."""
+    top = shown[0][1].directory.open_directory()
+    try:
+        return [
+            (
+                path,
+                below,
+                [
+                    (name, status)
+                    for name, status in names_at(top, below.path)
+                    if below.shows(name) and _is_text(name)
+                ],
+            )
+            for path, below in shown
+        ]
+    finally:
+        os.close(top)
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name)
+
+
+def _seen(below: Below, kind: EntryType, status: os.stat_result) -> TreeNode:
+    size = status.st_size if kind == "file" else 0
+    version, mode = below.directory.version_of(status), status.st_mode & _PERMISSIONS
+    return TreeNode(kind, version, size, mode, status.st_mtime_ns, None)
 
 
 async def _node(store: Reader, entry: Handle) -> TreeNode:

@@ -30,9 +30,10 @@ from bailiwick.model import Limits, NewFileMode, Stat, Symlinks
 from bailiwick.nodes import ROOT_ID, Node, NodeStore
 from bailiwick.nodes.lookup import beneath
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import Child, Children, Handle, Reader
+from bailiwick.store import Child, Children, Handle, HostDirectory, Reader
 from bailiwick.working_copies.base_images import BYTES_MAX
 from bailiwick.working_copies.folder import Folder
+from bailiwick.working_copies.lower import Below
 from bailiwick.working_copies.overlay_record import LOWER, OverlayRecord, RecordEntry, origin_of
 from bailiwick.working_copy import Base
 
@@ -147,6 +148,24 @@ class OverlayStore(NodeStore):
             if directory.path != path:
                 return None  # a link stands there by now
             return await self.lower.children(directory, after=after, limit=limit)
+
+    async def below(self, directory: Handle) -> Below | None:
+        """Where the lower tree has what shows in a directory and was not touched; None where
+        nothing of it shows. Raises as `children` does."""
+        node = await self.directory_of(directory)
+        origin = origin_of(node.id)
+        if origin is None or not isinstance(self.lower, HostDirectory):
+            return None
+        path = ScopedPath(origin or ROOT)
+        with closing(await self.lower.resolve(path, "object", directory=True)) as found:
+            if found.path != path:
+                return None
+        touched, hidden = self.record.names.get(node.id, {}), self.record.hidden
+
+        def shows(name: str) -> bool:
+            return name not in touched and (node.id, name) not in hidden
+
+        return Below(path, self.lower, tuple(touched), shows)
 
     async def stat_below(self, path: ScopedPath) -> Stat | None:
         """What stands at a path of the lower tree, if that is its own name."""

@@ -137,20 +137,45 @@ def look(top: int, path: ScopedPath, version_of: VersionOf) -> Base | None:
             os.close(directory)
 
 
-def _listed(directory: int, version_of: VersionOf, since_ns: int) -> Iterator[tuple[str, Base]]:
+def names_at(top: int, path: ScopedPath) -> Iterator[tuple[str, os.stat_result]]:
+    """What stands in one directory, links on the way not followed; nothing where it is gone."""
+    directory: int | None = os.open(".", _LIST_FLAGS, dir_fd=top)
+    try:
+        for part in path.parts:
+            assert directory is not None
+            above, directory = directory, _opened(directory, part)
+            os.close(above)
+            if directory is None:
+                return
+        assert directory is not None
+        yield from _statuses(directory)
+    finally:
+        if directory is not None:
+            os.close(directory)
+
+
+def type_of(status: os.stat_result) -> EntryType:
+    return _TYPES.get(stat_bits.S_IFMT(status.st_mode), "other")
+
+
+def _statuses(directory: int) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(directory) as names:
         for each in names:
             if each.name.startswith(RESERVED_PREFIX):
                 continue
             try:
-                status = each.stat(follow_symlinks=False)
+                yield each.name, each.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            yield each.name, _base(status, version_of, since_ns)
+
+
+def _listed(directory: int, version_of: VersionOf, since_ns: int) -> Iterator[tuple[str, Base]]:
+    for name, status in _statuses(directory):
+        yield name, _base(status, version_of, since_ns)
 
 
 def _base(status: os.stat_result, version_of: VersionOf, since_ns: int | None) -> Base:
-    kind = _TYPES.get(stat_bits.S_IFMT(status.st_mode), "other")
+    kind = type_of(status)
     changed = since_ns is not None and status.st_ctime_ns >= since_ns and kind != "directory"
     version = CHANGED_SINCE if changed else version_of(status)
     return Base(kind, version, status.st_size, stat_bits.S_IMODE(status.st_mode))

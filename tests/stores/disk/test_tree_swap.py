@@ -19,7 +19,7 @@ from bailiwick.errors import (
 )
 from bailiwick.model import Expected
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Gone, Staged
+from bailiwick.store import Staged, StagedRemoval
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.lookup.handles import version_of
 from bailiwick.stores.disk.writes import staged_trees, tree_swap
@@ -48,11 +48,14 @@ def expected(place, path):
 def steps_of(place):
     over = {ScopedPath(path): expected(place, path) for path in ("a", "n/b")}
     gone = [
-        *(Gone(ScopedPath(path), "file", expected(place, path)) for path in ("n/gone", "g/h/y")),
-        Gone(ScopedPath("g/h"), "directory"),
-        Gone(ScopedPath("g/x"), "file", expected(place, "g/x")),
-        Gone(ScopedPath("g"), "directory"),
-        Gone(ScopedPath("link"), "symlink", expected(place, "link")),
+        *(
+            StagedRemoval(ScopedPath(path), "file", expected(place, path))
+            for path in ("n/gone", "g/h/y")
+        ),
+        StagedRemoval(ScopedPath("g/h"), "directory"),
+        StagedRemoval(ScopedPath("g/x"), "file", expected(place, "g/x")),
+        StagedRemoval(ScopedPath("g"), "directory"),
+        StagedRemoval(ScopedPath("link"), "symlink", expected(place, "link")),
     ]
     new = [
         Staged(ScopedPath("a"), "file", 0o644), b"new a",
@@ -222,5 +225,5 @@ async def test_nothing_is_reached_through_a_link_out_of_the_root(place):
     shutil.rmtree(place.root / "out" / "g")
     os.symlink(place.root.parent / "another", place.root / "out" / "g")
     with pytest.raises(BailiwickError):
-        await swap(place.open(), ({}, [Gone(ScopedPath("g/x"), "file")], []))
+        await swap(place.open(), ({}, [StagedRemoval(ScopedPath("g/x"), "file")], []))
     assert (place.root.parent / "another" / "x").read_bytes() == b"x"

@@ -8,7 +8,7 @@ from contextlib import closing
 
 from bailiwick.model import EntryType, Expected
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Gone, Handle, Stage, Staged, SwapStage
+from bailiwick.store import Handle, Stage, Staged, StagedRemoval, SwapStage
 from bailiwick.stores.history.capture import Allowance, Elsewhere
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.ledger import EntryOutcome
@@ -137,7 +137,9 @@ class HistorySwapStage(HistoryStage):
         super().__init__(core, mark, place, inner)
         self._swapping = inner
 
-    async def swap(self, over: Mapping[ScopedPath, Expected], gone: Sequence[Gone]) -> None:
+    async def swap(
+        self, over: Mapping[ScopedPath, Expected], gone: Sequence[StagedRemoval]
+    ) -> None:
         """What is kept of each place is what the wrapped store then holds it to."""
         keeping, effects, top = Allowance(self._core.limits), list[Effect](), self._place.path
         for each in gone:

@@ -11,7 +11,7 @@ from bailiwick.nodes import Node, NodeStore
 
 
 class MemoryStore(NodeStore):
-    """Names and bytes in memory. Gone with the process: durability is none.
+    """Names and bytes in memory. StagedRemoval with the process: durability is none.
 
     Nothing is waited for, so a cancelled call has either not begun or is complete.
     """

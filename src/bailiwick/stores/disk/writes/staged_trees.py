@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from bailiwick.errors import FileTooLarge, InternalError, from_os_error
 from bailiwick.model import Expected
 from bailiwick.paths import ScopedPath, check_stays_inside
-from bailiwick.store import Gone, Staged
+from bailiwick.store import Staged, StagedRemoval
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.changes.copies import copy_piece
 from bailiwick.stores.disk.changes.directories import Flushing
@@ -249,7 +249,7 @@ class StagedTree:
             merge.close()
 
     def swap_blocking(
-        self, over: Mapping[ScopedPath, Expected], gone: Sequence[Gone], stop: Stop
+        self, over: Mapping[ScopedPath, Expected], gone: Sequence[StagedRemoval], stop: Stop
     ) -> None:
         self._end_file()
         assert self._trail is not None
@@ -316,7 +316,9 @@ class DiskStage:
     async def merge(self, *, replace: bool) -> None:
         await self._run(self._tree.merge_blocking, replace)
 
-    async def swap(self, over: Mapping[ScopedPath, Expected], gone: Sequence[Gone]) -> None:
+    async def swap(
+        self, over: Mapping[ScopedPath, Expected], gone: Sequence[StagedRemoval]
+    ) -> None:
         await self._run(self._tree.swap_blocking, over, tuple(gone))
 
     async def discard(self) -> None:

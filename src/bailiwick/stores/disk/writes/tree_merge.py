@@ -25,7 +25,7 @@ from bailiwick.errors import (
     from_os_error,
 )
 from bailiwick.paths import RESERVED_PREFIX, ScopedPath
-from bailiwick.store import Gone, Staged
+from bailiwick.store import Staged, StagedRemoval
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.lookup.beneath import check_filesystem
 from bailiwick.stores.disk.lookup.handles import check_readable, lstat_at, same_object, version_of
@@ -33,7 +33,7 @@ from bailiwick.stores.disk.lookup.trails import Trail, open_up
 from bailiwick.stores.disk.workers import Stop
 from bailiwick.stores.disk.writes.publisher import Publisher, rename_new
 
-T = TypeVar("T", Staged, Gone)
+T = TypeVar("T", Staged, StagedRemoval)
 
 _Kind = Literal["directory", "new", "exchanged", "linked", "taken", "removed"]
 

@@ -20,7 +20,7 @@ from typing import Final
 from bailiwick.errors import FileAlreadyExists, NotADirectory, PathNotFound
 from bailiwick.model import Expected
 from bailiwick.paths import RESERVED_PREFIX, ScopedPath
-from bailiwick.store import Gone, Staged
+from bailiwick.store import Staged, StagedRemoval
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.lookup.handles import is_directory, lstat_at, same_object, version_of
 from bailiwick.stores.disk.lookup.mounts import is_mount_point, mounted
@@ -43,7 +43,7 @@ class TreeSwap(TreeMerge):
 
     def run_all(
         self,
-        gone: Sequence[Gone],
+        gone: Sequence[StagedRemoval],
         directories: Mapping[ScopedPath, Staged],
         implied: AbstractSet[ScopedPath],
         leaves: Sequence[Staged],
@@ -64,7 +64,7 @@ class TreeSwap(TreeMerge):
 
     # --- what goes ----------------------------------------------------------------------------
 
-    def _take_out(self, gone: Gone, final: ScopedPath) -> None:
+    def _take_out(self, gone: StagedRemoval, final: ScopedPath) -> None:
         path, name = gone.path, gone.path.name
         self._enter_all(path.parent)
         parent = self._target.go(path.parent)
