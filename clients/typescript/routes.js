@@ -75,7 +75,7 @@ export const ROUTES = {
   run: {"method": "GET", "path": "/runs/{id}", "rooted": true, "query": ["fork"], "body": null, "answer": "json", "approval": null},
   runChanges: {"method": "GET", "path": "/runs/{id}/changes", "rooted": true, "query": ["path", "step", "brief", "cursor", "limit", "fork"], "body": null, "answer": "json", "approval": null},
   undoRun: {"method": "POST", "path": "/runs/{id}/undo", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": "body"},
-  review: {"method": "GET", "path": "/review", "rooted": true, "query": ["run", "path", "cursor", "limit", "fork"], "body": null, "answer": "json", "approval": null},
+  review: {"method": "GET", "path": "/review", "rooted": true, "query": ["run", "path", "cursor", "limit", "work", "ofFork", "fork"], "body": null, "answer": "json", "approval": null},
   sayReview: {"method": "POST", "path": "/review", "rooted": true, "query": ["fork"], "body": "json", "answer": "json", "approval": "body"},
   events: {"method": "GET", "path": "/events", "rooted": true, "query": ["path", "since", "expand", "session", "fork"], "body": null, "answer": "events", "approval": null},
   audit: {"method": "GET", "path": "/audit", "rooted": false, "query": ["subject", "root", "operation", "verb", "outcome", "errorKind", "path", "glob", "requestId", "grantId", "since", "until", "limit", "cursor"], "body": null, "answer": "json", "approval": null},

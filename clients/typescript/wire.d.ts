@@ -817,7 +817,7 @@ export interface PublishsessionBody {
   merge?: boolean;
 }
 
-/** Whether the server can record what is done and open files, so that changes are possible. */
+/** Whether the server can record what is done and open files, and what its roots are kept in answers, so that changes are possible. */
 export interface Ready {
   kind: "ready";
   ok: boolean;
@@ -895,10 +895,12 @@ export interface Restored {
   requestId: string;
 }
 
-/** Hunks and runs by their ids, or beginnings of them; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. While that is in the middle of a call or a command nothing is taken back, unless a person does `insist`. */
+/** Hunks and runs by their ids, or beginnings of them, and as `ID@VERSION` as they were shown with that version of the file; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. While that is in the middle of a call or a command nothing is taken back, unless a person does `insist`. With `work` or `ofFork` it is what is not in the tree yet: hunks of the working copy or the fork, all of it by its name, or a file as `NAME:PATH`. What is accepted is applied or merged, what is rejected is given up there. */
 export interface ReviewBody {
   accept?: string[];
   reject?: string[];
+  work?: string | null;
+  ofFork?: string | null;
   note?: string | null;
   preview?: boolean;
   insist?: boolean;
@@ -910,6 +912,7 @@ export interface ReviewSaid {
   kind: "review_result";
   accepted: string[];
   rejected: string[];
+  applied: string[];
   undone: string[];
   conflicts: WireConflict[];
   left: number;
@@ -1451,6 +1454,8 @@ export interface WireReviewFile {
   path: string;
   kind: string;
   type: string;
+  version: string;
+  against: string | null;
   origin: string | null;
   added: number;
   removed: number;
@@ -1514,6 +1519,7 @@ export interface WireRunChange {
   path: string;
   kind: string;
   type: string;
+  version: string;
   origin: string | null;
   added: number;
   removed: number;
@@ -2358,11 +2364,15 @@ export interface Operations {
     cursor?: string;
     /** How many at most, up to 1,000. */
     limit?: number;
+    /** Instead, what a working copy would do to the tree. */
+    work?: string;
+    /** Instead, what a fork would do to it if it were merged. */
+    ofFork?: string;
     /** The fork to act in, instead of the root itself. */
     fork?: string;
   }, how?: How): Promise<Reviewing>;
 
-  /** Accept hunks, or reject them: those are taken back by what stands there now. */
+  /** Accept hunks, or reject them: those are taken back by what stands there now. Of a working copy or a fork they are applied, or given up there. */
   sayReview(given: {
     /** The fork to act in, instead of the root itself. */
     fork?: string;

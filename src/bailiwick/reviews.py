@@ -55,11 +55,15 @@ class ReviewHunk(Value, frozen=True, kw_only=True):
 
 
 class ReviewFile(Value, frozen=True, kw_only=True):
-    """What is left to look at of one path: what agents made of what people agreed to."""
+    """What is left to look at of one path: what agents made of what people agreed to, or what would
+    become of it. ``version`` is of what was looked at: a hunk that is named as ``ID@VERSION`` is
+    the one that was shown then. ``against`` says why it cannot be accepted."""
 
     path: ScopedPath
     kind: ChangeKind
     type: EntryType
+    version: str = ""
+    against: str | None = None
     origin: ScopedPath | None = None
     added: int = 0
     removed: int = 0
@@ -79,11 +83,13 @@ class ReviewQueue(Value, frozen=True, kw_only=True):
 
 
 class ReviewResult(Value, frozen=True, kw_only=True):
-    """What came of a verdict: the hunks that it was about, and how many are left. With
-    ``conflicts`` nothing was rejected and nothing changed."""
+    """What came of a verdict: the hunks that it was about, and how many are left. ``applied`` is
+    what came into the tree, of what was not in it. With ``conflicts`` nothing was accepted or
+    rejected, and nothing changed."""
 
     accepted: list[str] = []
     rejected: list[str] = []
+    applied: list[ScopedPath] = []
     undone: list[ScopedPath] = []
     conflicts: list[Conflict] = []
     left: int = 0

@@ -114,7 +114,8 @@ class OthersHunk(Value, frozen=True, kw_only=True):
 
 
 class RunChange(Value, frozen=True, kw_only=True):
-    """What became of one path by a run, from before its first touch to after its last.
+    """What became of one path by a run, from before its first touch to after its last. ``version``
+    is that of the path when this was told.
 
     ``hunk_count`` is how many hunks there are, ``reviewed_count`` of how many of them a person has
     said something: also where the hunks themselves were not asked for."""
@@ -122,6 +123,7 @@ class RunChange(Value, frozen=True, kw_only=True):
     path: ScopedPath
     kind: ChangeKind
     type: EntryType
+    version: str = ""
     origin: ScopedPath | None = None
     added: int = 0
     removed: int = 0

@@ -200,7 +200,7 @@ class BringBack(_Planned, frozen=True, eq=False):
         copy, what = self.copy, self.what
         for path in what.partly & paths_of(self.cleared):
             await copy.rebase(path, what.merged[path])
-        await copy.settle((self.settled | paths_of(self.cleared)) - what.partly)
+        await copy.settle((self.settled | paths_of(self.cleared)) - what.partly - what.kept)
 
 
 class DiscardWork(Act[None], frozen=True, eq=False):

@@ -348,6 +348,15 @@ class Remembers(Past, Protocol):
         ...
 
 
+class BranchBeside(NamedTuple):
+    """Another branch as it is, and the newest state that both hold, from which each has gone its
+    own way since: stores that only read, both to be closed. ``past`` is that of the branch."""
+
+    store: Store
+    origin: Store
+    past: Past
+
+
 class Draft(Protocol):
     """A transaction: changes that nobody sees yet."""
 
@@ -384,6 +393,11 @@ class Lines(Protocol):
         ...
 
     async def plan_merge(self, name: str) -> Plan: ...
+
+    async def beside(self, name: str) -> BranchBeside:
+        """The branch ``name``, to be looked at. Raises `PathNotFound`, and `Unsupported` where it
+        and this one have not come from one state."""
+        ...
 
 
 class Branches(Lines, Protocol):

@@ -67,8 +67,9 @@ class Publishing(NamedTuple):
     """What is being brought back, kept with the working copy until all of it was: for whoever finds
     it when the process was killed in between. ``over`` is the version of what is replaced, removed
     or moved, by path. ``merged`` is what files become that are neither what stands in the tree nor
-    what stands in the copy; those of them that are ``partly`` brought stay changes of the copy.
-    Where ``taken_back`` is a number, it failed, and so many of the changes are being taken back."""
+    what stands in the copy; those of them that are ``partly`` brought stay changes of the copy, and
+    so do those that are ``kept``, which go on being compared with what they were. Where
+    ``taken_back`` is a number, it failed, and so many of the changes are being taken back."""
 
     plan: Plan
     over: Mapping[ScopedPath, str]
@@ -77,6 +78,7 @@ class Publishing(NamedTuple):
     merged: Mapping[ScopedPath, bytes] = {}
     partly: frozenset[ScopedPath] = frozenset()
     taken_back: int | None = None
+    kept: frozenset[ScopedPath] = frozenset()
 
 
 class CopyContents(Protocol):

@@ -12,7 +12,6 @@ import pytest
 import bailiwick
 from bailiwick import Scope, errors
 from bailiwick.client import RemoteScope, connect, connect_sync
-from bailiwick.client.review import RemoteReview
 from bailiwick.scope.review import Review
 from tests.client.lying import answer, lying
 from tests.fronts.http.serving import serving
@@ -79,7 +78,7 @@ SAID = {"queue", "accept", "reject", "notes"}
 def test_there_are_the_same_verbs():
     every = VERBS.keys() | TWO_ROOTS | BESIDES | PROGRAMS
     assert verbs_of(RemoteScope) == verbs_of(Scope) == every
-    assert verbs_of(Review) == verbs_of(RemoteReview) == SAID
+    assert verbs_of(Review) == SAID
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,6 @@ def test_there_are_the_same_verbs():
     [
         *((Scope, RemoteScope, name)
           for name in sorted(VERBS.keys() | TWO_ROOTS | BESIDES | PROGRAMS) if name != "review"),
-        *((Review, RemoteReview, name) for name in sorted(SAID)),
     ],
 )  # fmt: skip
 def test_a_verb_takes_the_same(here, there, name):

@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Protocol, Self
 
 from bailiwick import operations
 from bailiwick.call import Call
+from bailiwick.commands import PlacedCopy
+from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.finishing import to_the_end
+from bailiwick.grant import subject_stands_above
 from bailiwick.paths import PathText
 from bailiwick.proposal import Proposal
 from bailiwick.reviews import ReviewNote, ReviewQueue, ReviewResult, check_note
 from bailiwick.scope.core import seen_from
 from bailiwick.scope.runs import RunVerbs
+from bailiwick.scope.working_copies import WorkVerbs
 from bailiwick.verbs.review import queue as review_verbs
-from bailiwick.verbs.review.queue import ReviewSpoken
+from bailiwick.verbs.review import unapplied
+from bailiwick.verbs.review.apart import ApartChanges
+from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken
+
+Prepared = Callable[[Call], Awaitable[Proposal[ReviewSpoken]]]
+
+
+class ReviewedPart(NamedTuple):
+    """What somebody looks at, or says something of: of what agents did in the tree, or of what a
+    working copy or a fork would do to it."""
+
+    ids: Collection[str] | str = ()
+    run: str | None = None
+    paths: Sequence[PathText] = ()
+    work: str | None = None
+    fork: str | None = None
 
 
 class Review:
     """What agents did that nobody has agreed to yet, and what a person says of it.
 
     Hunks and runs are named by their ids, or beginnings of them, and a file of a run by
-    ``RUN:PATH``. ``run`` and ``paths`` mean what is left of a run, or lies in some paths.
+    ``RUN:PATH``. ``run`` and ``paths`` mean what is left of a run, or lies in some paths. A hunk
+    that is named as ``ID@VERSION`` is the one that was shown with that version of its file.
+
+    With ``work`` or ``fork`` it is what is not in the tree yet, of a working copy or a fork: what
+    is accepted is applied or merged, what is rejected is given up there. Without ids and paths all
+    of it is meant.
     """
 
-    def __init__(self, scope: ReviewVerbs) -> None:
+    def __init__(self, scope: Reviews) -> None:
         self._scope = scope
 
     async def queue(
@@ -34,9 +59,12 @@ class Review:
         paths: Sequence[PathText] = (),
         cursor: str | None = None,
         limit: int | None = None,
+        work: str | None = None,
+        fork: str | None = None,
     ) -> ReviewQueue:
         """What is left, by path, in hunks: ``limit`` files of it, from a ``cursor`` on."""
-        return await self._scope._review_queue(run, paths, cursor, limit)
+        part = ReviewedPart((), run, paths, work, fork)
+        return await self._scope._review_queue(part, cursor, limit)
 
     async def accept(
         self,
@@ -44,10 +72,13 @@ class Review:
         *,
         run: str | None = None,
         paths: Sequence[PathText] = (),
+        work: str | None = None,
+        fork: str | None = None,
     ) -> ReviewResult:
         """Agree to hunks as they are now. A later change of the same lines is another hunk, and
-        what restores what was agreed to is none."""
-        return await self._scope._review_accept(ids, run, paths)
+        what restores what was agreed to is none. Of a working copy or a fork they come into the
+        tree: where anything stands against it, that is told and nothing is changed."""
+        return await self._scope._review_accept(ReviewedPart(ids, run, paths, work, fork))
 
     async def reject(
         self,
@@ -58,11 +89,14 @@ class Review:
         note: str | None = None,
         preview: bool = False,
         insist: bool = False,
+        work: str | None = None,
+        fork: str | None = None,
     ) -> ReviewResult:
         """Take hunks back, by what stands there now, and tell the agent, with a ``note``. Where
         anything stands against it, that is told and nothing is changed. While the agent is in the
         middle of a call or a command it is `Busy`, unless the person does ``insist``."""
-        return await self._scope._review_reject(ids, run, paths, note, preview, insist)
+        part = ReviewedPart(ids, run, paths, work, fork)
+        return await self._scope._review_reject(part, note, preview, insist)
 
     async def notes(self) -> list[ReviewNote]:
         """What people took back of what the holder of this scope did, and why; each is told
@@ -70,7 +104,23 @@ class Review:
         return await self._scope._review_notes()
 
 
-class ReviewVerbs(RunVerbs):
+class Reviews(Protocol):
+    """A scope, here or on a server, as far as reviews ask it."""
+
+    async def _review_queue(
+        self, part: ReviewedPart, cursor: str | None, limit: int | None
+    ) -> ReviewQueue: ...
+
+    async def _review_accept(self, part: ReviewedPart) -> ReviewResult: ...
+
+    async def _review_reject(
+        self, part: ReviewedPart, note: str | None, preview: bool, insist: bool
+    ) -> ReviewResult: ...
+
+    async def _review_notes(self) -> list[ReviewNote]: ...
+
+
+class ReviewVerbs(RunVerbs, WorkVerbs):
     """What people say of what agents did here."""
 
     @property
@@ -78,57 +128,148 @@ class ReviewVerbs(RunVerbs):
         """The queue of what agents did that nobody has agreed to, and verdicts on it."""
         return Review(self)
 
-    async def _review_queue(
-        self,
-        run: str | None,
-        paths: Sequence[PathText],
-        cursor: str | None,
-        limit: int | None,
-    ) -> ReviewQueue:
-        part = review_verbs.part_of((), run, self._places_of(paths))
-        return await self._run(
-            operations.READ, "review", self._top,
-            lambda call: review_verbs.queue(call, self._pipeline.runs, part, cursor, limit),
-            cursor=cursor, limit=limit,
-        )  # fmt: skip
+    def _part(self, part: ReviewedPart) -> ReviewPart:
+        meant = [part.run, part.work, part.fork]
+        if sum(each is not None for each in meant) > 1:
+            raise ParseError("what is reviewed is a run, a working copy or a fork: one of them")
+        if not all(each is None or (isinstance(each, str) and each) for each in meant):
+            raise ParseError("runs, working copies and forks are named by text")
+        return review_verbs.part_of(part.ids, part.run, self._places_of(part.paths))
 
-    async def _review_accept(
-        self, ids: Collection[str] | str, run: str | None, paths: Sequence[PathText]
-    ) -> ReviewResult:
-        part = review_verbs.part_of(ids, run, self._places_of(paths))
+    async def _review_queue(
+        self, part: ReviewedPart, cursor: str | None, limit: int | None
+    ) -> ReviewQueue:
+        meant = self._part(part)
+
+        async def of_fork(call: Call) -> ReviewQueue:
+            assert part.fork is not None
+            changes = await unapplied.of_fork(call, part.fork)
+            return unapplied.shown(call, changes, meant, cursor, limit)
+
+        def asked(scope: Self, prepare: Callable[[Call], Awaitable[ReviewQueue]]) -> Any:
+            return scope._run(
+                operations.READ, "review", scope._top, prepare, cursor=cursor, limit=limit
+            )
+
+        if part.work is not None:
+            async with self._work_of(part.work) as (scope, copy, subject):
+
+                async def of_copy(call: Call) -> ReviewQueue:
+                    changes = await unapplied.of_copy(call, copy, subject)
+                    return unapplied.shown(call, changes, meant, cursor, limit)
+
+                found: ReviewQueue = await asked(scope, of_copy)
+        elif part.fork is not None:
+            found = await asked(self, of_fork)
+        else:
+            found = await asked(
+                self,
+                lambda call: review_verbs.queue(call, self._pipeline.runs, meant, cursor, limit),
+            )
+        return found
+
+    async def _review_accept(self, part: ReviewedPart) -> ReviewResult:
+        meant = self._part(part)
+        if part.work is not None:
+            async with self._work_of(part.work) as (scope, copy, subject):
+                return await scope._spoken(
+                    "accept",
+                    lambda call: unapplied.accept_copy(call, scope._ignores, copy, subject, meant),
+                )
+        if part.fork is not None:
+            name = part.fork
+            return await self._spoken(
+                "accept",
+                lambda call: unapplied.accept_fork(
+                    call, self._ignores, name, meant, is_own=name == self._lent.own_branch
+                ),
+            )
+        review_verbs.refuse_nothing(meant)
         return await self._spoken(
-            "accept", part, lambda call: review_verbs.accept(call, self._pipeline.runs, part)
+            "accept", lambda call: review_verbs.accept(call, self._pipeline.runs, meant)
         )
 
     async def _review_reject(
-        self,
-        ids: Collection[str] | str,
-        run: str | None,
-        paths: Sequence[PathText],
-        note: str | None,
-        preview: bool,
-        insist: bool,
+        self, part: ReviewedPart, note: str | None, preview: bool, insist: bool
     ) -> ReviewResult:
-        part = review_verbs.part_of(ids, run, self._places_of(paths))
-        words = check_note(note)
-
-        def rejected(call: Call) -> Any:
-            return review_verbs.reject(
-                call, self._ignores, self._pipeline.runs, part, words, preview=preview,
+        meant, words = self._part(part), check_note(note)
+        if part.work is not None:
+            async with self._work_of(part.work) as (scope, copy, subject):
+                await self._wait_for(subject, preview or insist is True)
+                return await scope._spoken(
+                    "reject",
+                    lambda call: unapplied.reject_copy(
+                        call, copy, subject, meant, words, preview=preview
+                    ),
+                    preview,
+                )
+        if part.fork is not None:
+            return await self._reject_in_fork(part.fork, meant, words, preview, insist is True)
+        review_verbs.refuse_nothing(meant)
+        return await self._spoken(
+            "reject",
+            lambda call: review_verbs.reject(
+                call, self._ignores, self._pipeline.runs, meant, words, preview=preview,
                 insist=insist is True,
-            )  # fmt: skip
+            ),
+            preview,
+        )  # fmt: skip
 
-        return await self._spoken("reject", part, rejected, preview)
-
-    async def _spoken(
-        self, verb: str, part: review_verbs.ReviewPart, prepare: Any, preview: bool = False
+    async def _reject_in_fork(
+        self, name: str, meant: ReviewPart, note: str, preview: bool, insist: bool
     ) -> ReviewResult:
+        async def looked_at(call: Call) -> ApartChanges:
+            review_verbs.refuse_agents(call)
+            changes = await unapplied.of_fork(call, name)
+            changes.chosen(meant.ids, meant.paths)
+            return changes
+
+        changes: ApartChanges = await self._run(operations.READ, "review", self._top, looked_at)
+        for subject in {change.each.subject for change in changes.changes}:
+            await self._wait_for(subject, preview or insist)
+        fork = await self.open_fork(name)
+        try:
+            return await fork._spoken(
+                "reject",
+                lambda call: unapplied.reject_fork(
+                    call, fork._ignores, changes, meant, note, preview=preview
+                ),
+                preview,
+            )
+        finally:
+            await to_the_end(fork.aclose())
+
+    @asynccontextmanager
+    async def _work_of(self, id: str) -> AsyncGenerator[tuple[Self, PlacedCopy, str], None]:
+        """A working copy, the scope that it is applied by, and whose doing it is."""
+
+        async def refused(call: Call) -> None:
+            review_verbs.refuse_agents(call)
+
+        if not subject_stands_above(str(self.subject)):
+            await self._run(operations.READ, "review", self._top, refused)
+        known = {each.id: each.subject for each in await self.work()}
+        if id not in known:
+            raise PathNotFound("there is no such working copy", hint="`bailiwick work list`")
+        async with await self.open_work(id) as work:
+            scope, copy = work.parts()
+            assert isinstance(scope, type(self))
+            yield scope, copy, known[id]
+            if not (await copy.alterations()).any_left:
+                await copy.discard()
+
+    async def _wait_for(self, subject: str, insist: bool) -> None:
+        """Whoever is in the middle of something is let finish it, for a moment."""
+        runs = self._pipeline.runs
+        if subject and not insist and runs is not None:
+            await review_verbs.refuse_at_work(runs, {subject}, str(self.root))
+
+    async def _spoken(self, verb: str, prepare: Prepared, preview: bool = False) -> ReviewResult:
         """A verdict: on record as the call that it is, and then kept."""
-        review_verbs.refuse_nothing(part)
         done: ReviewSpoken | None = None
 
         async def noted(call: Call) -> Proposal[ReviewResult]:
-            proposal: Proposal[ReviewSpoken] = await prepare(call)
+            proposal = await prepare(call)
             result = proposal.result
 
             def spoken(outcome: Any) -> ReviewResult:
@@ -141,9 +282,9 @@ class ReviewVerbs(RunVerbs):
         result: ReviewResult = await self._run(
             operations.VERSION, verb, self._top, noted, preview=preview
         )
-        if done is not None and done.said is not None:
-            _, book = review_verbs.required(self._pipeline.runs)
-            await to_the_end(book.keep(done.said))
+        runs = self._pipeline.runs
+        if done is not None and done.said is not None and runs is not None and runs.reviews:
+            await to_the_end(runs.reviews.keep(done.said))
         return result
 
     def _has_review_notes(self) -> bool:

@@ -233,6 +233,10 @@ class OpenWork:
     def id(self) -> str:
         return self._copy.id
 
+    def parts(self) -> tuple[WorkVerbs, PlacedCopy]:
+        """The scope that it is applied by, and what was changed: for reviews."""
+        return self._scope, self._copy
+
     async def changes(self) -> WorkChanges:
         """What it would do to the tree as it stands now."""
         return await self._scope._changes_of(self._copy)

@@ -34,13 +34,20 @@ class ReviewedLine:
 
 class ReviewHunkLines:
     """Lines that agents took out and put in at one place: line numbers from one, of what was agreed
-    to and of what stands now; ``above`` and ``below`` are settled lines around it."""
+    to and of what stands now; ``above`` and ``below`` are settled lines around it, ``behind`` is
+    the last of those before it."""
 
-    __slots__ = ("above", "added", "below", "new_line", "old_line", "removed")
+    __slots__ = ("above", "added", "behind", "below", "new_line", "old_line", "removed")
 
-    def __init__(self, removed: list[ReviewedLine], added: list[ReviewedLine]) -> None:
+    def __init__(
+        self,
+        removed: list[ReviewedLine],
+        added: list[ReviewedLine],
+        behind: ReviewedLine | None = None,
+    ) -> None:
         self.removed = removed
         self.added = added
+        self.behind = behind
         self.old_line = self.new_line = 0
         self.above: list[str] = []
         self.below: list[str] = []
@@ -49,6 +56,14 @@ class ReviewHunkLines:
     def runs(self) -> set[str]:
         """Whose doing it is."""
         return {each.runs[-1] for each in (*self.removed, *self.added) if each.runs}
+
+    def is_at(self, other: ReviewHunkLines) -> bool:
+        """Whether both do the same at the same place, be it at different times."""
+        if self.texts != other.texts:
+            return False
+        if not self.removed:
+            return self.behind is other.behind
+        return all(a is b for a, b in zip(self.removed, other.removed, strict=True))
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -79,7 +94,10 @@ class ReviewedText:
         """What a run of an agent made of it, or with None a person: the whole text afterwards."""
         if data == self.agreed:
             # Of lines that are alike a comparison may take the wrong ones: here it need not guess.
-            self._lines = [ReviewedLine(each, agreed=True) for each in lines_of(data)]
+            back = list(_settled([each for each in self._lines if each.agreed]))
+            new = lines_of(data)
+            is_same = [each.text for each in back] == new
+            self._lines = back if is_same else [ReviewedLine(each, agreed=True) for each in new]
             return
         new = lines_of(data)
         standing = [place for place, each in enumerate(self._lines) if each.stands]
@@ -149,14 +167,16 @@ class ReviewedText:
         hunks: list[ReviewHunkLines] = []
         old_line = new_line = 1
         shared: list[str] = []
+        behind: ReviewedLine | None = None
         for part in self._parts():
             if isinstance(part, ReviewedLine):
+                behind = part
                 old_line, new_line = old_line + 1, new_line + 1
                 if hunks and len(hunks[-1].below) < CONTEXT:
                     hunks[-1].below.append(part.text)
                 shared = [*shared[1 - CONTEXT :], part.text]
                 continue
-            hunk = ReviewHunkLines(*_sides(part))
+            hunk = ReviewHunkLines(*_sides(part), behind)
             hunk.old_line, hunk.new_line, hunk.above = old_line, new_line, shared
             old_line, new_line = old_line + len(hunk.removed), new_line + len(hunk.added)
             shared = []

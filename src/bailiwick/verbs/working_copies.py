@@ -63,19 +63,33 @@ _PATHS_BETWEEN_PAUSES: Final = 256
 """After so many paths looked at, others get their turn."""
 
 
+class ChosenText(NamedTuple):
+    """What a file is to become in the tree, where the version ``over`` stands. Where it is only
+    ``partly`` what stands in the copy, the rest stays there."""
+
+    over: str
+    data: bytes
+    mode: int
+    partly: bool
+
+
 class Wanted(NamedTuple):
-    """What is to be published: ``only`` these paths and what lies beneath them, None for all.
-    ``refused`` is what was refused when it was tried, by path. With ``merge`` what others have
-    changed too is joined with that, where lines allow it. ``hunks`` are those of single files that
-    alone are meant, by number."""
+    """What is to be published: ``only`` these paths and what lies beneath them, None for all; or
+    ``exactly`` these. ``refused`` is what was refused when it was tried, by path. With ``merge``
+    what others have changed too is joined with that, where lines allow it. ``hunks`` are those of
+    single files that alone are meant, by number; ``texts`` what files are to become."""
 
     publish: Publish
     only: tuple[ScopedPath, ...] | None = None
     refused: Mapping[ScopedPath, Withheld] = {}
     merge: bool = False
     hunks: Mapping[ScopedPath, frozenset[int]] = {}
+    exactly: frozenset[ScopedPath] | None = None
+    texts: Mapping[ScopedPath, ChosenText] = {}
 
     def covers(self, path: ScopedPath) -> bool:
+        if self.exactly is not None:
+            return path in self.exactly
         return self.only is None or any(path.lies_in(each) for each in self.only)
 
 
@@ -83,7 +97,8 @@ class Drawn(NamedTuple):
     """What a working copy would do to the tree as it stands: ``over`` are the versions that it does
     it to. What is ``settled`` is in the tree already, whoever brought it there. ``merged`` is what
     files become that are brought as they stand neither here nor there; of those that are
-    ``partly`` brought something is left."""
+    ``partly`` brought something is left, and so it is of those that are ``kept``, which others have
+    changed as well: what they are compared with stays what it was."""
 
     touches: list[Touch]
     over: dict[ScopedPath, str]
@@ -91,6 +106,7 @@ class Drawn(NamedTuple):
     settled: set[ScopedPath]
     merged: dict[ScopedPath, bytes]
     partly: frozenset[ScopedPath]
+    kept: frozenset[ScopedPath]
 
 
 async def bring_back(
@@ -116,8 +132,9 @@ async def bring_back(
     def act(plan: Plan) -> BringBack:
         mark = call.mark or Mark(str(call.grant.subject), call.request_id)
         what = Publishing(
-            plan, drawn.over, mark, call.limits.max_file_bytes, drawn.merged, drawn.partly
-        )
+            plan, drawn.over, mark, call.limits.max_file_bytes, drawn.merged, drawn.partly,
+            kept=drawn.kept,
+        )  # fmt: skip
         return BringBack(call.handle, plan, copy, what, frozenset(drawn.settled))
 
     differences = partial(_differences, call, copy, found, drawn.merged)
@@ -170,7 +187,7 @@ async def changes(call: Call, copy: WorkingCopy, *, shared: bool = False) -> Wor
         if each.path in conflicts and each.type is not None
     ]
     return WorkChanges(
-        changes=list(_changes(call, _with_their_directories([*drawn.touches, *unseen]))),
+        changes=list(_changes(call, with_their_directories([*drawn.touches, *unseen]))),
         withheld=[*sifted.withheld, *sifted.dropped], conflicts=sifted.conflicts,
     )  # fmt: skip
 
@@ -274,13 +291,14 @@ class _Drawing:
         self._settled: set[ScopedPath] = set()
         self._merged: dict[ScopedPath, bytes] = {}
         self._partly: set[ScopedPath] = set()
+        self._kept: set[ScopedPath] = set()
 
     async def finished(self) -> Drawn:
         goes = sorted(self._goes, key=lambda each: each.path.order, reverse=True)
         touches = await Moves(self._call, goes, self._comes).found()
         return Drawn(
             touches, self._over, self._conflicts, self._settled, self._merged,
-            frozenset(self._partly),
+            frozenset(self._partly), frozenset(self._kept),
         )  # fmt: skip
 
     async def add(self, each: Altered) -> None:
@@ -297,7 +315,10 @@ class _Drawing:
             return
         with closing(entry):
             now = await self._now(entry)
-            if (
+            text = self._wanted.texts.get(path)
+            if text is not None:
+                await self._add_text(each, text, entry, now)
+            elif (
                 now is not None
                 and each.type == now.type
                 and _may(self._call, path, READ)  # else it would tell what is kept from them
@@ -331,8 +352,23 @@ class _Drawing:
         if data is None or now is None or base is None:
             self._conflicts.append(WorkConflict(path=path, reason=reason))
             return
+        same_mode = each.mode & _PERMISSIONS == base.mode & _PERMISSIONS
+        if same_mode and hashlib.sha256(data).hexdigest() == await content_hash(self._store, entry):
+            self._settled.add(path)  # others have brought all of it already
+            return
         mode = now.mode if each.mode & _PERMISSIONS == base.mode & _PERMISSIONS else each.mode
         await self._comes_as(each._replace(mode=mode), data, entry, now)
+
+    async def _add_text(
+        self, each: Altered, text: ChosenText, entry: Handle, now: _Now | None
+    ) -> None:
+        if now is None or now.type != "file" or now.version != text.over:
+            self._conflicts.append(WorkConflict(path=each.path))
+            return
+        if text.partly:
+            as_it_was = await self._is_as_it_was(each, entry, now)
+            (self._partly if as_it_was else self._kept).add(each.path)
+        await self._comes_as(each._replace(mode=text.mode), text.data, entry, now)
 
     async def _add_some_hunks(self, each: Altered, entry: Handle, now: _Now | None) -> None:
         chosen = self._wanted.hunks[each.path]
@@ -454,7 +490,7 @@ def _sift(call: Call, drawn: Drawn, found: Alterations, wanted: Wanted) -> _Sift
         left = [each for each in left if each.path not in stays]
     unfit = [_unsupported(each) for each in found.unfit]
     return _Sifted(
-        _with_their_directories(left),
+        with_their_directories(left),
         [*refused.values(), *unfit],
         [_unsupported(each) for each in found.dropped],
         conflicts,
@@ -469,7 +505,7 @@ def _kept_from(call: Call, path: ScopedPath) -> Withheld | None:
     return _refusal(call, Touch(path, "created", "file"))
 
 
-def _with_their_directories(touches: list[Touch]) -> list[Touch]:
+def with_their_directories(touches: list[Touch]) -> list[Touch]:
     """Mark what only comes, goes or moves because the directory does that it lies in."""
     kinds = {each.path: each.kind for each in touches if each.type == "directory"}
     return [

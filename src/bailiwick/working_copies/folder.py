@@ -453,6 +453,7 @@ def _encode(what: Publishing) -> bytes:
             "merged": dict(what.merged),
             "partly": sorted(what.partly),
             "taken_back": what.taken_back,
+            "kept": sorted(what.kept),
         },
         enc_hook=str,
     )
@@ -473,4 +474,5 @@ def _decode(data: bytes) -> Publishing:
         Mark(subject, request_id, None, lock_token), found["size_max"],
         {ScopedPath(path): data for path, data in found.get("merged", {}).items()},
         frozenset(map(ScopedPath, found.get("partly", ()))), found.get("taken_back"),
+        frozenset(map(ScopedPath, found.get("kept", ()))),
     )  # fmt: skip

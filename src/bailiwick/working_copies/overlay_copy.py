@@ -19,6 +19,7 @@ from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.nodes import ROOT_ID, Node
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.sandbox import Tree
+from bailiwick.versions import Stale
 from bailiwick.working_copies.folder import Folder
 from bailiwick.working_copies.overlay_record import LOWER, RecordEntry, in_order
 from bailiwick.working_copies.overlay_store import OverlayStore
@@ -190,6 +191,8 @@ class OverlayCopy:
             node = await self.node_at(path)
             if node is None or node.type != "file":
                 raise PathNotFound("is not among what was changed", path=path)
+            if await self._mark(path) != self._looked_at.get(path):
+                raise Stale  # others have changed it since somebody looked
             new = self._store.new_node("file", data, mode=node.mode, created_ns=node.created_ns)
             placed = with_fields(new, parent=node.parent, name=node.name)
             await self._store.commit([placed], [node])

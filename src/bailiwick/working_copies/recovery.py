@@ -56,7 +56,7 @@ async def _finish(copy: DirectoryCopy | OverlayCopy, store: Store) -> None:
     brought = paths_of(Plan(await _done(store, what, copy)))
     for path in what.partly & brought:
         await copy.rebase(path, what.merged[path])
-    await copy.settle(brought - what.partly)
+    await copy.settle(brought - what.partly - what.kept)
     await copy.publishing(None)
     if not (await copy.alterations()).any_left:
         await copy.discard()

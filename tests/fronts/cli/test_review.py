@@ -1,12 +1,19 @@
 """`bailiwick review`, in a directory that an agent has worked in."""
 
+import asyncio
+import fcntl
+import json
 import os
 import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
+import bailiwick
 from bailiwick.fronts.cli import main
 from tests.fronts.cli.test_runs import said, worked_in
 
@@ -38,12 +45,14 @@ def test_verdicts_by_ids_and_what_is_left(worked_in, capsys):
     assert main(["review", "--accept", "ffffffffffff"]) == 1
 
 
-def at_terminal(typed):
-    """What it says at a terminal of 40 columns, and its exit status."""
+def at_terminal(typed, *arguments, columns=40):
+    """What it says at a terminal of so many columns, and its exit status."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "40", "TERM": "xterm"}
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**os.environ, "TERM": "xterm"}
+    environment.pop("COLUMNS", None)
     child = subprocess.Popen(
-        [sys.executable, "-m", "bailiwick", "review"],
+        [sys.executable, "-m", "bailiwick", *(arguments or ("review",))],
         stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
     )  # fmt: skip
     os.close(theirs)
@@ -72,3 +81,104 @@ def test_at_a_terminal_it_goes_from_hunk_to_hunk(worked_in, capsys):
     code, shown = at_terminal(b"a\n")
     assert (code, "nothing is left" in shown) == (0, True)
     assert said(capsys, "review")[0] == 0
+
+
+@pytest.fixture
+def forked(tmp_path, monkeypatch, capsys):
+    """A volume with a fork that has changed two places of one file and made another."""
+    lines = "".join(f"{number}\n" for number in range(1, 10))
+    place = f"sqlite:{tmp_path}/agent.db"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    async def work():
+        async with bailiwick.open(place) as fs:
+            await fs.write_text("a", lines)
+            fork = await fs.fork("attempt")
+            await fork.write_text("a", lines.replace("2\n", "two\n").replace("8\n", "eight\n"))
+            await fork.write_text("b", "b\n")
+            await fork.aclose()
+
+    asyncio.run(work())
+    return place, lines
+
+
+def in_place(capsys, place, *arguments):
+    code = main(["-p", place, *arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.spec("REVIEW-2", "REVIEW-4")
+def test_a_fork_is_reviewed_by_its_name(forked, capsys):
+    place, lines = forked
+    code, told = in_place(capsys, place, "review", "attempt")
+    assert (code, told["left"], [file["path"] for file in told["files"]]) == (3, 3, ["a", "b"])
+    two, eight, new = hunks(told)
+    seen = f"{two}@{told['files'][0]['version']}"
+    code, done = in_place(
+        capsys, place, "review", "fork:attempt", "--accept", seen, "--reject", new
+    )
+    assert (code, done["accepted"], done["applied"]) == (3, [two], ["a"])
+    assert (done["rejected"], done["left"]) == ([new], 1)
+    assert main(["-p", place, "cat", "a"]) == 0
+    assert capsys.readouterr().out == lines.replace("2\n", "two\n")
+    code, done = in_place(capsys, place, "review", "attempt", "--accept", "attempt")
+    assert (code, done["accepted"], done["left"]) == (0, [eight], 0)
+    assert in_place(capsys, place, "review", "attempt")[0] == 0
+    assert main(["-p", place, "review", "other"]) == 1
+
+
+@pytest.mark.spec("REVIEW-2", "REVIEW-4")
+def test_what_a_program_left_is_reviewed_by_the_id_of_its_working_copy(worked_in, capsys):
+    code = main(["exec", "--publish", "manual", "--", "sh", "-c", "echo mine > c.txt; rm b.txt"])
+    capsys.readouterr()
+    if code:
+        pytest.skip("no sandbox here: apt install bubblewrap")
+    assert main(["work", "list", "--json"]) == 0
+    (work,) = json.loads(capsys.readouterr().out)["work"]
+    code, told = said(capsys, "review", work["id"])
+    assert [(file["path"], file["kind"]) for file in told["files"]] == [
+        ("b.txt", "deleted"), ("c.txt", "created"),
+    ]  # fmt: skip
+    gone, _ = hunks(told)
+    code, done = said(capsys, "review", work["id"], "--reject", gone)
+    assert (code, done["left"]) == (3, 1)
+    code, done = said(capsys, "review", work["id"], "--accept", work["id"])
+    assert (code, done["applied"]) == (0, ["c.txt"])
+    assert (worked_in / "c.txt").read_text() == "mine\n"
+    assert (worked_in / "b.txt").exists()
+
+
+@pytest.mark.spec("REVIEW-4")
+@pytest.mark.parametrize("columns", [40, 60])
+def test_on_a_narrow_terminal_no_line_is_wider_and_words_that_differ_are_set_off(
+    forked, capsys, columns
+):
+    place, _ = forked
+    long = "the quick brown fox jumps over the lazy dog and runs away from all the others there"
+
+    async def work():
+        async with bailiwick.open(place) as fs:
+            await fs.write_text("long", f"{long}\n")
+            fork = await fs.fork("words")
+            await fork.write_text("long", f"{long.replace('brown', 'red')} 漢字\n")
+            await fork.aclose()
+
+    asyncio.run(work())
+    code, shown = at_terminal(b"?\nq\n", "-p", place, "review", "words", columns=columns)
+    assert code == 3
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    for each in plain.replace("\r", "").split("\n"):
+        assert sum(2 if character in "漢字" else 1 for character in each) <= columns, each
+    assert "\x1b[7;31mbrown\x1b[0m" in shown
+    assert "\x1b[7;32mred\x1b[0m" in shown
+    assert "".join(each[1:] for each in plain.replace("\r", "").split("\n")).count("quick") == 2
+
+
+@pytest.mark.spec("REVIEW-2", "REVIEW-4")
+def test_at_a_terminal_pieces_of_a_fork_are_merged_or_given_up(forked, capsys):
+    place, lines = forked
+    code, shown = at_terminal(b"y\ne\nkeep the digit\ny\n", "-p", place, "review", "attempt")
+    assert (code, "nothing is left" in shown, "applied: a" in shown) == (0, True, True)
+    assert main(["-p", place, "cat", "a"]) == 0
+    assert capsys.readouterr().out == lines.replace("2\n", "two\n")
+    assert main(["-p", place, "cat", "b"]) == 0

@@ -108,3 +108,63 @@ async def test_a_verdict_is_heard_by_who_follows_the_root(tmp_path):
                 found = await each.wait_for("review", 2)
                 said = [(one["kind"], one["path"], one["note"]) for one in found]
                 assert said == [("accepted", "a", ""), ("rejected", "b", "not that")]
+
+
+@pytest.mark.spec("REVIEW-2")
+async def test_a_fork_is_reviewed_over_http(tmp_path):
+    async with serving(tmp_path, place=f"sqlite:{tmp_path}/v.db?volume=main") as house:
+        person, agent = house.client(), await house.agent(*ALL)
+        lines = "".join(f"{number}\n" for number in range(1, 10))
+        await person.post("/file/write", json={"path": "a", "content": lines})
+        await agent.post("/fork", json={"name": "try"})
+        theirs = lines.replace("2\n", "two\n").replace("8\n", "eight\n")
+        await agent.post("/file/write?fork=try", json={"path": "a", "content": theirs})
+        await agent.post("/file/write?fork=try", json={"path": "b", "content": "b\n"})
+        assert (await person.get("/review")).json()["left"] == 0
+        queue = (await person.get("/review?ofFork=try")).json()
+        first, second = queue["files"]
+        assert (queue["left"], first["against"], second["kind"]) == (3, None, "created")
+        two, eight = (hunk["id"] for hunk in first["hunks"])
+        said = {"ofFork": "try", "accept": [f"{two}@{first['version']}"], "reject": ["try:b"]}
+        for body in ({**said, "reject": []}, {**said, "accept": []}):
+            refused = await agent.post("/review", json=body)
+            check_error(refused.status_code, refused.json(), "missing_access")
+        refused = await agent.get("/review?ofFork=try")
+        check_error(refused.status_code, refused.json(), "missing_access")
+        done = (await person.post("/review", json={**said, "note": "not needed"})).json()
+        assert (done["accepted"], done["applied"], done["undone"]) == ([two], ["a"], ["b"])
+        assert (done["left"], done["conflicts"]) == (1, [])
+        told = (await agent.get("/file?path=a")).json()
+        assert told["content"] == lines.replace("2\n", "two\n")
+        assert [(note["path"], note["note"]) for note in told["review"]] == [("b", "not needed")]
+        gone = await person.get("/file?path=b&fork=try")
+        check_error(gone.status_code, gone.json(), "path_not_found")
+        wrong = await person.post("/review", json={**said, "accept": [f"{eight}@0"], "reject": []})
+        check_error(wrong.status_code, wrong.json(), "hash_mismatch")
+        async with bailiwick.connect(house.url, token=house.token) as fs:
+            (file,) = (await fs.review.queue(fork="try")).files
+            assert [hunk.id for hunk in file.hunks] == [eight]
+            done = await fs.review.accept(fork="try", paths=["a"])
+            assert (done.accepted, done.left) == ([eight], 0)
+        assert (await person.get("/file?path=a")).json()["content"] == theirs
+
+
+@pytest.mark.spec("REVIEW-2")
+async def test_an_overlay_is_reviewed_over_http(tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_text("1\n2\n3\n")
+    async with serving(tmp_path, place=f"overlay:{tmp_path}/tree") as house:
+        person, agent = house.client(), await house.agent(*ALL)
+        await agent.post("/file/write", json={"path": "a", "content": "1\ntwo\n3\n"})
+        await agent.post("/file/write", json={"path": "b", "content": "b\n"})
+        work = (await person.get("/work")).json()["work"][-1]["id"]
+        queue = (await person.get(f"/review?work={work}")).json()
+        assert [file["path"] for file in queue["files"]] == ["a", "b"]
+        body = {"work": work, "accept": [f"{work}:a"], "reject": [f"{work}:b"]}
+        refused = await agent.post("/review", json=body)
+        check_error(refused.status_code, refused.json(), "missing_access")
+        done = (await person.post("/review", json=body)).json()
+        assert (done["applied"], done["undone"], done["left"]) == (["a"], ["b"], 0)
+        assert (tmp_path / "tree" / "a").read_text() == "1\ntwo\n3\n"
+        gone = await agent.get("/file?path=b")
+        check_error(gone.status_code, gone.json(), "path_not_found")

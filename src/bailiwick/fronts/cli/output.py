@@ -21,6 +21,7 @@ from bailiwick.grant import AgentRun, Automation, Core, Extension, User
 
 _CODES = {
     "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36", "dim": "2", "bold": "1",
+    "removed": "7;31", "added": "7;32",
 }  # fmt: skip
 
 

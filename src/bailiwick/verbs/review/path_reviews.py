@@ -14,6 +14,7 @@ from bailiwick.reviews import HunkVerdict, ReviewFile, ReviewHunk
 from bailiwick.runs import RunRow
 from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
 from bailiwick.text.weave import shown
+from bailiwick.verbs.review.names import HunkName
 from bailiwick.verbs.runs.path_stories import (
     Stories,
     StoryContent,
@@ -42,6 +43,19 @@ def is_agents(version: Version) -> bool:
     return bool(version.subject) and not subject_stands_above(version.subject)
 
 
+class HunksAsked(NamedTuple):
+    """What has to be known of earlier looks: what was shown at some versions; and whether to keep
+    all places that a hunk had, for hunks that are named without a version."""
+
+    versions: frozenset[str] = frozenset()
+    places: bool = False
+
+    @classmethod
+    def by(cls, names: Collection[HunkName]) -> HunksAsked:
+        versions = frozenset(each.version.partition(".")[0] for each in names if each.version)
+        return cls(versions, any(each.version is None for each in names))
+
+
 class LeftHunk(NamedTuple):
     """A hunk that is left, by its id; ``lines`` is None where all of the path is meant, or its
     ``modes``: that which was agreed to, and that which it has."""
@@ -56,11 +70,12 @@ class LeftHunk(NamedTuple):
 class PathReview:
     """A path, from what people agreed to on: versions and verdicts come one after the other.
     ``path`` is that of its last version, ``place`` where it lies; ``replaces`` says that an agent
-    moved it to where something else stood."""
+    moved it to where something else stood. ``seen`` says what was looked at: its version, and what
+    others have made of it without one."""
 
     def __init__(self, agreed: StoryContent | None, path: ScopedPath) -> None:
         self.path = self.place = path
-        self.version = ""
+        self.version = self.seen = ""
         self.replaces = False
         self.type: EntryType = "file" if agreed is None else agreed.type
         self.agreed = agreed
@@ -69,6 +84,8 @@ class PathReview:
         self._runs: dict[str, int] = {}  # when each touched it last
         self._steps = 0
         self._used: dict[str, set[int]] = {}
+        self._shown: dict[tuple[str, str], ReviewHunkLines] = {}
+        self._places: dict[str, list[ReviewHunkLines]] = {}
 
     def step(self, run: str | None, stood: StoryContent | None) -> None:
         """What a run, or with None a person, made of it."""
@@ -160,6 +177,45 @@ class PathReview:
         id = hunk_id(run, self.path, *whole_texts(self.agreed, self.now))
         return LeftHunk(id, run, (run,), None)
 
+    # --- which one is meant --------------------------------------------------------------------
+
+    def remember(self, asked: HunksAsked) -> None:
+        """Keep what is shown now, where it will be asked for."""
+        if not asked.places and self.version not in asked.versions:
+            return
+        for hunk in self.hunks():
+            if hunk.lines is None:
+                continue
+            self._shown.setdefault((self.seen, hunk.id), hunk.lines)
+            places = self._places.setdefault(self._digest(hunk), [])
+            if not any(each.is_at(hunk.lines) for each in places):
+                places.append(hunk.lines)
+
+    def is_shown(self, name: HunkName, hunk: LeftHunk) -> bool:
+        """Whether a hunk is the one that had a name at a version: the same lines at the same
+        place, whatever it is called by now."""
+        lines = hunk.lines
+        if lines is None:
+            return name.begins(hunk.id)  # that says all of it
+        return any(
+            version == name.version and name.begins(id) and then.is_at(lines)
+            for (version, id), then in self._shown.items()
+        )
+
+    def is_unclear(self, hunk: LeftHunk, chosen: Collection[str]) -> bool:
+        """Whether the id of a hunk does not say which one is meant: others do the same elsewhere,
+        or did, since somebody has last said something of it."""
+        if hunk.lines is None:
+            return False
+        digest = self._digest(hunk)
+        alike = [each for each in self.hunks() if each.lines and self._digest(each) == digest]
+        left_out = any(each.id not in chosen for each in alike)
+        return left_out or len(self._places.get(digest, ())) > len(alike)
+
+    def _digest(self, hunk: LeftHunk) -> str:
+        assert hunk.lines is not None
+        return hunk_id(hunk.run, self.path, *hunk.lines.texts)
+
     # --- what people say -----------------------------------------------------------------------
 
     def say(self, hunks: Collection[str], *, accepted: bool) -> None:
@@ -168,6 +224,9 @@ class PathReview:
         chosen = [each for each in left if each.id in hunks]
         if not chosen:
             return
+        for each in chosen:
+            if each.lines is not None:
+                self._places.pop(self._digest(each), None)
         lines = [each.lines for each in chosen if each.lines is not None]
         if self._text is not None:
             (self._text.accept if accepted else self._text.take_back)(lines)
@@ -188,7 +247,7 @@ class PathReview:
         """Of hunks that do the same, each has its own number for as long as the path is told."""
         if hunk.lines is None:
             return
-        digest = hunk_id(hunk.run, self.path, *hunk.lines.texts)
+        digest = self._digest(hunk)
         used = self._used.setdefault(digest, set())
         number = 1
         while hunk.id != (
@@ -231,7 +290,7 @@ class PathReview:
         otherwise = f"{kind} {self.type}" + (" over another" if self.replaces else "")
         hunks = [_shown(each, otherwise, rows) for each in left]
         return ReviewFile(
-            path=self.place, kind=kind, type=self.type,
+            path=self.place, kind=kind, type=self.type, version=self.seen,
             origin=self.agreed.path if kind == "moved" and self.agreed is not None else None,
             added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
             hunks=hunks,
@@ -289,6 +348,7 @@ async def path_review(
     said: Sequence[HunkVerdict],
     settled_through: int,
     place: ScopedPath,
+    asked: HunksAsked = HunksAsked(),  # noqa: B008
 ) -> PathReview | None:
     """What is left of what lies at a place, of which all versions are given, oldest first; None
     where no agent did anything since it was agreed to."""
@@ -303,16 +363,26 @@ async def path_review(
     for version in versions[first:]:
         review.step(run_of(version), await telling.stood(version))
         review.path, review.version = version.path, version.version
+        review.seen = version.version
+        review.remember(asked)
         if version.kind == "moved" and is_agents(version):
             review.replaces |= await telling.stood_before(version) is not None
         for hunks, accepted in _together(said, version):
             review.say(hunks, accepted=accepted)
+            review.remember(asked)
     now = await telling.now(place)
     review.carry(place)
     if differs(now, review.now):
         review.step(None, now)
         review.path, review.place = versions[-1].path, place
+        review.seen = f"{review.version}.{_mark(now)}"
+        review.remember(asked)
     return review
+
+
+def _mark(stood: StoryContent | None) -> str:
+    told = "" if stood is None else f"{stood.type} {stood.sha256} {stood.target}"
+    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def _key(said: HunkVerdict) -> tuple[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
+
 from bailiwick.approvals import Preview
 from bailiwick.call import Call
 from bailiwick.errors import Busy, MissingAccess, ParseError, PathNotFound, Unsupported
@@ -25,7 +27,9 @@ from bailiwick.reviews import (
     SettledVersion,
 )
 from bailiwick.runs import RunBook, RunRow, found_run
+from bailiwick.verbs.review.names import PREFIX_MIN, HunkName, given_names
 from bailiwick.verbs.review.path_reviews import (
+    HunksAsked,
     LeftHunk,
     PathReview,
     RunOf,
@@ -40,7 +44,6 @@ from bailiwick.versions import TellsBeneath, UndoResult, Version, past
 Result = TypeVar("Result")
 
 _PAGE: Final = 500
-_ID_PREFIX_MIN: Final = 4
 
 
 class ReviewPart(NamedTuple):
@@ -86,8 +89,12 @@ def refuse_agents(call: Call) -> None:
         raise MissingAccess("only a person or the host reviews what agents did")
 
 
-async def look(call: Call, runs: RunBook, book: ReviewBook) -> ReviewLook:
-    """Look at everything that agents touched and that is not settled."""
+async def look(
+    call: Call, runs: RunBook, book: ReviewBook, ids: Collection[str] = ()
+) -> ReviewLook:
+    """Look at everything that agents touched and that is not settled; with all that is needed to
+    know what is meant by ``ids``."""
+    asked = HunksAsked.by(given_names(ids)) if ids else HunksAsked()
     looking = past(call.store)
     if not isinstance(looking, TellsBeneath):
         raise Unsupported("this root does not tell what happened in it")
@@ -110,7 +117,7 @@ async def look(call: Call, runs: RunBook, book: ReviewBook) -> ReviewLook:
             for path in dict.fromkeys(each.path for each in versions)
             for verdict in book.verdicts(root, str(path))
         ]
-        review = await path_review(telling, versions, run_of, said, settled, place)
+        review = await path_review(telling, versions, run_of, said, settled, place, asked)
         if review is not None and review.hunks():
             found.append(review)
     found.sort(key=lambda each: each.place.order)
@@ -233,6 +240,7 @@ def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) ->
     """What of the queue is meant. Raises `PathNotFound` for what is not in it, `ParseError` for the
     beginning of several ids."""
     run = None if part.run is None else found_run(list(looked.rows.values()), part.run).id
+    given = given_names(part.ids)
     meant: dict[str, set[str]] = {}
     found: Chosen = []
     for review in looked.reviews:
@@ -242,19 +250,20 @@ def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) ->
         for hunk in review.hunks():
             if run is not None and run not in hunk.runs:
                 continue
-            names = {each for each in part.ids if _means(each, review, hunk)}
+            names = [each for each in given if _means(each, review, hunk)]
             for name in names:
-                meant.setdefault(name, set()).update(_whole_names(name, hunk))
+                meant.setdefault(name.text, set()).update(_whole_names(name, hunk))
             if names or not part.ids:
                 some.append(hunk)
         if some:
+            _refuse_unclear(review, some, given)
             found.append((review, some))
-    for name, several in meant.items():
+    for text, several in meant.items():
         if len(several) > 1:
             raise ParseError(
-                f"{len(several)} ids begin with {name[:80]!r}", hint="give more of the id"
+                f"{len(several)} ids begin with {text[:80]!r}", hint="give more of the id"
             )
-    unmet = set(part.ids) - meant.keys()
+    unmet = {each.id for each in given if each.text not in meant}
     unmet -= set(book.said(root, unmet))
     unmet -= {each for each in unmet if each in looked.rows}
     if unmet:
@@ -265,18 +274,36 @@ def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) ->
     return found
 
 
-def _means(name: str, review: PathReview, hunk: LeftHunk) -> bool:
-    run, colon, path = name.partition(":")
-    if len(run) < _ID_PREFIX_MIN:
+def _refuse_unclear(
+    review: PathReview, some: Sequence[LeftHunk], names: Sequence[HunkName]
+) -> None:
+    """An id says nothing of the place: where that is not clear it has to be said what was seen."""
+    chosen = {each.id for each in some}
+    for hunk in some:
+        by_id = any(each.version is None and each.begins(hunk.id) for each in names)
+        if by_id and review.is_unclear(hunk, chosen):
+            raise ParseError(
+                "this change was made in several places of the file", path=review.place,
+                hint=f"say which one you saw: {hunk.id[:8]}…@VERSION, as the queue shows it",
+            )  # fmt: skip
+
+
+def _means(name: HunkName, review: PathReview, hunk: LeftHunk) -> bool:
+    if name.version is not None:
+        return review.is_shown(name, hunk)
+    run, colon, path = name.text.partition(":")
+    if len(run) < PREFIX_MIN:
         return False
     if colon:
         return any(each.startswith(run) for each in hunk.runs) and str(review.place) == path
     return hunk.id.startswith(run) or any(each.startswith(run) for each in hunk.runs)
 
 
-def _whole_names(name: str, hunk: LeftHunk) -> set[str]:
+def _whole_names(name: HunkName, hunk: LeftHunk) -> set[str]:
     """What of a hunk has a name that begins so: who wrote it may have chosen lines that do."""
-    begin, colon, _ = name.partition(":")
+    if name.version is not None:
+        return {hunk.id}
+    begin, colon, _ = name.text.partition(":")
     names = hunk.runs if colon else (hunk.id, *hunk.runs)
     fits = {each for each in names if each.startswith(begin)}
     return {begin} if begin in fits else fits
@@ -294,27 +321,34 @@ async def queue(
 ) -> ReviewQueue:
     runs, book = required(runs)
     refuse_agents(call)
-    looked = await look(call, runs, book)
+    looked = await look(call, runs, book, part.ids)
     some = chosen(looked, part, book, str(call.grant.root))
     files: list[ReviewFile] = []
     for review, hunks in some:
         file = review.shown(looked.rows)
         assert file is not None, "what is chosen is left"
         files.append(_only(file, {each.id for each in hunks}))
+    return page_of(call, files, cursor, limit, looked.truncated)
+
+
+def page_of(
+    call: Call, files: Sequence[ReviewFile], cursor: str | None, limit: int | None, truncated: bool
+) -> ReviewQueue:
+    """Some of a queue."""
     first = _parsed(cursor)
     most = call.limits.history_default if limit is None else limit
     end = first + most
     return ReviewQueue(
-        files=files[first:end], left=sum(len(each.hunks) for each in files),
-        next_cursor=str(end) if end < len(files) else None, truncated=looked.truncated,
+        files=list(files[first:end]), left=sum(len(each.hunks) for each in files),
+        next_cursor=str(end) if end < len(files) else None, truncated=truncated,
         request_id=call.request_id,
     )  # fmt: skip
 
 
 def _only(file: ReviewFile, ids: Collection[str]) -> ReviewFile:
     hunks = [each for each in file.hunks if each.id in ids]
-    return ReviewFile(
-        path=file.path, kind=file.kind, type=file.type, origin=file.origin, hunks=hunks,
+    return msgspec.structs.replace(
+        file, hunks=hunks,
         added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
     )  # fmt: skip
 
@@ -338,7 +372,7 @@ async def accept(call: Call, runs: RunBook | None, part: ReviewPart) -> Proposal
     """Agree to hunks as they are. Nothing of the tree changes."""
     runs, book = required(runs)
     refuse_agents(call)
-    looked = await look(call, runs, book)
+    looked = await look(call, runs, book, part.ids)
     root, before = str(call.grant.root), looked.left
     verdicts: list[HunkVerdict] = []
     for review, hunks in chosen(looked, part, book, root):
@@ -385,10 +419,12 @@ async def reject(
     stands against it, nor while one of them is in the middle of something."""
     runs, book = required(runs)
     refuse_agents(call)
-    looked = await look(call, runs, book)
+    looked = await look(call, runs, book, part.ids)
     some = chosen(looked, part, book, str(call.grant.root))
     if not preview and not insist:
-        await _refuse_at_work(runs, looked, some, str(call.grant.root))
+        names = {run for _, hunks in some for hunk in hunks for run in hunk.runs}
+        subjects = {row.subject for name in names if (row := looked.rows.get(name)) is not None}
+        await refuse_at_work(runs, subjects, str(call.grant.root))
     planned = PlannedReturn([], {}, [])
     for review, hunks in some:
         review.take_back(planned, {each.id for each in hunks}, looked.contents)
@@ -415,9 +451,8 @@ async def reject(
     return then(proposal, lambda done: spoken(result(done)))
 
 
-async def _refuse_at_work(runs: RunBook, looked: ReviewLook, some: Chosen, root: str) -> None:
-    names = {run for _, hunks in some for hunk in hunks for run in hunk.runs}
-    subjects = {row.subject for name in names if (row := looked.rows.get(name)) is not None}
+async def refuse_at_work(runs: RunBook, subjects: Collection[str], root: str) -> None:
+    """Raises `Busy` while one of some agents is in the middle of something."""
     busy = await runs.at_work(root, subjects)
     if busy:
         raise Busy(

@@ -54,13 +54,15 @@ class StoryStep(NamedTuple):
 
 class PathStory(NamedTuple):
     """What became of one place. ``before`` is what the run found when it touched it first;
-    ``during`` are all versions until it touched it last, ``since`` those after that, up to now."""
+    ``during`` are all versions until it touched it last, ``since`` those after that, up to now, and
+    ``version`` is the last of them."""
 
     path: ScopedPath
     type: EntryType
     before: StoryContent | None
     during: list[StoryStep]
     since: list[StoryStep]
+    version: str = ""
 
     @property
     def after(self) -> StoryContent | None:
@@ -111,7 +113,8 @@ class Stories:
         since = [await self._step(each, now) for each in versions[last + 1 :]]
         if differs(now, (since or during)[-1].stood):
             since.append(StoryStep("", now))
-        return PathStory(path, versions[last].type, before, during, since)
+        newest = versions[-1].version
+        return PathStory(path, versions[last].type, before, during, since, newest)
 
     async def before(self, versions: Sequence[Version], place: int) -> StoryContent | None:
         """What stood there before one of some versions, which are all that there are."""
@@ -165,33 +168,43 @@ class Stories:
     async def _look(
         self, store: Reader, path: ScopedPath, known: bytes | None = None
     ) -> StoryContent | None:
-        try:
-            entry = await store.resolve(path, "entry")
-        except BailiwickError:
+        return await look_at(store, path, self._call.limits.diff_bytes_max, self.contents, known)
+
+
+async def look_at(
+    store: Reader,
+    path: ScopedPath,
+    bytes_max: int,
+    contents: dict[str, bytes],
+    known: bytes | None = None,
+) -> StoryContent | None:
+    """What stands at a place; what was read of it is put into ``contents``, by its hash."""
+    try:
+        entry = await store.resolve(path, "entry")
+    except BailiwickError:
+        return None
+    with closing(entry):
+        if entry.type is None:
             return None
-        with closing(entry):
-            if entry.type is None:
-                return None
-            stat = await store.stat(entry)
-            if entry.type != "file":
-                return StoryContent(
-                    entry.type, path, stat.mode & 0o777, target=stat.target, version=stat.version
-                )
-            unread = StoryContent(
-                "file", path, stat.mode & 0o777, sha256=f"?{stat.version}", version=stat.version,
-                size=stat.size,
-            )  # fmt: skip
-            limit = self._call.limits.diff_bytes_max
-            if known is None and stat.size <= limit:
-                try:
-                    known = (await store.read(entry, 0, limit)).data
-                except BailiwickError:
-                    return unread
-            if known is None:
+        stat = await store.stat(entry)
+        if entry.type != "file":
+            return StoryContent(
+                entry.type, path, stat.mode & 0o777, target=stat.target, version=stat.version
+            )
+        unread = StoryContent(
+            "file", path, stat.mode & 0o777, sha256=f"?{stat.version}", version=stat.version,
+            size=stat.size,
+        )  # fmt: skip
+        if known is None and stat.size <= bytes_max:
+            try:
+                known = (await store.read(entry, 0, bytes_max)).data
+            except BailiwickError:
                 return unread
-        sha256 = hashlib.sha256(known).hexdigest()
-        self.contents[sha256] = known
-        return unread._replace(data=None if 0 in known else known, sha256=sha256)
+        if known is None:
+            return unread
+    sha256 = hashlib.sha256(known).hexdigest()
+    contents[sha256] = known
+    return unread._replace(data=None if 0 in known else known, sha256=sha256)
 
 
 def _is_now(version: Version, now: StoryContent | None) -> bool:
@@ -283,7 +296,8 @@ def change_of(run: str, story: PathStory) -> RunChange | None:
     if kind == "updated" and not hunks:
         return None
     return RunChange(
-        path=story.path, kind=kind, type=story.type, origin=origin, hunks=hunks,
+        path=story.path, kind=kind, type=story.type, origin=origin, version=story.version,
+        hunks=hunks,
         added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
         others=_of_others(story), hunk_count=len(hunks),
     )  # fmt: skip
@@ -298,7 +312,7 @@ def _whole_change(
     if kind == "updated" and not differs(story.before, story.after):
         return None
     return RunChange(
-        path=story.path, kind=kind, type=story.type, origin=origin,
+        path=story.path, kind=kind, type=story.type, origin=origin, version=story.version,
         hunks=[_whole_hunk(run, story)], hunk_count=1,
     )  # fmt: skip
 

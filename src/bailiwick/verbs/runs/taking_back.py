@@ -17,7 +17,7 @@ from bailiwick.proposal import Proposal
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
 from bailiwick.verbs.runs.path_stories import PathStory, StoryContent, WovenStory, whole_id
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.verbs.working_copies import Wanted, draw
+from bailiwick.verbs.working_copies import Wanted, draw, with_their_directories
 from bailiwick.version_acts import BringBack
 from bailiwick.versions import Conflict, Done, Mark, Plan, UndoResult
 from bailiwick.working_copy import Alterations, Altered, Base, Publishing
@@ -215,7 +215,8 @@ async def bring(
     found = Alterations(planned.altered, [], [])
     drawn = await draw(call, copy, found, Wanted("atomic"))
     conflicts = [*planned.conflicts, *(Conflict(c.path, c.reason) for c in drawn.conflicts)]
-    plan = Plan([] if conflicts else drawn.touches, conflicts)
+    touches = [] if conflicts else with_their_directories(drawn.touches)
+    plan = Plan(touches, conflicts)
 
     async def plan_it() -> Plan:
         return plan

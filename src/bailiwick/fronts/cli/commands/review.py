@@ -1,17 +1,26 @@
-"""`bailiwick review`: what agents did that nobody has agreed to, hunk by hunk."""
+"""`bailiwick review`: what agents did that nobody has agreed to, or would do to the tree, hunk by
+hunk."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
-from bailiwick.errors import PathNotFound, escape_for_display
+from bailiwick.errors import (
+    HashMismatch,
+    ParseError,
+    PathNotFound,
+    Unsupported,
+    escape_for_display,
+)
 from bailiwick.fronts.cli import EXIT_FAILED, EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser
 from bailiwick.fronts.cli.authority_session import Options
-from bailiwick.fronts.cli.commands.runs import painted
+from bailiwick.fronts.cli.hunks import show_hunk, terminal_width
 from bailiwick.fronts.cli.output import line, paint, print_json
-from bailiwick.fronts.cli.seats import found_run, seated, takes_seat
+from bailiwick.fronts.cli.seats import seated, takes_seat
 
 if TYPE_CHECKING:
     from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewResult
@@ -20,20 +29,38 @@ if TYPE_CHECKING:
 EXIT_LEFT = 3
 """Something is left to look at."""
 
-_KEYS = "y accept  n reject  e note and reject  s skip  f file  a all  u back  q quit"
+_ID_SHOWN = 8
+"""So much of an id is shown to people, and may be given for it."""
+
+_KEYS = (
+    "y accept", "n reject", "e note and reject", "s skip", "f file", "a all", "u back", "q quit",
+)  # fmt: skip
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "bailiwick review",
         "Goes through what agents did that nobody has agreed to, hunk by hunk. What is rejected is"
-        " taken back, and the agent is told. Exit status 3 says that something is left.",
-        examples=("bailiwick review", "bailiwick review 4f1c", "bailiwick review --accept 4b03c4"),
+        " taken back, and the agent is told. Of a working copy or a fork it is what is not in the"
+        " tree yet: what is accepted is applied or merged, what is rejected is given up there."
+        " Exit status 3 says that something is left.",
+        examples=(
+            "bailiwick review",
+            "bailiwick review 4f1c",
+            "bailiwick review w1f0c2d3e4b",
+            "bailiwick -p sqlite:agent.db review attempt",
+            "bailiwick review --accept 4b03c4",
+        ),
     )
-    parser.add_argument("run", metavar="RUN", nargs="?", help="only what this run had to do with")
     parser.add_argument(
-        "--accept", metavar="ID", nargs="+", default=[], help="hunks or runs, or RUN:PATH"
-    )
+        "of", metavar="RUN|WORK|FORK", nargs="?",
+        help="only what this run had to do with, or what this working copy or fork would do; where"
+        " several are called so: run:…, work:… or fork:…",
+    )  # fmt: skip
+    parser.add_argument(
+        "--accept", metavar="ID", nargs="+", default=[],
+        help="hunks, ID@VERSION for one as it was shown, runs, RUN:PATH, or as well WORK or FORK",
+    )  # fmt: skip
     parser.add_argument(
         "--reject", metavar="ID", nargs="+", default=[], help="those are taken back"
     )
@@ -45,58 +72,122 @@ def run(arguments: list[str]) -> int:
     return seated(parser.parse_args(arguments), _review)
 
 
+class _Seat(NamedTuple):
+    """What is reviewed in one root: all of it, a run, a working copy or a fork."""
+
+    scope: Scope
+    run: str | None = None
+    work: str | None = None
+    fork: str | None = None
+
+    @property
+    def is_apart(self) -> bool:
+        return self.work is not None or self.fork is not None
+
+    async def files(self) -> list[ReviewFile]:
+        """All that is left; of a working copy that holds nothing any more, nothing."""
+        files: list[ReviewFile] = []
+        cursor: str | None = None
+        while True:
+            try:
+                page = await self.scope.review.queue(
+                    run=self.run, work=self.work, fork=self.fork, cursor=cursor
+                )
+            except PathNotFound:
+                if self.work is None:
+                    raise
+                return files
+            files += page.files
+            cursor = page.next_cursor
+            if page.truncated and cursor is None:
+                sys.stderr.write("note: there is more than was looked at\n")
+            if cursor is None:
+                return files
+
+    async def accept(self, names: list[str]) -> ReviewResult:
+        return await self.scope.review.accept(names, work=self.work, fork=self.fork)
+
+    async def reject(self, names: list[str], note: str | None, insist: bool) -> ReviewResult:
+        return await self.scope.review.reject(
+            names, note=note, insist=insist, work=self.work, fork=self.fork
+        )
+
+
+async def _seats(scopes: dict[str, Scope], of: str | None) -> list[_Seat]:
+    """What a text means, in whichever root it is. Raises `PathNotFound`, `ParseError`."""
+    if of is None:
+        return [_Seat(scope) for scope in scopes.values()]
+    found = [seat for scope in scopes.values() for seat in await _called(scope, of)]
+    if not found:
+        raise PathNotFound(
+            f"there is no run, working copy or fork {of[:40]!r}",
+            hint="`bailiwick runs`, `bailiwick work list` and `bailiwick fork list` show them",
+        )
+    if len(found) > 1:
+        raise ParseError(
+            f"{len(found)} are called {of[:40]!r}", hint="say run:…, work:… or fork:…, or --root"
+        )
+    return found
+
+
+async def _called(scope: Scope, of: str) -> list[_Seat]:
+    kind, colon, name = of.partition(":")
+    if not colon or kind not in ("run", "work", "fork"):
+        kind, name = "", of
+    found: list[_Seat] = []
+    if kind in ("", "run"):
+        with suppress(PathNotFound, Unsupported):
+            found.append(_Seat(scope, run=(await scope.run_info(name)).info.id))
+    with suppress(Unsupported):
+        if kind in ("", "work"):
+            found += [_Seat(scope, work=each.id) for each in await scope.work() if each.id == name]
+    with suppress(Unsupported):
+        if kind in ("", "fork"):
+            forks = await scope.forks()
+            found += [_Seat(scope, fork=name) for each in forks if each.name == name]
+    return found
+
+
 async def _review(scopes: dict[str, Scope], options: Options) -> int:
+    seats = await _seats(scopes, options.of)
     if options.accept or options.reject:
-        return await _say(scopes, options)
-    if options.run is not None:
-        await found_run(scopes, options.run)
-    found = [
-        (scope, file) for scope in scopes.values() for file in await _files(scope, options.run)
-    ]
+        return await _say(seats, options)
+    found = [(seat, file) for seat in seats for file in await seat.files()]
     left = sum(len(file.hunks) for _, file in found)
     if options.json:
-        files = [{"root": str(scope.root), **documents.fields(file)} for scope, file in found]
+        files = [{"root": str(seat.scope.root), **documents.fields(file)} for seat, file in found]
         print_json({"kind": "review", "files": files, "left": left})
     elif left and sys.stdin.isatty() and sys.stdout.isatty():
-        return await _ask(found)
+        return await _ask(found, options.insist)
     else:
         for _, file in found:
             _show_file(file)
             for hunk in file.hunks:
-                _show_hunk(hunk)
+                _show_hunk(hunk, None)
         line(f"{left} left" if left else "nothing is left to review")
     return EXIT_LEFT if left else EXIT_OK
 
 
-async def _files(scope: Scope, run: str | None) -> list[ReviewFile]:
-    """All that is left in a root; of a run that another root has, nothing."""
-    files: list[ReviewFile] = []
-    cursor: str | None = None
-    while True:
-        try:
-            page = await scope.review.queue(run=run, cursor=cursor)
-        except PathNotFound:
-            if run is None:
-                raise
-            return files
-        files += page.files
-        cursor = page.next_cursor
-        if page.truncated and cursor is None:
-            sys.stderr.write("note: there is more than was looked at\n")
-        if cursor is None:
-            return files
-
-
-async def _say(scopes: dict[str, Scope], options: Options) -> int:
+async def _say(seats: list[_Seat], options: Options) -> int:
     """Verdicts that were given by ids, each in the root that has it."""
-    asked = [(id, True) for id in options.accept] + [(id, False) for id in options.reject]
-    results = [await _say_one(scopes, id, accepts, options) for id, accepts in asked]
-    left = sum([(await scope.review.queue(limit=1)).left for scope in scopes.values()])
+    results: list[ReviewResult] = []
+    if any(seat.is_apart for seat in seats):
+        (seat,) = seats
+        if options.accept:
+            results.append(await seat.accept(options.accept))
+        if options.reject:
+            results.append(await seat.reject(options.reject, options.note, options.insist))
+        left = sum(len(file.hunks) for file in await seat.files())
+    else:
+        asked = [(id, True) for id in options.accept] + [(id, False) for id in options.reject]
+        results = [await _say_one(seats, id, accepts, options) for id, accepts in asked]
+        left = sum([(await seat.scope.review.queue(limit=1)).left for seat in seats])
     conflicts = [each for result in results for each in result.conflicts]
     if options.json:
         said = {
             "accepted": [each for result in results for each in result.accepted],
             "rejected": [each for result in results for each in result.rejected],
+            "applied": [str(each) for result in results for each in result.applied],
             "undone": [str(each) for result in results for each in result.undone],
             "conflicts": [documents.fields(each) for each in conflicts],
         }
@@ -109,15 +200,13 @@ async def _say(scopes: dict[str, Scope], options: Options) -> int:
     return EXIT_LEFT if left else EXIT_OK
 
 
-async def _say_one(
-    scopes: dict[str, Scope], id: str, accepts: bool, options: Options
-) -> ReviewResult:
+async def _say_one(seats: list[_Seat], id: str, accepts: bool, options: Options) -> ReviewResult:
     missing: PathNotFound | None = None
-    for scope in scopes.values():
+    for seat in seats:
         try:
             if accepts:
-                return await scope.review.accept(id)
-            return await scope.review.reject(id, note=options.note, insist=options.insist)
+                return await seat.accept([id])
+            return await seat.reject([id], options.note, options.insist)
         except PathNotFound as error:
             missing = error
     assert missing is not None, "there is a root"
@@ -126,6 +215,8 @@ async def _say_one(
 
 def _show_results(results: list[ReviewResult]) -> None:
     for result in results:
+        for path in result.applied:
+            line(f"applied: {escape_for_display(path)}")
         for path in result.undone:
             line(f"taken back: {escape_for_display(path)}")
         for conflict in result.conflicts:
@@ -134,29 +225,49 @@ def _show_results(results: list[ReviewResult]) -> None:
 
 
 def _show_file(file: ReviewFile) -> None:
-    line(paint(f"{file.kind} {escape_for_display(file.path)}", "yellow"))
+    came = "" if file.origin is None else f" (from {escape_for_display(file.origin)})"
+    line(paint(f"{file.kind} {escape_for_display(file.path)}{came}", "yellow"))
+    if file.against is not None:
+        line(paint(escape_for_display(file.against), "red"))
 
 
-def _show_hunk(hunk: ReviewHunk) -> None:
+def _show_hunk(hunk: ReviewHunk, width: int | None) -> None:
     whose = escape_for_display(hunk.title or hunk.subject or "an agent")
-    line(paint(f"{hunk.header} {hunk.id}", "cyan"))
+    id = hunk.id if width is None else hunk.id[:_ID_SHOWN]
+    line(paint(f"{hunk.header} {id}", "cyan"))
     line(paint(f"by {whose}", "dim"))
-    for each in hunk.lines:
-        line(painted(each))
+    for each in show_hunk(hunk.lines, width):
+        line(each)
 
 
 # --- at a terminal -----------------------------------------------------------------------------
 
 
-async def _ask(found: list[tuple[Scope, ReviewFile]]) -> int:
+class _SeenHunk(NamedTuple):
+    """A hunk that a person was shown, and what it is called."""
+
+    seat: _Seat
+    file: ReviewFile
+    hunk: ReviewHunk
+
+    @property
+    def name(self) -> str:
+        return f"{self.hunk.id}@{self.file.version}"
+
+
+_Said = tuple[bool, str | None]
+"""Whether a hunk is accepted, and the note to a rejection."""
+
+
+async def _ask(found: list[tuple[_Seat, ReviewFile]], insist: bool) -> int:
     """Go through hunks, and do what was said of them at the end."""
-    hunks = [(scope, file, hunk) for scope, file in found for hunk in file.hunks]
-    said: dict[int, tuple[bool, str | None]] = {}
+    hunks = [_SeenHunk(seat, file, hunk) for seat, file in found for hunk in file.hunks]
+    said: dict[int, _Said] = {}
     place = 0
     while place < len(hunks):
         _, file, hunk = hunks[place]
         _show_file(file)
-        _show_hunk(hunk)
+        _show_hunk(hunk, terminal_width())
         key, note = _key(place + 1, len(hunks))
         if key == "q":
             break
@@ -171,17 +282,34 @@ async def _ask(found: list[tuple[Scope, ReviewFile]]) -> int:
         if key != "s":
             said |= dict.fromkeys(range(place, end), (key not in "ne", note))
         place = end
-    results = []
-    for number, (accepts, note) in said.items():
-        scope, _, hunk = hunks[number]
-        if accepts:
-            results.append(await scope.review.accept(hunk.id))
-        else:
-            results.append(await scope.review.reject(hunk.id, note=note))
+    chosen = [(hunks[number], *each) for number, each in said.items()]
+    results: list[ReviewResult] = []
+    for seat, names, accepts, note in _together(chosen):
+        try:
+            done = seat.accept(names) if accepts else seat.reject(names, note, insist)
+            results.append(await done)
+        except (HashMismatch, PathNotFound) as error:  # changed while they looked at it
+            line(paint(f"left as it is: {escape_for_display(error.message)}", "red"))
     _show_results(results)
     left = len(hunks) - sum(len(each.accepted) + len(each.rejected) for each in results)
     line(f"{left} left" if left else "nothing is left to review")
     return EXIT_LEFT if left else EXIT_OK
+
+
+def _together(
+    chosen: list[tuple[_SeenHunk, bool, str | None]],
+) -> Iterator[tuple[_Seat, list[str], bool, str | None]]:
+    """What is said at once: of what is apart all that is accepted, and then what is rejected with
+    one note, since each changes what it is compared with; else hunk by hunk, so that one that
+    stands against something keeps no other back."""
+    together: dict[tuple[int, bool, str | None], list[_SeenHunk]] = {}
+    for shown, accepts, note in chosen:
+        if shown.seat.is_apart:
+            together.setdefault((id(shown.seat), not accepts, note), []).append(shown)
+        else:
+            yield shown.seat, [shown.name], accepts, note
+    for (_, rejects, note), some in sorted(together.items(), key=lambda each: each[0][1]):
+        yield some[0].seat, [each.name for each in some], not rejects, note
 
 
 def _key(number: int, count: int) -> tuple[str, str | None]:
@@ -195,4 +323,5 @@ def _key(number: int, count: int) -> tuple[str, str | None]:
             return "q", None
         if key and key in "ynsfauq":
             return key, None
-        line(_KEYS)
+        one_line = "  ".join(_KEYS)
+        line(one_line if len(one_line) < terminal_width() else "\n".join(_KEYS))

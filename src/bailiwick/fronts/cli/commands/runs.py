@@ -9,6 +9,7 @@ from bailiwick.errors import escape_for_display
 from bailiwick.fronts.cli import EXIT_OK, documents
 from bailiwick.fronts.cli.arguments import Parser, whole_number
 from bailiwick.fronts.cli.authority_session import Options
+from bailiwick.fronts.cli.hunks import show_hunk
 from bailiwick.fronts.cli.moments import moment_ns
 from bailiwick.fronts.cli.output import line, moment, paint, print_fields, print_json, print_table
 from bailiwick.fronts.cli.seats import found_run, seated, takes_seat
@@ -117,14 +118,8 @@ def show_change(change: RunChange) -> None:
         said = "" if hunk.reviewed is None else f" {hunk.reviewed}"
         state = "" if hunk.state == "stands" else f" {hunk.state}"
         line(paint(f"{hunk.header} {hunk.id}{said}{state}", "cyan"))
-        for each in hunk.lines:
-            line(painted(each))
+        for each in show_hunk(hunk.lines):
+            line(each)
     for other in change.others:
         whose = escape_for_display(other.subject) or "another program"
         line(paint(f"{other.header} by {whose}, not by this run", "dim"))
-
-
-def painted(text: str) -> str:
-    """A line of a difference in its colour."""
-    shown = escape_for_display(text.replace("\t", "    "))
-    return paint(shown, {"-": "red", "+": "green"}.get(text[:1], "dim"))

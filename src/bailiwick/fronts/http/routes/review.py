@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from bailiwick.errors import ParseError
 from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import Body
@@ -13,12 +14,19 @@ from bailiwick.wire.arguments import Argument, a_text, limit
 
 
 class ReviewBody(Body, frozen=True, kw_only=True):
-    """Hunks and runs by their ids, or beginnings of them; a file of a run as ``RUN:PATH``. What is
-    rejected is taken back, and its agent is told, with the ``note``. While that is in the middle of
-    a call or a command nothing is taken back, unless a person does ``insist``."""
+    """Hunks and runs by their ids, or beginnings of them, and as ``ID@VERSION`` as they were shown
+    with that version of the file; a file of a run as ``RUN:PATH``. What is rejected is taken back,
+    and its agent is told, with the ``note``. While that is in the middle of a call or a command
+    nothing is taken back, unless a person does ``insist``.
+
+    With ``work`` or ``ofFork`` it is what is not in the tree yet: hunks of the working copy or the
+    fork, all of it by its name, or a file as ``NAME:PATH``. What is accepted is applied or merged,
+    what is rejected is given up there."""
 
     accept: list[str] = []
     reject: list[str] = []
+    work: str | None = None
+    of_fork: str | None = None
     note: str | None = None
     preview: bool = False
     insist: bool = False
@@ -29,7 +37,8 @@ async def show_queue(request: Request) -> Document:
     query, scope = request.query, await request.scoped()
     found = await scope.review.queue(
         run=query.get("run"), paths=[query["path"]] if "path" in query else [],
-        cursor=query.get("cursor"), limit=query.get("limit"),
+        cursor=query.get("cursor"), limit=query.get("limit"), work=query.get("work"),
+        fork=query.get("of_fork"),
     )  # fmt: skip
     return values.REVIEW_QUEUE.write(found)
 
@@ -39,13 +48,17 @@ async def say(request: Request) -> Document:
     scope = await request.scoped()
     done: ReviewResult | None = None
     if body.accept and not body.preview:
-        done = await scope.review.accept(body.accept)
-    if body.reject or done is None:
+        done = await scope.review.accept(body.accept, work=body.work, fork=body.of_fork)
+    if done is None and not body.reject:
+        raise ParseError("say what is accepted or rejected")
+    if body.reject and (done is None or not done.conflicts):
         taken = await scope.review.reject(
-            body.reject, note=body.note, preview=body.preview, insist=body.insist
-        )
-        accepted = [] if done is None else done.accepted
-        done = msgspec.structs.replace(taken, accepted=accepted)
+            body.reject, note=body.note, preview=body.preview, insist=body.insist,
+            work=body.work, fork=body.of_fork,
+        )  # fmt: skip
+        accepted, applied = ([], []) if done is None else (done.accepted, done.applied)
+        done = msgspec.structs.replace(taken, accepted=accepted, applied=applied)
+    assert done is not None
     return values.REVIEW_RESULT.write(done)
 
 
@@ -59,12 +72,15 @@ ROUTES: tuple[Route, ...] = (
             Argument(name="path", about="Only what lies there."),
             a_text("cursor", "Where an earlier answer left off."),
             limit(1_000),
+            a_text("work", "Instead, what a working copy would do to the tree."),
+            a_text("of_fork", "Instead, what a fork would do to it if it were merged."),
         ),
         example="GET /review",
     ),
     Route(
         method="POST", path="/review", name="sayReview", family="runs", handler=say,
-        about="Accept hunks, or reject them: those are taken back by what stands there now.",
+        about="Accept hunks, or reject them: those are taken back by what stands there now. Of a"
+        " working copy or a fork they are applied, or given up there.",
         body=ReviewBody, result=values.REVIEW_RESULT.struct, needs=access("write"), who="person",
         changes=True, asks=True,
         example='POST /review {"reject": ["4b03c4a79c7e51d08f26ab93e07c1d54"], "note": "keep it"}',

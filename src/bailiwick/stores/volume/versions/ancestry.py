@@ -153,6 +153,18 @@ async def find_origin(session: RowSession, view: BranchView, ours: Held, theirs:
     return Origin(trees, beneath)
 
 
+async def common_state(
+    session: RowSession, volume: int, ours: Held, theirs: Held
+) -> tuple[int, int] | None:
+    """The newest state that both hold, by its branch and version; None where there are several, or
+    it is no longer kept."""
+    shared = _shared(ours, theirs)
+    newest = list(await _newest(session, volume, shared))
+    if len(newest) != 1 or not await held_by(session, volume, newest[0]):
+        return None
+    return newest[0], shared[newest[0]]
+
+
 async def _state_then(tree: RowTree, node: int) -> NodeState | None:
     if tree.levels:
         return await state_of(tree, node)

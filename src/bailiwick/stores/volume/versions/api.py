@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bailiwick.errors import BailiwickError, ParseError
+from bailiwick.errors import BailiwickError, ParseError, Unsupported
 from bailiwick.model import ANYTHING, Expected
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle
@@ -18,16 +18,18 @@ from bailiwick.stores.volume.fsck.check import Checked, Info
 from bailiwick.stores.volume.lookup.cache import Cache
 from bailiwick.stores.volume.retention import garbage
 from bailiwick.stores.volume.retention.garbage import VolumeCollected
-from bailiwick.stores.volume.rows.database import INFINITY
+from bailiwick.stores.volume.rows.database import INFINITY, RowSession
 from bailiwick.stores.volume.rows.records import RowKey
 from bailiwick.stores.volume.rows.tree import levels_of
 from bailiwick.stores.volume.versions import branches, change_log, history
+from bailiwick.stores.volume.versions.ancestry import common_state, held_by
 from bailiwick.stores.volume.versions.comparison import compare, touches_of
 from bailiwick.stores.volume.versions.draft_core import NUMBERS as SET_ASIDE
 from bailiwick.stores.volume.versions.draft_core import DraftCore
 from bailiwick.stores.volume.versions.merge import Conflicted, DraftChanges, merge, merge_draft
 from bailiwick.versions import (
     BeneathPage,
+    BranchBeside,
     Conflict,
     Difference,
     Done,
@@ -49,6 +51,7 @@ _LOGGED: Final = """
 SELECT version, parent, name, node, was FROM change WHERE volume = $1 AND branch = $2
 """
 _BRANCH_NAME: Final = "SELECT coalesce(name, '') FROM branch WHERE volume = $1 AND id = $2"
+_KEPT: Final = "SELECT last, horizon FROM volume WHERE id = $1"
 _TRANSACTION_MS: Final = 3_600_000
 """After an hour a transaction whose process is gone is taken for abandoned."""
 
@@ -177,8 +180,11 @@ class VolumeVersions:
         core = self._core
         async with core.looking() as session:
             branch, number = await history.resolve_version(core, session, version)
-            view = core.view._replace(branch=branch, at=number)
-            levels = await levels_of(session, view)
+            return await self._then(session, branch, number)
+
+    async def _then(self, session: RowSession, branch: int, number: int) -> VolumeStore:
+        core = self._core
+        levels = await levels_of(session, core.view._replace(branch=branch, at=number))
         identity = Identity(core.view.volume, core.identity.uid, branch, core.view.root)
         then = VolumeCore(
             core.database, identity, levels, core.blobs,
@@ -312,6 +318,26 @@ class VolumeVersions:
         async with self._core.looking() as session:
             branch = await branches.branch_named(session, self._core.view.volume, name)
         return await compare(self._core, branch)
+
+    async def beside(self, name: str) -> BranchBeside:
+        core = self._core
+        async with core.looking() as session:
+            volume = core.view.volume
+            branch = await branches.branch_named(session, volume, name)
+            ours = await held_by(session, volume, core.view.branch)
+            theirs = await held_by(session, volume, branch)
+            common = await common_state(session, volume, ours, theirs)
+            newest, horizon = await session.row(_KEPT, volume) or (0, 0)
+            levels = await levels_of(session, core.view._replace(branch=branch, at=newest))
+            # What a branch has come from is kept for as long as that shows it.
+            if common is None or (common[1] < horizon and common not in levels):
+                raise Unsupported(
+                    "the state that both branches have come from is not one, or no longer kept",
+                    hint="merge it: that looks at each node by itself",
+                )
+            origin = await self._then(session, *common)
+            store = await self._then(session, branch, newest)
+            return BranchBeside(store, origin, VolumeVersions(store))
 
     async def plan_merge(self, name: str) -> Plan:
         return await self._planned(self._merging(name))

@@ -13,7 +13,7 @@ from bailiwick.stores.volume.leases import check_lease
 from bailiwick.stores.volume.lookup.depths import Depths
 from bailiwick.stores.volume.refusals import check_expected, no_such, not_on_the_way
 from bailiwick.stores.volume.rows.checksums import log_guard, row_guard
-from bailiwick.stores.volume.rows.database import RowSession
+from bailiwick.stores.volume.rows.database import HEAD, RowSession
 from bailiwick.stores.volume.rows.mutation import Attributes, Mutation, attributes_of
 from bailiwick.stores.volume.rows.records import (
     DIRECTORY,
@@ -130,8 +130,10 @@ async def history(core: VolumeCore, path: ScopedPath, before: int | None, limit:
     versions along, each with the path that it had then."""
     async with core.looking() as session:
         tree = await core.tree(session)
-        view = core.view  # later than every version: what is told is older
-        found = _Found(core, tree, view.at if before is None else before, limit)
+        view = core.view
+        # Later than every version: what is told is older.
+        until = view.at if view.at == HEAD else view.at + 1
+        found = _Found(core, tree, until if before is None else before, limit)
         if path == ROOT:
             await found.add_node(BoundName(view.root, DIRECTORY), found.before)
             return found.newest_first()
@@ -139,9 +141,9 @@ async def history(core: VolumeCore, path: ScopedPath, before: int | None, limit:
         if parent is None or parent.kind != DIRECTORY:
             raise no_such(path)
         rows = await session.rows(
-            _BINDINGS, view.volume, view.branch, parent.node, path.name, view.at
+            _BINDINGS, view.volume, view.branch, parent.node, path.name, until
         )
-        since = view.at
+        since = until
         for born, ended, node, kind in rows:
             # What an ancestor has lost later is here until the branch itself said otherwise.
             died, since = min(ended, since), born

@@ -1,0 +1,420 @@
+"""What was changed apart from a tree, in a working copy or a fork, told as what would become of the
+tree if it were applied: path by path, in hunks.
+
+Of each path three states are known: what it was when both were one, what it is apart, and what
+stands in the tree. Where others have changed that since, texts are joined line by line; what cannot
+be joined is told with what stands against it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bailiwick.errors import HashMismatch, ParseError, PathNotFound
+from bailiwick.model import EntryType
+from bailiwick.paths import ScopedPath
+from bailiwick.reviews import ReviewFile, ReviewHunk
+from bailiwick.text.merge import merged
+from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
+from bailiwick.verbs.review.names import HunkName, given_names
+from bailiwick.verbs.runs.path_stories import (
+    StoryContent,
+    hunk_header,
+    hunk_id,
+    hunk_lines,
+    kind_between,
+    whole_texts,
+)
+from bailiwick.versions import ChangeKind
+
+AGAINST: Final = "it was changed in the tree, too, and the two cannot be joined"
+
+_APART: Final = "apart"
+_VERSION_DIGITS: Final = 12
+
+
+class ApartPath(NamedTuple):
+    """One path: what it is apart (``theirs``), what stands in the tree, and what both were before:
+    ``base`` has no data where that is not known. ``as_it_was`` is whether nobody has changed what
+    stands in the tree since. ``subject`` is whose doing it is."""
+
+    path: ScopedPath
+    theirs: StoryContent | None
+    now: StoryContent | None
+    base: StoryContent | None
+    as_it_was: bool
+    subject: str = ""
+
+
+class ApartHunk(NamedTuple):
+    """Some of what would become of a path: lines, its ``modes``, or with neither all of it."""
+
+    id: str
+    lines: ReviewHunkLines | None = None
+    modes: tuple[int, int] | None = None
+
+
+class ApartChange:
+    """What would become of a path. One that was moved has come from ``gone``."""
+
+    def __init__(
+        self,
+        name: str,
+        each: ApartPath,
+        becomes: StoryContent | None,
+        against: str | None = None,
+        gone: ApartPath | None = None,
+    ) -> None:
+        self.each = each
+        self.gone = gone
+        self.path = each.path
+        self.now = each.now if gone is None else gone.now
+        self.becomes = becomes
+        self.against = against
+        self._text: ReviewedText | None = None
+        if gone is None and _is_text(each.now) and _is_text(becomes):
+            self._text = ReviewedText(_data(each.now))
+            self._text.write(_APART, _data(becomes))
+        self._pieces = [] if self._text is None else self._text.hunks()
+        self.hunks = self._hunks(name)
+        self.version = f"{_digest(each.theirs)}.{_digest(self.now)}"
+
+    def _hunks(self, name: str) -> list[ApartHunk]:
+        whole = ApartHunk(hunk_id(name, self.path, *whole_texts(self.now, self.becomes)))
+        if self.against is not None or (self._text is None and not self._is_mode_alone):
+            return [whole]
+        seen: dict[str, int] = {}
+        found = []
+        for piece in self._pieces:
+            digest = hunk_id(name, self.path, *piece.texts)
+            number = seen[digest] = seen.get(digest, 0) + 1
+            id = digest if number == 1 else hunk_id(name, self.path, digest, str(number))
+            found.append(ApartHunk(id, piece))
+        now, becomes = self.now, self.becomes
+        if now is not None and becomes is not None and now.mode != becomes.mode:
+            id = hunk_id(name, self.path, f"mode {now.mode:o}", f"mode {becomes.mode:o}")
+            found.append(ApartHunk(id, modes=(now.mode, becomes.mode)))
+        return found or [whole]
+
+    @property
+    def _is_mode_alone(self) -> bool:
+        return (
+            self.gone is None
+            and self.now is not None
+            and self.becomes is not None
+            and is_alike(self.now, self.becomes._replace(mode=self.now.mode))
+        )
+
+    @property
+    def kind(self) -> ChangeKind:
+        return kind_between(self.now, self.becomes) or "updated"
+
+    @property
+    def type(self) -> EntryType:
+        stood = self.becomes or self.now
+        assert stood is not None
+        return stood.type
+
+    @property
+    def is_in_pieces(self) -> bool:
+        """Whether some of it can be taken without the rest."""
+        return (
+            self.against is None
+            and self.now is not None
+            and self.becomes is not None
+            and any(each.lines is not None or each.modes is not None for each in self.hunks)
+        )
+
+    def equals(self, hunk: ApartHunk) -> set[str]:
+        """The ids of those that do the same as a hunk, itself among them."""
+        if hunk.lines is None:
+            return {hunk.id}
+        texts = hunk.lines.texts
+        return {each.id for each in self.hunks if each.lines and each.lines.texts == texts}
+
+    def with_only(self, hunks: Collection[ApartHunk]) -> tuple[bytes, int]:
+        """What stands in the tree with some hunks, and the mode that it has then."""
+        return self._without([each for each in self.hunks if each not in hunks])
+
+    def theirs_without(self, hunks: Collection[ApartHunk]) -> tuple[bytes, int] | None:
+        """What it is apart with some hunks given up there; None where others changed lines that
+        touch those."""
+        theirs, becomes = self.each.theirs, self.becomes
+        assert theirs is not None
+        assert becomes is not None
+        data, _ = self._without(hunks)
+        if becomes.data != theirs.data:
+            back = merged(_data(becomes), data, _data(theirs))
+            if back is None:
+                return None
+            data = back
+        gives_mode = any(each.modes for each in hunks) and self.each.base is not None
+        return data, self.each.base.mode if gives_mode and self.each.base else theirs.mode
+
+    def _without(self, hunks: Collection[ApartHunk]) -> tuple[bytes, int]:
+        assert self.now is not None
+        assert self.becomes is not None
+        lines = [each.lines for each in hunks if each.lines is not None]
+        data = _data(self.becomes) if self._text is None else self._text.without(lines)
+        mode = self.now.mode if any(each.modes for each in hunks) else self.becomes.mode
+        return data, mode
+
+    # --- showing -------------------------------------------------------------------------------
+
+    def shown(self, hunks: Collection[ApartHunk]) -> ReviewFile:
+        told = [self._shown(each) for each in hunks]
+        return ReviewFile(
+            path=self.path, kind=self.kind, type=self.type, version=self.version,
+            origin=None if self.gone is None else self.gone.path, against=self.against,
+            added=sum(each.added for each in told), removed=sum(each.removed for each in told),
+            hunks=told,
+        )  # fmt: skip
+
+    def _shown(self, hunk: ApartHunk) -> ReviewHunk:
+        pieces = [hunk.lines] if hunk.lines is not None else []
+        header = f"{self.kind} {self.type}"
+        if self.against is not None:
+            pieces = self._pieces
+        elif hunk.lines is not None:
+            header = hunk_header(hunk.lines)
+        elif hunk.modes is not None:
+            header = "mode {:o} to {:o}".format(*hunk.modes)
+        return ReviewHunk(
+            id=hunk.id, run="", subject=self.each.subject, header=header,
+            lines=[line for each in pieces for line in hunk_lines(each)],
+            added=sum(len(each.added) for each in pieces),
+            removed=sum(len(each.removed) for each in pieces),
+        )  # fmt: skip
+
+    def said_lines(self, hunk: ApartHunk) -> list[str]:
+        """What whoever did it is shown again: its lines, without those around them."""
+        return [each for each in self._shown(hunk).lines if not each.startswith(" ")]
+
+
+def is_alike(a: StoryContent | None, b: StoryContent | None) -> bool:
+    """Whether two are the same, wherever they lie."""
+    if a is None or b is None:
+        return a is b
+    if (a.type, a.sha256, a.target) != (b.type, b.sha256, b.target):
+        return False
+    return a.type == "symlink" or a.mode == b.mode
+
+
+def _digest(stood: StoryContent | None) -> str:
+    seen = "" if stood is None else f"{stood.type} {stood.sha256} {stood.target} {stood.mode:o}"
+    return hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()[:_VERSION_DIGITS]
+
+
+def _is_text(stood: StoryContent | None) -> bool:
+    return stood is None or stood.data is not None
+
+
+def _data(stood: StoryContent | None) -> bytes:
+    return b"" if stood is None or stood.data is None else stood.data
+
+
+def _joined(each: ApartPath) -> StoryContent | None:
+    """What both have made of a path; None where that cannot be said."""
+    base, theirs, now = each.base, each.theirs, each.now
+    if base is None or theirs is None or now is None:
+        return None
+    if base.data is None or theirs.data is None or now.data is None:
+        return None
+    data = merged(base.data, theirs.data, now.data)
+    if data is None:
+        return None
+    sha256 = hashlib.sha256(data).hexdigest()
+    mode = now.mode if theirs.mode == base.mode else theirs.mode
+    return now._replace(data=data, sha256=sha256, size=len(data), mode=mode)
+
+
+class ApartChanges:
+    """All that was changed apart under a ``name``, by path. Directories that come or go with what
+    lies in them are not told by themselves."""
+
+    def __init__(
+        self,
+        name: str,
+        found: Iterable[ApartPath],
+        contents: Mapping[str, bytes],
+        *,
+        truncated: bool = False,
+    ) -> None:
+        """``contents`` is what was read, by its hash."""
+        self.name = name
+        self.contents = contents
+        self.truncated = truncated
+        differing = [each for each in found if not is_alike(each.theirs, each.now)]
+        gone, moved = _moves(differing)
+        changes = []
+        for each in differing:
+            if each.path in gone:
+                continue
+            change = self._change(each, moved.get(each.path))
+            if change is not None:
+                changes.append(change)
+        comes = {each.path for each in changes if each.kind in ("created", "moved")}
+        goes = {each.path for each in changes if each.kind == "deleted"} | gone
+        self._made = _around(changes, "created", comes)
+        self._removed = _around(changes, "deleted", goes)
+        around = {each.path for each in (*self._made, *self._removed)}
+        self.changes = sorted(
+            (each for each in changes if each.path not in around),
+            key=lambda each: each.path.order,
+        )
+
+    def _change(self, each: ApartPath, gone: ApartPath | None) -> ApartChange | None:
+        becomes, against = each.theirs, None
+        if not each.as_it_was:
+            joined = _joined(each)
+            becomes, against = (each.theirs, AGAINST) if joined is None else (joined, None)
+            if is_alike(becomes, each.now):
+                return None
+        return ApartChange(self.name, each, becomes, against, gone)
+
+    @property
+    def left(self) -> int:
+        return sum(len(each.hunks) for each in self.changes)
+
+    # --- what is meant -------------------------------------------------------------------------
+
+    def chosen(self, ids: Sequence[str], paths: Sequence[ScopedPath]) -> ApartChoice:
+        """What is named: hunks by their ids, or beginnings of them; a path as ``NAME:PATH``, all of
+        it as ``NAME``. Raises `PathNotFound`, `ParseError`, and `HashMismatch` for what is not as
+        it was shown."""
+        names = given_names(ids)
+        met: dict[str, set[str]] = {each.text: set() for each in names}
+        found: ApartChoice = []
+        for change in self.changes:
+            if paths and not any(change.path.lies_in(each) for each in paths):
+                continue
+            some = []
+            for hunk in change.hunks:
+                fits = [each for each in names if self._means(each, change, hunk)]
+                for each in fits:
+                    met[each.text].add("" if each.text.startswith(self.name) else hunk.id)
+                if fits or not names:
+                    some.append(hunk)
+            if some:
+                _refuse_unclear(change, some, names)
+                found.append((change, some))
+        for text, several in met.items():
+            if not several:
+                raise PathNotFound(
+                    f"nothing that is left to review is called {text[:80]!r}",
+                    hint="a hunk that was changed again has another id",
+                )
+            if len(several) > 1:
+                raise ParseError(
+                    f"{len(several)} ids begin with {text[:80]!r}", hint="give more of the id"
+                )
+        return found
+
+    def _means(self, name: HunkName, change: ApartChange, hunk: ApartHunk) -> bool:
+        if name.text in (self.name, f"{self.name}:{change.path}"):
+            return True
+        return name.begins(hunk.id)
+
+    def is_all(self, chosen: ApartChoice) -> bool:
+        return not self.truncated and sum(len(some) for _, some in chosen) == self.left
+
+    def with_directories(self, paths: Collection[ScopedPath], *, applied: bool) -> _Around:
+        """The directories that come or go with some paths, if those are applied; or that stay with
+        them, if they are given up."""
+        needed, emptied = (self._made, self._removed) if applied else (self._removed, self._made)
+        inside = {each: set(_inside(each, self.changes)) for each in (*needed, *emptied)}
+        around = [each for each in needed if inside[each] & set(paths)]
+        return [*around, *(each for each in emptied if inside[each] <= set(paths))]
+
+
+ApartChoice = list[tuple[ApartChange, list[ApartHunk]]]
+_Around = list[ApartChange]
+
+
+def places_of(chosen: Iterable[tuple[ApartChange, object]]) -> set[ScopedPath]:
+    """All paths that some changes are about."""
+    changes = [change for change, _ in chosen]
+    gone = {each.gone.path for each in changes if each.gone is not None}
+    return gone | {each.path for each in changes}
+
+
+def _refuse_unclear(
+    change: ApartChange, some: Sequence[ApartHunk], names: Sequence[HunkName]
+) -> None:
+    """What is apart has to be what somebody looked at, and of hunks that do the same in several
+    places it has to be known which one that was."""
+    ids = {each.id for each in some}
+    apart = change.version.partition(".")[0]
+    for hunk in some:
+        seen = [each.version for each in names if each.begins(hunk.id)]
+        unclear = bool(seen) and not change.equals(hunk) <= ids
+        if any(
+            each is not None
+            and (each != change.version if unclear else each.partition(".")[0] != apart)
+            for each in seen
+        ):
+            raise HashMismatch(
+                "what was shown is not what would become of it now", path=change.path,
+                hint="look at it again",
+            )  # fmt: skip
+        if unclear and None in seen:
+            raise ParseError(
+                "several changes of this file are the same", path=change.path,
+                hint="say which version of it you saw: ID@VERSION",
+            )  # fmt: skip
+
+
+def _moves(
+    differing: Sequence[ApartPath],
+) -> tuple[set[ScopedPath], dict[ScopedPath, ApartPath]]:
+    """What has gone from one place and come to another, to the last byte."""
+    goes: dict[tuple[object, ...], list[ApartPath]] = {}
+    for each in differing:
+        if each.theirs is None and each.as_it_was and each.now is not None and _is_much(each.now):
+            goes.setdefault(_look(each.now), []).append(each)
+    gone: set[ScopedPath] = set()
+    moved: dict[ScopedPath, ApartPath] = {}
+    for each in differing:
+        if each.now is not None or each.theirs is None or not each.as_it_was:
+            continue
+        waiting = goes.get(_look(each.theirs))
+        if waiting:
+            moved[each.path] = waiting.pop(0)
+            gone.add(moved[each.path].path)
+    return gone, moved
+
+
+def _is_much(stood: StoryContent) -> bool:
+    return stood.type == "symlink" or (stood.type == "file" and stood.size > 0)
+
+
+def _look(stood: StoryContent) -> tuple[object, ...]:
+    return stood.type, stood.sha256, stood.target, stood.mode
+
+
+def _around(
+    changes: Sequence[ApartChange], kind: ChangeKind, paths: Collection[ScopedPath]
+) -> list[ApartChange]:
+    """Directories that come, or go, with something in them that does."""
+    above = {path.parent for path in paths}
+    above |= {each for path in paths for each in _parents(path)}
+    return [
+        each
+        for each in changes
+        if each.kind == kind and each.type == "directory" and each.path in above
+        and each.against is None
+    ]  # fmt: skip
+
+
+def _parents(path: ScopedPath) -> Iterable[ScopedPath]:
+    while not path.is_root:
+        path = path.parent
+        yield path
+
+
+def _inside(directory: ApartChange, changes: Sequence[ApartChange]) -> Iterable[ScopedPath]:
+    for path in places_of((each, None) for each in changes):
+        if path.lies_in(directory.path):
+            yield path

@@ -1,0 +1,400 @@
+"""Reviewing what is not in the tree yet: what a working copy or a fork would do to it. To accept
+some of it is to apply or merge that, to reject it is to give it up where it was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from bailiwick.call import Call
+from bailiwick.errors import BailiwickError
+from bailiwick.finishing import to_the_end
+from bailiwick.grant import subject_stands_above
+from bailiwick.operations import READ
+from bailiwick.paths import ScopedPath
+from bailiwick.policy import permits
+from bailiwick.proposal import Proposal
+from bailiwick.reviews import (
+    NOTE_LINES_MAX,
+    ReviewNote,
+    ReviewQueue,
+    ReviewResult,
+    ReviewVerdicts,
+)
+from bailiwick.store import Reader, Store
+from bailiwick.verbs.branches import merge
+from bailiwick.verbs.modes import mode_in
+from bailiwick.verbs.review.apart import (
+    ApartChange,
+    ApartChanges,
+    ApartChoice,
+    ApartPath,
+    is_alike,
+    places_of,
+)
+from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken, page_of, refuse_agents, then
+from bailiwick.verbs.runs.path_stories import StoryContent, look_at
+from bailiwick.verbs.runs.taking_back import PlannedReturn, base_of, bring, come, return_whole
+from bailiwick.verbs.walks.ignore_files import Ignores
+from bailiwick.verbs.work_content import content_in
+from bailiwick.verbs.working_copies import ChosenText, Wanted, bring_back
+from bailiwick.version_acts import DiscardWork
+from bailiwick.versions import BranchBeside, Conflict, MergeResult, UndoResult, lines
+from bailiwick.working_copy import Altered, Published, WorkingCopy
+
+_MODE_ALONE = "its mode can only be given up with all that was changed of it"
+_ENTANGLED = "others have changed lines that touch these"
+
+
+def shown(
+    call: Call, changes: ApartChanges, part: ReviewPart, cursor: str | None, limit: int | None
+) -> ReviewQueue:
+    """What would become of the tree, in pages."""
+    refuse_agents(call)
+    chosen = changes.chosen(part.ids, part.paths)
+    files = [change.shown(some) for change, some in chosen]
+    return page_of(call, files, cursor, limit, changes.truncated)
+
+
+# --- working copies ----------------------------------------------------------------------------
+
+
+async def of_copy(call: Call, copy: WorkingCopy, subject: str) -> ApartChanges:
+    """What a working copy would do to the tree, as far as whoever calls may see of it."""
+    contents: dict[str, bytes] = {}
+    found: list[ApartPath] = []
+    truncated = False
+    for each in (await copy.alterations()).altered:
+        if not permits(call.decide(each.path, READ.ruled)):
+            continue
+        if len(found) >= call.limits.run_paths_max:
+            truncated = True
+            break
+        found.append(await _in_copy(call, copy, each, subject, contents))
+    return ApartChanges(copy.id, found, contents, truncated=truncated)
+
+
+async def _in_copy(
+    call: Call, copy: WorkingCopy, each: Altered, subject: str, contents: dict[str, bytes]
+) -> ApartPath:
+    now = await look_at(call.store, each.path, call.limits.diff_bytes_max, contents)
+    if now is None or each.base is None:
+        as_it_was = now is None and each.base is None
+    else:
+        is_same = now.type == "directory" or now.version == each.base.version
+        as_it_was = now.type == each.base.type and is_same
+    base = now
+    if not as_it_was and each.base is not None:
+        image = await copy.base_image(each.path) if each.base.type == "file" else None
+        base = StoryContent(each.base.type, each.path, each.base.mode & 0o777, image)
+    theirs = await _apart(call, copy, each)
+    return ApartPath(each.path, theirs, now, base, as_it_was, subject)
+
+
+async def _apart(call: Call, copy: WorkingCopy, each: Altered) -> StoryContent | None:
+    if each.type is None:
+        return None
+    data: bytes | None = None
+    limit = call.limits.diff_bytes_max
+    if each.type == "file" and each.size <= limit:
+        data = await content_in(copy, each, limit)
+    mode = mode_in(call.grant.root, each.mode & 0o777, each.type)
+    return StoryContent(
+        each.type, each.path, mode, None if data is None or 0 in data else data, each.sha256,
+        each.target, size=each.size,
+    )  # fmt: skip
+
+
+async def accept_copy(
+    call: Call, ignores: Ignores, copy: WorkingCopy, subject: str, part: ReviewPart
+) -> Proposal[ReviewSpoken]:
+    """Apply what is chosen; where anything stands against it, nothing."""
+    refuse_agents(call)
+    changes = await of_copy(call, copy, subject)
+    chosen = changes.chosen(part.ids, part.paths)
+    against = _against(chosen)
+    if against:
+        return _refused(call, changes, against)
+    paths = places_of(chosen)
+    paths |= {each.path for each in changes.with_directories(paths, applied=True)}
+    texts = {
+        change.path: _text(change, some) for change, some in chosen if change.is_in_pieces
+    }  # fmt: skip
+    wanted = Wanted("atomic", exactly=frozenset(paths), merge=True, texts=texts)
+    proposal = await bring_back(call, ignores, copy, wanted)
+    result = proposal.result
+
+    def spoken(done: Published) -> ReviewSpoken:
+        conflicts = [Conflict(each.path, each.reason) for each in done.conflicts]
+        conflicts += [Conflict(ScopedPath(each.path), each.reason) for each in done.withheld]
+        applied = [each.path for each in done.changes]
+        return _accepted(call, changes, chosen, applied, conflicts)
+
+    return then(proposal, lambda done: spoken(result(done)))
+
+
+def _text(change: ApartChange, some: Sequence[object]) -> ChosenText:
+    hunks = [each for each in change.hunks if each in some]
+    data, mode = change.with_only(hunks)
+    assert change.now is not None
+    return ChosenText(change.now.version, data, mode, len(hunks) < len(change.hunks))
+
+
+async def reject_copy(
+    call: Call, copy: WorkingCopy, subject: str, part: ReviewPart, note: str, *, preview: bool
+) -> Proposal[ReviewSpoken]:
+    """Give up what is chosen: there it is what it is in the tree again."""
+    refuse_agents(call)
+    changes = await of_copy(call, copy, subject)
+    chosen = changes.chosen(part.ids, part.paths)
+    conflicts: list[Conflict] = []
+    rewritten: dict[ScopedPath, bytes] = {}
+    for change, some in chosen:
+        if len(some) == len(change.hunks):
+            continue
+        theirs = change.theirs_without(some)
+        if theirs is None or any(each.modes for each in some):
+            reason = _ENTANGLED if theirs is None else _MODE_ALONE
+            conflicts.append(Conflict(change.path, reason))
+        else:
+            rewritten[change.path] = theirs[0]
+    if conflicts:
+        return _refused(call, changes, conflicts)
+    whole = places_of((change, some) for change, some in chosen if change.path not in rewritten)
+    whole |= {each.path for each in changes.with_directories(whole, applied=False)}
+    spoken = _rejected(call, changes, chosen, sorted(whole | rewritten.keys()), note, preview)
+    if preview:
+        call.questions = None
+        return Proposal(None, lambda _: spoken)
+    found = await copy.alterations()
+    everything = not found.unfit and {each.path for each in found.altered} <= whole
+    act = DiscardWork(call.handle, copy, None if everything else tuple(sorted(whole)), rewritten)
+    return Proposal(act, lambda _: spoken)
+
+
+# --- forks -------------------------------------------------------------------------------------
+
+
+async def of_fork(call: Call, name: str) -> ApartChanges:
+    """What a fork has changed since it and this branch were one."""
+    theirs = lines(call.store)
+    beside = await theirs.beside(name)
+    try:
+        paths = [
+            path
+            for each in await theirs.compare(name)
+            for path in (each.path, each.origin)
+            if path is not None
+        ]
+        fork = _Fork(call, beside)
+        truncated = await fork.add_all(paths)
+    finally:
+        await to_the_end(beside.origin.aclose())
+        await to_the_end(beside.store.aclose())
+    return ApartChanges(name, fork.found, fork.contents, truncated=truncated)
+
+
+class _Fork:
+    """Looks at what a fork has changed."""
+
+    def __init__(self, call: Call, beside: BranchBeside) -> None:
+        self._call = call
+        self._store, self._origin, self._past = beside
+        self.found: list[ApartPath] = []
+        self.contents: dict[str, bytes] = {}
+
+    async def add_all(self, paths: Iterable[ScopedPath]) -> bool:
+        """Look at paths, and at what came or went with a directory; whether there are more."""
+        waiting = sorted(set(paths), key=lambda each: each.order, reverse=True)
+        seen: set[ScopedPath] = set()
+        while waiting:
+            path = waiting.pop()
+            if path in seen or not permits(self._call.decide(path, READ.ruled)):
+                continue
+            seen.add(path)
+            if len(seen) > self._call.limits.run_paths_max:
+                return True
+            base = await self._look(self._origin, path)
+            theirs = await self._look(self._store, path)
+            if is_alike(base, theirs):
+                continue
+            now = await self._look(self._call.store, path)
+            as_it_was = is_alike(base, now)
+            subject = await self._whose(path)
+            self.found.append(ApartPath(path, theirs, now, base, as_it_was, subject))
+            for stood, store in ((base, self._origin), (theirs, self._store)):
+                if stood is not None and stood.type == "directory":
+                    waiting += await self._beneath(store, path)
+        return False
+
+    async def _look(self, store: Reader, path: ScopedPath) -> StoryContent | None:
+        limit = self._call.limits.diff_bytes_max
+        return await look_at(store, path, limit, self.contents)
+
+    async def _beneath(self, store: Store, path: ScopedPath) -> list[ScopedPath]:
+        entry = await store.resolve(path, "entry")
+        try:
+            return [path.child(each.name) for each in (await store.children(entry)).entries]
+        finally:
+            entry.close()
+
+    async def _whose(self, path: ScopedPath) -> str:
+        with suppress(BailiwickError):
+            found = (await self._past.history(path, limit=1)).versions
+            if found and not subject_stands_above(found[0].subject):
+                return found[0].subject
+        return ""
+
+
+async def accept_fork(
+    call: Call, ignores: Ignores, name: str, part: ReviewPart, *, is_own: bool
+) -> Proposal[ReviewSpoken]:
+    """Merge what is chosen; where anything stands against it, nothing. All of it is merged as a
+    branch is, where that can be done."""
+    refuse_agents(call)
+    changes = await of_fork(call, name)
+    chosen = changes.chosen(part.ids, part.paths)
+    against = _against(chosen)
+    if against:
+        return _refused(call, changes, against)
+    if changes.is_all(chosen) and not (await lines(call.store).plan_merge(name)).conflicts:
+        merging = await merge(call, ignores, name, False, is_own=is_own)
+        merged = merging.result
+
+        def all_of_it(done: MergeResult) -> ReviewSpoken:
+            return _accepted(call, changes, chosen, done.changed, done.conflicts)
+
+        return then(merging, lambda done: all_of_it(merged(done)))
+    planned = PlannedReturn([], {}, [])
+    for change, some in chosen:
+        if change.is_in_pieces:
+            data, mode = change.with_only(some)
+            assert change.now is not None
+            come(planned, change.path, mode, data, base_of(change.now))
+        else:
+            return_whole(planned, change.path, change.becomes, change.now, changes.contents)
+    for each in changes.with_directories(places_of(chosen), applied=True):
+        return_whole(planned, each.path, each.becomes, each.now, changes.contents)
+    planned.altered.sort(key=lambda each: each.path.order)
+    bringing = await bring(call, ignores, planned, False)
+    brought = bringing.result
+
+    def some_of_it(done: UndoResult) -> ReviewSpoken:
+        return _accepted(call, changes, chosen, done.undone, done.conflicts)
+
+    return then(bringing, lambda done: some_of_it(brought(done)))
+
+
+async def reject_fork(
+    call: Call,
+    ignores: Ignores,
+    changes: ApartChanges,
+    part: ReviewPart,
+    note: str,
+    *,
+    preview: bool,
+) -> Proposal[ReviewSpoken]:
+    """Take what is chosen out of a fork, on a call of the fork itself: what it was when both were
+    one is there again."""
+    refuse_agents(call)
+    chosen = changes.chosen(part.ids, part.paths)
+    planned = PlannedReturn([], {}, [])
+    for change, some in chosen:
+        each, contents = change.each, changes.contents
+        if change.is_in_pieces and len(some) < len(change.hunks):
+            theirs = change.theirs_without(some)
+            if theirs is None or each.theirs is None:
+                planned.conflicts.append(Conflict(change.path, _ENTANGLED))
+            else:
+                data, mode = theirs
+                come(planned, change.path, mode, data, base_of(each.theirs))
+        elif change.gone is not None:
+            return_whole(planned, change.path, change.gone.base, each.theirs, contents)
+        else:
+            return_whole(planned, change.path, each.base, each.theirs, contents)
+    for around in changes.with_directories(places_of(chosen), applied=False):
+        each = around.each
+        return_whole(planned, around.path, each.base, each.theirs, changes.contents)
+    planned.altered.sort(key=lambda each: each.path.order)
+    bringing = await bring(call, ignores, planned, preview)
+    brought = bringing.result
+
+    def given_up(done: UndoResult) -> ReviewSpoken:
+        if done.conflicts:
+            return _conflicting(call, changes, done.conflicts, preview)
+        return _rejected(call, changes, chosen, done.undone, note, preview)
+
+    return then(bringing, lambda done: given_up(brought(done)))
+
+
+# --- what is answered --------------------------------------------------------------------------
+
+
+def _against(chosen: ApartChoice) -> list[Conflict]:
+    return [Conflict(each.path, each.against) for each, _ in chosen if each.against is not None]
+
+
+def _refused(
+    call: Call, changes: ApartChanges, conflicts: list[Conflict]
+) -> Proposal[ReviewSpoken]:
+    call.questions = None
+    return Proposal(None, lambda _: _conflicting(call, changes, conflicts, False))
+
+
+def _conflicting(
+    call: Call, changes: ApartChanges, conflicts: list[Conflict], preview: bool
+) -> ReviewSpoken:
+    result = ReviewResult(
+        conflicts=conflicts, left=changes.left, preview=preview, request_id=call.request_id
+    )
+    return ReviewSpoken(result, None)
+
+
+def _accepted(
+    call: Call,
+    changes: ApartChanges,
+    chosen: ApartChoice,
+    applied: list[ScopedPath],
+    conflicts: list[Conflict],
+) -> ReviewSpoken:
+    if conflicts:
+        return _conflicting(call, changes, conflicts, False)
+    ids = _ids(chosen)
+    result = ReviewResult(
+        accepted=ids, applied=applied, left=changes.left - len(ids), request_id=call.request_id
+    )
+    return ReviewSpoken(result, None)
+
+
+def _rejected(
+    call: Call,
+    changes: ApartChanges,
+    chosen: ApartChoice,
+    undone: list[ScopedPath],
+    note: str,
+    preview: bool,
+) -> ReviewSpoken:
+    ids = _ids(chosen)
+    left = changes.left if preview else changes.left - len(ids)
+    result = ReviewResult(
+        rejected=ids, undone=undone, left=left, preview=preview, request_id=call.request_id
+    )
+    by = str(call.grant.subject)
+    notes = [
+        (change.each.subject, ReviewNote(
+            path=change.path, lines=change.said_lines(hunk)[:NOTE_LINES_MAX],
+            note=note, run="", by=by, time_ns=0,
+        ))
+        for change, some in chosen
+        for hunk in some
+        if change.each.subject and not subject_stands_above(change.each.subject)
+    ]  # fmt: skip
+    said = ReviewVerdicts(
+        root=str(call.grant.root), by=by, request_id=call.request_id, verdicts=[], notes=notes,
+        note=note,
+    )  # fmt: skip
+    return ReviewSpoken(result, None if preview or not notes else said)
+
+
+def _ids(chosen: ApartChoice) -> list[str]:
+    return [hunk.id for _, some in chosen for hunk in some]
