@@ -1,0 +1,125 @@
+"""The id of a hunk says nothing of its place: what is accepted or rejected is what somebody saw."""
+
+import asyncio
+import tempfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bailiwick import Authority, ParseError, PathNotFound, User
+from bailiwick.grant import AgentRun
+from tests.scope.test_review import ids
+from tests.scope.test_runs import ACCESS, each_kind, rooted, text
+
+pytestmark = pytest.mark.spec("REVIEW-1")
+
+SLOTS = 4
+
+
+def content(changed):
+    """Equal lines, each with a line of its own behind it; those in some slots were changed."""
+    return "".join(f"{'new' if n in changed else 'old'}\n-{n}-\n" for n in range(SLOTS))
+
+
+@each_kind
+async def test_the_same_change_elsewhere_is_not_what_was_shown(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", content(()))
+        one = await agent("one")
+        await one.write_text("a.txt", content({0}))
+        (file,) = (await person.review.queue()).files
+        shown = f"{file.hunks[0].id}@{file.version}"
+        await one.write_text("a.txt", content({2}))
+        assert await ids(person) == [file.hunks[0].id]
+        for said in (person.review.accept, person.review.reject):
+            with pytest.raises(PathNotFound):
+                await said(shown)
+            with pytest.raises(ParseError, match="several places"):
+                await said(file.hunks[0].id)
+        assert await text(person, "a.txt") == content({2})
+        (file,) = (await person.review.queue()).files
+        done = await person.review.accept(f"{file.hunks[0].id}@{file.version}")
+        assert done.left == 0
+
+
+@each_kind
+async def test_of_equal_changes_the_one_that_was_shown_is_meant(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", content(()))
+        one = await agent("one")
+        await one.write_text("a.txt", content({0, 1, 3}))
+        (file,) = (await person.review.queue()).files
+        names = [f"{hunk.id}@{file.version}" for hunk in file.hunks]
+        with pytest.raises(ParseError, match="several places"):
+            await person.review.reject(file.hunks[1].id)
+        await one.write_text("a.txt", content({1, 3}))  # so that they are counted otherwise
+        done = await person.review.reject(names[1])
+        assert (done.undone, await text(person, "a.txt")) == (["a.txt"], content({3}))
+        done = await person.review.accept(names[2])
+        assert (done.left, await text(person, "a.txt")) == (0, content({3}))
+
+
+@each_kind
+async def test_all_of_equal_changes_are_clear_without_a_version(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("a.txt", content(()))
+        await (await agent("one")).write_text("a.txt", content({0, 2}))
+        assert (await person.review.accept(await ids(person))).left == 0
+
+
+deeds = st.one_of(
+    st.tuples(st.just("write"), st.sets(st.integers(0, SLOTS - 1))),
+    st.tuples(st.sampled_from(["accept", "reject"]), st.integers(0, 99)),
+    st.tuples(st.just("bare"), st.integers(0, 99)),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(deeds, min_size=3, max_size=10))
+def test_a_verdict_is_of_what_was_shown_or_of_nothing(deeds):
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(played(deeds, f"sqlite:{directory}/v.db"))
+
+
+async def played(deeds, place):
+    """An agent changes slots at random; every hunk that was ever shown may be named."""
+    agreed, now = set(), set()
+    shown = []  # what was shown: its name, and the slot that it was in
+    async with Authority.open() as authority:
+        await authority.add_root("workspace:w", place, trusted=True)
+        person = await authority.request_root(User("ann"), "workspace:w", ACCESS, "to look")
+        agent = await person.delegate(AgentRun("chat", "one"))
+        await person.write_text("a", content(()))
+        for what, which in deeds:
+            if what == "write":
+                now = which
+                await agent.write_text("a", content(now))
+                for file in (await person.review.queue()).files:
+                    shown += [(hunk.id, file.version, slot_of(hunk)) for hunk in file.hunks]
+                continue
+            if not shown:
+                continue
+            id, version, slot = shown[which % len(shown)]
+            name = id if what == "bare" else f"{id}@{version}"
+            say = person.review.reject if what == "reject" else person.review.accept
+            try:
+                done = await say(name)
+            except (ParseError, PathNotFound):
+                continue
+            assert done.conflicts == []
+            left = {slot_of(h) for file in (await person.review.queue()).files for h in file.hunks}
+            if what == "bare" and done.accepted:
+                (slot,) = (now ^ agreed) - left  # one, wherever that is by now
+            if done.accepted or done.rejected:
+                assert slot in now ^ agreed
+                agreed, now = (agreed ^ {slot}, now) if done.accepted else (agreed, now ^ {slot})
+            assert await text(person, "a") == content(now)
+            assert left == now ^ agreed
+
+
+def slot_of(hunk):
+    """The slot that a hunk is in: by the line behind it."""
+    signs = [line[0] for line in hunk.lines]
+    last = max(place for place, sign in enumerate(signs) if sign in "+-")
+    return int(hunk.lines[last + 1].strip(" -"))
