@@ -115,3 +115,81 @@ def test_a_person_agrees_with_one_piece_and_rejects_another_with_a_note(served, 
         assert window.errors() == []
     finally:
         window.close()
+
+
+def asked(window, route):
+    """How often the page has asked for something, which the browser itself remembers."""
+    return window.value(
+        "return performance.getEntriesByType('resource').map((e) => new URL(e.name))"
+        ".filter((u) => (u.pathname + u.search).includes(arguments[0])).length",
+        route,
+    )
+
+
+MANY = 1_500
+
+
+@pytest.mark.spec("REVIEW-6", "WEB-1")
+def test_of_many_files_only_those_that_can_be_seen_are_in_the_page_and_asked_for(served):
+    token = served.new_agent("many")
+    operations = [
+        {"op": "write", "path": f"many/{number:05}.txt", "content": f"line {number}\n"}
+        for number in range(MANY)
+    ]
+    operations[0]["parents"] = True
+    for first in range(0, MANY, 100):
+        body = {"operations": operations[first : first + 100]}
+        assert served.agent("POST", "/batch", body, token=token)[0] == 200
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.value("performance.setResourceTimingBufferSize(5000)")
+        window.go("#/runs")
+        window.click(".choice", "agent_run:many/token")
+        window.find(".hunk .add", "line 0")
+        assert window.value("return document.querySelectorAll('*').length") < 3_000
+        assert asked(window, "brief=true") <= 2
+        assert asked(window, "path=many") < 30
+        bottom = "const s = document.querySelector('.hunks'); s.scrollTop = s.scrollHeight"
+        last = f"{MANY - 1:05}.txt"
+        until_blocking(lambda: window.value(bottom) or last in window.text(), timeout_s=60)
+        window.find(".hunk .add", f"line {MANY - 1}")
+        assert window.value("return document.querySelectorAll('*').length") < 6_000
+        window.value("document.querySelector('.hunks').scrollTop = 0")
+        window.find(".hunks header", "00000.txt")
+        window.find(".hunk .add", "line 0")
+        window.press("n")
+        window.find(".hunk.marked", "created directory")
+        for _ in range(40):
+            window.press("n")
+        window.find(".hunk.marked", "line ")
+        assert window.errors() == []
+    finally:
+        window.close()
+
+
+@pytest.mark.spec("REVIEW-6", "WEB-1")
+def test_of_a_long_difference_only_what_can_be_seen_is_in_the_page(served):
+    token = served.new_agent("long")
+    text = "".join(f"line {number} {'x' * 40}\n" for number in range(30_000))
+    body = {"path": "long.txt", "content": text}
+    assert served.agent("POST", "/file/write", body, token=token)[0] in (200, 201)
+    body = {"path": "wide.txt", "content": "w" * 2_000_000 + "\n"}
+    assert served.agent("POST", "/file/write", body, token=token)[0] in (200, 201)
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", "agent_run:long/token")
+        window.find(".hunk .add", "line 0 ")
+        assert window.value("return document.querySelectorAll('*').length") < 6_000
+        assert len(window.text()) < 200_000
+        bottom = "const s = document.querySelector('.hunks'); s.scrollTop = s.scrollHeight"
+        until_blocking(lambda: window.value(bottom) or "wide.txt" in window.text(), timeout_s=60)
+        until_blocking(lambda: window.value(bottom) or "characters" in window.text(), timeout_s=60)
+        assert len(window.text()) < 200_000
+        assert window.errors() == []
+    finally:
+        window.close()

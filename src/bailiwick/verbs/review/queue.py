@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -120,6 +121,7 @@ async def look(
         review = await path_review(telling, versions, run_of, said, settled, place, asked)
         if review is not None and review.hunks():
             found.append(review)
+        await asyncio.sleep(0)  # a look at thousands of paths leaves others their turn
     found.sort(key=lambda each: each.place.order)
     return ReviewLook(found, rows, newest, truncated, partial, telling.contents)
 

@@ -1,9 +1,10 @@
 // Two texts side by side, or a unified diff made readable.
 
 import { h } from "./dom.js";
+import { Windows } from "./windows.js";
 import { visible } from "./words.js";
 
-const LINES_MAX = 20000, EDITS_MAX = 2000;
+const LINES_MAX = 20000, EDITS_MAX = 2000, ROWS_AT_A_TIME = 50, PARTS_MAX = 40, ROW = 20, WIDE = 2000;
 
 // The shortest edit between two lists of lines (Myers), given up where it would take too long:
 // then everything between what both have at the ends counts as replaced.
@@ -55,7 +56,8 @@ function backwards(trace, d, n, m, shift) {
 
 // What differs within two lines: what both begin and end with is left plain.
 function marked(text, other) {
-  if (other === null || other === undefined || text.length > 2000) return [text];
+  if (text.length > WIDE) return [text.slice(0, WIDE), h("i", { class: "faint" }, ` … ${(text.length - WIDE).toLocaleString("en")} more characters`)];
+  if (other === null || other === undefined || other.length > WIDE) return [text];
   let start = 0, end = 0;
   const most = Math.min(text.length, other.length);
   while (start < most && text[start] === other[start]) start += 1;
@@ -64,59 +66,80 @@ function marked(text, other) {
   return [text.slice(0, start), h("em", null, text.slice(start, text.length - end)), text.slice(text.length - end)];
 }
 
-function cell(kind, number, content) {
-  return h("div", { class: kind }, h("span", null, number ?? ""), h("span", null, content));
+function cell(kind, line, other) {
+  if (!line) return h("div", { class: "none" }, h("span"), h("span"));
+  return h("div", { class: kind }, h("span", null, line[0]), h("span", null, marked(visible(line[1]), other ? visible(other[1]) : null)));
 }
 
-function pairs(rows, removed, added) {
-  for (let i = 0; i < Math.max(removed.length, added.length); i += 1) {
-    const a = removed[i], b = added[i];
-    rows.push(a ? cell("del", a[0], marked(a[1], b?.[1])) : cell("none"));
-    rows.push(b ? cell("add", b[0], marked(b[1], a?.[1])) : cell("none"));
+// A row is [what was, what is], each [number, text] or nothing; or words between rows.
+function drawn(row) {
+  if (typeof row === "string") return [h("div", { class: "gap" }, row)];
+  const [a, b, equal] = row;
+  return equal ? [cell("", a), cell("", b)] : [cell("del", a, b), cell("add", b, a)];
+}
+
+// Of a long difference only the rows that can be seen are in the page: parts of parts, so that the
+// page has few of them to lay out, however long it is.
+function table(rows, windows) {
+  if (rows.length <= ROWS_AT_A_TIME) return h("div", { class: "diff" }, rows.map(drawn));
+  const several = windows ?? new Windows(), parts = [];
+  const step = rows.length > ROWS_AT_A_TIME * PARTS_MAX ? ROWS_AT_A_TIME * PARTS_MAX : ROWS_AT_A_TIME;
+  for (let at = 0; at < rows.length; at += step) {
+    const some = rows.slice(at, at + step);
+    parts.push(several.add(h("div"), some.length * ROW, () => table(some, several)));
   }
+  return h("div", { class: "long" }, parts);
 }
 
-const split = (text) => { const lines = visible(text).split("\n"); if (lines.at(-1) === "") lines.pop(); return lines; };
+// Rows, with what was removed beside what was added in its place.
+class Rows {
+  constructor() { this.rows = []; this.removed = []; this.added = []; }
+  flush() {
+    for (let i = 0; i < Math.max(this.removed.length, this.added.length); i += 1) this.rows.push([this.removed[i], this.added[i]]);
+    this.removed = [];
+    this.added = [];
+  }
+  equal(a, b, text) { this.flush(); this.rows.push([[a, text], [b, text], true]); }
+  words(text) { this.flush(); this.rows.push(text); }
+}
+
+const split = (text) => { const lines = text.split("\n"); if (lines.at(-1) === "") lines.pop(); return lines; };
 
 export function sideBySide(beforeText, afterText, context = 4) {
   const before = split(beforeText), after = split(afterText), steps = edits(before, after);
-  const near = new Set();
-  steps.forEach(([kind], at) => { if (kind !== "=") for (let i = at - context; i <= at + context; i += 1) near.add(i); });
-  const rows = [];
-  let removed = [], added = [], skipped = 0;
-  const flush = () => { pairs(rows, removed, added); removed = []; added = []; };
-  const gap = () => { if (skipped) rows.push(h("div", { class: "gap" }, `${skipped} equal line${skipped === 1 ? "" : "s"}`)); skipped = 0; };
-  steps.forEach(([kind, i, j], at) => {
-    if (kind === "-") { gap(); removed.push([i + 1, before[i]]); }
-    else if (kind === "+") { gap(); added.push([j + 1, after[j]]); }
-    else {
-      flush();
-      if (!near.has(at)) { skipped += 1; return; }
-      gap();
-      rows.push(cell("", i + 1, before[i]), cell("", j + 1, after[j]));
-    }
-  });
-  flush();
-  gap();
   if (!steps.some(([kind]) => kind !== "=")) return h("div", { class: "empty" }, "Nothing differs.");
-  return h("div", { class: "diff" }, rows);
+  const near = new Set(), found = new Rows();
+  steps.forEach(([kind], at) => { if (kind !== "=") for (let i = at - context; i <= at + context; i += 1) near.add(i); });
+  let skipped = 0;
+  const gap = () => { if (skipped) found.words(`${skipped} equal line${skipped === 1 ? "" : "s"}`); skipped = 0; };
+  steps.forEach(([kind, i, j], at) => {
+    if (kind === "-") { gap(); found.removed.push([i + 1, before[i]]); }
+    else if (kind === "+") { gap(); found.added.push([j + 1, after[j]]); }
+    else if (!near.has(at)) { found.flush(); skipped += 1; }
+    else { gap(); found.equal(i + 1, j + 1, before[i]); }
+  });
+  found.flush();
+  gap();
+  return table(found.rows);
 }
 
-// The same from a unified diff, as a question to a person carries it.
-export function fromUnified(text, truncated) {
-  const rows = [];
-  let removed = [], added = [], a = 0, b = 0, inside = false;
-  const flush = () => { pairs(rows, removed, added); removed = []; added = []; };
-  for (const line of split(text)) {
-    const range = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(line);
-    if (range) { flush(); [a, b] = [Number(range[1]), Number(range[2])]; inside = true; rows.push(h("div", { class: "gap" }, line)); }
+// The same from the lines of a unified diff.
+export function fromLines(lines, windows, truncated = false) {
+  const found = new Rows();
+  let a = 0, b = 0, inside = false;
+  for (const line of lines) {
+    const range = line.startsWith("@@") ? /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(line) : null;
+    if (range) { [a, b] = [Number(range[1]), Number(range[2])]; inside = true; found.words(line); }
     else if (!inside) continue;
-    else if (line.startsWith("-")) { removed.push([a, line.slice(1)]); a += 1; }
-    else if (line.startsWith("+")) { added.push([b, line.slice(1)]); b += 1; }
-    else if (line.startsWith("\\")) { flush(); rows.push(h("div", { class: "gap" }, line.slice(2))); }
-    else { flush(); rows.push(cell("", a, line.slice(1)), cell("", b, line.slice(1))); a += 1; b += 1; }
+    else if (line.startsWith("-")) { found.removed.push([a, line.slice(1)]); a += 1; }
+    else if (line.startsWith("+")) { found.added.push([b, line.slice(1)]); b += 1; }
+    else if (line.startsWith("\\")) found.words(line.slice(2));
+    else { found.equal(a, b, line.slice(1)); a += 1; b += 1; }
   }
-  flush();
-  if (truncated) rows.push(h("div", { class: "gap" }, "The rest of the difference is not shown: it is too long."));
-  return h("div", { class: "diff" }, rows);
+  found.flush();
+  if (truncated) found.words("The rest of the difference is not shown: it is too long.");
+  return table(found.rows, windows);
 }
+
+// As a question to a person carries it.
+export const fromUnified = (text, truncated) => fromLines(split(text), null, truncated);

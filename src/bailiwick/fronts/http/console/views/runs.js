@@ -7,22 +7,20 @@ import { state, on } from "../state.js";
 import { go, link } from "../router.js";
 import { complain, dialog, toast } from "../dialogs.js";
 import { ago, count, moment, plain } from "../words.js";
-import { fromUnified } from "../difference.js";
+import { RunFiles } from "../run_files.js";
 import { timeline } from "../timeline.js";
 
-const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
 const RUNS = 200, LOOKED = "bailiwick.looked", AGAIN_MS = 1500;
 
 const looked = () => `${LOOKED}.${state.root.kind}:${state.root.id}`;
 
 export function view({ path }) {
-  const page = { timeline: false, chosen: path === "." ? null : path, runs: [], since: Number(localStorage.getItem(looked())) || 0, list: h("div", { class: "card choices" }), detail: h("div", { class: "card" }) };
+  const page = { timeline: false, chosen: path === "." ? null : path, runs: [], since: Number(localStorage.getItem(looked())) || 0, list: h("div", { class: "card choices" }), head: h("div"), detail: h("div", { class: "card" }) };
   const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Runs")), h("div", { class: "split" }, page.list, page.detail));
   const again = () => { page.timer ??= setTimeout(() => { page.timer = null; load(page); }, AGAIN_MS); };
   const following = [on("change", again), on("run", again), on("review", again)];
-  page.seen = new IntersectionObserver((entries) => { for (const each of entries) if (each.isIntersecting) { page.seen.unobserve(each.target); each.target.unfold(); } }, { rootMargin: "400px" });
   load(page);
-  return { element, title: "Runs", key: (event) => key(event, page), close: () => { for (const forget of following) forget(); clearTimeout(page.timer); page.seen.disconnect(); page.closed = true; localStorage.setItem(looked(), String(Date.now())); } };
+  return { element, title: "Runs", key: (event) => key(event, page), close: () => { for (const forget of following) forget(); clearTimeout(page.timer); page.files?.close(); page.closed = true; localStorage.setItem(looked(), String(Date.now())); } };
 }
 
 async function load(page) {
@@ -52,45 +50,35 @@ function sum(run) {
   return `${files.join(", ") || "no file changed"} · +${run.added} −${run.removedLines}`;
 }
 
-// Drawn again only where something is another: whoever reads keeps their place.
+// Only the head is drawn again: whoever reads keeps their place.
 async function show(page) {
   const run = page.runs.find((each) => each.id === page.chosen);
   if (!run) { fill(page.detail, h("div", { class: "empty" }, page.runs.length ? "There is no such run any more." : "")); return; }
-  const told = await api.get(`/runs/${encodeURIComponent(run.id)}/changes`);
-  const drawn = JSON.stringify([run.id, run.active, page.timeline && run.seenMs, told.changes]);
-  if (page.closed || drawn === page.drawn) return;
+  fill(page.head, head(page, run));
+  const drawn = JSON.stringify([run.id, page.timeline, page.timeline && run.seenMs, counts(run)]);
+  if (drawn === page.drawn) { page.files?.again(run); return; }
   page.drawn = drawn;
-  page.marked = -1;
-  const standing = told.changes.flatMap((each) => each.hunks).filter((each) => each.state === "stands"), left = standing.filter((each) => !each.reviewed);
-  fill(page.detail,
-    h("div", { class: "question" },
-      h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; page.drawn = null; show(page).catch(complain); } }, icon("clock"), "Timeline"), left.length ? h("button", { class: "button", title: "I have looked at all of it and agree", onClick: () => accept(page, left.map((each) => each.id)) }, icon("check"), `Accept all ${left.length}`) : null, standing.length ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
-      h("div", { class: "meta" }, h("span", null, plain(run.subject)), h("span", null, plain(run.front)), h("span", null, `${moment(run.begunMs)} – ${run.active ? "now" : moment(run.seenMs)}`), h("span", null, count(run.calls, "call")), run.commands ? h("span", null, count(run.commands, "command")) : null, run.questions ? h("span", null, count(run.questions, "question")) : null, run.refusals ? h("span", { class: "chip bad" }, count(run.refusals, "refusal")) : null),
-      run.steps.length ? h("ol", { class: "steps" }, run.steps.map((each) => h("li", { title: moment(each.begunMs) }, plain(each.name)))) : null),
-    page.timeline ? timeline(run) : h("div", { class: "scroll grow hunks" }, told.changes.length ? told.changes.map((each) => file(page, run, each)) : h("div", { class: "empty" }, "Nothing is different because of it."),
-      told.truncated ? h("div", { class: "empty" }, "It changed more than is shown here.") : null));
+  const at = page.files?.run.id === run.id ? page.files.element.scrollTop : 0, marked = page.files?.marked;
+  page.files?.close();
+  page.files = null;
+  if (page.timeline) { fill(page.detail, page.head, timeline(run)); return; }
+  const files = page.files = new RunFiles(run, { accept: (ids) => accept(page, ids), reject: (ids, what) => reject(page, run, ids, what), undo: (part, what) => undo(page, run, part, what) });
+  if (at) files.marked = marked;
+  await files.begin();
+  if (page.files !== files) return;
+  fill(page.detail, page.head, files.element);
+  files.element.scrollTop = at;
 }
 
-function file(page, run, change) {
-  const body = h("div"), name = change.origin ? `${plain(change.origin)} → ${plain(change.path)}` : plain(change.path);
-  const card = h("section", { class: "card" },
-    h("header", null, h("span", { class: `chip ${TONES[change.kind] ?? ""}` }, change.kind), change.kind === "deleted" ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link("file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
-      change.hunks.some((each) => each.state === "stands") ? h("button", { class: "button quiet", title: "Take back what the run did to this file", onClick: () => undo(page, run, { paths: [change.path] }, name) }, icon("back"), "File") : null), body);
-  body.unfold = () => fill(body, change.hunks.map((each) => hunk(page, run, change, each)), change.others.map((each) => h("div", { class: "hunk others" }, h("div", { class: "bar" }, h("span", { class: "chip" }, `meanwhile, ${plain(each.subject || "another program")}`)), fromUnified([each.header, ...each.lines].join("\n"), false))));
-  body.style.minHeight = "20px";
-  page.seen.observe(body);
-  return card;
-}
+// What is listed of a run is another list when one of these is another.
+const counts = (run) => [run.created, run.changed, run.moved, run.removed, run.added, run.removedLines, run.hunks];
 
-function hunk(page, run, change, each) {
-  const stands = each.state === "stands";
-  return h("div", { class: "hunk", tabindex: "-1", data: { hunk: each.id, state: each.state } },
-    h("div", { class: "bar" }, h("span", { class: "grow faint mono" }, plain(each.header)),
-      each.reviewed ? h("span", { class: `chip ${each.reviewed === "accepted" ? "good" : "bad"}` }, plain(each.reviewed)) : null,
-      stands ? [each.reviewed ? null : h("button", { class: "button quiet", title: "I have looked at it and agree (y)", data: { key: "y" }, onClick: () => accept(page, [each.id]) }, icon("check"), "Accept"),
-        h("button", { class: "button quiet", title: "Take it back and say why (r)", data: { key: "r" }, onClick: () => reject(page, run, [each.id], "these lines") }, icon("cross"), "Reject"),
-        h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo(page, run, { paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), "Take back")] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
-    each.reviewed === "accepted" ? null : each.lines.length ? fromUnified([each.header, ...each.lines].join("\n"), false) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null);
+function head(page, run) {
+  const left = (run.hunks ?? 0) - (run.reviewed ?? 0);
+  return h("div", { class: "question" },
+    h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; show(page).catch(complain); } }, icon("clock"), "Timeline"), left > 0 ? h("button", { class: "button", title: "I have looked at all of it and agree", onClick: () => accept(page, [run.id]) }, icon("check"), "Accept all") : null, run.hunks ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
+    h("div", { class: "meta" }, h("span", null, plain(run.subject)), h("span", null, plain(run.front)), h("span", null, `${moment(run.begunMs)} – ${run.active ? "now" : moment(run.seenMs)}`), h("span", null, count(run.calls, "call")), run.commands ? h("span", null, count(run.commands, "command")) : null, run.questions ? h("span", null, count(run.questions, "question")) : null, run.refusals ? h("span", { class: "chip bad" }, count(run.refusals, "refusal")) : null),
+    run.steps.length ? h("ol", { class: "steps" }, run.steps.map((each) => h("li", { title: moment(each.begunMs) }, plain(each.name)))) : null);
 }
 
 // Agreeing changes no file: it is only kept that somebody has looked, and folded away.
@@ -141,13 +129,7 @@ async function undo(page, run, part, what) {
 // it, u takes it back.
 function key(event, page) {
   const step = { n: 1, p: -1 }[event.key];
-  const hunks = [...page.detail.querySelectorAll(".hunk[data-hunk]")];
-  if (step && hunks.length) {
-    page.marked = Math.max(0, Math.min(hunks.length - 1, page.marked + step));
-    hunks.forEach((each, at) => each.classList.toggle("marked", at === page.marked));
-    hunks[page.marked].scrollIntoView({ block: "nearest" });
-    return true;
-  }
-  if ("yru".includes(event.key) && hunks[page.marked]) { hunks[page.marked].querySelector(`[data-key=${event.key}]`)?.click(); return true; }
-  return false;
+  if (!page.files || !(step || "yru".includes(event.key))) return false;
+  if (step) page.files.step(step); else page.files.press(event.key);
+  return true;
 }

@@ -1,0 +1,133 @@
+// The files that a run changed, however many: which there are comes page by page, the lines of one
+// when it is seen.
+
+import { h, fill, icon } from "./dom.js";
+import * as api from "./api.js";
+import { link } from "./router.js";
+import { fromLines } from "./difference.js";
+import { plain } from "./words.js";
+import { Windows } from "./windows.js";
+
+const PAGE = 500, CARDS_AT_A_TIME = 25, CARD = 46, HUNK = 34, LINE = 20, LINES_GUESSED = 60;
+export const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
+
+const guess = (change) => (change.reviewedCount >= change.hunkCount ? 0 : Math.min(LINES_GUESSED, change.added + change.removed + 6 * change.hunkCount) * LINE) + Math.min(LINES_GUESSED, change.hunkCount) * HUNK;
+
+export class RunFiles {
+  // `actions` are what a person may do: accept, reject, undo.
+  constructor(run, actions) {
+    this.run = run;
+    this.actions = actions;
+    this.route = `/runs/${encodeURIComponent(run.id)}/changes`;
+    this.changes = [];
+    this.cursor = null;
+    this.marked = null;
+    this.end = h("div", { class: "end" });
+    this.element = h("div", { class: "scroll grow hunks" }, this.end);
+    this.windows = new Windows(this.element);
+    this.ending = new IntersectionObserver((entries) => { if (entries.some((each) => each.isIntersecting)) this.further(); }, { root: this.element, rootMargin: "2000px" });
+  }
+
+  async begin() {
+    await this.load();
+    this.ending.observe(this.end);
+  }
+
+  further() {
+    if (!this.cursor || this.coming) return;
+    this.coming = this.load().catch((error) => { fill(this.end, h("div", { class: "empty" }, plain(error.message))); this.cursor = null; }).finally(() => {
+      this.coming = null;
+      // Whoever is at the end already is not told so again.
+      this.ending.unobserve(this.end);
+      this.ending.observe(this.end);
+    });
+  }
+
+  async load() {
+    const told = await api.get(this.route, { brief: true, limit: PAGE, cursor: this.cursor });
+    this.cursor = told.nextCursor ?? null;
+    for (let at = 0; at < told.changes.length; at += CARDS_AT_A_TIME) {
+      const some = told.changes.slice(at, at + CARDS_AT_A_TIME);
+      const height = some.reduce((sum, each) => sum + CARD + guess(each) + 12, 0);
+      this.end.before(this.windows.add(h("div", { class: "cards" }), height, () => some.map((each) => this.card(each))));
+    }
+    this.changes.push(...told.changes);
+    fill(this.end, this.changes.length ? null : h("div", { class: "empty" }, "Nothing is different because of it."),
+      told.truncated && !this.cursor ? h("div", { class: "empty" }, "It changed more than is shown here.") : null);
+  }
+
+  card(change) {
+    const body = h("div", { data: { path: change.path } }), name = change.origin ? `${plain(change.origin)} → ${plain(change.path)}` : plain(change.path);
+    this.windows.add(body, guess(change), () => this.hunks(change));
+    return h("section", { class: "card" },
+      h("header", null, h("span", { class: `chip ${TONES[change.kind] ?? ""}` }, change.kind), change.kind === "deleted" ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
+        h("button", { class: "button quiet", title: "Take back what the run did to this file", onClick: () => this.actions.undo({ paths: [change.path] }, name) }, icon("back"), h("span", { class: "only-wide" }, "File"))), body);
+  }
+
+  async hunks(change) {
+    let told;
+    try { told = await api.get(this.route, { path: change.path, limit: 1 }); } catch (error) { return h("p", { class: "soft padded" }, plain(error.message)); }
+    const found = told.changes.find((each) => each.path === change.path);
+    if (!found) return h("p", { class: "soft padded" }, "Nothing is different here any more.");
+    queueMicrotask(() => this.loaded(change.path));
+    return [found.hunks.map((each) => this.hunk(found, each)),
+      found.others.map((each) => h("div", { class: "hunk others" }, h("div", { class: "bar" }, h("span", { class: "chip" }, `meanwhile, ${plain(each.subject || "another program")}`)), fromLines([each.header, ...each.lines], this.windows)))];
+  }
+
+  hunk(change, each) {
+    const stands = each.state === "stands", { accept, reject, undo } = this.actions;
+    return h("div", { class: each.id === this.marked ? "hunk marked" : "hunk", tabindex: "-1", data: { hunk: each.id, state: each.state } },
+      h("div", { class: "bar" }, h("span", { class: "grow faint mono" }, plain(each.header)),
+        each.reviewed ? h("span", { class: `chip ${each.reviewed === "accepted" ? "good" : "bad"}` }, plain(each.reviewed)) : null,
+        stands ? [each.reviewed ? null : h("button", { class: "button quiet", title: "I have looked at it and agree (y)", data: { key: "y" }, onClick: () => accept([each.id]) }, icon("check"), "Accept"),
+          h("button", { class: "button quiet", title: "Take it back and say why (r)", data: { key: "r" }, onClick: () => reject([each.id], "these lines") }, icon("cross"), "Reject"),
+          h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo({ paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), "Take back")] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
+      each.reviewed === "accepted" ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null);
+  }
+
+  // Something was done: what can be seen is asked for again, and keeps its place.
+  again(run) {
+    this.run = run;
+    for (const body of this.element.querySelectorAll("[data-path]")) this.windows.again(body);
+  }
+
+  // --- by keyboard -------------------------------------------------------------------------------
+
+  step(direction) {
+    const hunks = [...this.element.querySelectorAll(".hunk[data-hunk]")];
+    const at = hunks.findIndex((each) => each.dataset.hunk === this.marked);
+    const next = hunks[at < 0 ? 0 : at + direction];
+    if (next && !this.waitsBetween(hunks[at], next)) { this.mark(next); return; }
+    const bodies = [...this.element.querySelectorAll("[data-path]")], here = bodies.findIndex((each) => each.contains(hunks[at] ?? null));
+    const body = bodies[here + direction];
+    if (!body) return;
+    this.wanted = { path: body.dataset.path, direction };
+    body.scrollIntoView({ block: "nearest" });
+  }
+
+  // Whether lines that are not here yet lie between two that are.
+  waitsBetween(one, other) {
+    if (!one) return false;
+    const bodies = [...this.element.querySelectorAll("[data-path]")], at = (hunk) => bodies.findIndex((each) => each.contains(hunk));
+    return Math.abs(at(one) - at(other)) > 1;
+  }
+
+  loaded(path) {
+    if (this.wanted?.path !== path) return;
+    const { direction } = this.wanted, body = [...this.element.querySelectorAll("[data-path]")].find((each) => each.dataset.path === path);
+    const hunks = [...(body?.querySelectorAll(".hunk[data-hunk]") ?? [])];
+    this.wanted = null;
+    if (hunks.length) this.mark(hunks.at(direction > 0 ? 0 : -1));
+  }
+
+  mark(hunk) {
+    this.marked = hunk.dataset.hunk;
+    for (const each of this.element.querySelectorAll(".hunk.marked")) each.classList.remove("marked");
+    hunk.classList.add("marked");
+    hunk.scrollIntoView({ block: "nearest" });
+  }
+
+  press(key) { this.element.querySelector(`.hunk.marked [data-key=${key}]`)?.click(); }
+
+  close() { this.windows.close(); this.ending.disconnect(); }
+}
