@@ -284,6 +284,11 @@ async def test_a_helper_that_nominates_files_changes_no_answer(tmp_path, report_
         fs._pipeline.reader = reader_of(fs._pipeline.store)
         helped = [await fs.grep("needle", **asked) for asked in ways]
         assert len(calls) == len(ways)
+        ignored = {".": ("build",), "build": ("skip",), "src": ("gen",)}
+        assert calls == [
+            () if "include_ignored" in asked else ignored.get(asked.get("path", "."), ())
+            for asked in ways
+        ]
         for one, other in zip(alone, helped, strict=True):
             assert other.matches == one.matches
             assert other.skipped_paths == one.skipped_paths

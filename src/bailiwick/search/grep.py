@@ -120,6 +120,11 @@ class Query:
             return bool(self.search(data, context=0, matches_left=1, line_characters_max=1))
         return self._find(data, 0, len(data)) >= 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether what is looked for is some text as it stands."""
+        return self._needle is not None
+
     def searcher(self, *, context: int, matches_left: int, line_characters_max: int) -> Searcher:
         """A search through one file that is fed chunks: see `steps`."""
         return Searcher(

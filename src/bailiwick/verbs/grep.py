@@ -284,7 +284,7 @@ class _GrepSearch:
         nominations: list[asyncio.Task[set[ScopedPath] | None]] = []
         try:
             walked = await self._walk(
-                top, lambda: nominations.append(asyncio.create_task(self._nominate(top, ())))
+                top, lambda: nominations.append(asyncio.create_task(self._nominate_beside(top)))
             )
             nominated = await nominations[0] if nominations else None
         finally:
@@ -384,6 +384,10 @@ class _GrepSearch:
                 files.add(directory.path, [child])
         elif refused and child.type == "directory":
             self._withheld.append(path)
+
+    async def _nominate_beside(self, top: Handle) -> set[ScopedPath] | None:
+        """The helper's word while a walk is under way, which does not enter what is ignored."""
+        return await self._nominate(top, await self._ignored_children(top))
 
     async def _nominate(self, top: Handle, leave_out: tuple[str, ...]) -> set[ScopedPath] | None:
         store, asked = self._call.store, self._asked

@@ -206,27 +206,29 @@ def test_files_with_a_nul_byte_are_named(base):
     (directory / "late").write_bytes(b"a\n" * 100_000 + b"\0")
     (directory / "empty").touch()
     (directory / "found").write_bytes(b"a needle\n")
-    for pattern in ("needle", "no|needle", "^a needle$", "n.*e$"):
-        query = compile_query(pattern)
+    for pattern in ("needle", "a needle", "no|needle", "^a needle$", "n.*e$"):
+        query = compile_query(pattern, literal=" " in pattern and "^" not in pattern)
         found = ripgrep.nominate_blocking(RIPGREP, fd, query, Area(), bounds(), binaries=True)
         assert sorted(found) == [b"early", b"found", b"late"]
 
 
 @pytest.mark.spec("GREP-3")
-@pytest.mark.parametrize("failing", ["needle", CONTAINS_NUL])
+@pytest.mark.parametrize("failing", ["matches", "binaries"])
 def test_half_an_answer_is_none(base, monkeypatch, failing):
-    """Matches and binaries are found by two ripgreps: what one of them says is not all."""
+    """What is no plain text and binaries are found by two ripgreps: one's word is not all."""
     directory, fd = base
     (directory / "both").write_bytes(b"a needle\0")
-    real = ripgrep.run_confined_blocking
+    real, asked = ripgrep.run_confined_blocking, []
 
     def run(program, arguments, *rest):
-        wrong = f"--regexp={failing}" in arguments
+        wrong = (f"--regexp={CONTAINS_NUL}" in arguments) == (failing == "binaries")
+        asked.append(wrong)
         return real(program, ["--no-such-flag"] if wrong else arguments, *rest)
 
     monkeypatch.setattr(ripgrep, "run_confined_blocking", run)
-    query = compile_query("needle")
+    query = compile_query("needl[e]")
     assert ripgrep.nominate_blocking(RIPGREP, fd, query, Area(), bounds(), binaries=True) is None
+    assert sorted(asked) == [False, True]
 
 
 def test_a_file_that_cannot_be_read_does_not_hide_the_others(base):

@@ -122,16 +122,19 @@ def nominate_blocking(
 ) -> list[bytes] | None:
     """Every regular file beneath the directory in which ``query`` matches, and perhaps others.
 
-    With ``binaries`` also every one that holds a NUL byte anywhere, found by a second ripgrep at
-    the same time. Both read everything; but one pattern for both, without a literal to search for
-    first, takes longer than the two do (a tenth for a word, twice as long for a pattern such as
-    ``[A-Z]{4}-[0-9]{6}``). Paths are relative to ``base_fd``, in no order, as the bytes that the
+    With ``binaries`` also every one that holds a NUL byte anywhere. Plain text is looked for
+    together with that byte: it takes 0.6 of what two searches do where files are small, and a tenth
+    more where they are of 11 KB. For any other pattern it is found by a second ripgrep at the same
+    time: one pattern for both, without a literal to search for first, takes up to twice as long as
+    the two do (``[A-Z]{4}-[0-9]{6}``). Paths are relative to ``base_fd``, in no order, as the bytes that the
     kernel gave. Links are not followed. None: ripgrep cannot tell, or was stopped; search in
     process.
     """
     pattern = rust_superset(query)
     if pattern is None or len(pattern.encode()) > _PATTERN_BYTES_MAX:
         return None
+    if binaries and query.is_plain:
+        pattern, binaries = f"{pattern}|{CONTAINS_NUL}", False
     if not binaries:
         return _nominate(ripgrep, base_fd, pattern, area, bounds)
     failed = threading.Event()
