@@ -126,9 +126,9 @@ def nominate_blocking(
     together with that byte: it takes 0.6 of what two searches do where files are small, and a tenth
     more where they are of 11 KB. For any other pattern it is found by a second ripgrep at the same
     time: one pattern for both, without a literal to search for first, takes up to twice as long as
-    the two do (``[A-Z]{4}-[0-9]{6}``). Paths are relative to ``base_fd``, in no order, as the bytes that the
-    kernel gave. Links are not followed. None: ripgrep cannot tell, or was stopped; search in
-    process.
+    the two do (``[A-Z]{4}-[0-9]{6}``). Paths are relative to ``base_fd``, in no order, as the bytes
+    that the kernel gave. Links are not followed. None: ripgrep cannot tell, or was stopped; search
+    in process.
     """
     pattern = rust_superset(query)
     if pattern is None or len(pattern.encode()) > _PATTERN_BYTES_MAX:
