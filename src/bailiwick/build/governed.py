@@ -325,7 +325,7 @@ class _Joiner:
             monotonic_ns=machine.monotonic_ns,
         )  # fmt: skip
         self.rates = self._standing.rates
-        self.runs = run_index.open_index(database, books, time_ns=machine.time_ns)
+        self.runs = run_index.RunIndex(database, books, time_ns=machine.time_ns)
         self.readiness = Readiness(database)
         self._meter = meter.UsageMeter(database, books.grants, self._measure, self._forks)
         self.hooks = Hooks(
@@ -403,8 +403,7 @@ class _Joiner:
     ) -> RootPlan:
         kind, root_id = parse_root_name(name)
         directory, volume, given, over, mounts = place
-        if self._database.is_shared:
-            refuse_on_this_machine(name, volume)
+        refuse_on_this_machine(name, volume, shared=self._database.is_shared)
         refuse_elsewhere(options.limits)
         if kind == "secret" and options.new_file_mode != "private":
             raise ParseError("new files of a root of kind 'secret' are always private")
@@ -447,6 +446,7 @@ class _Joiner:
     ) -> RootPlan:
         """A private directory that is gone when its scope is closed. It counts for whoever the
         grant that it is made under counts for."""
+        refuse_on_this_machine("that is temporary", None, shared=self._database.is_shared)
         limits = Limits()
         counted = None if parent is None else accountable(self._database.read, parent)
         await in_thread(self._temps.sweep)
@@ -487,7 +487,7 @@ class _Joiner:
         kept: Kept | None = None, *, over: bool = False, runs: bool = True,
     ) -> OpenedRoot:  # fmt: skip
         """The root of a store, or of an overlay ``over`` it. ``runs``: programs, too."""
-        name = str(root)
+        name, runs = str(root), runs and not self._database.is_shared
         below: OverlayBeneath | None = None
         beside = [] if keeping is None else [keeping]
         try:
@@ -588,8 +588,7 @@ class _Joiner:
         await self._books.approvals.prune()
         await self._meter.prune()
         await self._meter.remeasure_all()
-        if self.runs is not None:
-            await self.runs.catch_up()  # before the records that tell of them are moved out
+        await self.runs.catch_up()  # before the records that tell of them are moved out
         if self._config.audit.retention_days is not None:
             await self._books.ledger.retain(self._config.audit.retention_days)
 

@@ -58,9 +58,9 @@ def open_state(source: ConfigSource, directory: str | None) -> Database:
     return open_in_postgres(state.url, directory, PARTS, Limits())
 
 
-def refuse_on_this_machine(name: str, volume: VolumePlace | None) -> None:
+def refuse_on_this_machine(name: str, volume: VolumePlace | None, *, shared: bool) -> None:
     """What servers on several machines share is reached from all of them. Raises `Unsupported`."""
-    if volume is None or volume.in_file:
+    if shared and (volume is None or volume.in_file):
         raise Unsupported(
             f"the root {name} is on this machine, and servers on others share the state",
             hint="keep it in a volume in PostgreSQL, or the state in a directory",

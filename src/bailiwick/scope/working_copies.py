@@ -129,7 +129,10 @@ class WorkVerbs(ScopeCore):
     def _workplace(self) -> Workplace:
         lends = self._pipeline.commands
         if lends is None:
-            raise Unsupported("this root has no working copies")
+            raise Unsupported(
+                "this root has no working copies",
+                hint="they are of commands, which are run where the state is one machine's own",
+            )
         return lends().workplace
 
     def _may_have(self, each: WorkInfo) -> bool:

@@ -87,7 +87,7 @@ async def run_command(
     if lends is None:
         raise Unsupported(
             "no commands are run in this root",
-            hint="commands are run in directories, where bubblewrap is installed",
+            hint="they are run where bubblewrap is installed, and the state is one machine's own",
         )
     if call.target.look == "object" and call.handle.type != "directory":
         raise NotADirectory("a command is run in a directory", path=call.handle.path)

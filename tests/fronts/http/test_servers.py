@@ -8,6 +8,8 @@ import threading
 import httpx
 import pytest
 
+from bailiwick import Authority
+from bailiwick.errors import Unsupported
 from tests.fronts.http.test_serve_command import client, process
 from tests.postgres_proxy import PostgresProxy
 from tests.waiting import until_blocking
@@ -101,10 +103,44 @@ def test_what_is_made_at_one_holds_at_the_other(servers):
     assert status == 201, lock
     assert write(two, "a.txt", "no", token)[1]["errorKind"] == "lock_held"
     assert ask(two, "POST", f"/lock/{lock['id']}/release")[1]["held"] is True
-    # What lives in one process is refused with words.
-    assert ask(one, "POST", "/temp", {})[1]["errorKind"] == "unsupported"
     for at in (one, two):
         assert ask(at, "GET", "/ready")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/temp", {}),
+        ("POST", "/exec", {"argv": ["true"]}),
+        ("POST", "/sessions", {}),
+        ("GET", "/work", None),
+        ("GET", "/work/0123", None),
+    ],
+)
+def test_what_lives_on_one_machine_is_refused_with_words(servers, method, path, body):
+    for at in servers[0]:
+        status, refused = ask(at, method, path, body)
+        assert (status, refused["errorKind"]) == (501, "unsupported")
+        assert refused["hint"]
+
+
+async def test_a_program_on_a_shared_state_keeps_nothing_on_its_machine_either(postgres, tmp_path):
+    """What they leave behind would be on the machine that ran them, and nowhere else."""
+    with postgres.fresh_database() as dsn:
+        file = tmp_path / "bailiwick.toml"
+        file.write_text(CONFIG.format(dsn=dsn, blobs=tmp_path / "blobs"))
+        async with Authority.from_config(file) as authority:
+            access = {"read", "write", "execute"}
+            scope = await authority.request_root("user:local", "workspace:fleet", access, "test")
+            for refused in (
+                lambda: scope.exec(["true"]).result(),
+                scope.work,
+                lambda: scope.open_work("0123"),
+                scope.create_temp,
+            ):
+                with pytest.raises(Unsupported, match=r"no commands|no working copies|temporary"):
+                    await refused()
+            await scope.aclose()
 
 
 def test_what_was_lost_at_one_is_held_at_none(servers):
@@ -148,6 +184,54 @@ def test_what_both_have_recorded_is_proved_together(servers):
         status, proved = ask(at, "GET", "/audit/verify")
         assert status == 200, proved
         assert proved["ok"] is True
+
+
+@pytest.mark.spec("RUN-1", "RUN-3")
+def test_a_run_at_both_is_one_and_is_shown_and_taken_back_at_either(servers):
+    (one, two), token = servers
+    assert ask(one, "POST", "/file/write", {"path": "a", "content": "1\n2\n3\n"})[0] == 201
+    named = {"x-bailiwick-run": "Tidy%20up"}
+    for at, path in ((one, "a"), (two, "b")):
+        body = {"path": path, "content": "1\ntwo\n3\n"}
+        status, done = ask(at, "POST", "/file/write", body, token, **named)
+        assert status in {200, 201}, done
+
+    def of_the_agent(at):
+        runs = ask(at, "GET", "/runs")[1]["runs"]
+        return [each for each in runs if each["subject"] == "agent_run:c/1" and each["calls"] == 2]
+
+    for at in (one, two):
+        (run,) = until_blocking(lambda at=at: of_the_agent(at))
+        assert (run["title"], run["changed"], run["created"]) == ("Tidy up", 1, 1)
+    changes = ask(two, "GET", f"/runs/{run['id']}/changes")[1]["changes"]
+    assert [each["path"] for each in changes] == ["a", "b"]
+    status, undone = ask(two, "POST", f"/runs/{run['id']}/undo", {"paths": ["a"]})
+    assert (status, undone["undone"]) == (200, ["a"])
+    assert ask(one, "GET", "/file?path=a")[1]["content"] == "1\n2\n3\n"
+
+
+@pytest.mark.spec("REVIEW-1", "REVIEW-3")
+def test_what_is_said_of_it_at_one_is_said_at_both(servers):
+    (one, two), token = servers
+    for at, path in ((one, "a"), (two, "b"), (one, "c")):
+        assert write(at, path, f"{path}\n", token)[0] == 201
+
+    def left(at):
+        queue = ask(at, "GET", "/review")[1]["files"]
+        return {each["path"]: [hunk["id"] for hunk in each["hunks"]] for each in queue}
+
+    for at in (one, two):
+        found = until_blocking(lambda at=at: len(left(at)) == 3 and left(at))
+    assert ask(one, "POST", "/review", {"accept": found["a"]})[0] == 200
+    assert left(two).keys() == {"b", "c"}
+    status, said = ask(two, "POST", "/review", {"reject": found["b"], "note": "not there"})
+    assert status == 200, said
+    assert left(one).keys() == {"c"}
+    assert ask(one, "GET", "/file?path=b")[1]["errorKind"] == "path_not_found"
+    # The agent is told once, by whichever server it asks next.
+    told = [ask(at, "GET", "/file?path=a", token=token)[1] for at in (one, two, one)]
+    notes = [each["review"] for each in told if each.get("review")]
+    assert [note["note"] for (note,) in notes] == ["not there"]
 
 
 @pytest.mark.slow

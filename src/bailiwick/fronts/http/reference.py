@@ -98,8 +98,7 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   other roots, and for what is more than one change (a copy, a batch, a merge, an archive), it is
   `internal_error` with `details.interrupted`: whether it was done is not known. Not kept, so that
   the same key may be used again, is an answer that says that nothing was done: a 202, one that is
-  `retryable`, one that says that the caller may not; but `io_error` is kept where it is not known
-  what became of it.
+  `retryable`, one that says that the caller may not; but `io_error` is kept where nobody can know.
   Grants and rules are asked again before an answer is given again. Keys and answers are bounded
   for each caller (`idempotency_…` of the limits), beyond that it is `quota_exceeded`. Refused on
   `PUT /file/raw`, `POST /file/upload` and `POST /exec/{{id}}/input`, whose bodies are streams, on

@@ -193,7 +193,8 @@ def _fold(connection: Connection) -> bool:
         key = event.root, event.subject, event.front
         if key not in known:
             since = int(event.time_ns - 2 * RUN_IDLE_S * 1e9)
-            known[key] = [_row(each) for each in connection.execute(_WHOSE, (*key, since))]
+            found = connection.execute(_WHOSE, (*key, since)).fetchall()
+            known[key] = [_row(each) for each in found]
         row = run_of(event, known[key])
         if row is None:
             row = begun_by(event)
@@ -245,11 +246,3 @@ def _row(found: Sequence[object]) -> RunRow:
         title=None if title is None else str(title), begun_ns=int(begun_ns),  # type: ignore[call-overload]
         seen_ns=int(seen_ns), steps=steps, **told,  # type: ignore[call-overload]
     )  # fmt: skip
-
-
-def open_index(
-    database: Database, books: HasBooks, *, time_ns: Callable[[], int]
-) -> RunIndex | None:
-    """The runs of a state; None for one that servers share: runs are told from one chain of
-    records, and each of those writes its own."""
-    return None if database.is_shared else RunIndex(database, books, time_ns=time_ns)

@@ -118,7 +118,8 @@ class VerdictBook:
 
         def job(connection: Connection) -> None:
             connection.executemany(
-                "INSERT INTO review_verdicts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO review_verdicts (root, path, version, hunk, run, accepted, settles,"
+                " by, time_ns, request, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (said.root, each.path, each.version, each.hunk, each.run, int(each.accepted),
                      int(each.settles), said.by, now, said.request_id, said.note)
@@ -126,7 +127,8 @@ class VerdictBook:
                 ],
             )  # fmt: skip
             connection.executemany(
-                "INSERT INTO review_notes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO review_notes (root, subject, path, lines, note, run, by, time_ns)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (said.root, subject, each.path, json.dumps(each.lines), each.note, each.run,
                      each.by, now)
@@ -135,7 +137,8 @@ class VerdictBook:
             )  # fmt: skip
             if said.through is not None:
                 connection.execute(
-                    "INSERT OR REPLACE INTO review_settled VALUES (?, ?, ?)",
+                    "INSERT INTO review_settled VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE SET"
+                    " version = excluded.version, made_ns = excluded.made_ns",
                     (said.root, *said.through),
                 )
             for notice in _told_of(connection, said):
