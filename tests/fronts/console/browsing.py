@@ -15,6 +15,7 @@ import urllib.request
 from pathlib import Path
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -228,7 +229,10 @@ class Browser:
         self.wait.until(clicked)
 
     def says(self, text):
-        self.wait.until(lambda _: text in self.text(), text)
+        try:
+            self.wait.until(lambda _: text in self.text())
+        except TimeoutException as late:
+            raise AssertionError(f"{text!r} is not in:\n{self.text()}") from late
 
     def text(self):
         return self.driver.find_element(By.TAG_NAME, "body").text

@@ -37,7 +37,7 @@ export function address(route, query = {}, { rooted = true } = {}) {
   for (const [name, value] of Object.entries(query)) {
     if (value !== null && value !== undefined && value !== "" && value !== false) parameters.set(name, String(value));
   }
-  if (rooted && place.fork) parameters.set("fork", place.fork);
+  if (rooted && place.fork && !query.fork) parameters.set("fork", place.fork);
   const prefix = rooted && place.root ? `/roots/${encodeURIComponent(place.root.kind)}/${encodeURIComponent(place.root.id)}` : "";
   const text = parameters.toString();
   return prefix + route + (text ? `?${text}` : "");

@@ -20,9 +20,11 @@ const VIEWS = [
   ["versions", "Versions", "fork", () => import("./views/versions.js")],
   ["storage", "Storage", "chart", () => import("./views/storage.js")],
 ];
-const OPENED_FROM_FILES = {
-  file: () => import("./views/file.js"),
-  history: () => import("./views/history.js"),
+// What is opened from another page, and from which.
+const OPENED_FROM = {
+  file: ["files", () => import("./views/file.js")],
+  history: ["files", () => import("./views/history.js")],
+  fork: ["versions", () => import("./views/fork.js")],
 };
 
 const main = h("main", { tabindex: "-1" });
@@ -78,8 +80,8 @@ async function leave(event) {
 async function show() {
   const place = here();
   side.dataset.open = "no";
-  const load = (Object.hasOwn(OPENED_FROM_FILES, place.view) ? OPENED_FROM_FILES[place.view] : null) ?? VIEWS.find(([name]) => name === place.view)?.[3] ?? VIEWS[0][3];
-  const marked = Object.hasOwn(OPENED_FROM_FILES, place.view) ? "files" : place.view;
+  const [marked, opened] = Object.hasOwn(OPENED_FROM, place.view) ? OPENED_FROM[place.view] : [place.view, null];
+  const load = opened ?? VIEWS.find(([name]) => name === place.view)?.[3] ?? VIEWS[0][3];
   for (const each of side.querySelectorAll("a[data-view]")) {
     if (each.dataset.view === marked) each.setAttribute("aria-current", "page");
     else each.removeAttribute("aria-current");

@@ -3,11 +3,9 @@
 import { h, fill, icon } from "../dom.js";
 import * as api from "../api.js";
 import { state, has, useRoot } from "../state.js";
-import { go } from "../router.js";
-import { complain, confirm, dialog, prompt, toast } from "../dialogs.js";
+import { go, link } from "../router.js";
+import { complain, confirm, prompt, toast } from "../dialogs.js";
 import { ago, count, plain } from "../words.js";
-
-const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
 
 export function view() {
   const page = { snapshots: h("div", { class: "card" }), forks: h("div", { class: "card" }) };
@@ -27,7 +25,7 @@ async function load(page) {
     const [{ forks }, { snapshots }] = await Promise.all([api.get("/forks"), api.get("/snapshots")]);
     const others = forks.filter((each) => each.parent);
     fill(page.forks, others.length ? h("table", { class: "rows" }, others.map((each) => h("tr", null, h("td", null, h("b", null, plain(each.name)), h("div", { class: "soft" }, `from ${plain(each.parent || "main")}, ${ago(each.createdMs)}`)),
-      h("td", null, h("div", { class: "bar" }, h("button", { class: "button", onClick: () => enter(each.name) }, "Open"), h("button", { class: "button", onClick: () => compare(each.name) }, "Compare"), h("button", { class: "button", onClick: () => merge(page, each.name) }, "Merge"), h("button", { class: "button danger", onClick: () => removeFork(page, each.name) }, "Delete")))))) : h("div", { class: "empty" }, icon("fork"), "No forks. A fork is a copy of everything that costs nothing until it differs."));
+      h("td", null, h("div", { class: "bar" }, h("button", { class: "button", onClick: () => enter(each.name) }, "Open"), h("a", { class: "button", href: link("fork", each.name) }, "Compare and merge"), h("button", { class: "button danger", onClick: () => removeFork(page, each.name) }, "Delete")))))) : h("div", { class: "empty" }, icon("fork"), "No forks. A fork is a copy of everything that costs nothing until it differs."));
     fill(page.snapshots, snapshots.length ? h("table", { class: "rows" }, snapshots.map((each) => h("tr", null, h("td", null, h("b", null, plain(each.name)), h("div", { class: "soft" }, `${plain(each.branch || "main")}, ${ago(each.createdMs)}`)),
       h("td", null, h("div", { class: "bar" }, h("button", { class: "button", onClick: () => restore(each.name) }, "Restore everything"), h("button", { class: "button danger", onClick: () => removeSnapshot(page, each.name) }, "Delete")))))) : h("div", { class: "empty" }, icon("clock"), "No snapshots yet."));
   } catch (error) { complain(error); }
@@ -44,35 +42,6 @@ async function snapshot(page) {
 async function fork(page) {
   const name = await prompt("Fork", "Name", "", "Fork");
   if (name) await api.post("/fork", { name }).then(() => toast(`Forked as ${plain(name)}`), complain);
-  await load(page);
-}
-
-function differences(found) {
-  if (!found.length) return h("p", null, "Nothing differs.");
-  return h("div", { class: "card" }, h("table", { class: "rows" }, found.map((each) => h("tr", null, h("td", null, h("span", { class: `chip ${TONES[each.kind] ?? ""}` }, each.kind)), h("td", { class: "mono" }, each.origin ? `${plain(each.origin)} → ` : "", plain(each.path))))));
-}
-
-async function compare(name) {
-  try {
-    const found = await api.get("/compare", { name });
-    await dialog({ title: `What ${plain(name)} has that is different here`, wide: true, body: [differences(found.differences), found.truncated ? h("p", { class: "soft" }, "There is more.") : null], actions: [{ label: "Close", kind: "main", value: true }] });
-  } catch (error) { complain(error); }
-}
-
-async function merge(page, name) {
-  try {
-    const plan = await api.post("/merge", { name, preview: true });
-    const blocked = plan.conflicts.length > 0;
-    const sure = await dialog({
-      title: `Merge ${plain(name)}`, wide: true,
-      body: blocked ? [h("div", { class: "notice bad" }, `${count(plan.conflicts.length, "path")} changed on both sides. Nothing is merged until they agree.`), h("div", { class: "card" }, h("table", { class: "rows" }, plan.conflicts.map((each) => h("tr", null, h("td", { class: "mono" }, plain(each.path)), h("td", null, plain(each.reason))))))]
-        : [h("p", null, `${count(plan.changed.length, "path")} will change here.`), h("div", { class: "card" }, h("table", { class: "rows" }, plan.changed.slice(0, 200).map((each) => h("tr", null, h("td", { class: "mono" }, plain(each))))))],
-      actions: blocked ? [{ label: "Close", kind: "main", value: null }] : [{ label: "Cancel", value: null }, { label: "Merge", kind: "main", value: true }],
-    });
-    if (!sure) return;
-    const done = await api.post("/merge", { name });
-    toast(done.conflicts.length ? "Nothing was merged: there are conflicts now" : `Merged ${count(done.changed.length, "path")}`);
-  } catch (error) { complain(error); }
   await load(page);
 }
 
