@@ -508,10 +508,9 @@ def open_core(
         now_ns, uptime = clock_ns(), uptime or uptime_of_this_machine()
 
         async def find(session: RowSession) -> tuple[Identity, tuple[Level, ...]]:
-            identity = await _find_or_make(
-                session, volume, branch, modes, now_ns, alone=shared.is_one_file
-            )
-            await _go_on_here(session, identity.volume, uptime, now_ns // 1_000_000, limits)
+            identity = await _find_or_make(session, volume, branch, modes, now_ns, shared)
+            if not shared.is_behind:
+                await _go_on_here(session, identity.volume, uptime, now_ns // 1_000_000, limits)
             view = BranchView(identity.volume, identity.branch, identity.root, HEAD)
             return identity, await levels_of(session, view)
 
@@ -545,11 +544,12 @@ def compare_settings(shared: SharedDatabase, what: str, settings: dict[str, str]
 
 
 async def _find_or_make(
-    session: RowSession, volume: str, branch: str, modes: Modes, now_ns: int, *, alone: bool
+    session: RowSession, volume: str, branch: str, modes: Modes, now_ns: int, shared: SharedDatabase
 ) -> Identity:
     row = await session.row(_FIND, volume)
     if row is None:
-        if alone:
+        shared.refuse_behind()
+        if shared.is_one_file:
             await _refuse_renamed(session)
         await session.run(_MAKE, volume, secrets.token_hex(8), now_ns)
         row = await session.row(_FIND, volume)

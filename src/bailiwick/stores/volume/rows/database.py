@@ -131,6 +131,10 @@ class SharedDatabase(ABC):
     """Whether the volumes beside one are looked at as well, to tell what is wrong with the whole.
     A server may hold a million of them, and each is looked at alone."""
 
+    is_behind = False
+    """Whether its tables are of an older Bailiwick that is still at work on them: they are read,
+    and nothing is changed."""
+
     def __init__(self) -> None:
         self.session = secrets.token_hex(8)
         """The name under which this process says what is read here."""
@@ -138,6 +142,9 @@ class SharedDatabase(ABC):
         self.users = 0
         self.holders: WeakSet[VersionHolder] = WeakSet()
         self.pins: dict[int, Pin] = {}
+
+    def refuse_behind(self) -> None:  # noqa: B027 - most have nothing to refuse
+        """Raises `Busy` where nothing may be changed yet."""
 
     def oldest_held(self, volume: int) -> int:
         """The oldest version of a volume that somebody in this process may go on reading."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
@@ -33,7 +34,13 @@ from bailiwick.stores.volume.rows.database import (
     SharedDatabase,
 )
 from bailiwick.stores.volume.rows.postgres_notifications import Notifications, ToldOf
-from bailiwick.stores.volume.rows.postgres_schema import FOUND, MIGRATING, migrate
+from bailiwick.stores.volume.rows.postgres_schema import (
+    FOUND,
+    MIGRATING,
+    begin,
+    migrate,
+    older_at_work,
+)
 from bailiwick.stores.volume.rows.postgres_session import PostgresSession
 from bailiwick.stores.volume.rows.postgres_turns import VolumeTurns
 
@@ -41,6 +48,9 @@ Result = TypeVar("Result")
 
 _IDLE_S: Final = 60.0
 """A connection that nobody has used for so long is closed: a server has room for some hundreds."""
+
+_AGAIN_S: Final = 1.0
+"""How often those who would change something look whether older servers are gone."""
 
 _ANSWER_S: Final = 2.0
 """For the question whether it is there: who asks is to know within five seconds."""
@@ -113,6 +123,7 @@ class _Pool:
                 if self._pool is None:
                     self._pool = await asyncpg.create_pool(
                         min_size=0, max_size=self._place.connections_max, reset=_leave_as_it_is,
+                        init=begin,
                         max_inactive_connection_lifetime=_IDLE_S, **self._place.options,
                     )  # fmt: skip
             return await self._pool.acquire(timeout=self._place.connect_s)
@@ -152,17 +163,30 @@ class PostgresServer(SharedDatabase):
         self.place = place
         self.is_abandoned = False
         self.known: dict[int, int] = {}
+        self._tried_at = 0.0
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
 
     def set_up(self, job: Callable[[RowSession], Coroutine[Any, Any, Result]]) -> Result:
         async def run(connection: Any) -> Result:
-            await migrate(connection)
+            self.is_behind = not await migrate(connection)
             async with connection.transaction():
                 # Two that make a volume at the same time would give it the same number.
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
                 return await job(PostgresSession(connection))
 
         return _on_a_loop_of_its_own(_connected(self.place, run))
+
+    async def catch_up(self) -> None:
+        """Bring the tables up to date, where that had to wait. Raises `Busy` while it still has
+        to."""
+        if time.monotonic() - self._tried_at > _AGAIN_S:
+            self._tried_at = time.monotonic()
+            self.is_behind = not await _connected(self.place, migrate)
+        self.refuse_behind()
+
+    def refuse_behind(self) -> None:
+        if self.is_behind:
+            raise older_at_work()
 
     def database(self, volume: int) -> PostgresDatabase:
         return PostgresDatabase(self, volume)
@@ -320,6 +344,8 @@ class PostgresDatabase:
         return self._used().notifications.listen(self.volume, told)
 
     async def write(self, job: Job[Result], look: LatestLook | None = None) -> Result:
+        if self.shared.is_behind:
+            await self.shared.catch_up()
         turns = self._used().turns(self.volume)
         result = await turns.run(job, look)
         self.learn(turns.flushed)

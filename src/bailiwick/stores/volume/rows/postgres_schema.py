@@ -6,6 +6,9 @@ import re
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+import asyncpg
+
+from bailiwick.errors import Busy
 from bailiwick.postgres.words import in_postgres_words, refuse_older
 from bailiwick.stores.volume.rows import schema
 
@@ -26,6 +29,26 @@ _TABLE: Final = re.compile(r"CREATE TABLE (\w+) \((.*?)\n\);", re.DOTALL)
 _COLUMN: Final = re.compile(r"^\s*(\w+)\s+(BIGINT|TEXT|BYTEA)\b(.*)$", re.MULTILINE)
 _KEY: Final = re.compile(r"PRIMARY KEY \(([\w, ]+)\)")
 _ADDED: Final = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+) (\w+)")
+
+_AT_WORK: Final = 0x62776B77
+"""The advisory locks of those who have connections: one for each version of the tables."""
+
+_NEWER: Final = "BWNEW"
+"""What is raised inside PostgreSQL for tables of a newer Bailiwick."""
+
+_ALONE: Final = """
+SELECT coalesce(bool_and(pg_try_advisory_xact_lock($1, older)), true)
+FROM generate_series(1, $2 - 1) older
+"""
+_HERE: Final = """
+DO $$ BEGIN
+    PERFORM pg_advisory_lock_shared({at_work:d}, {newest:d});
+    IF (SELECT version FROM bailiwick.about) > {newest:d} THEN
+        RAISE EXCEPTION 'newer tables' USING ERRCODE = '{code}';
+    END IF;
+END $$
+"""
+"""Asked after the lock is had: whoever changes the tables has it until they are changed."""
 
 _VERSION: Final = "SELECT version FROM bailiwick.about"
 _BEGIN: Final = """
@@ -60,21 +83,48 @@ def tables() -> dict[str, VolumeTable]:
     return found
 
 
-async def migrate(connection: Any) -> None:
+async def migrate(connection: Any) -> bool:
     """Make the tables, or bring them to the newest version, in one transaction that only one
-    process has at a time. Raises `Unsupported` for an older PostgreSQL or a newer Bailiwick."""
+    process has at a time. False where they are left as they are, to be read, since processes of an
+    older Bailiwick are at work on them. Raises `Busy` where they cannot even be read so,
+    `Unsupported` for an older PostgreSQL or a newer Bailiwick."""
     refuse_older(connection, "volumes")
-    if await _version(connection) == schema.newest_version():
-        return
+    newest = schema.newest_version()
+    if await _version(connection) == newest:
+        return True
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
         version = await _version(connection)
         if version is None:
             await connection.execute(_BEGIN)
             version = 0
+        if version and not await connection.fetchval(_ALONE, _AT_WORK, newest):
+            if version < schema.READ_SINCE:
+                raise older_at_work()
+            return version == newest
         for script in schema.scripts()[version:]:
             await connection.execute(in_postgres_words(script))
-        await connection.execute("UPDATE bailiwick.about SET version = $1", schema.newest_version())
+        await connection.execute("UPDATE bailiwick.about SET version = $1", newest)
+    return True
+
+
+async def begin(connection: Any) -> None:
+    """For each connection that stays: as long as it is there, tables of this version are not
+    changed by a newer one. Raises `Unsupported` where they were changed already."""
+    newest = schema.newest_version()
+    try:
+        await connection.execute(_HERE.format(at_work=_AT_WORK, newest=newest, code=_NEWER))
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _NEWER:
+            raise schema.newer(newest + 1) from None
+        raise
+
+
+def older_at_work() -> Busy:
+    return Busy(
+        "servers of an older Bailiwick are at work on these volumes: so long they are only read",
+        hint="stop them: the tables are brought up to date by the next change",
+    )
 
 
 async def _version(connection: Any) -> int | None:

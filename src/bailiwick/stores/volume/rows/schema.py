@@ -17,6 +17,11 @@ PAGE_BYTES = 4096
 """A commit writes whole pages to the log: with larger ones it takes longer on a real disk."""
 
 
+READ_SINCE = 7
+"""Tables of this version are read as they are, by whoever may not change them yet. What came since
+is of no use to reading."""
+
+
 @cache
 def scripts() -> tuple[str, ...]:
     """Each leads to the next version of the schema; one that was published is never changed."""

@@ -142,6 +142,7 @@ class VolumeLog:
 
     async def made_under(self, key: bytes) -> list[MadeChange] | None:
         view = self._core.view
+        self._core.database.shared.refuse_behind()  # older tables have no keys
         async with self._core.looking() as session:
             row = await session.row(_UNDER, view.volume, key)
             if row is None:
