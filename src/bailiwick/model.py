@@ -305,6 +305,20 @@ class Limits(Value, frozen=True, kw_only=True):
     """Paths of runs of which is remembered what they came to, so that nobody works it out twice:
     about half a kilobyte each."""
 
+    review_note_characters_max: Amount = 2_000
+    """What a person says to an agent of what they took back: a few sentences, which are put before
+    a model with its next result."""
+
+    review_note_lines_max: Amount = 40
+    """Lines of what was taken back that an agent is shown again: it wrote them."""
+
+    review_notes_told_max: Amount = 20
+    """Notes that an agent is told with one result; the next one goes on."""
+
+    review_wait_seconds_max: Seconds = 1.0
+    """How long a rejection waits for an agent to end what it is in the middle of: a call that is
+    about to end, and no longer than a person waits for an answer."""
+
     database_connections_max: Annotated[int, msgspec.Meta(ge=2, le=1_000)] = 10
     """Connections of one process to a PostgreSQL server, which has a hundred of them where nobody
     says otherwise: ten servers have room. One is for what is changed, the others for looks."""

@@ -8,7 +8,7 @@ given on, at one version of one path.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -17,19 +17,13 @@ from bailiwick.model import EntryType, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.versions import ChangeKind, Conflict
 
-NOTE_CHARACTERS_MAX: Final = 2_000
-"""A note is a few sentences: it is put before a model with its next result."""
 
-NOTE_LINES_MAX: Final = 40
-"""Lines of a rejected hunk that an agent is shown again: it wrote them."""
-
-
-def check_note(note: str | None) -> str:
+def check_note(note: str | None, characters_max: int) -> str:
     """What may be said to an agent. Raises `ParseError`."""
     if note is None:
         return ""
-    if not isinstance(note, str) or len(note) > NOTE_CHARACTERS_MAX:
-        raise ParseError(f"a note is text of at most {NOTE_CHARACTERS_MAX} characters")
+    if not isinstance(note, str) or len(note) > characters_max:
+        raise ParseError(f"a note is text of at most {characters_max} characters")
     if not all(each.isprintable() or each in "\n\t" for each in note):
         raise ParseError("a note holds printable characters only")
     return note.strip()
@@ -131,15 +125,23 @@ class SettledVersion(NamedTuple):
     made_ns: int | None
 
 
+class NoteHolder(NamedTuple):
+    """Who is told: by name, and through whose hands the name came. One that an agent chose for
+    another is not that of whoever is called so."""
+
+    subject: str
+    via: tuple[str, ...] = ()
+
+
 class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
-    """What one person said at one time. ``notes`` are for agents, by subject; ``through`` is a
+    """What one person said at one time. ``notes`` are for agents; ``through`` is a
     version up to which nothing at all is left."""
 
     root: str
     by: str
     request_id: str
     verdicts: Sequence[HunkVerdict]
-    notes: Sequence[tuple[str, ReviewNote]] = ()
+    notes: Sequence[tuple[NoteHolder, ReviewNote]] = ()
     note: str = ""
     through: SettledVersion | None = None
 
@@ -164,12 +166,19 @@ class ReviewBook(Protocol):
         """Durable when this returns."""
         ...
 
-    def has_notes(self, root: str, subject: str) -> bool:
+    def has_notes(self, root: str, holder: NoteHolder) -> bool:
         """Whether there is anything that an agent is to be told: cheap, asked with each answer."""
         ...
 
-    async def take_notes(
-        self, root: str, subject: str, reaches: Callable[[ScopedPath], bool]
+    async def waiting_notes(
+        self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
     ) -> list[ReviewNote]:
-        """What an agent is to be told of places within reach of who asks, which is told once."""
+        """What `take_notes` would tell, which goes on waiting."""
+        ...
+
+    async def take_notes(
+        self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
+    ) -> list[ReviewNote]:
+        """What an agent is to be told of places within reach of who asks, which is told once: at
+        most ``limit`` notes."""
         ...

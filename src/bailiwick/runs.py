@@ -162,10 +162,12 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
     approval_id: str | None
     title: str | None = None
     step: str | None = None
+    via: tuple[str, ...] = ()
 
 
 class RunRow(msgspec.Struct, kw_only=True):
-    """A run as far as records tell of it."""
+    """A run as far as records tell of it. ``via`` names those through whose hands the name of the
+    subject came: who was named by another agent is not whoever is called so otherwise."""
 
     id: str
     root: str
@@ -182,6 +184,7 @@ class RunRow(msgspec.Struct, kw_only=True):
     questions: int = 0
     approved: int = 0
     steps: list[RunStep] = []
+    via: tuple[str, ...] = ()
 
     @property
     def is_agents(self) -> bool:
@@ -220,7 +223,7 @@ def begun_by(event: RunEvent) -> RunRow:
     digest = hashlib.sha256(f"{seed}\0{event.time_ns}".encode("utf-8", "replace")).hexdigest()
     row = RunRow(
         id=digest[:_ID_DIGITS], root=event.root, subject=event.subject, front=event.front,
-        title=event.title, begun_ns=event.time_ns, seen_ns=event.time_ns,
+        title=event.title, begun_ns=event.time_ns, seen_ns=event.time_ns, via=event.via,
     )  # fmt: skip
     row.take(event)
     return row
@@ -229,7 +232,11 @@ def begun_by(event: RunEvent) -> RunRow:
 def run_of(event: RunEvent, known: Sequence[RunRow]) -> RunRow | None:
     """The run that a call belongs to, of those of its subject in its root through its front, the
     newest first; None where it begins another one."""
-    recent = [each for each in known if event.time_ns - each.seen_ns <= RUN_IDLE_S * 1e9]
+    recent = [
+        each
+        for each in known
+        if event.time_ns - each.seen_ns <= RUN_IDLE_S * 1e9 and each.via == event.via
+    ]
     if event.title is None:
         return recent[0] if recent else None
     named = next((each for each in recent if each.title == event.title), None)
@@ -350,9 +357,9 @@ class RunBook(Protocol):
         """Whether it may go on."""
         ...
 
-    async def at_work(self, root: str, subjects: Collection[str]) -> set[str]:
+    async def at_work(self, root: str, subjects: Collection[str], wait_s: float) -> set[str]:
         """Which of some subjects are in the middle of a call that changes something, or of a
-        command, in any process, also after a moment's wait."""
+        command, in any process, also after a wait."""
         ...
 
 

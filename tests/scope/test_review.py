@@ -477,3 +477,48 @@ async def test_modes_that_agents_set_are_left_too(tmp_path, kind):
         await one.set_mode("a.sh", 0o755)
         await person.review.accept(await ids(person))
         assert await left(person) == []
+
+
+@pytest.mark.spec("REVIEW-3")
+@each_kind
+async def test_a_note_is_not_for_whoever_took_the_name_of_an_agent(tmp_path, kind):
+    """Agents name those they pass a grant on to as they like: that makes none of them another."""
+    async with rooted(tmp_path, kind) as (person, agent):
+        one, two = await agent("one"), await agent("two")
+        false = await two.delegate(AgentRun("chat", "one"))
+        await one.write_text("a.txt", "a\n")
+        await false.write_text("b.txt", "b\n")
+        runs = await person.runs()
+        assert [each.subject for each in runs] == ["agent_run:chat/one"] * 2
+        await person.review.reject(paths=["a.txt"], note="not a")
+        assert await false.review.notes() == await two.review.notes() == []
+        assert [each.note for each in await one.review.notes()] == ["not a"]
+        await person.review.reject(paths=["b.txt"], note="not b")
+        assert await one.review.notes() == []
+        assert [each.note for each in await false.review.notes()] == ["not b"]
+
+
+@pytest.mark.spec("REVIEW-3")
+async def test_what_is_said_and_how_long_is_waited_is_bounded(tmp_path):
+    limits = {
+        "review_note_characters_max": 5, "review_note_lines_max": 2, "review_notes_told_max": 1,
+        "review_wait_seconds_max": 0.0,
+    }  # fmt: skip
+    async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
+        await authority.add_root(
+            "workspace:w",
+            f"sqlite:{tmp_path}/v.db",
+            trusted=True,
+            limits=bailiwick.Limits(**limits),
+        )
+        person = await authority.request_root(User("ann"), "workspace:w", ACCESS, "to look")
+        one = await person.delegate(AgentRun("chat", "one"))
+        for name in "ab":
+            await one.write_text(name, "1\n2\n3\n")
+        with pytest.raises(ParseError, match="5 characters"):
+            await person.review.reject(paths=["a"], note="longer")
+        await person.review.reject(paths=["a", "b"], note="short")
+        for _ in "ab":
+            (note,) = await one.review.notes()
+            assert (note.lines, note.note) == (["+1", "+2"], "short")
+        assert await one.review.notes() == []

@@ -263,7 +263,7 @@ async def _compose_on(
     books = await open_books(database, notice_book, source, machine, surface)
     ledger, time_ns = books.ledger, machine.time_ns
     policy = RulePolicy(config.rules, off=config.off, remembered=books.rules.rules)
-    joiner = _Joiner(database, books, policy, machine, source, places)
+    joiner = _Joiner(database, books, notice_book, policy, machine, source, places)
     # Before anything is granted: what cannot be served is refused as a whole.
     plans = [joiner.plan_configured(root) for root in config.roots]
     listed = listed_grants(source, machine.time_ns() / 1e9)
@@ -305,6 +305,7 @@ class _Joiner:
         self,
         database: Database,
         books: Books,
+        notices: NoticeBook,
         policy: RulePolicy,
         machine: Machine,
         source: ConfigSource,
@@ -325,7 +326,7 @@ class _Joiner:
             monotonic_ns=machine.monotonic_ns,
         )  # fmt: skip
         self.rates = self._standing.rates
-        self.runs = run_index.RunIndex(database, books, time_ns=machine.time_ns)
+        self.runs = run_index.RunIndex(database, books, notices, time_ns=machine.time_ns)
         self.readiness = Readiness(database)
         self._meter = meter.UsageMeter(database, books.grants, self._measure, self._forks)
         self.hooks = Hooks(

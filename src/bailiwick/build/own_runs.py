@@ -42,7 +42,7 @@ class OwnRuns:
     def is_active(self, run: RunRow) -> bool:
         return self._machine.time_ns() - run.seen_ns <= RUN_IDLE_S * 1e9
 
-    async def at_work(self, root: str, subjects: Collection[str]) -> set[str]:
+    async def at_work(self, root: str, subjects: Collection[str], wait_s: float) -> set[str]:
         return set()
 
     async def _runs(self, root: str) -> RunsInMemory:
@@ -80,7 +80,7 @@ def _event(record: Record) -> RunEvent:
         time_ns=record.time_ns, request_id=record.request_id, subject=str(record.subject),
         root=str(record.root), front=record.front, grant_id=None, verb=record.verb,
         outcome=record.outcome, changes=operation is not None and operation.changes,
-        approval_id=record.approval_id, title=record.title, step=record.step,
+        approval_id=record.approval_id, title=record.title, step=record.step, via=record.grant.via,
     )  # fmt: skip
 
 

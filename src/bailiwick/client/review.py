@@ -48,6 +48,9 @@ class RemoteReviewing(RemoteRuns):
     def _has_review_notes(self) -> bool:
         return bool(self._life.notes)
 
+    async def _waiting_review_notes(self) -> list[ReviewNote]:
+        return list(self._life.notes)
+
     async def _review_notes(self) -> list[ReviewNote]:
         """As answers have told them until now."""
         notes, self._life.notes = self._life.notes, []

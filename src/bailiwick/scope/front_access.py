@@ -60,6 +60,11 @@ async def review_notes(scope: ReviewVerbs) -> list[ReviewNote]:
     return await scope._review_notes() if scope._has_review_notes() else []
 
 
+async def waiting_review_notes(scope: ReviewVerbs) -> list[ReviewNote]:
+    """What the holder is still to be told, which it is told all the same with its next result."""
+    return await scope._waiting_review_notes() if scope._has_review_notes() else []
+
+
 def runs_commands(scope: ScopeCore) -> bool:
     """Whether programs can be run in this root, whoever may run them: it is a directory here, and
     there is a sandbox."""

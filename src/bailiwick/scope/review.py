@@ -14,7 +14,7 @@ from bailiwick.finishing import to_the_end
 from bailiwick.grant import subject_stands_above
 from bailiwick.paths import PathText
 from bailiwick.proposal import Proposal
-from bailiwick.reviews import ReviewNote, ReviewQueue, ReviewResult, check_note
+from bailiwick.reviews import NoteHolder, ReviewNote, ReviewQueue, ReviewResult, check_note
 from bailiwick.scope.core import seen_from
 from bailiwick.scope.runs import RunVerbs
 from bailiwick.scope.working_copies import WorkVerbs
@@ -143,7 +143,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
 
         async def of_fork(call: Call) -> ReviewQueue:
             assert part.fork is not None
-            changes = await unapplied.of_fork(call, part.fork)
+            changes = await unapplied.of_fork(call, part.fork, self._pipeline.runs)
             return unapplied.shown(call, changes, meant, cursor, limit)
 
         def asked(scope: Self, prepare: Callable[[Call], Awaitable[ReviewQueue]]) -> Any:
@@ -152,10 +152,10 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             )
 
         if part.work is not None:
-            async with self._work_of(part.work) as (scope, copy, subject):
+            async with self._work_of(part.work) as (scope, copy, whose):
 
                 async def of_copy(call: Call) -> ReviewQueue:
-                    changes = await unapplied.of_copy(call, copy, subject)
+                    changes = await unapplied.of_copy(call, copy, whose)
                     return unapplied.shown(call, changes, meant, cursor, limit)
 
                 found: ReviewQueue = await asked(scope, of_copy)
@@ -171,17 +171,22 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
     async def _review_accept(self, part: ReviewedPart) -> ReviewResult:
         meant = self._part(part)
         if part.work is not None:
-            async with self._work_of(part.work) as (scope, copy, subject):
+            async with self._work_of(part.work) as (scope, copy, whose):
                 return await scope._spoken(
                     "accept",
-                    lambda call: unapplied.accept_copy(call, scope._ignores, copy, subject, meant),
+                    lambda call: unapplied.accept_copy(call, scope._ignores, copy, whose, meant),
                 )
         if part.fork is not None:
             name = part.fork
             return await self._spoken(
                 "accept",
                 lambda call: unapplied.accept_fork(
-                    call, self._ignores, name, meant, is_own=name == self._lent.own_branch
+                    call,
+                    self._ignores,
+                    name,
+                    meant,
+                    self._pipeline.runs,
+                    is_own=name == self._lent.own_branch,
                 ),
             )
         review_verbs.refuse_nothing(meant)
@@ -192,14 +197,14 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
     async def _review_reject(
         self, part: ReviewedPart, note: str | None, preview: bool, insist: bool
     ) -> ReviewResult:
-        meant, words = self._part(part), check_note(note)
+        meant, words = self._part(part), check_note(note, self.limits.review_note_characters_max)
         if part.work is not None:
-            async with self._work_of(part.work) as (scope, copy, subject):
-                await self._wait_for(subject, preview or insist is True)
+            async with self._work_of(part.work) as (scope, copy, whose):
+                await self._wait_for(whose.subject, preview or insist is True)
                 return await scope._spoken(
                     "reject",
                     lambda call: unapplied.reject_copy(
-                        call, copy, subject, meant, words, preview=preview
+                        call, copy, whose, meant, words, preview=preview
                     ),
                     preview,
                 )
@@ -220,12 +225,12 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
     ) -> ReviewResult:
         async def looked_at(call: Call) -> ApartChanges:
             review_verbs.refuse_agents(call)
-            changes = await unapplied.of_fork(call, name)
+            changes = await unapplied.of_fork(call, name, self._pipeline.runs)
             changes.chosen(meant.ids, meant.paths)
             return changes
 
         changes: ApartChanges = await self._run(operations.READ, "review", self._top, looked_at)
-        for subject in {change.each.subject for change in changes.changes}:
+        for subject in {change.each.whose.subject for change in changes.changes}:
             await self._wait_for(subject, preview or insist)
         fork = await self.open_fork(name)
         try:
@@ -240,7 +245,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             await to_the_end(fork.aclose())
 
     @asynccontextmanager
-    async def _work_of(self, id: str) -> AsyncGenerator[tuple[Self, PlacedCopy, str], None]:
+    async def _work_of(self, id: str) -> AsyncGenerator[tuple[Self, PlacedCopy, NoteHolder], None]:
         """A working copy, the scope that it is applied by, and whose doing it is."""
 
         async def refused(call: Call) -> None:
@@ -248,7 +253,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
 
         if not subject_stands_above(str(self.subject)):
             await self._run(operations.READ, "review", self._top, refused)
-        known = {each.id: each.subject for each in await self.work()}
+        known = {each.id: NoteHolder(each.subject, each.via) for each in await self.work()}
         if id not in known:
             raise PathNotFound("there is no such working copy", hint="`bailiwick work list`")
         async with await self.open_work(id) as work:
@@ -260,9 +265,9 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
 
     async def _wait_for(self, subject: str, insist: bool) -> None:
         """Whoever is in the middle of something is let finish it, for a moment."""
-        runs = self._pipeline.runs
+        runs, wait_s = self._pipeline.runs, self.limits.review_wait_seconds_max
         if subject and not insist and runs is not None:
-            await review_verbs.refuse_at_work(runs, {subject}, str(self.root))
+            await review_verbs.refuse_at_work(runs, {subject}, str(self.root), wait_s)
 
     async def _spoken(self, verb: str, prepare: Prepared, preview: bool = False) -> ReviewResult:
         """A verdict: on record as the call that it is, and then kept."""
@@ -292,15 +297,26 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         runs = self._pipeline.runs
         if runs is None or runs.reviews is None:
             return False
-        return runs.reviews.has_notes(str(self.root), str(self.subject))
+        return runs.reviews.has_notes(str(self.root), self._holder)
+
+    @property
+    def _holder(self) -> NoteHolder:
+        return NoteHolder(str(self.subject), self.grant.via)
 
     async def _review_notes(self) -> list[ReviewNote]:
+        return await self._notes(taken=True)
+
+    async def _waiting_review_notes(self) -> list[ReviewNote]:
+        return await self._notes(taken=False)
+
+    async def _notes(self, *, taken: bool) -> list[ReviewNote]:
         runs = self._pipeline.runs
         if runs is None or runs.reviews is None:
             return []
-        grant = self.grant
-        notes = await runs.reviews.take_notes(
-            str(self.root), str(self.subject),
+        book, grant = runs.reviews, self.grant
+        notes = await (book.take_notes if taken else book.waiting_notes)(
+            str(self.root), self._holder,
             lambda path: path.lies_in(grant.base) and grant.reaches(path, False),
+            self.limits.review_notes_told_max,
         )  # fmt: skip
-        return [seen_from(each, self.grant.base) for each in notes]
+        return [seen_from(each, grant.base) for each in notes]

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from bailiwick.approvals import Asker
-from bailiwick.errors import BailiwickError, ParseError
+from bailiwick.errors import BailiwickError, ParseError, Unsupported
 from bailiwick.fronts.mcp import resources
 from bailiwick.fronts.mcp.addresses import TEMPLATE, Address, parse_address
 from bailiwick.fronts.mcp.answers import tool_result
 from bailiwick.fronts.mcp.completion import complete_path, complete_root, completion
 from bailiwick.fronts.mcp.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, RpcRefusal, refused
 from bailiwick.fronts.mcp.questions import Again, Peer, settled
+from bailiwick.fronts.mcp.review_notes import (
+    Follow,
+    follow_notes,
+    listed_notes,
+    read_notes,
+    reviewed_root,
+)
 from bailiwick.model import Page
 from bailiwick.scope import Scope
 from bailiwick.toolbox import Pending, Tool, Toolbox, failure
@@ -42,9 +49,13 @@ class Service:
     it does not say that it waits longer.
     """
 
-    def __init__(self, boxes: Mapping[str, Toolbox], wait_s: float = 0.0) -> None:
+    def __init__(
+        self, boxes: Mapping[str, Toolbox], wait_s: float = 0.0, follow: Follow | None = None
+    ) -> None:
+        """``follow`` has somebody hear of what people say of changes."""
         self.boxes = dict(boxes)
         self._wait_s = wait_s
+        self._follow = follow
         self._alone = next(iter(self.boxes.values())) if len(self.boxes) == 1 else None
         self._structured = any(box.config.structured for box in self.boxes.values())
         self._tools = {tool.name: tool for box in self.boxes.values() for tool in box.tools}
@@ -157,14 +168,17 @@ class Service:
             return {"resources": []}
         box = self.boxes[root]
 
-        async def page(scope: Scope) -> Page:
-            return await resources.page_of_top(scope, root, inner or None)
+        async def page(scope: Scope) -> tuple[list[dict[str, Any]], Page]:
+            notes = [] if inner else await listed_notes(scope, root)
+            return notes, await resources.page_of_top(scope, root, inner or None)
 
         try:
-            found = await box.actor.run(page)
+            entries, found = await box.actor.run(page)
         except BailiwickError as error:
             raise refused(error, failure(error), modern=modern) from None
-        entries = [resources.described(entry, root) for entry in found.entries if entry.addressable]
+        entries += [
+            resources.described(entry, root) for entry in found.entries if entry.addressable
+        ]
         listed: dict[str, Any] = {"resources": entries}
         follows = names[names.index(root) + 1 :]
         if found.next_cursor is not None:
@@ -176,10 +190,7 @@ class Service:
     async def read_resource(self, peer: Peer, uri: str, again: Again) -> dict[str, Any]:
         """Raises `RpcRefusal`."""
         try:
-            address, box = self.resource(uri)
-
-            async def work(scope: Scope) -> dict[str, Any]:
-                return await resources.read(scope, address)
+            box, work = self._reading(uri)
 
             def run(asker: Asker | None) -> Any:
                 return box.actor.run(work, asker=asker, wait_s=0.0 if asker is None else None)
@@ -196,6 +207,23 @@ class Service:
             told = outcome.answer()
             raise RpcRefusal(INTERNAL_ERROR, told["message"], {"errorKind": told["errorKind"]})
         return outcome
+
+    def _reading(
+        self, uri: str
+    ) -> tuple[Toolbox, Callable[[Scope], Coroutine[Any, Any, dict[str, Any]]]]:
+        """The workspace that an address is in, and what reads it. Raises `ParseError`."""
+        root = reviewed_root(uri)
+        if root is not None:
+            return self._box(root), lambda scope: read_notes(scope, root)
+        address, box = self.resource(uri)
+        return box, lambda scope: resources.read(scope, address)
+
+    async def follow_review(self, root: str, heard: Callable[[], None]) -> Callable[[], None]:
+        """Hear of each rejection of what the agent did in a root, until what this returns is
+        called. Raises `Unsupported` where nobody tells of that."""
+        if self._follow is None:
+            raise Unsupported("this server does not tell what people say of changes")
+        return await follow_notes(self._follow, self._box(root), heard)
 
     async def complete(
         self, template: str | None, name: str, typed: str, known: Mapping[str, str], *, modern: bool
@@ -219,10 +247,13 @@ class Service:
     def resource(self, uri: str) -> tuple[Address, Toolbox]:
         """The place that an address means. Raises `ParseError`."""
         address = parse_address(uri)
-        box = self.boxes.get(address.root)
+        return address, self._box(address.root)
+
+    def _box(self, root: str) -> Toolbox:
+        box = self.boxes.get(root)
         if box is None:
             raise ParseError("there is no such root", hint=self._roots())
-        return address, box
+        return box
 
 
 def _name_run(box: Toolbox, meta: object) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 from bailiwick.errors import BailiwickError
 from bailiwick.fronts.mcp.json_rpc import WantedChanges, refused
 from bailiwick.fronts.mcp.notifications import Interest, concerns_top, following
+from bailiwick.fronts.mcp.review_notes import reviewed_root
 from bailiwick.fronts.mcp.service import Service
 from bailiwick.model import Change
 from bailiwick.toolbox import failure
@@ -31,12 +33,17 @@ class Subscriptions:
         self._notify = notify
         self._interest = Interest()
         self._followed: set[str] = set()
+        self._reviews: dict[str, Callable[[], None]] = {}
         self._stack = AsyncExitStack()
         self._turn = asyncio.Lock()
 
     async def add(self, uri: str) -> None:
         """Raises `Refusal`."""
         try:
+            root = reviewed_root(uri)
+            if root is not None:
+                await self._add_review(root, uri)
+                return
             address, box = self._service.resource(uri)
             async with self._turn:
                 if address.root not in self._followed:
@@ -48,11 +55,21 @@ class Subscriptions:
         except BailiwickError as error:
             raise refused(error, failure(error), modern=False) from None
 
+    async def _add_review(self, root: str, uri: str) -> None:
+        async with self._turn:
+            if uri not in self._reviews:
+                self._reviews[uri] = await self._service.follow_review(
+                    root, lambda: self._notify(UPDATED, {"uri": uri})
+                )
+
     def remove(self, uri: str) -> None:
         self._interest.remove(uri)
+        self._reviews.pop(uri, _nothing)()
 
     async def aclose(self) -> None:
         async with self._turn:
+            for uri in list(self._reviews):
+                self._reviews.pop(uri)()
             await self._stack.aclose()
 
     def _heard(self, root: str, change: Change) -> None:
@@ -78,7 +95,7 @@ class Listening:
         async with AsyncExitStack() as stack:
             if service.has_resources:
                 followed = await self._follow(stack)
-                addresses = self._subscribed(followed)
+                addresses = [*self._subscribed(followed), *await self._follow_reviews(stack)]
                 if addresses:
                     honoured["resourceSubscriptions"] = addresses
                 if wanted.resources_list_changed and followed == set(service.boxes):
@@ -124,6 +141,28 @@ class Listening:
             followed.add(root)
         return followed
 
+    async def _follow_reviews(self, stack: AsyncExitStack) -> list[str]:
+        """Follow the reviews that are asked about; a rejection makes the list another one, too."""
+        addresses: list[str] = []
+        for uri in self._wanted.resource_subscriptions or ():
+            try:
+                root = reviewed_root(uri)
+                if root is None or len(addresses) >= len(self._service.boxes):
+                    continue
+                stack.callback(
+                    await self._service.follow_review(root, partial(self._heard_review, uri))
+                )
+            except BailiwickError:
+                continue
+            addresses.append(uri)
+        return addresses
+
+    def _heard_review(self, uri: str) -> None:
+        self._changed[uri] = None
+        if self._interest.lists:
+            self._changed[""] = None
+        self._woken.set()
+
     def _subscribed(self, followed: set[str]) -> list[str]:
         addresses: list[str] = []
         for uri in self._wanted.resource_subscriptions or ():
@@ -143,3 +182,7 @@ class Listening:
             self._changed[""] = None
         if self._changed:
             self._woken.set()
+
+
+def _nothing() -> None:
+    """There is nothing to end."""

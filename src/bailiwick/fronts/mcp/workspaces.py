@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bailiwick.errors import MissingAccess, RootNotFound
@@ -94,7 +95,8 @@ async def open_service(authority: Authority, wanted: WantedService) -> AsyncIter
             )
             for root, name in names_of(list(scopes)).items()
         }  # fmt: skip
-        service = Service(boxes, wanted.wait_s)
+        follow = partial(authority.notices.follow, runs=False)
+        service = Service(boxes, wanted.wait_s, follow)
         stack.push_async_callback(service.aclose)
         yield service
 

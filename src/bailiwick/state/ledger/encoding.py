@@ -6,6 +6,7 @@ names would be most of it. There is no content here to leave out: records never 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,10 @@ INTERRUPTED = "interrupted"
 RUN = "run"
 STEP = "step"
 """Details that name a run and a step of it."""
+
+VIA = "via"
+"""The detail that says through whose hands the name of the subject came, where it was given by
+another agent: JSON."""
 
 _PATHS_IN_DETAILS = frozenset({"path", "paths", "destination", "origin"})
 """Details of an act on the authority under these names are paths, and are hidden like paths."""
@@ -56,6 +61,8 @@ def _details_of(told: Record | Intent, hide: Hide) -> tuple[dict[str, str], ...]
     details = {"branch": branch} if branch else {}
     if told.command is not None:
         details["command"] = shown(hide(told.command))
+    if told.grant.via:
+        details[VIA] = json.dumps(told.grant.via)
     if told.title is not None:
         details[RUN] = told.title
     if told.step is not None:

@@ -7,7 +7,6 @@ since the last time, in whichever process that was, and notes what follows from 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
@@ -28,7 +27,7 @@ from bailiwick.runs import (
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.book import GrantBook
 from bailiwick.state.ledger.durable import DurableLedger
-from bailiwick.state.ledger.encoding import AUTHORITY_VERB, RUN, STEP, decode
+from bailiwick.state.ledger.encoding import AUTHORITY_VERB, RUN, STEP, VIA, decode
 from bailiwick.state.notices.book import NoticeBook
 from bailiwick.state.runs.verdicts import VerdictBook
 
@@ -64,9 +63,8 @@ PART = DatabasePart(
 
 _BATCH: Final = 1_000
 
-_LOOKS: Final = 10
 _LOOK_PAUSE_S: Final = 0.1
-"""A call that is about to end is waited for, as long as a person waits for an answer."""
+"""How often it is looked whether a call has ended."""
 
 _WHOSE: Final = """
 SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
@@ -80,13 +78,9 @@ _SEEN: Final = """
 SELECT id, root, subject, front, title, begun_ns, seen_ns, counts FROM runs
 WHERE seen_ns >= ? ORDER BY seen_ns DESC LIMIT ?
 """
-_COUNTS: Final = ("grant_id", "calls", "changes", "commands", "refusals", "questions", "approved")
-
-
-class HasNotices(Protocol):
-    """Where verdicts are told, as questions are."""
-
-    notices: NoticeBook
+_COUNTS: Final = (
+    "grant_id", "calls", "changes", "commands", "refusals", "questions", "approved", "via",
+)  # fmt: skip
 
 
 class HasBooks(Protocol):
@@ -98,9 +92,6 @@ class HasBooks(Protocol):
     @property
     def grants(self) -> GrantBook: ...
 
-    @property
-    def approvals(self) -> HasNotices: ...
-
 
 class RunIndex:
     """The runs of one authority: see `bailiwick.runs.RunBook`."""
@@ -109,16 +100,18 @@ class RunIndex:
         self,
         database: Database,
         books: HasBooks,
+        notices: NoticeBook,
         *,
         time_ns: Callable[[], int],
     ) -> None:
+        """``notices`` is where verdicts are told."""
         self._database = database
         self._owner = database.owner
         self._ledger = books.ledger
         self._grants = books.grants
         self._time_ns = time_ns
         self.digests = DigestShelf()
-        self.reviews = VerdictBook(database, books.approvals.notices, time_ns=time_ns)
+        self.reviews = VerdictBook(database, notices, time_ns=time_ns)
 
     async def rows(self, root: str) -> list[RunRow]:
         await self.catch_up()
@@ -146,14 +139,16 @@ class RunIndex:
         rows = [_row(each) for each in self._database.read(_SEEN, (since_ns, most))]
         return [each for each in rows if each.is_agents]
 
-    async def at_work(self, root: str, subjects: Collection[str]) -> set[str]:
-        for looks in itertools.count(1):
+    async def at_work(self, root: str, subjects: Collection[str], wait_s: float) -> set[str]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        while True:
             await self._ledger.try_flush()
             found = self._announced(root) & set(subjects)
-            if not found or looks == _LOOKS:
+            left = until - loop.time()
+            if not found or left <= 0:
                 return found
-            await asyncio.sleep(_LOOK_PAUSE_S)
-        raise AssertionError("a count has no end")
+            await asyncio.sleep(min(left, _LOOK_PAUSE_S))
 
     def _announced(self, root: str) -> set[str]:
         """Who has announced a change in a root, or a command, that is not over yet."""
@@ -228,7 +223,7 @@ def _event(record: LedgerRecord) -> RunEvent | None:
         root=record.root, front=record.front, grant_id=record.grant_id, verb=record.verb,
         outcome=record.outcome, changes=operation is not None and operation.changes,
         approval_id=record.approval_id, title=record.details.get(RUN),
-        step=record.details.get(STEP),
+        step=record.details.get(STEP), via=tuple(json.loads(record.details.get(VIA, "[]"))),
     )  # fmt: skip
 
 
@@ -241,8 +236,9 @@ def _row(found: Sequence[object]) -> RunRow:
     id, root, subject, front, title, begun_ns, seen_ns, counts = found
     told = json.loads(str(counts))
     steps = msgspec.convert(told.pop("steps"), list[RunStep])
+    via = tuple(told.pop("via", ()))
     return RunRow(
         id=str(id), root=str(root), subject=str(subject), front=str(front),
         title=None if title is None else str(title), begun_ns=int(begun_ns),  # type: ignore[call-overload]
-        seen_ns=int(seen_ns), steps=steps, **told,  # type: ignore[call-overload]
+        seen_ns=int(seen_ns), steps=steps, via=via, **told,  # type: ignore[call-overload]
     )  # fmt: skip

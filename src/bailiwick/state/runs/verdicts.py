@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, Final
 
 from bailiwick.notices import ReviewNotice
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import HunkVerdict, ReviewNote, ReviewVerdicts, SettledVersion
+from bailiwick.reviews import (
+    HunkVerdict,
+    NoteHolder,
+    ReviewNote,
+    ReviewVerdicts,
+    SettledVersion,
+)
 from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.book import select
@@ -59,15 +65,16 @@ PART = DatabasePart(
             made_ns  INTEGER             -- when that was made: numbers are another tree's, too
         ) STRICT, WITHOUT ROWID;
         """,
+        """
+        ALTER TABLE review_notes         -- through whose hands the name of the agent came: JSON
+            ADD COLUMN via TEXT NOT NULL DEFAULT '[]';
+        """,
     ),
 )
 
 _ASKED_AT_ONCE: Final = 500
 _HUNKS_TOLD: Final = 100
 """Hunks that a notice names; who wants all of them asks for the run."""
-
-_NOTES_AT_ONCE: Final = 20
-"""What an agent is told with one result; the next one goes on."""
 
 
 class VerdictBook:
@@ -127,12 +134,12 @@ class VerdictBook:
                 ],
             )  # fmt: skip
             connection.executemany(
-                "INSERT INTO review_notes (root, subject, path, lines, note, run, by, time_ns)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO review_notes (root, subject, path, lines, note, run, by, time_ns, via)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (said.root, subject, each.path, json.dumps(each.lines), each.note, each.run,
-                     each.by, now)
-                    for subject, each in said.notes
+                    (said.root, whose.subject, each.path, json.dumps(each.lines), each.note,
+                     each.run, each.by, now, json.dumps(whose.via))
+                    for whose, each in said.notes
                 ],
             )  # fmt: skip
             if said.through is not None:
@@ -149,39 +156,58 @@ class VerdictBook:
         await self._database.write_control(job)
 
     def _whom(self) -> frozenset[tuple[object, ...]]:
-        return frozenset(self._database.read("SELECT DISTINCT root, subject FROM review_notes"))
+        return frozenset(
+            self._database.read("SELECT DISTINCT root, subject, via FROM review_notes")
+        )
 
-    def has_notes(self, root: str, subject: str) -> bool:
-        return (root, subject) in self._waiting.get()
+    def has_notes(self, root: str, holder: NoteHolder) -> bool:
+        return (root, holder.subject, json.dumps(holder.via)) in self._waiting.get()
+
+    async def waiting_notes(
+        self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
+    ) -> list[ReviewNote]:
+        return [_note(row) for row in self._next(root, holder, reaches, limit)]
 
     async def take_notes(
-        self, root: str, subject: str, reaches: Callable[[ScopedPath], bool]
+        self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
     ) -> list[ReviewNote]:
-        if not self.has_notes(root, subject):
-            return []
-        waiting = self._database.read(
-            "SELECT seq, path FROM review_notes WHERE root = ? AND subject = ? ORDER BY seq",
-            (root, subject),
-        )
-        some = [seq for seq, path in waiting if reaches(ScopedPath(str(path)))][:_NOTES_AT_ONCE]
+        some = [row[0] for row in self._next(root, holder, reaches, limit)]
         if not some:
             return []
 
         def job(connection: Connection) -> list[ReviewNote]:
             rows = connection.execute(
                 f"DELETE FROM review_notes WHERE seq IN ({', '.join('?' * len(some))})"
-                " RETURNING seq, path, lines, note, run, by, time_ns",
+                f" RETURNING {_NOTE}",
                 tuple(some),
             ).fetchall()
-            return [
-                ReviewNote(
-                    path=ScopedPath(str(path)), lines=json.loads(str(lines)), note=str(note),
-                    run=str(run), by=str(by), time_ns=int(str(time_ns)),
-                )
-                for _, path, lines, note, run, by, time_ns in sorted(rows)
-            ]  # fmt: skip
+            return [_note(row) for row in sorted(rows)]
 
         return await self._database.write_control(job)
+
+    def _next(
+        self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
+    ) -> list[tuple[Any, ...]]:
+        """What is to be told next, oldest first."""
+        if not self.has_notes(root, holder):
+            return []
+        waiting = self._database.read(
+            f"SELECT {_NOTE} FROM review_notes WHERE root = ? AND subject = ? AND via = ?"
+            " ORDER BY seq",
+            (root, holder.subject, json.dumps(holder.via)),
+        )
+        return [row for row in waiting if reaches(ScopedPath(str(row[1])))][:limit]
+
+
+_NOTE: Final = "seq, path, lines, note, run, by, time_ns"
+
+
+def _note(row: Sequence[Any]) -> ReviewNote:
+    _, path, lines, note, run, by, time_ns = row
+    return ReviewNote(
+        path=ScopedPath(str(path)), lines=json.loads(str(lines)), note=str(note), run=str(run),
+        by=str(by), time_ns=int(str(time_ns)),
+    )  # fmt: skip
 
 
 def _told_of(connection: Connection, said: ReviewVerdicts) -> list[ReviewNotice]:
@@ -203,4 +229,15 @@ def _told_of(connection: Connection, said: ReviewVerdicts) -> list[ReviewNotice]
                 note=said.note,
             )
         )
-    return found
+    return [*found, *_told_of_apart(said)]
+
+
+def _told_of_apart(said: ReviewVerdicts) -> Iterator[ReviewNotice]:
+    """What was given up before it was in the tree is of no run: it is told by who did it."""
+    apart = [(whose.subject, each) for whose, each in said.notes if not each.run]
+    for subject in sorted({subject for subject, _ in apart}):
+        paths = {str(each.path) for by, each in apart if by == subject}
+        yield ReviewNotice(
+            kind="rejected", root=said.root, subject=subject, by=said.by,
+            path=paths.pop() if len(paths) == 1 else None, note=said.note,
+        )  # fmt: skip

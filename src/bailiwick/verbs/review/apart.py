@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from bailiwick.errors import HashMismatch, ParseError, PathNotFound
 from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import ReviewFile, ReviewHunk
+from bailiwick.reviews import NoteHolder, ReviewFile, ReviewHunk
 from bailiwick.text.merge import merged
 from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
 from bailiwick.verbs.review.names import HunkName, given_names
@@ -38,14 +38,14 @@ _VERSION_DIGITS: Final = 12
 class ApartPath(NamedTuple):
     """One path: what it is apart (``theirs``), what stands in the tree, and what both were before:
     ``base`` has no data where that is not known. ``as_it_was`` is whether nobody has changed what
-    stands in the tree since. ``subject`` is whose doing it is."""
+    stands in the tree since. ``whose`` says whose doing it is."""
 
     path: ScopedPath
     theirs: StoryContent | None
     now: StoryContent | None
     base: StoryContent | None
     as_it_was: bool
-    subject: str = ""
+    whose: NoteHolder = NoteHolder("")
 
 
 class ApartHunk(NamedTuple):
@@ -182,7 +182,7 @@ class ApartChange:
         elif hunk.modes is not None:
             header = "mode {:o} to {:o}".format(*hunk.modes)
         return ReviewHunk(
-            id=hunk.id, run="", subject=self.each.subject, header=header,
+            id=hunk.id, run="", subject=self.each.whose.subject, header=header,
             lines=[line for each in pieces for line in hunk_lines(each)],
             added=sum(len(each.added) for each in pieces),
             removed=sum(len(each.removed) for each in pieces),

@@ -17,8 +17,8 @@ from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.policy import permits
 from bailiwick.proposal import Proposal, Shown
 from bailiwick.reviews import (
-    NOTE_LINES_MAX,
     HunkVerdict,
+    NoteHolder,
     ReviewBook,
     ReviewFile,
     ReviewNote,
@@ -426,7 +426,8 @@ async def reject(
     if not preview and not insist:
         names = {run for _, hunks in some for hunk in hunks for run in hunk.runs}
         subjects = {row.subject for name in names if (row := looked.rows.get(name)) is not None}
-        await refuse_at_work(runs, subjects, str(call.grant.root))
+        wait_s = call.limits.review_wait_seconds_max
+        await refuse_at_work(runs, subjects, str(call.grant.root), wait_s)
     planned = PlannedReturn([], {}, [])
     for review, hunks in some:
         review.take_back(planned, {each.id for each in hunks}, looked.contents)
@@ -453,9 +454,11 @@ async def reject(
     return then(proposal, lambda done: spoken(result(done)))
 
 
-async def refuse_at_work(runs: RunBook, subjects: Collection[str], root: str) -> None:
-    """Raises `Busy` while one of some agents is in the middle of something."""
-    busy = await runs.at_work(root, subjects)
+async def refuse_at_work(
+    runs: RunBook, subjects: Collection[str], root: str, wait_s: float
+) -> None:
+    """Raises `Busy` where one of some agents is in the middle of something, for so long."""
+    busy = await runs.at_work(root, subjects, wait_s)
     if busy:
         raise Busy(
             f"{min(busy)} is in the middle of a call or a command",
@@ -472,7 +475,9 @@ def then(proposal: Proposal[Any], result: Callable[[Any], Result]) -> Proposal[R
     )  # fmt: skip
 
 
-def _notes(call: Call, looked: ReviewLook, some: Chosen, note: str) -> list[tuple[str, ReviewNote]]:
+def _notes(
+    call: Call, looked: ReviewLook, some: Chosen, note: str
+) -> list[tuple[NoteHolder, ReviewNote]]:
     """What each agent is told of what it did: nothing of what others did."""
     notes = []
     for review, hunks in some:
@@ -481,10 +486,10 @@ def _notes(call: Call, looked: ReviewLook, some: Chosen, note: str) -> list[tupl
                 row = looked.rows.get(run)
                 if row is None:
                     continue
-                lines = review.lines_of(hunk, run)[:NOTE_LINES_MAX]
+                lines = review.lines_of(hunk, run)[: call.limits.review_note_lines_max]
                 told = ReviewNote(
                     path=review.place, lines=lines, note=note, run=run,
                     by=str(call.grant.subject), time_ns=0,
                 )  # fmt: skip
-                notes.append((row.subject, told))
+                notes.append((NoteHolder(row.subject, row.via), told))
     return notes

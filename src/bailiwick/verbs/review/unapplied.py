@@ -3,7 +3,7 @@ some of it is to apply or merge that, to reject it is to give it up where it was
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from bailiwick.call import Call
@@ -15,12 +15,13 @@ from bailiwick.paths import ScopedPath
 from bailiwick.policy import permits
 from bailiwick.proposal import Proposal
 from bailiwick.reviews import (
-    NOTE_LINES_MAX,
+    NoteHolder,
     ReviewNote,
     ReviewQueue,
     ReviewResult,
     ReviewVerdicts,
 )
+from bailiwick.runs import RunBook
 from bailiwick.store import Reader, Store
 from bailiwick.verbs.branches import merge
 from bailiwick.verbs.modes import mode_in
@@ -59,7 +60,7 @@ def shown(
 # --- working copies ----------------------------------------------------------------------------
 
 
-async def of_copy(call: Call, copy: WorkingCopy, subject: str) -> ApartChanges:
+async def of_copy(call: Call, copy: WorkingCopy, whose: NoteHolder) -> ApartChanges:
     """What a working copy would do to the tree, as far as whoever calls may see of it."""
     contents: dict[str, bytes] = {}
     found: list[ApartPath] = []
@@ -70,12 +71,12 @@ async def of_copy(call: Call, copy: WorkingCopy, subject: str) -> ApartChanges:
         if len(found) >= call.limits.run_paths_max:
             truncated = True
             break
-        found.append(await _in_copy(call, copy, each, subject, contents))
+        found.append(await _in_copy(call, copy, each, whose, contents))
     return ApartChanges(copy.id, found, contents, truncated=truncated)
 
 
 async def _in_copy(
-    call: Call, copy: WorkingCopy, each: Altered, subject: str, contents: dict[str, bytes]
+    call: Call, copy: WorkingCopy, each: Altered, whose: NoteHolder, contents: dict[str, bytes]
 ) -> ApartPath:
     now = await look_at(call.store, each.path, call.limits.diff_bytes_max, contents)
     if now is None or each.base is None:
@@ -88,7 +89,7 @@ async def _in_copy(
         image = await copy.base_image(each.path) if each.base.type == "file" else None
         base = StoryContent(each.base.type, each.path, each.base.mode & 0o777, image)
     theirs = await _apart(call, copy, each)
-    return ApartPath(each.path, theirs, now, base, as_it_was, subject)
+    return ApartPath(each.path, theirs, now, base, as_it_was, whose)
 
 
 async def _apart(call: Call, copy: WorkingCopy, each: Altered) -> StoryContent | None:
@@ -106,11 +107,11 @@ async def _apart(call: Call, copy: WorkingCopy, each: Altered) -> StoryContent |
 
 
 async def accept_copy(
-    call: Call, ignores: Ignores, copy: WorkingCopy, subject: str, part: ReviewPart
+    call: Call, ignores: Ignores, copy: WorkingCopy, whose: NoteHolder, part: ReviewPart
 ) -> Proposal[ReviewSpoken]:
     """Apply what is chosen; where anything stands against it, nothing."""
     refuse_agents(call)
-    changes = await of_copy(call, copy, subject)
+    changes = await of_copy(call, copy, whose)
     chosen = changes.chosen(part.ids, part.paths)
     against = _against(chosen)
     if against:
@@ -141,11 +142,11 @@ def _text(change: ApartChange, some: Sequence[object]) -> ChosenText:
 
 
 async def reject_copy(
-    call: Call, copy: WorkingCopy, subject: str, part: ReviewPart, note: str, *, preview: bool
+    call: Call, copy: WorkingCopy, whose: NoteHolder, part: ReviewPart, note: str, *, preview: bool
 ) -> Proposal[ReviewSpoken]:
     """Give up what is chosen: there it is what it is in the tree again."""
     refuse_agents(call)
-    changes = await of_copy(call, copy, subject)
+    changes = await of_copy(call, copy, whose)
     chosen = changes.chosen(part.ids, part.paths)
     conflicts: list[Conflict] = []
     rewritten: dict[ScopedPath, bytes] = {}
@@ -175,8 +176,9 @@ async def reject_copy(
 # --- forks -------------------------------------------------------------------------------------
 
 
-async def of_fork(call: Call, name: str) -> ApartChanges:
+async def of_fork(call: Call, name: str, runs: RunBook | None) -> ApartChanges:
     """What a fork has changed since it and this branch were one."""
+    hands = await hands_of(runs, str(call.grant.root))
     theirs = lines(call.store)
     beside = await theirs.beside(name)
     try:
@@ -186,7 +188,7 @@ async def of_fork(call: Call, name: str) -> ApartChanges:
             for path in (each.path, each.origin)
             if path is not None
         ]
-        fork = _Fork(call, beside)
+        fork = _Fork(call, beside, hands)
         truncated = await fork.add_all(paths)
     finally:
         await to_the_end(beside.origin.aclose())
@@ -197,8 +199,9 @@ async def of_fork(call: Call, name: str) -> ApartChanges:
 class _Fork:
     """Looks at what a fork has changed."""
 
-    def __init__(self, call: Call, beside: BranchBeside) -> None:
+    def __init__(self, call: Call, beside: BranchBeside, hands: Hands) -> None:
         self._call = call
+        self._hands = hands
         self._store, self._origin, self._past = beside
         self.found: list[ApartPath] = []
         self.contents: dict[str, bytes] = {}
@@ -220,8 +223,8 @@ class _Fork:
                 continue
             now = await self._look(self._call.store, path)
             as_it_was = is_alike(base, now)
-            subject = await self._whose(path)
-            self.found.append(ApartPath(path, theirs, now, base, as_it_was, subject))
+            whose = await self._whose(path)
+            self.found.append(ApartPath(path, theirs, now, base, as_it_was, whose))
             for stood, store in ((base, self._origin), (theirs, self._store)):
                 if stood is not None and stood.type == "directory":
                     waiting += await self._beneath(store, path)
@@ -238,21 +241,43 @@ class _Fork:
         finally:
             entry.close()
 
-    async def _whose(self, path: ScopedPath) -> str:
+    async def _whose(self, path: ScopedPath) -> NoteHolder:
         with suppress(BailiwickError):
             found = (await self._past.history(path, limit=1)).versions
-            if found and not subject_stands_above(found[0].subject):
-                return found[0].subject
-        return ""
+            if found and found[0].subject and not subject_stands_above(found[0].subject):
+                subject = found[0].subject
+                return NoteHolder(subject, self._hands.get((subject, found[0].request_id), ()))
+        return NoteHolder("")
+
+
+Hands = Mapping[tuple[str, str], tuple[str, ...]]
+"""Through whose hands the name of a subject came, by a request of it."""
+
+
+async def hands_of(runs: RunBook | None, root: str) -> Hands:
+    """Of those that other agents have named."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    if runs is None:
+        return found
+    for row in await runs.rows(root):
+        if row.via:
+            found |= {(row.subject, each): row.via for each in await runs.requests(row)}
+    return found
 
 
 async def accept_fork(
-    call: Call, ignores: Ignores, name: str, part: ReviewPart, *, is_own: bool
+    call: Call,
+    ignores: Ignores,
+    name: str,
+    part: ReviewPart,
+    runs: RunBook | None,
+    *,
+    is_own: bool,
 ) -> Proposal[ReviewSpoken]:
     """Merge what is chosen; where anything stands against it, nothing. All of it is merged as a
     branch is, where that can be done."""
     refuse_agents(call)
-    changes = await of_fork(call, name)
+    changes = await of_fork(call, name, runs)
     chosen = changes.chosen(part.ids, part.paths)
     against = _against(chosen)
     if against:
@@ -381,13 +406,13 @@ def _rejected(
     )
     by = str(call.grant.subject)
     notes = [
-        (change.each.subject, ReviewNote(
-            path=change.path, lines=change.said_lines(hunk)[:NOTE_LINES_MAX],
+        (change.each.whose, ReviewNote(
+            path=change.path, lines=change.said_lines(hunk)[: call.limits.review_note_lines_max],
             note=note, run="", by=by, time_ns=0,
         ))
         for change, some in chosen
         for hunk in some
-        if change.each.subject and not subject_stands_above(change.each.subject)
+        if change.each.whose.subject
     ]  # fmt: skip
     said = ReviewVerdicts(
         root=str(call.grant.root), by=by, request_id=call.request_id, verdicts=[], notes=notes,
