@@ -13,6 +13,8 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from bailiwick.text.pieces import Pieces
+
 GATHER_SECONDS_MAX = 0.05
 """After so long what has come is handed over: whoever closes or cancels is then heard."""
 
@@ -20,7 +22,8 @@ GATHER_SECONDS_MAX = 0.05
 async def pulled(
     source: Iterable[object], as_bytes: Callable[[object], bytes], size: int
 ) -> AsyncGenerator[bytes, None]:
-    """The bytes of ``source``; chunks smaller than ``size`` are joined, as each turn costs a hop.
+    """The bytes of ``source``; chunks smaller than ``size`` are joined, and several are pulled at a
+    time, as each turn costs a hop.
 
     A generator that was not read to its end is closed, in a thread as well. A cancelled reader
     does not wait for a chunk that may never come: the generator is then closed when it has.
@@ -34,10 +37,10 @@ async def pulled(
             pull.hand_over = False
             timer = loop.call_later(GATHER_SECONDS_MAX, pull.hurry)
             try:
-                chunk = await loop.run_in_executor(thread, context.run, pull.more)
+                chunks = await loop.run_in_executor(thread, context.run, pull.more)
             finally:
                 timer.cancel()
-            if chunk:
+            for chunk in chunks:
                 yield chunk
     finally:
         waits = pull.abandon()
@@ -67,10 +70,10 @@ class _Pull:
     def hurry(self) -> None:
         self.hand_over = True
 
-    def more(self) -> bytes:
+    def more(self) -> list[bytes]:
         """Chunks until there are enough of them, or the iterator ends."""
         if not self._begin():
-            return b""
+            return []
         try:
             return self._gathered()
         except StopIteration as stop:  # out of `iter`, where it means nothing
@@ -95,20 +98,16 @@ class _Pull:
             self._abandoned = self.hand_over = True
             return not self._running and not self.ended and self._iterator is not None
 
-    def _gathered(self) -> bytes:
+    def _gathered(self) -> list[bytes]:
         if self._iterator is None:
             self._iterator = iter(self._source)
-        chunks: list[bytes] = []
-        gathered = 0
+        pieces = Pieces(self._size)
         for given in self._iterator:
-            chunk = self._as_bytes(given)
-            chunks.append(chunk)
-            gathered += len(chunk)
-            if gathered >= self._size or self.hand_over:
+            if pieces.add(self._as_bytes(given)) or self.hand_over:
                 break
         else:
             self.ended = True
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return pieces.take()
 
     def close(self) -> None:
         if isinstance(self._iterator, Generator):

@@ -11,24 +11,20 @@ from bailiwick.stores.disk.lookup.handles import Held
 from bailiwick.stores.disk.workers import Stop
 from bailiwick.stores.disk.writes.compare_and_swap import Swapper
 from bailiwick.stores.disk.writes.publisher import Publisher, StagedFile, check_size
+from bailiwick.text.pieces import Pieces
 
-GATHER_BYTES = 256 * KiB
-"""Small pieces are gathered up to this: what a thread then does outweighs the hop to it."""
+PIECE_BYTES = 256 * KiB
+"""Small chunks are joined up to this: a call to hash or write them then outweighs the copy."""
 
 
-async def gather(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def gather(chunks: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes], None]:
     """Bytes gathered into pieces that are worth a thread's while."""
-    gathered: list[bytes] = []
-    size = 0
+    pieces = Pieces(PIECE_BYTES)
     async for chunk in chunks:
-        gathered.append(chunk)
-        size += len(chunk)
-        if size >= GATHER_BYTES:
-            yield b"".join(gathered)
-            gathered.clear()
-            size = 0
-    if size:
-        yield b"".join(gathered)
+        if pieces.add(chunk):
+            yield pieces.take()
+    if rest := pieces.take():
+        yield rest
 
 
 class DiskUpload:
@@ -57,12 +53,14 @@ class DiskUpload:
         stop.check()
         self._stage = self._publisher.stage(held)
 
-    def add(self, data: bytes, _stop: Stop) -> None:
+    def add(self, pieces: list[bytes], stop: Stop) -> None:
         stage = self._staged()
-        self._size += len(data)
-        check_size(self._size, self._plan, self._held.path)
-        self._digest.update(data)
-        stage.write(data)
+        for data in pieces:
+            stop.check()
+            self._size += len(data)
+            check_size(self._size, self._plan, self._held.path)
+            self._digest.update(data)
+            stage.write(data)
 
     def publish(self, stop: Stop) -> Written:
         stage, sha256 = self._staged(), self._digest.hexdigest()
