@@ -18,8 +18,10 @@ SLOTS = 4
 
 
 def content(changed):
-    """Equal lines, each with a line of its own behind it; those in some slots were changed."""
-    return "".join(f"{'new' if n in changed else 'old'}\n-{n}-\n" for n in range(SLOTS))
+    """Equal lines, each between lines of its own, so that nobody takes one for another; those in
+    some slots were changed."""
+    lines = (f"-{n}\n{'new' if n in changed else 'old'}\n{n}-\n" for n in range(SLOTS))
+    return "".join(lines)
 
 
 @each_kind

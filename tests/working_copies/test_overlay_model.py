@@ -112,6 +112,7 @@ class OverlayModel(RuleBasedStateMachine):
             self.lower.write(name, b"at first\n")
         self.copy_anew()
         self.touched = set()
+        self.made = set()
         self.theirs = set()
         self.open()
 
@@ -138,6 +139,23 @@ class OverlayModel(RuleBasedStateMachine):
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(content)
 
+    def touch(self, path):
+        if path not in self.touched and path not in self.lower.tree():
+            self.made.add(path)
+        self.touched.add(path)
+
+    def leave(self, path):
+        """What was made in the overlay alone and is there no more was never touched: what a person
+        has put there shows."""
+        self.touch(path)
+        if path not in self.made:
+            return
+        self.made.discard(path)
+        self.touched.discard(path)
+        content = self.lower.tree().get(path)
+        if content is not None:
+            (self.copy / path).write_bytes(content)
+
     # --- in the overlay and in the copy -------------------------------------------------------
 
     @rule(path=NAMES, content=CONTENT)
@@ -146,7 +164,7 @@ class OverlayModel(RuleBasedStateMachine):
             self.fs.write_bytes(path, content)
         except bailiwick.BailiwickError:
             return
-        self.touched.add(path)
+        self.touch(path)
         (self.copy / path).write_bytes(content)
 
     @rule(path=NAMES)
@@ -155,7 +173,7 @@ class OverlayModel(RuleBasedStateMachine):
             self.fs.make_dir(path)
         except bailiwick.BailiwickError:
             return
-        self.touched.add(path)
+        self.touch(path)
         (self.copy / path).mkdir()
 
     @rule(path=NAMES)
@@ -164,9 +182,9 @@ class OverlayModel(RuleBasedStateMachine):
             self.fs.remove(path, recursive=True)
         except bailiwick.BailiwickError:
             return
-        self.touched.add(path)
         place = self.copy / path
         shutil.rmtree(place) if place.is_dir() else place.unlink()
+        self.leave(path)
 
     @rule(source=NAMES, destination=NAMES)
     def move(self, source, destination):
@@ -175,8 +193,9 @@ class OverlayModel(RuleBasedStateMachine):
         except bailiwick.BailiwickError:
             return
         if source != destination:
-            self.touched |= {source, destination}
             (self.copy / source).rename(self.copy / destination)
+            self.touch(destination)
+            self.leave(source)
 
     # --- a person -----------------------------------------------------------------------------
 
@@ -222,6 +241,7 @@ class OverlayModel(RuleBasedStateMachine):
             else:
                 assert found.get(path, 0) == wanted.get(path, 0), path
         self.touched &= conflicts
+        self.made &= conflicts
         self.theirs &= conflicts
 
     @rule()
@@ -230,6 +250,7 @@ class OverlayModel(RuleBasedStateMachine):
         assert self.fs.changes().changes == []
         self.copy_anew()
         self.touched.clear()
+        self.made.clear()
         self.theirs.clear()
 
     @invariant()

@@ -139,7 +139,10 @@ async def test_of_what_an_older_bailiwick_made_it_is_not_known(tmp_path):
     for rowid, *row in connection.execute(f"SELECT rowid, {columns} FROM inode").fetchall():
         sum_then = inode_guard(Inode(*row))
         connection.execute("UPDATE inode SET guard = ? WHERE rowid = ?", (sum_then, rowid))
-    connection.execute("ALTER TABLE inode DROP COLUMN created_ns; PRAGMA user_version = 6")
+    connection.execute(
+        "ALTER TABLE inode DROP COLUMN created_ns; DROP INDEX change_key;"
+        " ALTER TABLE change DROP COLUMN key; PRAGMA user_version = 6"
+    )
     connection.close()
     async with ticking(path) as fs:
         assert not (await fs.store.versions.check()).problems
