@@ -437,7 +437,7 @@ class Call(msgspec.Struct, gc=False):
             outcome, error_kind, self.policy_source, self.hooks, self.bytes,
             self.sha256_before, self.sha256_after,
             machine.monotonic_ns() - self.started_ns, self.caller.front, self.approval_id,
-            None if self.command is None else self.command.words, self.caller.title,
+            None if self.command is None else self.command.recorded, self.caller.title,
             self.caller.step,
         )  # fmt: skip
 

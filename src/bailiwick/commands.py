@@ -14,7 +14,7 @@ from bailiwick.errors import RateLimited
 from bailiwick.grant import Core, Grant, User, parse_subject
 from bailiwick.model import EntryType, Value
 from bailiwick.operations import Network
-from bailiwick.sandbox import Sandbox, Tree
+from bailiwick.sandbox import Sandbox, SandboxName, Tree
 from bailiwick.store import Store
 from bailiwick.working_copy import Withheld, WorkChange, WorkConflict, WorkingCopy
 
@@ -145,12 +145,14 @@ class HostShare(Value, frozen=True, kw_only=True):
     Whoever opens a root says so; no scope can ask for more. ``networks`` are those that commands
     may ask for. ``readable`` are absolute paths that they see at the same place and cannot change.
     ``home`` is a directory that is their ``HOME``: what they change there is changed at once, and
-    passes no boundary.
+    passes no boundary. ``sandbox`` is what they are run in: a weaker one than bubblewrap only where
+    it is named here.
     """
 
     networks: frozenset[Network] = frozenset(("none",))
     readable: tuple[str, ...] = ()
     home: str | None = None
+    sandbox: SandboxName = "bubblewrap"
 
 
 class CommandSlots:

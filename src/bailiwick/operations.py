@@ -151,8 +151,8 @@ class Command(Value, frozen=True, kw_only=True):
     ``argv`` are words and no text of a shell: where a shell is meant, it is the program. ``cwd`` is
     relative to the root. ``environment`` are the variables that the caller sets, as ``NAME=VALUE``,
     and ``session`` the id of the session that the command is part of. ``roots`` are the names of
-    others that it can read. Raises `ParseError` for what
-    no program can be given.
+    others that it can read, and ``sandbox`` is what the root runs it in. Raises `ParseError` for
+    what no program can be given.
     """
 
     argv: tuple[str, ...]
@@ -161,6 +161,7 @@ class Command(Value, frozen=True, kw_only=True):
     session: str | None = None
     environment: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
+    sandbox: str = "bubblewrap"
 
     def __post_init__(self) -> None:
         if not isinstance(self.argv, tuple) or not isinstance(self.environment, tuple):
@@ -204,6 +205,11 @@ class Command(Value, frozen=True, kw_only=True):
         return " ".join(map(_typed, self.argv))
 
     @property
+    def recorded(self) -> str:
+        """The words, and in brackets the sandbox where it is a weaker one than most have."""
+        return self.words + ("" if self.sandbox == "bubblewrap" else f" (sandbox {self.sandbox})")
+
+    @property
     def text(self) -> str:
         """All of it as a person reads it, and as an answer is bound to it: the variables, the
         words, and in brackets where it is run, with which network, and what else it reads. In words
@@ -215,6 +221,7 @@ class Command(Value, frozen=True, kw_only=True):
         where = [] if self.cwd == "." else [f"in {_typed(self.cwd)}"]
         how = where if self.network == "none" else [*where, f"network {self.network}"]
         how += [f"reading {_typed(root)}" for root in self.roots]
+        how += [] if self.sandbox == "bubblewrap" else [f"sandbox {self.sandbox}"]
         return " ".join((*variables, self.words, *([f"({', '.join(how)})"] if how else [])))
 
 

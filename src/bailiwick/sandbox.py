@@ -21,6 +21,10 @@ Network = Literal["none", "loopback", "host"]
 """No socket but those between processes of the command; an empty loopback of its own, too; or the
 network of the host, as it is."""
 
+SandboxName = Literal["bubblewrap", "landlock", "none"]
+"""By falling strength: namespaces and a filter; a wall around files and a filter, on a copy of the
+tree; nothing but limits, on a copy."""
+
 Stream = Literal["stdout", "stderr"]
 """Where a piece of output was written. A terminal has one stream: all of it is ``stdout``."""
 
@@ -275,7 +279,7 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str:
-        """What every record calls it: ``bubblewrap``, ``none``."""
+        """What every record calls it: a `SandboxName`."""
         ...
 
     def missing(self) -> tuple[Shortfall, ...]:

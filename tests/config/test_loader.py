@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bailiwick.config import AskConfig, AuditConfig, StateConfig, load
-from bailiwick.errors import ParseError, Unsupported
+from bailiwick.errors import ParseError
 from bailiwick.grant import Quota
 from bailiwick.policies.rules import RulePolicy
 from tests.policies.support import grant_for, said, word
@@ -291,6 +291,7 @@ def test_what_is_built_is_taken(text):
         ('exec = {timeout = "0 s"}', "more than no time"), ("exec = {timeout = 3}", "takes text"),
         ('exec = {memory = "2 GB"}', "no size"), ("exec = {processes = 1}", "processes"),
         ("exec = 3", "exec"), ('exec = {sandbox = "jail"}', "jail"),
+        ('exec = {sandbox = "none", network = "loopback"}', "loopback"),
         ('exec = {memory = "2 GiB"}\nlimits = {exec_memory_bytes_max = 5}', "say the same"),
     ],
 )  # fmt: skip
@@ -300,10 +301,12 @@ def test_what_programs_may_use_is_said_exactly(text, said):
 
 
 @pytest.mark.spec("EXEC-5")
-@pytest.mark.parametrize("word", ["landlock", "none"])
-def test_a_sandbox_that_keeps_nothing_apart_is_refused(word):
-    with pytest.raises(Unsupported, match="could not be kept apart"):
-        root(f'exec = {{sandbox = "{word}"}}')
+@pytest.mark.parametrize("word", ["bubblewrap", "landlock", "none"])
+def test_a_weaker_sandbox_is_one_that_was_written(word):
+    assert root().sandbox == root('exec = {memory = "1 GiB"}').sandbox == "bubblewrap"
+    assert root(f'exec = {{sandbox = "{word}"}}').sandbox == word
+    networks = root(f'exec = {{sandbox = "{word}", network = "host"}}').networks
+    assert ("loopback" in networks) == (word == "bubblewrap")
 
 
 @pytest.mark.spec("EXEC-4")

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 from bailiwick.sandbox import CommandLimits
 from bailiwick.sandboxes import plans
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from bailiwick.sandboxes.on_copies import Landlock
 from bailiwick.sandboxes.uppers import open_left
+from bailiwick.working_copies.removal import remove_tree
 from tests.hostile import inside, messages
 from tests.hostile.layouts import CANARY
 from tests.sandboxes.workshop import Workshop, opened, remove
@@ -52,7 +54,7 @@ class Attack(NamedTuple):
 class Place:
     """A tree, and beside it a directory with a secret."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "bubblewrap") -> None:
         if PYTHON is None:
             raise messages.Skip("there is no python3 among the programs of the system: install it")
         self.directory = f"{inside.arena()}/case"
@@ -62,7 +64,7 @@ class Place:
         self.secret = f"{self.outside}/secret"
         with open(self.secret, "w") as file:
             file.write(CANARY)
-        self.workshop = Workshop(self.directory, sandbox())
+        self.workshop = Workshop(self.directory, sandbox(kind))
 
     def sandboxed(self, program: str, **options: Any) -> str:
         masked = options.pop("masked", ())
@@ -101,21 +103,21 @@ def unconfined() -> None:
         inside.without_mounting()
 
 
-_sandboxes: list[Bubblewrap] = []
+_sandboxes: dict[str, Any] = {}
 
 
-def sandbox() -> Bubblewrap:
-    if not _sandboxes:
-        _sandboxes.append(Bubblewrap())
-    for lack in _sandboxes[0].missing():
+def sandbox(kind: str) -> Any:
+    if kind not in _sandboxes:
+        _sandboxes[kind] = Bubblewrap() if kind == "bubblewrap" else Landlock(remove=remove_tree)
+    for lack in _sandboxes[kind].missing():
         if lack.fatal:
             raise messages.Skip(f"{lack.what}: {lack.remedy}")
-    return _sandboxes[0]
+    return _sandboxes[kind]
 
 
 @contextlib.contextmanager
-def place() -> Iterator[Place]:
-    made = Place()
+def place(kind: str = "bubblewrap") -> Iterator[Place]:
+    made = Place(kind)
     try:
         yield made
     finally:
@@ -224,6 +226,11 @@ def device_in_the_tree(where: Place) -> Iterator[dict[str, Any]]:
     yield {}
 
 
+NAMELESS = (
+    "s = attempt(lambda: socket.socket(socket.AF_UNIX))\n"
+    "print(attempt(lambda: (s.connect({name!r}), s.recv(99))))"
+)
+
 ATTACKS = {
     "a path of the host": Attack("print(attempt(lambda: read({secret!r})))", secret_beside),
     "roots of processes": Attack(
@@ -250,20 +257,13 @@ ATTACKS = {
         secret_beside,
     ),
     "a socket in the tree": Attack(
-        "s = socket.socket(socket.AF_UNIX)\n"
+        "s = attempt(lambda: socket.socket(socket.AF_UNIX))\n"
         "print(os.listdir('.'), attempt(lambda: (s.connect('sock'), s.recv(99))))",
         socket_in_the_tree,
     ),
-    "a socket without a file": Attack(
-        "s = socket.socket(socket.AF_UNIX)\n"
-        "print(attempt(lambda: (s.connect({name!r}), s.recv(99))))",
-        socket_without_a_file,
-    ),
+    "a socket without a file": Attack(NAMELESS, socket_without_a_file),
     "a socket without a file, on the host's network": Attack(
-        "s = socket.socket(socket.AF_UNIX)\n"
-        "print(attempt(lambda: (s.connect({name!r}), s.recv(99))))",
-        socket_without_a_file,
-        network="host",
+        NAMELESS, socket_without_a_file, network="host"
     ),
     "memory of others": Attack(
         "class V(ctypes.Structure): _fields_ = [('b', ctypes.c_void_p), ('n', ctypes.c_size_t)]\n"
@@ -313,10 +313,10 @@ ATTACKS = {
 }
 
 
-def run(name: str) -> None:
+def run(name: str, kind: str = "bubblewrap") -> None:
     """The attack in a sandbox: nothing of the secret, and no name of what was masked."""
     attack = ATTACKS[name]
-    with place() as where, attack.plant(where) as planted:
+    with place(kind) as where, attack.plant(where) as planted:
         program = attack.program.format(**planted)
         said = where.sandboxed(program, network=attack.network, masked=attack.masked)
         assert not any(secret in said for secret in secrets()), f"{name}: it came out: {said}"
@@ -348,8 +348,8 @@ CHANGES = (
 )
 
 
-def changes() -> None:
-    with place() as where:
+def changes(kind: str = "bubblewrap") -> None:
+    with place(kind) as where:
         where.workshop.plant({"own": "x"})
         program = CHANGES.format(secret=where.secret, outside=where.outside)
         where.sandboxed(program)
@@ -501,9 +501,9 @@ print(len(kept))
 """
 
 
-def memory() -> None:
+def memory(kind: str = "bubblewrap") -> None:
     limits = CommandLimits(seconds_max=60, memory_bytes_max=100 << 20)
-    with place() as where:
+    with place(kind) as where:
         assert int(where.sandboxed(MEMORY, limits=limits)) < 100
         assert int(where.plain(MEMORY)) == 300
 
@@ -535,9 +535,9 @@ def _running(marker: str) -> list[int]:
     return found
 
 
-def survivor() -> None:
+def survivor(kind: str = "bubblewrap") -> None:
     marker = f"marker-{os.getpid()}"
-    with place() as where:
+    with place(kind) as where:
         for leave, limits in ((True, CommandLimits()), (False, CommandLimits(seconds_max=5))):
             where.sandboxed(SURVIVOR.format(leave=leave, marker=marker), limits=limits)
             assert (where.workshop.upper / "alive").exists()
@@ -558,7 +558,7 @@ def survivor() -> None:
 LEAVING = """
 import shutil
 os.symlink({outside!r}, "out"); os.symlink("/", "root"); os.mkfifo("fifo")
-socket.socket(socket.AF_UNIX).bind("sock")
+attempt(lambda: socket.socket(socket.AF_UNIX).bind("sock"))
 os.mkdir("shut"); open("shut/in", "w").close(); os.chmod("shut", 0)
 with open("mute", "w") as file: file.write("text")
 os.chmod("mute", 0o4000)
@@ -570,22 +570,29 @@ for _ in range(300):
 """
 
 
-def leavings() -> None:
+def leavings(kind: str = "bubblewrap") -> None:
     """Whatever a program leaves is told, nothing of it is followed, and all can be cleared away."""
-    with place() as where:
+    with place(kind) as where:
         where.workshop.plant({"gone": "x", "again/x": "x", "old/x": "x"})
         said = where.sandboxed(LEAVING.format(outside=where.outside))
         assert said == "", said
         changes = {change.path: change for change in where.workshop.changes(depth_max=50)}
         kinds = {path: change.kind for path, change in changes.items() if path[0] != "d"}
+        mounts = kind == "bubblewrap"
         moved = changes["new"].moved_from
-        assert moved == ("old" if inside.identity() == "operator" else None)
+        assert moved == ("old" if mounts and inside.identity() == "operator" else None)
         if moved is None:
             assert kinds.pop("new/x") == "file_created"
+        if mounts:
+            assert kinds.pop("sock") == "special_dropped"
+            assert kinds.pop("again") == "directory_replaced"
+        else:
+            assert kinds.pop("again/x") == "removed"
+            kinds.pop("again", None)  # it was made anew, with whatever mode
         assert kinds == {
             "out": "symlink_created", "root": "symlink_created", "fifo": "special_dropped",
-            "sock": "special_dropped", "shut": "directory_created", "shut/in": "file_created",
-            "mute": "file_created", "gone": "removed", "again": "directory_replaced",
+            "shut": "directory_created", "shut/in": "file_created", "mute": "file_created",
+            "gone": "removed",
             "odd\udcff\n": "file_created", "old": "removed", "new": "directory_created",
         }  # fmt: skip
         assert changes["/".join(["d"] * 50)].kind == "too_deep"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hostile import sandboxed
+from tests.hostile import sandboxed, without_namespaces
 
 pytestmark = pytest.mark.hostile
 
@@ -62,3 +62,24 @@ def test_nobody_survives_its_command(with_sandboxes):
 @pytest.mark.spec("EXEC-9")
 def test_what_it_leaves_is_told_and_not_followed(with_sandboxes):
     with_sandboxes(sandboxed.leavings)
+
+
+# --- where the operator has chosen a weaker one --------------------------------------------------
+
+
+@pytest.mark.spec("EXEC-4", "EXEC-5")
+@pytest.mark.parametrize("name", sandboxed.ATTACKS)
+def test_nothing_of_the_secret_comes_out_of_landlock(with_sandboxes, name):
+    with_sandboxes(sandboxed.run, name, "landlock")
+
+
+@pytest.mark.spec("EXEC-5")
+@pytest.mark.parametrize("what", ["changes", "memory", "survivor", "leavings"])
+def test_landlock_holds_to_the_same(with_sandboxes, what):
+    with_sandboxes(getattr(sandboxed, what), "landlock")
+
+
+@pytest.mark.spec("EXEC-5")
+@pytest.mark.parametrize("what", ["signals", "networks", "powers", "peeking"])
+def test_landlock_keeps_it_from_the_machine(with_sandboxes, what):
+    with_sandboxes(getattr(without_namespaces, what))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from bailiwick.build.homes import Homes, Kept, default_state_dir, known_state_dir
@@ -15,7 +15,7 @@ from bailiwick.finishing import in_thread
 from bailiwick.grant import Root
 from bailiwick.model import Limits
 from bailiwick.paths import NameRule
-from bailiwick.sandbox import Shortfall
+from bailiwick.sandbox import Sandbox, SandboxName, Shortfall
 from bailiwick.store import HostDirectory, Store
 
 if TYPE_CHECKING:
@@ -45,13 +45,12 @@ class RootCommands:
 
     def __call__(self) -> Commands:
         if self._commands is None:
-            from bailiwick.sandboxes.bubblewrap import Bubblewrap
-
             place = self._kept or kept_of(self._store, self._state_dir, making=True)
             place = place or self._while_it_lives()
             root = self._root
             workplace = workplace_of(self._store, place, str(root), root.names, self._limits)
-            self._commands = Commands(Bubblewrap(), workplace, self._share)
+            sandbox = _sandbox(self._share.sandbox, self._limits)
+            self._commands = Commands(sandbox, workplace, self._share)
         return self._commands
 
     def _while_it_lives(self) -> Kept:
@@ -74,6 +73,18 @@ def passing_place(state_dir: str | None) -> TemporaryPlace:
     from bailiwick.working_copies.temporary_place import temporary_place
 
     return temporary_place(os.path.join(state_dir or default_state_dir(), "passing"))
+
+
+def _sandbox(name: SandboxName, limits: Limits) -> Sandbox:
+    if name == "bubblewrap":
+        from bailiwick.sandboxes.bubblewrap import Bubblewrap
+
+        return Bubblewrap()
+    from bailiwick.sandboxes.on_copies import Landlock, Unconfined
+    from bailiwick.working_copies.removal import remove_tree
+
+    kind = Landlock if name == "landlock" else Unconfined
+    return kind(bytes_max=limits.exec_tree_bytes_max, remove=remove_tree)
 
 
 @cache
@@ -134,14 +145,16 @@ def workplace_of(
     store: Store, place: Kept, root: str, names: NameRule, limits: Limits
 ) -> DirectoryWorkplace:
     """Where the working copies of a store are made and found again."""
+    from bailiwick.sandboxes.private_copies import gather
     from bailiwick.sandboxes.uppers import let_through, open_left, touched
     from bailiwick.working_copies.directory import Uppers
     from bailiwick.working_copies.folder import Folders
+    from bailiwick.working_copies.removal import remove_tree
     from bailiwick.working_copies.workplace import DirectoryWorkplace
 
     folders = Folders(place.folder, place.key)
     lower = _lower(store, place, folders, limits)
-    uppers = Uppers(touched, open_left, let_through)
+    uppers = Uppers(touched, open_left, let_through, partial(gather, remove=remove_tree))
     return DirectoryWorkplace(
         folders, root, store, lower, uppers, names=names, bytes_max=limits.exec_changes_bytes_max
     )

@@ -359,7 +359,7 @@ class _Joiner:
             copy_in=tuple(self._below_base(each) for each in config.copy_in),
             ignore_files=IGNORE_FILE_NAMES if config.ignore_files is None else config.ignore_files,
             keep_versions_days=config.keep_versions_days, history=config.history,
-            commands=HostShare(networks=config.networks),
+            commands=HostShare(networks=config.networks, sandbox=config.sandbox),
         )  # fmt: skip
         place = NamedPlace()
         if config.volume is not None:

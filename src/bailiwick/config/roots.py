@@ -86,7 +86,7 @@ def read_root(table: Table) -> RootConfig:
     limits, given = read_limits(table)
     if volume is not None:
         _refuse_feed_limits(table, given)
-    networks, limits = read_exec(table, limits, given)
+    networks, sandbox, limits = read_exec(table, limits, given)
     return RootConfig(
         kind=kind,
         id=name,
@@ -112,6 +112,7 @@ def read_root(table: Table) -> RootConfig:
         labels=table.labels("labels"),
         limits=limits,
         networks=networks,
+        sandbox=sandbox,
         quota=read_quota(table),
         line=table.line,
     )

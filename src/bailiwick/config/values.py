@@ -23,6 +23,7 @@ from bailiwick.operations import Access, Network
 from bailiwick.paths import ROOT, NameRule, ScopedPath
 from bailiwick.policies.manifest import parse_permissions
 from bailiwick.policies.rule import Rule
+from bailiwick.sandbox import SandboxName
 
 Surface = Literal["console", "cli", "none"]
 AuditPaths = Literal["raw", "keyed-hash"]
@@ -104,7 +105,8 @@ class RootConfig(Value, frozen=True, kw_only=True):
     their names there. With ``over`` it is an overlay of the directory or volume.
 
     What only a directory, or only a volume, has is None for the others. ``limits`` are all of them,
-    whether the file sets them or not. ``networks`` are those that commands may ask for.
+    whether the file sets them or not. ``networks`` are those that commands may ask for,
+    ``sandbox`` is what they are run in.
     """
 
     kind: RootKind
@@ -131,6 +133,7 @@ class RootConfig(Value, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     limits: Limits = Limits()
     networks: frozenset[Network] = frozenset(("none",))
+    sandbox: SandboxName = "bubblewrap"
     quota: Quota | None = None
     line: int = 1
 

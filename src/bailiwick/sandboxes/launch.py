@@ -45,6 +45,7 @@ ALLOW_NAMESPACES = (
     " container mount (--privileged, or --cap-add SYS_ADMIN --security-opt seccomp=unconfined"
     " --security-opt systempaths=unconfined)"
 )
+ALLOW_LANDLOCK = "use the sandbox bubblewrap, or a machine whose kernel has Landlock (Linux 6.12)"
 ANOTHER_DISK = (
     "keep working copies on a filesystem that overlayfs can write to (ext4, xfs, btrfs, tmpfs; not"
     " the root of a container nor a network filesystem), on Linux 5.12 or newer"
@@ -205,11 +206,16 @@ def _lock(tree: Tree, opened: contextlib.ExitStack) -> list[int]:
     except OSError as error:
         raise PathNotFound("an upper directory cannot be opened") from error
     opened.callback(os.close, fd)
+    lock_upper(fd)
+    return [fd]
+
+
+def lock_upper(upper: int) -> None:
+    """Raises `Busy` while another command has it."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(upper, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise Busy("another command is at work on what was changed here") from None
-    return [fd]
 
 
 def _specials_of_home(view: View) -> list[bytes]:
@@ -287,9 +293,9 @@ def launch(
             raise
 
 
-def launch_unconfined(command: Invocation, view: View) -> Launched:
-    """Start a command as it is. Blocking, as `launch`."""
-    return _run(command, None, [], lambda: plans.unconfined(command, view), depth=1)
+def launch_on_copy(command: Invocation, plan: dict[str, Any]) -> Launched:
+    """Start a command without anything mounted. Blocking, as `launch`."""
+    return _run(command, None, [], lambda: plan, depth=1)
 
 
 def _run(
@@ -405,6 +411,8 @@ def _failed_step(step: str, code: int) -> BailiwickError:
         return Unsupported(f"no namespaces for a sandbox: {reason}", hint=ALLOW_NAMESPACES)
     if step == "cwd":
         return PathNotFound("the directory to start in is not there")
+    if step == "confine":
+        return Unsupported(f"Landlock cannot be used here: {reason}", hint=ALLOW_LANDLOCK)
     if step == "proc":
         return Unsupported(f"no /proc for a sandbox: {reason}", hint=ALLOW_NAMESPACES)
     if step == "overlay":

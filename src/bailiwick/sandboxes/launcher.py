@@ -43,11 +43,17 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 TIOCSCTTY = 0x540E
 # The same on every architecture, as all that came after 423.
 SYS_CLOSE_RANGE, SYS_MOUNT_SETATTR = 436, 442
-SYS_LANDLOCK_CREATE, SYS_LANDLOCK_RESTRICT = 444, 446
+SYS_LANDLOCK_CREATE, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT = 444, 445, 446
 DESCRIPTOR_LAST = 0x7FFFFFFF
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV = 1, 2, 4
 LANDLOCK_SCOPES_SINCE, LANDLOCK_SCOPES = 6, 0b11
+# linux/landlock.h, by the order of its bits; neither devices nor sockets are made.
+RIGHTS_HANDLED, RIGHTS_READ = 0xFFFF, 0b1101
+RIGHTS_ALL = RIGHTS_HANDLED & ~(1 << 6 | 1 << 9 | 1 << 11)
+RIGHTS_OF_FILES = 0b111 | 1 << 14 | 1 << 15
+PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_SET_SECCOMP = 24, 28, 22
+SECURE_NOROOT, CAPABILITIES_3 = 0b11, 0x20080522
 
 STAGE = "/tmp"
 """Covered by a tmpfs of ours in the namespace. Bubblewrap itself needs this directory to be there;
@@ -180,22 +186,47 @@ def _scope_with_landlock() -> bool:
     )
     if offered < LANDLOCK_SCOPES_SINCE:
         return False
-    attributes = struct.pack("=QQQ", 0, 0, LANDLOCK_SCOPES)
-    ruleset = _checked(
-        _libc.syscall(
-            ctypes.c_long(SYS_LANDLOCK_CREATE),
-            attributes,
-            ctypes.c_size_t(len(attributes)),
-            ctypes.c_uint32(0),
-        )
-    )
-    _checked(
-        _libc.syscall(
-            ctypes.c_long(SYS_LANDLOCK_RESTRICT), ctypes.c_int(ruleset), ctypes.c_uint32(0)
-        )
-    )
-    os.close(ruleset)
+    _restrict(0, 0, [])
     return True
+
+
+def _restrict(files: int, tcp: int, rules: list[tuple[bytes, int]]) -> None:
+    """Have the kernel refuse those rights, but for what the ``rules`` allow beneath some paths, and
+    all that the scopes are about."""
+    attributes = struct.pack("=QQQ", files, tcp, LANDLOCK_SCOPES)
+    ruleset = _called(SYS_LANDLOCK_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0)
+    for path, rights in rules:
+        try:
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue  # nothing is there to be allowed
+        rights &= RIGHTS_ALL if _is_directory(fd) else RIGHTS_OF_FILES
+        _called(SYS_LANDLOCK_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, fd), 0)
+        os.close(fd)
+    _called(SYS_LANDLOCK_RESTRICT, ruleset, 0)
+    os.close(ruleset)
+
+
+def _called(number: int, *arguments: object) -> int:
+    return _checked(_libc.syscall(ctypes.c_long(number), *arguments))
+
+
+def _confine(plan: Plan) -> None:
+    """The walls that need no namespace, around this process and all that it starts."""
+    if plan["seccomp"] is None:
+        return
+    _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0))
+    if plan["rules"] is not None:
+        number = 0
+        while _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) == 0:
+            number += 1
+        _libc.prctl(PR_SET_SECUREBITS, ctypes.c_ulong(SECURE_NOROOT), 0, 0, 0)
+        _checked(_libc.capset(struct.pack("=II", CAPABILITIES_3, 0), bytes(24)))
+        rules = [(path, RIGHTS_ALL if writes else RIGHTS_READ) for path, writes in plan["rules"]]
+        _restrict(RIGHTS_HANDLED, 0 if plan["tcp"] else 0b11, rules)
+    program = ctypes.create_string_buffer(plan["seccomp"], len(plan["seccomp"]))
+    filtered = struct.pack("@HP", len(plan["seccomp"]) // 8, ctypes.addressof(program))
+    _checked(_libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), filtered, 0, 0))
 
 
 # --- what is hidden --------------------------------------------------------------------------
@@ -486,13 +517,19 @@ def _watch(child: int, lifeline: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _be_unconfined(plan: Plan) -> None:
-    """Start a command as it is, and see to it that whatever it starts ends with it: its orphans
+def _be_without_namespaces(plan: Plan) -> None:
+    """Start a command where it is, and see to it that whatever it starts ends with it: its orphans
     become ours, whichever session they are in."""
     _in_steps(plan, {"reaper": lambda: _checked(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))})
     child = os.fork()
     if child == 0:
-        _in_steps(plan, {"cwd": lambda: os.chdir(plan["cwd"]), "start": lambda: _become(plan)})
+        steps: dict[str, Callable[[], object]] = {
+            "cwd": lambda: os.chdir(plan["cwd"]),
+            "ready": lambda: _get_ready(plan),
+            "confine": lambda: _confine(plan),
+            "start": lambda: os.execve("/bin/sh", plan["command"], plan["env"]),
+        }
+        _in_steps(plan, steps)
     _close_all_but([plan["lifeline"]])
     code = _watch(child, plan["lifeline"])
     while True:
@@ -509,7 +546,7 @@ def _children() -> list[int]:
         return [int(number) for number in file.read().split()]
 
 
-def _become(plan: Plan) -> None:
+def _get_ready(plan: Plan) -> None:
     os.setsid()
     if plan["terminal"]:
         _checked(_libc.ioctl(0, ctypes.c_ulong(TIOCSCTTY), 0))
@@ -518,7 +555,6 @@ def _become(plan: Plan) -> None:
     plan["report"] = REPORT
     _close_all_but([0, 1, 2, REPORT])
     _as_a_shell_would_be()
-    os.execve("/bin/sh", plan["command"], plan["env"])
 
 
 def _be_a_room(plan: Plan) -> None:
@@ -541,7 +577,7 @@ def main(plan_fd: int) -> None:
     if plan["command"] is None:
         _be_a_room(plan)
     if plan["bwrap"] is None:
-        _be_unconfined(plan)
+        _be_without_namespaces(plan)
     try:
         if plan["room"] is None:
             apart = enter_namespaces(CLONE_NEWNS | CLONE_NEWPID)

@@ -168,8 +168,6 @@ def _limits(command: Invocation) -> list[tuple[int, int]]:
         (resource.RLIMIT_AS, limits.address_space_bytes_max),
         (resource.RLIMIT_FSIZE, limits.file_bytes_max),
         (resource.RLIMIT_NOFILE, limits.descriptors_max),
-        # Bubblewrap's own two are counted with them.
-        (resource.RLIMIT_NPROC, limits.processes_max + 2),
         (resource.RLIMIT_CORE, 0),
     ]
 
@@ -276,21 +274,54 @@ def of_command(command: Invocation, view: View, bwrap: str) -> dict[str, Any]:
         "seccomp_unscoped": seccomp.program(
             machine, command.network, unix=command.network != "host"
         ),
-        "limits": _limits(command),
+        # Bubblewrap's own two are counted with them.
+        "limits": [*_limits(command), (resource.RLIMIT_NPROC, command.limits.processes_max + 2)],
         "processes_max": command.limits.processes_max,
         "locks": [],
     }
 
 
-def unconfined(command: Invocation, view: View) -> dict[str, Any]:
-    """What the launcher has to know to start a command as it is, in the first tree itself."""
-    place = view.trees[0].place
-    environment = _environment(command, view.home or place)
+HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_PEOPLE = ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts")
+"""Where nothing can be put in their place: everybody on the machine may read them."""
+
+
+def readable_system(network: Network) -> tuple[str, ...]:
+    """What of the machine may be read where it lies."""
+    bound, _ = _system()
+    names = ("/etc/resolv.conf",) if network == "host" else ()
+    return (*bound, *_PEOPLE, *names)
+
+
+def _processes_max(command: Invocation) -> int:
+    """Without a namespace all that the user runs on this machine is counted with them."""
+    found, uid = 0, os.getuid()
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{name}").st_uid == uid:
+                    found += len(os.listdir(f"/proc/{name}/task"))
+    return found + command.limits.processes_max + 2
+
+
+def on_copy(
+    command: Invocation, view: View, copy: str, rules: list[tuple[bytes, bool]] | None
+) -> dict[str, Any]:
+    """What the launcher has to know to start a command on a copy of its tree. ``rules`` are the
+    paths that it may read, and whether it may write there as well; None for all there are."""
+    own = {"TMPDIR": f"{copy}/tmp", **command.env}
+    environment = _environment(command, view.home or f"{copy}/home") | own
+    filtered = rules is not None or command.network != "host"
+    machine = os.uname().machine
     return {
         "bwrap": None,
         "command": _in_a_shell(*command.argv),
-        "cwd": _beneath(place, command.cwd),
+        "cwd": _beneath(f"{copy}/tree", command.cwd),
         "env": {os.fsencode(name): os.fsencode(text) for name, text in environment.items()},
-        "limits": _limits(command),
+        "limits": [*_limits(command), (resource.RLIMIT_NPROC, _processes_max(command))],
         "terminal": command.terminal is not None,
+        "rules": rules,
+        "tcp": command.network == "host",
+        # A socket that is a file is opened past Landlock: so there are none but in pairs.
+        "seccomp": seccomp.program(machine, command.network, unix=False) if filtered else None,
     }

@@ -70,8 +70,14 @@ def set_window(fd: int, size: WindowSize) -> None:
 class RunningProcess:
     """The `Process` of the seam over what was `StartedProcess`. Lives on one event loop."""
 
-    def __init__(self, started: StartedProcess, command: Invocation, sandbox: str) -> None:
+    def __init__(
+        self, started: StartedProcess, command: Invocation, sandbox: str,
+        after: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        """``after`` it has ended is done in a thread, before anybody is told."""
         self._loop = asyncio.get_running_loop()
+        self._after = after
+        self._afterwards: asyncio.Future[None] | None = None
         self._started = started
         self._sandbox = sandbox
         self._spool = Spool(command.limits, replayable=command.replayable)
@@ -255,6 +261,10 @@ class RunningProcess:
         ending = await asyncio.shield(self._ending)
         if self._input_given is not None:
             await asyncio.wait([self._input_given])
+        if self._after is not None:
+            if self._afterwards is None:
+                self._afterwards = asyncio.ensure_future(asyncio.to_thread(self._after))
+            await asyncio.shield(self._afterwards)
         return ending
 
     async def kill(self) -> Ending:

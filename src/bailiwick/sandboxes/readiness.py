@@ -33,10 +33,14 @@ async def in_a_thread(
 
 
 async def running(
-    launched: launch_module.Launched, command: Invocation, sandbox: str
+    launched: launch_module.Launched,
+    command: Invocation,
+    sandbox: str,
+    after: Callable[[], None] | None = None,
 ) -> RunningProcess:
-    """The process, when its command has started. Raises what kept it from that."""
-    process = RunningProcess(launched.started, command, sandbox)
+    """The process, when its command has started. Raises what kept it from that. ``after`` it has
+    ended something blocking is done before anybody is told."""
+    process = RunningProcess(launched.started, command, sandbox, after)
     try:
         said = await launched.report()
         if said != launch_module.READY:

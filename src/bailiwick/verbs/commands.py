@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
+import msgspec
+
 from bailiwick import sandbox
 from bailiwick.call import Call
 from bailiwick.commands import Commands, LendsCommands, NameSeen, PlacedCopy, Visible
@@ -99,6 +101,7 @@ async def run_command(
             hint="whoever opens the root lets networks through: commands=HostShare(networks=…)",
         )
     _check_machine(commands)
+    command = msgspec.structs.replace(command, sandbox=commands.sandbox.name)
     commands.slots.refuse_full(call.grant)  # nobody is asked about what cannot be begun
     call.command = command
 

@@ -36,12 +36,18 @@ LetThrough = Callable[[int, str, Callable[[str], Iterable[str]]], None]
 directory."""
 
 
+Gather = Callable[[int, int], None]
+"""Moves what a killed process left in a copy of the tree, in the directory of the mount, to the
+upper directory."""
+
+
 class Uppers(NamedTuple):
     """What is known of upper directories."""
 
     read: ReadUpper
     open_left: OpenLeft
     let_through: LetThrough
+    gather: Gather
 
 
 _CHUNK_BYTES: Final = 256 * KiB
@@ -93,6 +99,7 @@ class DirectoryCopy:
 
     def load(self) -> None:
         """Take up what was found when it began."""
+        self._folder.gather(self._uppers.gather)
         self._base, self._has_base = self._folder.load_survey(), True
 
     def close(self) -> None:

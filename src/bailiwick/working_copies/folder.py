@@ -22,7 +22,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -113,6 +113,14 @@ class Folder:
         for descriptor in held:
             with suppress(OSError):
                 os.close(descriptor)
+
+    def gather(self, move: Callable[[int, int], None]) -> None:
+        """Have what lies beside what was changed moved there, where something does."""
+        overlay = os.open("overlay", _DIRECTORY_FLAGS, dir_fd=self._directory)
+        try:
+            move(self.upper, overlay)
+        finally:
+            os.close(overlay)
 
     # --- records ------------------------------------------------------------------------------
 

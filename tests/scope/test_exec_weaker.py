@@ -1,0 +1,155 @@
+"""Commands in a weaker sandbox, where the operator has said so: what they change passes the same
+boundary, and every record says what they were run in."""
+
+import pytest
+
+import bailiwick
+from bailiwick.errors import Unsupported
+from bailiwick.sandbox import Shortfall
+from bailiwick.sandboxes import bubblewrap, on_copies
+from bailiwick.sandboxes.on_copies import Landlock, Unconfined
+from tests.authority.support import Person, governed, rule
+from tests.scope.test_exec import ALLOW_EXEC, RUNNING, left_in, told
+
+pytestmark = pytest.mark.spec("EXEC-5")
+
+KINDS = {"landlock": Landlock, "none": Unconfined}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    for lack in KINDS[request.param]().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+    return request.param
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    (root / "d").mkdir(parents=True)
+    for name in ("a.txt", "gone", "d/b.txt"):
+        (root / name).write_text(f"{name}\n")
+    return root
+
+
+def opened(project, kind, **options):
+    share = bailiwick.HostShare(sandbox=kind)
+    state = str(project.parent / "state")
+    return bailiwick.open(project, state_dir=state, commands=share, **options)
+
+
+@pytest.mark.spec("EXEC-7")
+async def test_what_was_changed_is_one_change_that_can_be_undone(project, kind):
+    async with opened(project, kind, history="on") as fs:
+        script = "echo new > a.txt; rm gone; mv d e; mkdir n; echo n > n/f"
+        result = await fs.exec(shell=script).result()
+        assert (result.exit_code, result.sandbox) == (0, kind)
+        assert (result.withheld, result.conflicts) == ([], [])
+        assert told(result) == {
+            ("a.txt", "updated"), ("gone", "deleted"), ("e", "moved"), ("n", "created"),
+            ("n/f", "created"),
+        }  # fmt: skip
+        assert (project / "e" / "b.txt").read_text() == "d/b.txt\n"
+        assert left_in(project) == []
+        await fs.undo(result.request_id)
+        assert (project / "gone").read_text() == "gone\n"
+        assert not (project / "n").exists()
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_what_others_change_meanwhile_stays(project, kind):
+    async with opened(project, kind) as fs:
+        execution = await fs.exec(shell="read go; echo mine > a.txt; echo x > x", stdin="pipe")
+        (project / "a.txt").write_text("theirs\n")
+        await execution.write(b"go\n")
+        result = await execution.result()
+        assert [str(each.path) for each in result.conflicts] == ["a.txt"]
+        assert (project / "a.txt").read_text() == "theirs\n"
+        async with await fs.open_work(result.work_id) as work:
+            assert not (await work.apply(["x"])).conflicts
+            assert (project / "x").read_text() == "x\n"
+            left = (await work.changes()).conflicts
+            assert [str(each.path) for each in left] == ["a.txt"]
+            await work.discard()
+        assert left_in(project) == []
+
+
+@pytest.mark.spec("EXEC-8")
+async def test_what_a_killed_process_left_in_a_copy_is_found_again(project, kind, monkeypatch):
+    async with opened(project, kind) as fs:
+        with monkeypatch.context() as patch:  # as if it had been killed before
+            patch.setattr(on_copies, "gather", lambda *_: None)
+            patch.setattr("bailiwick.working_copies.folder.Folder.remove", lambda _: None)
+            await fs.exec(shell="echo new > a.txt; rm gone", publish="manual").result()
+    async with opened(project, kind) as fs:
+        (found,) = await fs.work()
+        async with await fs.open_work(found.id) as work:
+            published = await work.apply()
+        assert {str(each.path) for each in published.changes} == {"a.txt", "gone"}
+        assert (project / "a.txt").read_text() == "new\n"
+    assert left_in(project) == []
+
+
+@pytest.mark.spec("EXEC-1", "EXEC-4")
+async def test_every_record_and_question_says_which(tmp_path, kind):
+    rules = ALLOW_EXEC + rule("hide", ".env")
+    options = f'exec = {{sandbox = "{kind}"}}'
+    async with governed(tmp_path, rules, on_disk=True, options=options) as house:
+        (house.place / ".env").write_text("secret\n")
+        (house.place / "seen").write_text("seen\n")
+        scope = await house.scope(RUNNING)
+        execution = scope.exec(shell="ls -A; echo x > new")
+        said = b"".join([piece.data async for piece in execution]).decode()
+        assert (await execution.result()).sandbox == kind
+        assert said == "seen\n"
+        commands = [
+            each.details["command"] for each in await house.operations() if each.verb == "exec"
+        ]
+        assert commands
+        assert all(each.endswith(f"(sandbox {kind})") for each in commands)
+        with pytest.raises(Unsupported):
+            async with scope.session() as session:
+                await session.exec(["true"]).result()
+
+
+@pytest.mark.spec("EXEC-1")
+async def test_who_is_asked_is_told_which(tmp_path, kind):
+    person = Person("no")
+    options = f'exec = {{sandbox = "{kind}"}}'
+    rules = ALLOW_EXEC.replace('effect = "allow"', 'effect = "ask"')
+    async with governed(tmp_path, rules, on_disk=True, options=options) as house:
+        scope = await house.scope(RUNNING, asker=person)
+        with pytest.raises(bailiwick.BailiwickError):
+            await scope.exec(["make"]).result()
+        assert f"sandbox {kind}" in repr(person.questions)
+
+
+async def test_nobody_gets_a_weaker_one_by_accident(project, monkeypatch):
+    """Without bubblewrap it is refused in its words."""
+    lack = Shortfall(what="bubblewrap is not installed", remedy="install it", fatal=True)
+    monkeypatch.setattr(bubblewrap.Bubblewrap, "missing", lambda _: (lack,))
+    async with bailiwick.open(project, state_dir=str(project.parent / "state")) as fs:
+        with pytest.raises(Unsupported, match="bubblewrap is not installed"):
+            await fs.exec(["true"]).result()
+
+
+async def test_landlock_that_is_not_to_be_had_is_refused_in_words(project, monkeypatch):
+    monkeypatch.setattr(on_copies, "landlock_offered", lambda: 0)
+    async with opened(project, "landlock") as fs:
+        with pytest.raises(Unsupported, match="Landlock") as refused:
+            await fs.exec(["true"]).result()
+        assert "bubblewrap" in refused.value.hint
+    assert left_in(project) == []
+
+
+@pytest.mark.spec("EXEC-9")
+async def test_a_volume_is_written_out_and_copied(tmp_path, kind):
+    share = bailiwick.HostShare(sandbox=kind)
+    place = f"sqlite:{tmp_path / 'agent.db'}"
+    async with bailiwick.open(place, state_dir=str(tmp_path / "state"), commands=share) as fs:
+        await fs.write_text("a", "one\n")
+        for text in ("two", "three"):
+            result = await fs.exec(shell=f"cat a; echo {text} > a").result()
+            assert told(result) == {("a", "updated")}
+        assert (await fs.read_text("a")).text == "three\n"
