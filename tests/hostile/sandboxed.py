@@ -48,7 +48,6 @@ class Attack(NamedTuple):
     plant: Callable[["Place"], contextlib.AbstractContextManager[dict[str, Any]]]
     network: str = "none"
     masked: tuple[str, ...] = ()
-    control: bool = True
 
 
 class Place:
