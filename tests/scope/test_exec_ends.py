@@ -3,10 +3,11 @@
 import pytest
 
 import bailiwick
-from bailiwick.errors import GrantRevoked, PathNotFound, RateLimited
+from bailiwick.errors import GrantRevoked, PathNotFound, RateLimited, RootNotFound
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.authority.support import AGENT, ME, governed
 from tests.scope.test_exec import ALLOW_EXEC, RUNNING
+from tests.scope.test_exec_roots import NOTES
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,6 +67,69 @@ async def test_commands_of_a_session_end_with_its_grant(tmp_path):
                 await session.publish()
         assert not (house.place / "a.txt").exists()
         assert [each.id for each in await (await house.scope(RUNNING)).work()] == [session.id]
+
+
+BESIDE = ALLOW_EXEC + NOTES.partition("[[grant]]")[0]
+
+
+async def granted(house, agent):
+    return await house.authority.add_grant(
+        subject=str(agent.subject), root="knowledge:notes", access=["read", "list", "metadata"],
+        by=ME,
+    )  # fmt: skip
+
+
+@pytest.mark.spec("EXEC-4", "EXEC-5", "AUTH-5")
+async def test_a_command_ends_with_the_grant_on_a_root_beside(tmp_path):
+    """What it wrote may be what it has read there: it is withheld."""
+    async with running(tmp_path, BESIDE) as house:
+        await house.plant({"n.txt": "note"}, "knowledge:notes")
+        agent = await house.scope(RUNNING)
+        grant = await granted(house, agent)
+        shell = "cat /roots/knowledge/notes/n.txt > a.txt; echo begun; exec sleep 1000"
+        execution = agent.exec(shell=shell, roots=["knowledge:notes"])
+        await printed(execution, b"begun")
+        await house.authority.revoke(grant.id, by=ME)
+        result = await execution.result()
+        assert (result.signal, result.changes) == (9, [])
+        assert [(each.path, each.error_kind) for each in result.withheld] == [
+            ("a.txt", "grant_revoked")
+        ]
+        assert not (house.place / "a.txt").exists()
+        async with await agent.open_work(result.work_id) as work:
+            await work.discard()
+        assert (await agent.exec(["true"]).result()).exit_code == 0
+
+
+@pytest.mark.spec("EXEC-5", "AUTH-5")
+async def test_one_that_ends_just_then_is_withheld_as_well(tmp_path):
+    async with running(tmp_path, BESIDE) as house:
+        agent = await house.scope(RUNNING)
+        grant = await granted(house, agent)
+        execution = agent.exec(
+            shell="echo x > a.txt; echo begun; read go", stdin="pipe", roots=["knowledge:notes"]
+        )
+        await printed(execution, b"begun")
+        await house.authority.revoke(grant.id, by=ME)
+        await execution.close_input()
+        result = await execution.result()
+        assert [each.error_kind for each in result.withheld] == ["grant_revoked"]
+        assert not (house.place / "a.txt").exists()
+
+
+@pytest.mark.spec("EXEC-5", "AUTH-5")
+async def test_commands_of_a_session_end_with_the_grant_on_a_root_beside(tmp_path):
+    async with running(tmp_path, BESIDE) as house:
+        agent = await house.scope(RUNNING)
+        grant = await granted(house, agent)
+        async with agent.session(roots=["knowledge:notes"]) as session:
+            execution = session.exec(shell=WAITS_FOR_EVER, timeout=3600)
+            await printed(execution, b"begun")
+            await house.authority.revoke(grant.id, by=ME)
+            assert (await execution.result()).signal == 9
+            with pytest.raises(RootNotFound):
+                await session.exec(["true"])
+            await session.discard()
 
 
 @pytest.mark.spec("EXEC-5")

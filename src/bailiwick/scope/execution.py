@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
@@ -16,7 +17,7 @@ from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError, Closed
 from bailiwick.finishing import to_the_end
 from bailiwick.operations import Command
-from bailiwick.sandbox import Ending, Piece, Process, WindowSize
+from bailiwick.sandbox import Ending, Piece, WindowSize
 from bailiwick.verbs.commands import Started
 from bailiwick.verbs.working_copies import Publish, withheld_for
 from bailiwick.working_copy import Published, WorkingCopy
@@ -46,7 +47,11 @@ class SettledWork(NamedTuple):
 class Settlement(Protocol):
     """Does with what a command has changed what is to be done when it has ended."""
 
-    async def settle(self, started: Started, publish: PublishWhen) -> SettledWork: ...
+    async def settle(
+        self, started: Started, publish: PublishWhen, refused: BailiwickError | None = None
+    ) -> SettledWork:
+        """``refused`` is why it was ended, where that withholds what it has changed."""
+        ...
 
     def hurry(self) -> None:
         """Wait for nobody any more: what a person would have to agree to is kept."""
@@ -60,12 +65,17 @@ class OwnCopy:
         self._bring_back = bring_back
         self._bringing: asyncio.Task[Published] | None = None
 
-    async def settle(self, started: Started, publish: PublishWhen) -> SettledWork:
+    async def settle(
+        self, started: Started, publish: PublishWhen, refused: BailiwickError | None = None
+    ) -> SettledWork:
         copy = started.copy
         try:
             published = NOTHING
             if started.writable and publish != "manual":
-                published = await self._brought_back(started, publish)
+                if refused is None:
+                    published = await self._brought_back(started, publish)
+                else:
+                    published = await _withheld(started, refused)
             if started.writable and (await copy.alterations()).any_left:
                 return SettledWork(published, copy.id)
             await copy.discard()
@@ -91,9 +101,13 @@ class OwnCopy:
             refused: BailiwickError = error
         except asyncio.CancelledError:
             refused = Closed("it was closed before a person had answered")
-        found = await started.copy.alterations()
-        withheld = [withheld_for(refused, each.path) for each in found.altered]
-        return Published(changes=[], withheld=withheld, conflicts=[])
+        return await _withheld(started, refused)
+
+
+async def _withheld(started: Started, refused: BailiwickError) -> Published:
+    found = await started.copy.alterations()
+    withheld = [withheld_for(refused, each.path) for each in found.altered]
+    return Published(changes=[], withheld=withheld, conflicts=[])
 
 
 class Execution:
@@ -125,6 +139,7 @@ class Execution:
         self._ending: asyncio.Task[ExecResult] | None = None
         self._started: Started | None = None
         self._ended: list[Callable[[], object]] = []
+        self._refused: BailiwickError | None = None
 
     def __await__(self) -> Generator[Any, Any, Self]:
         return self._begun().__await__()
@@ -227,12 +242,13 @@ class Execution:
         try:
             keeping = asyncio.ensure_future(_keep_bases(started))
             try:
-                ending = await self._to_the_end_of(started.process)
+                ending = await self._to_the_end_of(started)
             finally:
                 started.give_back()
                 keeping.cancel()
                 await asyncio.wait([keeping])
-            return self._result(ending, await self._settlement.settle(started, self._publish))
+            settled = await self._settlement.settle(started, self._publish, self._refused)
+            return self._result(ending, settled)
         finally:
             self._tell_the_end()
 
@@ -240,17 +256,29 @@ class Execution:
         for tell in self._ended:
             tell()
 
-    async def _to_the_end_of(self, process: Process) -> Ending:
-        ending = asyncio.ensure_future(process.wait())
+    async def _to_the_end_of(self, started: Started) -> Ending:
+        ending = asyncio.ensure_future(started.process.wait())
         try:
             while not (await asyncio.wait([ending], timeout=_LOOK_SECONDS))[0]:
                 try:
                     self._holds()
+                    self._check_beside(started)
                 except BailiwickError:
-                    await process.kill()
+                    await started.process.kill()
         finally:
             ending.cancel()
+        with suppress(BailiwickError):
+            self._check_beside(started)  # it may have ended before the next look
         return ending.result()
+
+    def _check_beside(self, started: Started) -> None:
+        """What a program wrote that could read what it may not any more is withheld."""
+        for each in started.beside:
+            try:
+                each.check_holds()
+            except BailiwickError as error:
+                self._refused = error
+                raise
 
     def _result(self, ending: Ending, settled: SettledWork) -> ExecResult:
         published = settled.published

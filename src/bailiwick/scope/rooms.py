@@ -15,7 +15,7 @@ import msgspec
 
 from bailiwick.call import Call
 from bailiwick.commands import Commands, PlacedCopy, SessionNote
-from bailiwick.errors import Busy, Closed, PathNotFound
+from bailiwick.errors import BailiwickError, Busy, Closed, PathNotFound
 from bailiwick.finishing import to_the_end
 from bailiwick.operations import Command, Network
 from bailiwick.paths import ScopedPath
@@ -101,7 +101,7 @@ class SessionRoom:
                 await to_the_end(self._drop_copy())
             raise
         self._running[process] = command.words
-        return Started(command, process, copy, sight.writable, give_back)
+        return Started(command, process, copy, sight.writable, give_back, self._beside)
 
     async def give_up(self, started: Started) -> None:
         """What it has changed by then stays with what others did, as for one that is ended."""
@@ -140,7 +140,9 @@ class SessionRoom:
         self._sight, self._give_back = sight, give_back
         return self._room, sight
 
-    async def settle(self, started: Started, publish: PublishWhen) -> SettledWork:
+    async def settle(
+        self, started: Started, publish: PublishWhen, refused: BailiwickError | None = None
+    ) -> SettledWork:
         """A command has ended: what it changed stays."""
         self._running.pop(started.process, None)
         if not self.left:

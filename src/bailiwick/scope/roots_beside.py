@@ -23,6 +23,11 @@ class BesideTree(NamedTuple):
     scope: ScopeCore
     sight: Sight
 
+    def check_holds(self) -> None:
+        """Raise where the grant that it is shown under has ended."""
+        self.scope._refuse_closed()
+        self.scope._pipeline.standing.holds(self.scope.grant, operations.READ)
+
     async def aclose(self) -> None:
         self.looked_at.close()
         await self.scope.aclose()

@@ -123,6 +123,10 @@ class ReadableBeside(Protocol):
     @property
     def tree(self) -> Tree: ...
 
+    def check_holds(self) -> None:
+        """Raise where it is not to be read any more."""
+        ...
+
     async def aclose(self) -> None: ...
 
 
