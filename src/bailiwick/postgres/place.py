@@ -10,6 +10,9 @@ NAMESPACE: Final = "bailiwick"
 """The tables of volumes have a namespace of their own: the database may be somebody's for other
 things, too. It is the only one on the search path of their connections."""
 
+_SILENT_S: Final = 1.0
+"""What the server's own word that a statement takes too long may take on the way."""
+
 _STATEMENTS_KEPT: Final = 512
 """Of each connection, prepared: more than the store has."""
 
@@ -41,7 +44,7 @@ class ServerPlace(NamedTuple):
             "dsn": self.dsn,
             "timeout": self.connect_s,
             # For a server that does not answer at all; one that does ends the statement itself.
-            "command_timeout": self.statement_s + self.connect_s,
+            "command_timeout": self.statement_s + _SILENT_S,
             "statement_cache_size": _STATEMENTS_KEPT,
             "max_cached_statement_lifetime": 0,
             "server_settings": {

@@ -22,8 +22,9 @@ from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.stores.volume.rows import schema
 from bailiwick.testing.driver import StoreDriver
+from tests.postgres_proxy import PostgresProxy
 from tests.s3 import free_ports
-from tests.waiting import let_pass
+from tests.waiting import let_pass, until
 
 pytestmark = pytest.mark.spec("SCALE-1")
 
@@ -218,3 +219,43 @@ async def test_a_server_that_is_killed_loses_nothing_and_is_found_again(postgres
         assert names >= {*acknowledged, "again"}
     finally:
         await fs.aclose()
+
+
+@pytest.mark.spec("SCALE-6")
+@pytest.mark.parametrize("work", ["read", "write", "snapshot", "merge"])
+async def test_a_silent_server_is_given_up_after_one_statement(postgres, tmp_path, work):
+    """A statement has a second; what is waited for once more would take twenty."""
+    limits = Limits(database_statement_seconds_max=1.0, database_connect_seconds_max=20.0)
+    async with PostgresProxy(postgres) as proxy:
+        name = f"v{abs(hash(tmp_path))}"
+        fs = StoreDriver(
+            await asyncio.to_thread(opened, proxy.dsn, tmp_path, volume=name, limits=limits)
+        )
+        try:
+            await fs.write("f", b"x")
+            versions = fs.store.versions
+            fork = StoreDriver(await versions.fork("try"))
+            await fork.write("g", b"x")
+            await fork.aclose()
+            done = {
+                "read": lambda: fs.read("f"),
+                "write": lambda: fs.write("f", b"y"),
+                "snapshot": lambda: versions.snapshot("s"),
+                "merge": lambda: versions.merge("try"),
+            }[work]
+            with proxy.stalled():
+                async with asyncio.timeout(15):
+                    with pytest.raises(Busy):
+                        await done()
+            await until(lambda: _succeeds(done))
+        finally:
+            await fs.aclose()
+
+
+async def _succeeds(done):
+    try:
+        await done()
+    except BailiwickError as error:
+        assert error.retryable
+        return False
+    return True

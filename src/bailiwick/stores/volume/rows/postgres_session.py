@@ -22,6 +22,8 @@ class PostgresSession:
         try:
             return [tuple(row) for row in await self._connection.fetch(sql, *values)]
         except FAILURES as error:
+            if isinstance(error, TimeoutError):
+                self._connection.terminate()  # whoever gave it back would wait for it once more
             raise from_postgres(error) from error
 
     async def row(self, sql: str, *values: Any) -> Row | None:

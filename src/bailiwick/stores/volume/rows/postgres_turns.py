@@ -279,6 +279,8 @@ class VolumeTurns(TurnMemory):
                     raise
         except BaseException as error:
             self.undone()
+            if isinstance(error, TimeoutError) and self._connection is not None:
+                self._connection.terminate()  # it would be waited for once more
             if isinstance(error, FAILURES) and not isinstance(error, BailiwickError):
                 raise from_postgres(error) from error
             raise
@@ -419,6 +421,7 @@ class VolumeTurns(TurnMemory):
             return
         if self._in_transaction:
             self._in_transaction = False
-            with suppress(*FAILURES):
-                await connection.execute("ROLLBACK")
+            if not connection.is_closed():
+                with suppress(*FAILURES):
+                    await connection.execute("ROLLBACK")
         await self._pool.give_back(connection)
