@@ -15,8 +15,8 @@ _READING: Final = (
 """What only looks, of `bailiwick.store.Reader` and of the powers."""
 
 _LOOKING_BACK: Final = (
-    "as_of", "beneath", "beside", "branch", "compare", "forks", "history", "plan_merge",
-    "plan_restore", "plan_undo", "snapshots",
+    "as_of", "beneath", "beside", "branch", "compare", "counts_apart", "forks", "history",
+    "plan_merge", "plan_restore", "plan_undo", "snapshots",
 )  # fmt: skip
 """What only looks, of `bailiwick.versions.Past` and `bailiwick.versions.Lines`."""
 

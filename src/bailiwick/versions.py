@@ -289,6 +289,19 @@ class TellsBeneath(Protocol):
         ...
 
 
+@runtime_checkable
+class CountsApart(Protocol):
+    """What a past may say besides: whether it is that of several stores, each of which has versions
+    of its own, so that their numbers say nothing of each other."""
+
+    @property
+    def counts_apart(self) -> bool: ...
+
+
+def counts_apart(looking: object) -> bool:
+    return isinstance(looking, CountsApart) and looking.counts_apart
+
+
 def beneath_cursor(version: int, told: int) -> str:
     """A cursor after the first ``told`` changes of a version."""
     return f"{version}.{told}"

@@ -20,6 +20,7 @@ from bailiwick import (
 from bailiwick.audit import Intent
 from bailiwick.paths import ScopedPath
 from bailiwick.state.ledger.query import LedgerFilter
+from bailiwick.stores.volume.versions import change_log
 from bailiwick.sync_review import SyncReview
 from bailiwick.verbs.runs.path_stories import hunk_id
 from tests.scope.test_runs import ACCESS, each_kind, rooted, text
@@ -522,3 +523,30 @@ async def test_what_is_said_and_how_long_is_waited_is_bounded(tmp_path):
             (note,) = await one.review.notes()
             assert (note.lines, note.note) == (["+1", "+2"], "short")
         assert await one.review.notes() == []
+
+
+@pytest.mark.spec("REVIEW-1", "RUN-2")
+async def test_what_changed_too_much_at_once_is_left_as_a_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(change_log, "CHANGES_MAX", 5)
+    async with rooted(tmp_path, "volume") as (person, agent):
+        await person.write_text("a.txt", "a\n")
+        one = await agent("one")
+        async with one.transaction() as inside:
+            for number in range(10):
+                await inside.write_text(f"{number}.txt", "x\n")
+        await one.write_text("b.txt", "b\n")
+        queue = await person.review.queue()
+        assert [str(file.path) for file in queue.files] == [".", "b.txt"]
+        assert queue.files[0].hunks[0].header.startswith("more was changed at once")
+        (run,) = await person.runs()
+        assert (await run.changes()).truncated
+        done = await person.review.reject(paths=["."])
+        assert [each.path for each in done.conflicts] == ["."]
+        assert await person.exists("9.txt")
+        done = await person.review.accept(queue.files[0].hunks[0].id)
+        assert done.left == 1
+        assert await left(person) == [("b.txt", "created", ["+b"])]
+        with pytest.raises(Unsupported):
+            await person.undo(run=run.id, paths=["b.txt"])
+        assert (await person.undo(run=run.id)).conflicts == []
+        assert not await person.exists("9.txt")

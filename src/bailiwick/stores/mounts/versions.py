@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from bailiwick.errors import PathNotFound, ReadOnly, Unsupported
+from bailiwick.errors import ParseError, PathNotFound, ReadOnly, Unsupported
 from bailiwick.model import ANYTHING, Expected
-from bailiwick.paths import ScopedPath
+from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Handle, Look, Store
 from bailiwick.stores.mounts.table import MountedStore
 from bailiwick.versions import (
@@ -24,6 +24,7 @@ from bailiwick.versions import (
     Undoing,
     Version,
     Versions,
+    beneath_cursor,
     remembers,
 )
 
@@ -31,7 +32,8 @@ MountOf = Callable[[ScopedPath], MountedStore | None]
 
 
 class MountedPast:
-    """Looking back and going back, in the mount that is meant. An undo of a request, or of a
+    """Looking back and going back, in the mount that is meant; what happened beneath a directory
+    that holds several is told of all of them. An undo of a request, or of a
     subject's work, is done in every mount that remembers it: in each whole or not at all."""
 
     def __init__(
@@ -40,6 +42,7 @@ class MountedPast:
         mounts: Sequence[MountedStore],
         mount_of: MountOf,
     ) -> None:
+        self.counts_apart: Final = len(mounts) > 1
         self._with_stores: Final = with_stores
         self._mounts: Final = mounts
         self._mount_of: Final = mount_of
@@ -53,13 +56,17 @@ class MountedPast:
         return Versions([_outside(mount, each) for each in found.versions], found.more)
 
     async def beneath(self, path: ScopedPath, *, cursor: str | None, limit: int) -> BeneathPage:
-        mount = self._mount(path)
-        looking = _past(mount)
-        if not isinstance(looking, TellsBeneath):
-            raise Unsupported("this mount tells no history of directories", path=path)
-        with mount.told():
-            page = await looking.beneath(mount.inside(path), cursor=cursor, limit=limit)
-        return BeneathPage([_outside(mount, each) for each in page.versions], page.next_cursor)
+        mount = self._mount_of(path)
+        if mount is not None:
+            return await _beneath(mount, mount.inside(path), cursor, limit)
+        mounts = [each for each in self._mounts if each.point.lies_in(path)]
+        for each in mounts:
+            if not each.read_only:
+                _past(each)  # else what happened there would be left out silently
+        told = [each for each in mounts if "Remembers" in each.store.powers]
+        if not told:
+            self._mount(path)
+        return await _together(told, cursor, limit)
 
     async def as_of(self, version: str) -> Store:
         """The tree in which every mount is as it was at its version of that name. None is looked
@@ -153,6 +160,65 @@ def _past(mount: MountedStore) -> Remembers:
     if "Remembers" not in mount.store.powers:
         raise Unsupported("this mount keeps no history", path=mount.point)
     return remembers(mount.store)
+
+
+async def _beneath(
+    mount: MountedStore, path: ScopedPath, cursor: str | None, limit: int
+) -> BeneathPage:
+    looking = _past(mount)
+    if not isinstance(looking, TellsBeneath):
+        raise Unsupported("this mount tells no history of directories", path=mount.point)
+    with mount.told():
+        page = await looking.beneath(path, cursor=cursor, limit=limit)
+    return BeneathPage([_outside(mount, each) for each in page.versions], page.next_cursor)
+
+
+async def _together(mounts: Sequence[MountedStore], cursor: str | None, limit: int) -> BeneathPage:
+    """What happened in several mounts, by time. A cursor is where each of them goes on, and empty
+    for one of which all is told."""
+    begun = [None] * len(mounts) if cursor is None else cursor.split(",")
+    if len(begun) != len(mounts):
+        raise ParseError("this is no cursor of a history")
+    pages = [
+        BeneathPage([], None) if each == "" else await _beneath(mount, ROOT, each, limit)
+        for mount, each in zip(mounts, begun, strict=True)
+    ]
+    order = sorted(
+        (-(version.time_ns or 0), number, place)
+        for number, page in enumerate(pages)
+        for place, version in enumerate(page.versions)
+    )
+    # What a mount would go on with is older than all that its page has: the others wait for that.
+    rests = [
+        (-(page.versions[-1].time_ns or 0), number, len(page.versions))
+        for number, page in enumerate(pages)
+        if page.next_cursor is not None and page.versions
+    ]
+    order = [each for each in order if not rests or each <= min(rests)][:limit]
+    told = [0] * len(mounts)
+    for _, number, place in order:
+        told[number] = max(told[number], place + 1)
+    goes_on = [
+        await _after(mount, page, each, count)
+        for mount, page, each, count in zip(mounts, pages, begun, told, strict=True)
+    ]
+    found = [pages[number].versions[place] for _, number, place in order]
+    return BeneathPage(found, ",".join(goes_on) if any(goes_on) else None)
+
+
+async def _after(mount: MountedStore, page: BeneathPage, begun: str | None, told: int) -> str:
+    """Where a mount goes on of which so much of a page was told."""
+    if told == len(page.versions):
+        return page.next_cursor or ""
+    next_one = beneath_cursor(int(page.versions[told].version) + 1, 0)
+    if not told:
+        return begun or next_one
+    # Only a mount knows its cursors: it is asked for as much as was told.
+    for limit in range(told, len(page.versions) + 1):
+        again = await _beneath(mount, ROOT, begun, limit)
+        if len(again.versions) == told and again.next_cursor is not None:
+            return again.next_cursor if again.versions == page.versions[:told] else next_one
+    return next_one
 
 
 def _outside(mount: MountedStore, version: Version) -> Version:

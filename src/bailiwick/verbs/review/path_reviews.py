@@ -22,6 +22,7 @@ from bailiwick.verbs.runs.path_stories import (
     hunk_header,
     hunk_id,
     hunk_lines,
+    is_unlisted,
     kind_between,
     whole_texts,
 )
@@ -70,13 +71,15 @@ class LeftHunk(NamedTuple):
 class PathReview:
     """A path, from what people agreed to on: versions and verdicts come one after the other.
     ``path`` is that of its last version, ``place`` where it lies; ``replaces`` says that an agent
-    moved it to where something else stood. ``seen`` says what was looked at: its version, and what
+    moved it to where something else stood. ``unlisted`` is the last version of the whole tree that
+    changed more than is told by path. ``seen`` says what was looked at: its version, and what
     others have made of it without one."""
 
     def __init__(self, agreed: StoryContent | None, path: ScopedPath) -> None:
         self.path = self.place = path
         self.version = self.seen = ""
         self.replaces = False
+        self.unlisted = ""
         self.type: EntryType = "file" if agreed is None else agreed.type
         self.agreed = agreed
         self.now = agreed
@@ -159,6 +162,8 @@ class PathReview:
         agreed, now = self.agreed, self.now
         if agreed is None or now is None:
             return agreed is not now
+        if self.unlisted:
+            return True
         if agreed.path != now.path:
             return True
         return self._text is None and differs(agreed, now)
@@ -174,7 +179,8 @@ class PathReview:
     def _whole(self) -> LeftHunk:
         runs = sorted(self._runs, key=self._runs.__getitem__)
         run = runs[-1] if runs else ""
-        id = hunk_id(run, self.path, *whole_texts(self.agreed, self.now))
+        old, new = whole_texts(self.agreed, self.now)
+        id = hunk_id(run, self.path, old, f"{new} {self.unlisted}" if self.unlisted else new)
         return LeftHunk(id, run, (run,), None)
 
     # --- which one is meant --------------------------------------------------------------------
@@ -235,6 +241,7 @@ class PathReview:
         for each in chosen:
             self._use(each)
         if len(chosen) == len(left):
+            self.unlisted = ""
             self.agreed = self.now
             self._text = ReviewedText(_data(self.now)) if _is_text(self.now) else None
             self._runs.clear()
@@ -265,7 +272,7 @@ class PathReview:
         lines = [each.lines for each in chosen if each.lines is not None]
         agreed, now = self.agreed, self.now
         is_whole = len(chosen) == len(left)
-        if self.replaces:
+        if self.replaces or self.unlisted:
             # Two things would have to come back, each to its place: that is more than is told here.
             planned.conflicts.append(Conflict(self.place, WHOLE_RUN))
             return
@@ -288,6 +295,8 @@ class PathReview:
             return None
         kind = kind_between(self.agreed, self.now) or "updated"
         otherwise = f"{kind} {self.type}" + (" over another" if self.replaces else "")
+        if self.unlisted:
+            otherwise = "more was changed at once than is told by path"
         hunks = [_shown(each, otherwise, rows) for each in left]
         return ReviewFile(
             path=self.place, kind=kind, type=self.type, version=self.seen,
@@ -364,6 +373,8 @@ async def path_review(
         review.step(run_of(version), await telling.stood(version))
         review.path, review.version = version.path, version.version
         review.seen = version.version
+        if is_unlisted(version) and is_agents(version):
+            review.unlisted = version.version
         review.remember(asked)
         if version.kind == "moved" and is_agents(version):
             review.replaces |= await telling.stood_before(version) is not None

@@ -40,7 +40,7 @@ from bailiwick.verbs.review.path_reviews import (
 from bailiwick.verbs.runs.path_stories import Stories
 from bailiwick.verbs.runs.taking_back import PlannedReturn, bring
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.versions import TellsBeneath, UndoResult, Version, past
+from bailiwick.versions import TellsBeneath, UndoResult, Version, counts_apart, past
 
 Result = TypeVar("Result")
 
@@ -101,8 +101,10 @@ async def look(
         raise Unsupported("this root does not tell what happened in it")
     root = str(call.grant.root)
     rows = {each.id: each for each in await runs.rows(root)}
-    found_all = await _candidates(call, looking, book.settled_through(root))
+    is_one = not counts_apart(looking)
+    found_all = await _candidates(call, looking, book.settled_through(root) if is_one else None)
     candidates, newest, settled, truncated, partial = found_all
+    newest = newest if is_one else None
     run_of = await _run_of(runs, rows.values()) if candidates else (lambda _: None)
     telling = Stories(call, is_agents)
     covered: set[tuple[str, ScopedPath]] = set()
@@ -149,6 +151,9 @@ class _Carried:
                 if any(_is(each, newest) for each in versions):
                     return place, versions
         here = await self._telling.versions(newest.path)
+        if newest.path.is_root:  # what changed too much to be told by path is no version of its own
+            every = {int(each.version): each for each in (*touched, *here)}
+            return newest.path, [every[number] for number in sorted(every)]
         return newest.path, here or list(reversed(touched))
 
 

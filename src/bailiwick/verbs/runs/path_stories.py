@@ -85,6 +85,12 @@ def ours_by(requests: Mapping[str, str | None], subject: str, step: str | None =
     return lambda version: version.subject == subject and version.request_id in wanted
 
 
+def is_unlisted(version: Version) -> bool:
+    """Whether a version changed so much at once that it is told of the whole tree, and not by
+    path."""
+    return version.path.is_root and version.kind == "updated" and version.type == "directory"
+
+
 class Stories:
     """Tells the stories of paths, with each version opened once."""
 

@@ -25,6 +25,7 @@ from bailiwick.verbs.runs.path_stories import (
     Stories,
     change_of,
     hunk_id,
+    is_unlisted,
     ours_by,
 )
 from bailiwick.versions import TellsBeneath, Version, past
@@ -133,7 +134,10 @@ class _Digesting:
         ours = self._ours(scanned)
         most = self._call.limits.run_paths_max
         paths = await self._worked_out(ours[:most], scanned, {})
-        return self._digest(paths, scanned, len(ours) > most, scanned.moved)
+        unlisted = any(
+            is_unlisted(each) and self._is_ours(each) for each in scanned.versions.get(ROOT, ())
+        )
+        return self._digest(paths, scanned, unlisted or len(ours) > most, scanned.moved)
 
     def _ours(self, scanned: _Scanned) -> list[ScopedPath]:
         """The paths that the run touched, what it touched last first."""
