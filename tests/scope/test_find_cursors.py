@@ -3,10 +3,12 @@
 import base64
 import json
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 import bailiwick
 from bailiwick.model import Limits
@@ -207,3 +209,24 @@ async def test_a_pattern_without_a_slash_is_for_names_to_find_and_for_this_level
         assert named == ["b/y.txt", "b/z/deep/one.txt", "b/z/deep/two.txt"]
         assert (await fs.find("b", "z/*")).paths == ["b/z/deep"]
         assert (await fs.glob("*.txt", "b")).paths == ["b/y.txt"]
+
+
+@pytest.mark.spec("TREE-5")
+async def test_what_comes_together_is_counted_and_cut_as_if_it_came_one_by_one(opening):
+    """Where ignored ones are wanted every entry comes alone, else those of a directory in rows."""
+    async with opening() as fs:
+        tops = ("", "a/", "a/b/", "z/")
+        await plant(fs, {f"{top}{n}": "x" * (n % 2) for top in tops for n in range(5)})
+        for ask in (fs.files, partial(fs.glob, "**/*"), fs.find, partial(fs.find, empty=True)):
+            for limit in (1, 3, 4, 7, 100):
+                cursor, pages = None, 0
+                while pages == 0 or cursor is not None:
+                    rows, alone = [
+                        await ask(limit=limit, cursor=cursor, include_ignored=each)
+                        for each in (False, True)
+                    ]
+                    assert structs.replace(rows, request_id="") == structs.replace(
+                        alone, request_id=""
+                    )
+                    cursor, pages = rows.next_cursor, pages + 1
+                assert pages > 1 or limit == 100

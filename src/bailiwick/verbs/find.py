@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import NamedTuple, get_args
 
 import msgspec
@@ -14,11 +15,17 @@ from bailiwick.errors import BailiwickError, NotADirectory, ParseError, PathNotF
 from bailiwick.model import Entry, EntryType, Found
 from bailiwick.paths import ScopedPath
 from bailiwick.resolution import named
-from bailiwick.search.glob import compile_filter, compile_glob
-from bailiwick.store import Handle
+from bailiwick.search.glob import Filter, Glob, compile_filter, compile_glob
+from bailiwick.store import Child, Handle
 from bailiwick.verbs.listing import page_size
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.verbs.walks.walk import UNREADABLE, Visit, Walk, entry_of
+from bailiwick.verbs.walks.walk import UNREADABLE, FileRun, Visit, Walk
+
+Fits = Callable[[Child], bool]
+"""Whether one entry of a directory is meant."""
+
+Fitting = Callable[[ScopedPath], Fits]
+"""The same for any directory."""
 
 
 class FindAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,25 +51,28 @@ async def find(call: Call, ignores: Ignores, asked: FindAsked) -> Found:
     base = call.handle.path
     name_filter = None if asked.pattern is None else compile_filter((asked.pattern,))
 
-    def fits(visit: Visit) -> bool:
-        child = visit.child
-        if asked.type is not None and child.type != asked.type:
-            return False
-        if asked.size_min is not None and child.size < asked.size_min:
-            return False
-        if asked.size_max is not None and child.size > asked.size_max:
-            return False
-        if asked.modified_after_ns is not None and child.mtime_ns <= asked.modified_after_ns:
-            return False
-        if name_filter is None:
-            return True
-        return name_filter.matches(visit.path.relative_to(base), child.type == "directory")
+    def fitting(directory: ScopedPath) -> Fits:
+        named_so = None if name_filter is None else _matching(name_filter, base, directory)
+
+        def fits(child: Child) -> bool:
+            if asked.type is not None and child.type != asked.type:
+                return False
+            if asked.size_min is not None and child.size < asked.size_min:
+                return False
+            if asked.size_max is not None and child.size > asked.size_max:
+                return False
+            if asked.modified_after_ns is not None and child.mtime_ns <= asked.modified_after_ns:
+                return False
+            return named_so is None or named_so(child)
+
+        return fits
 
     walk = Walk(
         call, ignores, include_ignored=asked.include_ignored, depth=asked.depth,
         after=_names_in(asked.cursor),
     )  # fmt: skip
-    return await _collect(call, walk, fits, _Wanted(asked.limit, asked.cursor, asked.empty))
+    wanted = _Wanted(asked.limit, asked.cursor, asked.empty, asked.include_ignored)
+    return await _collect(call, walk, fitting, wanted)
 
 
 async def files(
@@ -75,8 +85,12 @@ async def files(
     if call.handle.type == "file":
         named_file = await _named(call, ignores)
         return _found(call, walk, [] if after else [named_file], None)
-    wanted = _Wanted(limit, cursor, None)
-    return await _collect(call, walk, lambda visit: visit.child.type == "file", wanted)
+    wanted = _Wanted(limit, cursor, None, include_ignored)
+    return await _collect(call, walk, lambda _: _is_file, wanted)
+
+
+def _is_file(child: Child) -> bool:
+    return child.type == "file"
 
 
 async def _named(call: Call, ignores: Ignores) -> Entry:
@@ -110,10 +124,6 @@ async def glob(
 ) -> Found:
     base = call.handle.path
     compiled = compile_glob(pattern)
-
-    def fits(visit: Visit) -> bool:
-        return compiled.matches(visit.path.relative_to(base), visit.child.type == "directory")
-
     walk = Walk(
         call,
         ignores,
@@ -121,51 +131,98 @@ async def glob(
         may_enter=lambda path: compiled.may_match_below(path.relative_to(base)),
         after=_names_in(cursor),
     )
-    return await _collect(call, walk, fits, _Wanted(limit, cursor, None))
+    wanted = _Wanted(limit, cursor, None, include_ignored)
+    return await _collect(call, walk, partial(_matching, compiled, base), wanted)
+
+
+def _matching(pattern: Glob | Filter, base: ScopedPath, directory: ScopedPath) -> Fits:
+    """Whether what stands in a directory is named as a pattern says, as seen from ``base``."""
+    relative, matches = directory.relative_to(base), pattern.matches
+    way = "" if relative == "." else f"{relative}/"
+    return lambda child: matches(way + child.name, child.type == "directory")
 
 
 class _Wanted(NamedTuple):
-    """How many matches, after which cursor; empty ones, others, or any."""
+    """How many matches, after which cursor; empty ones, others, or any; ignored ones as well."""
 
     limit: int | None
     cursor: str | None
     empty: bool | None
+    include_ignored: bool
 
 
-async def _collect(call: Call, walk: Walk, fits: Callable[[Visit], bool], wanted: _Wanted) -> Found:
+class _Collection:
+    """The first matches, and how many more there are. ``last`` is the last place, by its directory
+    and name, that need not be looked at again; ``unseen`` are those that a walk has passed and
+    nobody has looked at."""
+
+    def __init__(self, most: int, *, counts: bool) -> None:
+        self.matches: list[Entry] = []
+        self.omitted = 0
+        self.last: tuple[ScopedPath, str] | None = None
+        self.unseen = 0
+        self._most = most
+        self._counts = counts
+
+    def take(
+        self, directory: ScopedPath, children: Sequence[Child], fits: Fits, *, ignored: bool
+    ) -> bool:
+        """Look at what stands in a directory; whether to go on."""
+        matches, most = self.matches, self._most
+        for at, child in enumerate(children):
+            if fits(child):
+                if len(matches) >= most:
+                    self.omitted += 1
+                    if not self._counts:
+                        self.unseen = len(children) - at - 1
+                        return False
+                    continue
+                name, kind, size, mtime_ns, addressable, read_only = child
+                matches.append(
+                    Entry(name, directory, kind, size, mtime_ns, ignored, addressable, read_only)
+                )
+            if self.omitted == 0:
+                self.last = directory, child.name
+        return True
+
+
+async def _collect(call: Call, walk: Walk, fitting: Fitting, wanted: _Wanted) -> Found:
     """Keep the first matches and count the rest, so that the answer says how much it leaves out.
     Whoever goes on by cursor was told: then one more is enough to know that there is."""
-    if call.handle.type != "directory":
-        raise NotADirectory("not a directory", path=call.handle.path)
-    limit = wanted.limit
+    top, limit, empty = call.handle, wanted.limit, wanted.empty
+    if top.type != "directory":
+        raise NotADirectory("not a directory", path=top.path)
     most = call.limits.glob_default if limit is None else page_size(limit, call.limits.glob_max)
-    matches: list[Entry] = []
-    omitted = 0
-    last: ScopedPath | None = None
-    before: ScopedPath | None = None
-    async with aclosing(walk.visits(call.handle)) as visits:
-        async for visit in visits:
-            if omitted == 0:
-                last, before = visit.path, last
-            if not fits(visit):
-                continue
-            if wanted.empty is not None and await _is_empty(call, visit) is not wanted.empty:
-                continue
-            if len(matches) < most:
-                matches.append(entry_of(visit))
-                continue
-            if omitted == 0:
-                last = before
-            omitted += 1
-            if wanted.cursor is not None:
+    found = _Collection(most, counts=wanted.cursor is None)
+    # Of those that come together nobody has said which are ignored.
+    steps = walk.visits(top) if wanted.include_ignored else walk.visits_and_runs(top)
+    async with aclosing(steps):
+        async for step in steps:
+            if isinstance(step, FileRun):
+                directory, children, ignored = step.directory, step.children, False
+            else:
+                directory, children, ignored = step.directory.path, [step.child], step.ignored
+            fits = fitting(directory)
+            if empty is not None:
+                fits = await _fitting_empty(call, step, fits, empty)
+            if not found.take(directory, children, fits, ignored=ignored):
                 break
-    return _found(call, walk, matches, last, omitted)
+    last = None if found.last is None else found.last[0].child(found.last[1])
+    return _found(call, walk, found.matches, last, found.omitted, found.unseen)
+
+
+async def _fitting_empty(call: Call, step: Visit | FileRun, fits: Fits, empty: bool) -> Fits:
+    """Those that fit, and are empty or not as is wanted."""
+    if isinstance(step, Visit) and step.child.type == "directory":
+        is_wanted = fits(step.child) and await _is_empty(call, step) is empty
+        return lambda _: is_wanted
+    return lambda child: fits(child) and (child.size == 0) is empty
 
 
 def _found(
-    call: Call, walk: Walk, matches: list[Entry], last: ScopedPath | None, omitted: int = 0
-) -> Found:
-    """``last`` is the last place that need not be looked at again."""
+    call: Call, walk: Walk, matches: list[Entry], last: ScopedPath | None, omitted: int = 0,
+    unseen: int = 0,
+) -> Found:  # fmt: skip
     cut = omitted > 0 or walk.stopped
     reason = walk.reason
     if reason is None and omitted:
@@ -178,7 +235,7 @@ def _found(
         matches=matches,
         truncated=reason is not None,
         omitted=omitted,
-        visited=walk.visited,
+        visited=walk.visited - unseen,
         request_id=call.request_id,
         reason=reason,
         unreadable=walk.unreadable,
@@ -211,8 +268,7 @@ _NOT_SEEN: tuple[type[BailiwickError], ...] = (PathNotFound, *UNREADABLE)
 
 
 async def _is_empty(call: Call, visit: Visit) -> bool:
-    if visit.child.type != "directory":
-        return visit.child.size == 0
+    """Whether a directory has nothing in it."""
     handle: Handle | None = None
     try:
         handle = await call.store.descend(visit.directory, visit.child.name)

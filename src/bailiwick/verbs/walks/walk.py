@@ -27,7 +27,6 @@ from bailiwick.errors import (
     SymlinkEscape,
     Unsupported,
 )
-from bailiwick.model import Entry
 from bailiwick.operations import Access
 from bailiwick.paths import DEPTH_MAX, ScopedPath, tree_too_deep
 from bailiwick.policy import Allow, Decision, Hide, permits
@@ -301,14 +300,6 @@ def _close_all(levels: list[_WalkedLevel], top: Handle) -> None:
 def _is_passed(level: _WalkedLevel, child: Child) -> bool:
     """Whether an entry was shown before, by the walk that this one goes on with."""
     return bool(level.after) and child.name == level.after[0]
-
-
-def entry_of(visit: Visit) -> Entry:
-    child = visit.child
-    return Entry(
-        child.name, visit.directory.path, child.type, child.size, child.mtime_ns, visit.ignored,
-        child.addressable, child.read_only,
-    )  # fmt: skip
 
 
 class Beneath(NamedTuple):
