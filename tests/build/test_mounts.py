@@ -147,7 +147,21 @@ async def test_changes_of_all_mounts_are_told_by_their_names_in_the_tree(tmp_pat
         ({}, "mounts are places"),
         ({".": "memory:"}, "root itself"),
         ({"a": "memory:", "a/b": "memory:"}, "lie in each other"),
-        ({"a": "memory:", "./a": "memory:"}, "lie in each other"),
+        ({"a": "memory:", "/a": "memory:"}, "lie in each other"),
+        ({"a": "memory:", "./a": "memory:"}, "plain path"),
+        ({"a/../b": "memory:"}, "plain path"),
+        ({"a//b": "memory:"}, "plain path"),
+        ({"a/": "memory:"}, "plain path"),
+        ({"a\nb": "memory:"}, "control characters"),
+        ({"a\0b": "memory:"}, "NUL"),
+        ({".bailiwick~a": "memory:"}, "reserved"),
+        ({"a" * 256: "memory:"}, "too long"),
+        ({"a/" * 300 + "a": "memory:"}, "deep"),
+        ({7: "memory:"}, "a path is text"),
+        ({"a": "HERE", "b": "overlay:HERE/sub"}, "the same place"),
+        ({"a": "sqlite:HERE.db", "b": "overlay:sqlite:HERE.db"}, "the same place"),
+        ({"a": "overlay:overlay:HERE"}, "overlay lies over"),
+        ({"a": "s3://data/x", "b": "s3://data/x/y"}, "the same place"),
         ({"../a": "memory:"}, "root"),
         ({"a": {"place": "memory:", "mode": "ro"}}, "read-write or read-only"),
         ({"a": {"place": "memory:", "modus": 1}}, "no 'modus'"),
@@ -175,11 +189,10 @@ def test_mounts_that_make_no_sense_are_refused(mounts, words, tmp_path):
 async def test_what_is_not_mounted_is_named(tmp_path):
     with pytest.raises(ParseError, match="only a tree of mounts"):
         bailiwick.open("memory:", mounts={"a": "memory:"})
-    with pytest.raises(Unsupported, match="overlay"):
-        bailiwick.open("mounts:", mounts={"a": f"overlay:{tmp_path}"})
-    async with bailiwick.open("memory:") as fs:
-        with pytest.raises(Unsupported, match="scope"):
-            bailiwick.open("mounts:", mounts={"a": fs})
+    with pytest.raises(Unsupported, match="tree of mounts"):
+        bailiwick.open("mounts:", mounts={"a": "mounts:"})
+    with pytest.raises(Unsupported, match="to be read"):
+        bailiwick.open("mounts:", mounts={"a": {"place": "s3://data", "mode": "read-write"}})
     with pytest.raises(Unsupported, match="durability"):
         async with bailiwick.open("mounts:", mounts={"a": "memory:"}, durability="rename"):
             pass
@@ -298,7 +311,14 @@ async def test_what_is_hidden_in_a_mount_is_not_told_by_way_of_its_links(tmp_pat
         ('mounts = {a = {place = "memory:", mode = "ro"}}', "mode"),
         ('mounts = {a = {mode = "read-only"}}', "place"),
         ('mounts = {a = "sqlite:x.db?volum=1"}', "volum"),
-        ('mounts = {a = "overlay:docs"}', "overlay"),
+        ('mounts = {a = "overlay:overlay:docs"}', "overlay of an overlay"),
+        ('mounts = {a = "overlay:"}', "lies over a directory"),
+        ('mounts = {a = "overlay:s3://data"}', "lies over a directory"),
+        ('mounts = {a = "mounts:"}', "tree of mounts"),
+        ('mounts = {a = {place = "s3://data", mode = "read-write"}}', "to be read"),
+        ('mounts = {"a/../b" = "memory:"}', "plain path"),
+        ('mounts = {a = "memory:", A = "memory:"}\nnames = "portable"', "differ only"),
+        ('mounts = {con = "memory:"}\nnames = "portable"', "device name"),
         ('mounts = {a = "memory:"}\nexec = {network = "none"}', "exec"),
         ('mounts = {a = "memory:"}\ndurability = "rename"', "durability"),
         ('mounts = {a = "memory:"}\nmemory = true', "one place"),
@@ -321,3 +341,52 @@ async def test_no_directory_is_reached_by_a_root_and_a_mount(tmp_path):
     with pytest.raises(ParseError, match="same branch"):
         async with configured(tmp_path, CONFIG + other):
             pass
+
+
+async def test_names_that_other_systems_take_for_one(tmp_path):
+    for mounts in ({"Docs": "memory:", "docs": "memory:"}, {"T/a": "memory:", "t/b": "memory:"}):
+        async with bailiwick.open("mounts:", mounts=mounts) as fs:
+            assert len((await fs.list(".")).entries) == 2
+        with pytest.raises(ParseError, match="differ only"):
+            async with bailiwick.open("mounts:", mounts=mounts, names="portable"):
+                pass
+
+
+@pytest.mark.spec("OVER-1")
+@pytest.mark.parametrize("over", ["directory", "volume", "memory"])
+async def test_an_overlay_is_mounted_and_touches_nothing_below(over, tmp_path):
+    (tmp_path / "tree").mkdir()
+    places = {"directory": tmp_path / "tree", "volume": f"sqlite:{tmp_path}/t.db", "memory": None}
+    below, state = places[over], str(tmp_path / "state")
+    if below is not None:
+        async with bailiwick.open(below, state_dir=state) as fs:
+            await fs.write_text("a.txt", "old\n")
+    mounts = {"work": f"overlay:{below or 'memory:'}", "own": "memory:"}
+    async with bailiwick.open("mounts:", mounts=mounts, state_dir=state) as fs:
+        await fs.write_text("work/a.txt", "new\n")
+        await fs.copy("work/a.txt", "own/a.txt")
+        await fs.copy("own", "work/all", recursive=True)
+        assert (await fs.files("work")).paths == ["work/a.txt", "work/all/a.txt"]
+        with pytest.raises(Unsupported):
+            await fs.changes()
+    if below is None:
+        assert not list((tmp_path / "state" / "passing").iterdir())
+        return
+    async with bailiwick.open(below, state_dir=state) as fs:
+        assert (await fs.read_text("a.txt")).text == "old\n"
+        (left,) = await fs.work()
+        async with await fs.open_work(left.id) as work:
+            await work.apply()
+        assert (await fs.files(".")).paths == ["a.txt", "all/a.txt"]
+        assert await fs.work() == []
+
+
+async def test_an_overlay_in_a_configuration(tmp_path):
+    text = CONFIG.replace('{place = "docs", mode = "read-only"}', '"overlay:docs"')
+    async with configured(tmp_path, text) as authority:
+        fs = await authority.request_root(AGENT, "workspace:all", {"read", "write"}, "test")
+        await fs.write_text("docs/a.txt", "new\n")
+    assert (tmp_path / "docs/a.txt").read_text() == "one\n"
+    async with configured(tmp_path, text) as authority:
+        fs = await authority.request_root(AGENT, "workspace:all", {"read", "write"}, "test")
+        assert (await fs.read_text("docs/a.txt")).text == "new\n"

@@ -182,7 +182,7 @@ def _lower(store: Store, place: Kept, folders: Folders, limits: Limits) -> Lower
 def kept_of(store: Store, state_dir: str | None, *, making: bool) -> Kept | None:
     """Where they are found again by whoever opens it; None for what is gone with its process."""
     if isinstance(store, HostDirectory):
-        return Homes(state_dir).kept(_path_of(store), making=making)
+        return Homes(state_dir).kept(path_of(store), making=making)
     if "Logs" in store.powers and isinstance(store, Logs):
         # A server has a state of its own within the user's: what lay there before goes on there.
         beside = Kept(state_dir or default_state_dir(), store.log.id)
@@ -190,7 +190,8 @@ def kept_of(store: Store, state_dir: str | None, *, making: bool) -> Kept | None
     return None
 
 
-def _path_of(store: HostDirectory) -> str:
+def path_of(store: HostDirectory) -> str:
+    """Where a directory lies on this machine."""
     directory = store.open_directory()
     try:
         return os.readlink(f"/proc/self/fd/{directory}")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from bailiwick.build.homes import Homes, default_state_dir, is_within, readable_key
-from bailiwick.build.named_mounts import configured_mounts
+from bailiwick.build.mounts.named_mounts import configured_mounts
 from bailiwick.build.options import Options
 from bailiwick.build.places import NamedPlace, on_host
 from bailiwick.config.loader import load

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from bailiwick.build.commands import check_share, finish_publishing
 from bailiwick.build.homes import Homes
-from bailiwick.build.mounts import open_mounts
+from bailiwick.build.mounts.opened_mounts import open_mounts
 from bailiwick.build.options import (
     OpenOptions,
     Options,
@@ -95,7 +95,8 @@ def open(
     volume. A path object is always a directory. A store
     of your own (`bailiwick.store.Store`) is a place too, and is closed with the scope.
     ``"mounts:"`` joins the places ``mounts`` under one tree, by their names there:
-    ``{"docs": {"place": "./docs", "mode": "read-only"}, "notes": "sqlite:notes.db"}``. Options:
+    ``{"docs": {"place": "./docs", "mode": "read-only"}, "notes": "sqlite:notes.db"}``; also an
+    overlay, a bucket (``"s3://bucket/prefix"``, to be read) and a scope. Options:
 
     - ``trusted`` (True): whether it may be changed at all.
     - ``access``: what the scope may do, for example ``{"read", "list", "metadata"}``.
@@ -117,7 +118,7 @@ def open(
     For a volume, and a directory with history, also ``keep_versions_days`` (30): how long earlier
     versions are kept.
     """
-    return Opening(read_opened(place, mounts), read_options(dict(options)))
+    return Opening(read_opened(place, mounts, blocking=False), read_options(dict(options)))
 
 
 def open_sync(
@@ -127,7 +128,7 @@ def open_sync(
     **options: Unpack[OpenOptions],
 ) -> SyncOpening:
     """`open` for blocking code: the same options, the same verbs, no ``await``."""
-    return SyncOpening(read_opened(place, mounts), read_options(dict(options)))
+    return SyncOpening(read_opened(place, mounts, blocking=True), read_options(dict(options)))
 
 
 async def open_scope(place: NamedPlace, options: Options) -> Scope:

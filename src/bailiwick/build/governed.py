@@ -35,8 +35,8 @@ from bailiwick.build.entry_points import open_sources
 from bailiwick.build.homes import Homes, Kept, default_state_dir
 from bailiwick.build.interpreters import interpreter_for
 from bailiwick.build.log_feed import StoreFeed
-from bailiwick.build.mounts import open_mounts
-from bailiwick.build.named_mounts import configured_mounts
+from bailiwick.build.mounts.named_mounts import configured_mounts
+from bailiwick.build.mounts.opened_mounts import open_mounts
 from bailiwick.build.note_drain import Draining, drain_once
 from bailiwick.build.options import Options, read_options
 from bailiwick.build.overlay import OverlayBeneath, open_beneath
@@ -403,7 +403,7 @@ class _Joiner:
         quota: Quota | None = None,
     ) -> RootPlan:
         kind, root_id = parse_root_name(name)
-        directory, volume, given, over, mounts = place
+        directory, volume, given, over, mounts, _ = place
         refuse_on_this_machine(name, volume, shared=self._database.is_shared)
         refuse_elsewhere(options.limits)
         if kind == "secret" and options.new_file_mode != "private":

@@ -17,13 +17,14 @@ from bailiwick.store import Store
 if TYPE_CHECKING:
     from bailiwick.build.root_feeds import RootFeed
     from bailiwick.working_copies.overlay_copy import OverlayCopy
+    from bailiwick.working_copies.overlay_store import OverlayStore
     from bailiwick.working_copies.temporary_place import TemporaryPlace
 
 
 class OpenedOverlay(NamedTuple):
     """An overlay that is open: its store, what was changed in it, and where that is kept."""
 
-    store: Store
+    store: OverlayStore
     copy: OverlayCopy
     kept: Kept
     passing: TemporaryPlace | None

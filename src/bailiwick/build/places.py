@@ -17,6 +17,7 @@ from bailiwick.build.options import (
     refuse_options,
 )
 from bailiwick.build.stores import let_go
+from bailiwick.config.mounts import check_portable_points
 from bailiwick.errors import (
     BailiwickError,
     IsADirectory,
@@ -54,6 +55,8 @@ class NamedPlace(NamedTuple):
     is applied."""
     mounts: tuple[NamedMount, ...] | None = None
     """What is joined under one tree, where it is that."""
+    bucket: str | None = None
+    """The address of a bucket, which can be mounted and nothing else."""
 
     @property
     def host_paths(self) -> tuple[str | None, ...]:
@@ -66,7 +69,8 @@ class NamedPlace(NamedTuple):
 
     @property
     def in_memory(self) -> bool:
-        return (self.directory, self.volume, self.store, self.mounts) == (None, None, None, None)
+        named = (self.directory, self.volume, self.store, self.mounts, self.bucket)
+        return all(each is None for each in named)
 
     def refuse_unfit(self, options: Options) -> None:
         """Refuse options that such a place could not enforce."""
@@ -79,6 +83,8 @@ class NamedPlace(NamedTuple):
             for each in self.mounts:
                 if each.place.store is not None:
                     refuse_for_store(options, each.place.store.description)
+            if options.names == "portable":
+                check_portable_points([each.point for each in self.mounts])
         elif self.volume is not None:
             refuse_options(options, "a volume", directory=False, volume=True)
         elif self.store is not None:
@@ -132,15 +138,15 @@ def read_place(given: object) -> NamedPlace:
     return NamedPlace(directory=host_directory(given))
 
 
-def read_opened(given: object, mounts: object) -> NamedPlace:
+def read_opened(given: object, mounts: object, *, blocking: bool) -> NamedPlace:
     """The place that is meant, where ``mounts`` may be said besides. Raises as `read_place`."""
     if mounts is None and given != MOUNTS:
         return read_place(given)
     if given != MOUNTS:
         raise ParseError("only a tree of mounts has mounts", hint='open "mounts:"')
-    from bailiwick.build.named_mounts import read_mounts
+    from bailiwick.build.mounts.named_mounts import read_mounts
 
-    return NamedPlace(mounts=read_mounts(mounts))
+    return NamedPlace(mounts=read_mounts(mounts, blocking=blocking))
 
 
 def on_host(place: VolumePlace, base: str) -> VolumePlace:

@@ -30,6 +30,17 @@ def memory_store(options: Options) -> Store:
     )
 
 
+def bucket_store(address: str, options: Options) -> Store:
+    """The store on a bucket, which is asked nothing yet. Raises `ParseError`, `Unsupported`."""
+    from bailiwick.stores.bucket import BucketStore
+    from bailiwick.stores.volume.content.bucket import open_bucket
+
+    return BucketStore(
+        open_bucket(address), clock_ns=time.time_ns, monotonic_ns=time.monotonic_ns,
+        limits=options.limits,
+    )  # fmt: skip
+
+
 def disk_store(directory: str, options: Options, kept: Kept | None = None) -> Store:
     """The store on a directory, whose unfinished changes are noted with what is ``kept`` of it."""
     kept = kept or Homes(options.state_dir).kept(directory, making=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, closing
 from typing import Final
 
@@ -65,6 +65,8 @@ class OverlayStore(NodeStore):
         self.folder: Final = folder
         self.record: Final = record
         self._hashes: dict[tuple[str, str], str] = {}
+        self.ending: Callable[[], Awaitable[None]] | None = None
+        """What is left to do when it is closed, for whoever has nothing but the store."""
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -383,3 +385,9 @@ class OverlayStore(NodeStore):
 
     async def release(self) -> None:
         """The record and the folder are its working copy's: that one closes them."""
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        ending, self.ending = self.ending, None
+        if ending is not None:  # with the lock free: what is left is looked through once more
+            await ending()

@@ -123,6 +123,20 @@ def open_blobs(url: str) -> Blobs:
 
     Raises `ParseError`, and `Unsupported` without the package.
     """
+    address = _address(url)
+    return _open_folder(url) if address is None else ObjectBlobs(*address)
+
+
+class _Address(NamedTuple):
+    """How to get to a place, what it is called, and what such a place is."""
+
+    connect: Callable[[], ObjectStore]
+    description: str
+    place: str
+
+
+def _address(url: str) -> _Address | None:
+    """What a text says; None where it is no address of a service."""
     try:
         parts = urlsplit(url)
         is_plain = parts.port is None and not parts.username and not parts.password
@@ -130,7 +144,7 @@ def open_blobs(url: str) -> Blobs:
         raise ParseError("the address of a blob store is damaged") from None
     kind = _KINDS.get(parts.scheme)
     if kind is None:
-        return _open_folder(url)
+        return None
     if not is_plain or not parts.hostname or parts.fragment:
         raise ParseError(
             f"the address of a blob store is {parts.scheme}://{kind.place}/prefix",
@@ -143,7 +157,7 @@ def open_blobs(url: str) -> Blobs:
     connect = partial(_connect, parts.scheme, kind, parts.netloc, prefix, settings)
     where = f"{parts.scheme}://{parts.netloc}/{prefix}"
     endpoint = settings.get("endpoint")
-    return ObjectBlobs(connect, f"{where} at {endpoint}" if endpoint else where, kind.place)
+    return _Address(connect, f"{where} at {endpoint}" if endpoint else where, kind.place)
 
 
 def _open_folder(url: str) -> Blobs:
@@ -306,16 +320,16 @@ class ObjectBlobs:
             # Nobody else has this key: the answer to an earlier try was lost.
             if self._size(key) != len(data):
                 raise IoError("another blob has the key of this one") from None
-        except _failures() as error:
-            raise self._explained(error) from error
+        except failures() as error:
+            raise self.explained(error) from error
 
     def _size(self, key: str) -> int:
         import obstore
 
         try:
             return obstore.head(self.store, key)["size"]
-        except _failures() as error:
-            raise self._explained(error) from error
+        except failures() as error:
+            raise self.explained(error) from error
 
     def fetch(self, key: str, into: memoryview) -> int:
         import obstore
@@ -330,10 +344,10 @@ class ObjectBlobs:
                 view = memoryview(part)
                 into[done : done + len(view)] = view
                 done += len(view)
-        except _failures() as error:
-            if _is_missing(error):
+        except failures() as error:
+            if is_missing(error):
                 return 0
-            raise self._explained(error) from error
+            raise self.explained(error) from error
         return done
 
     def delete(self, key: str) -> None:
@@ -342,9 +356,9 @@ class ObjectBlobs:
         check_key(key)
         try:
             obstore.delete(self.store, key)
-        except _failures() as error:
-            if not _is_missing(error):
-                raise self._explained(error) from error
+        except failures() as error:
+            if not is_missing(error):
+                raise self.explained(error) from error
 
     def all(self, prefix: str) -> Iterator[Blob]:
         import obstore
@@ -355,8 +369,8 @@ class ObjectBlobs:
                 for found in page:
                     mtime_ns = int(found["last_modified"].timestamp() * 1_000_000_000)
                     yield Blob(found["path"], found["size"], mtime_ns)
-        except _failures() as error:
-            raise self._explained(error) from error
+        except failures() as error:
+            raise self.explained(error) from error
 
     def answer(self) -> None:
         import obstore
@@ -368,16 +382,16 @@ class ObjectBlobs:
             asked = self._asked
         try:
             obstore.get(asked, _NO_BLOB)
-        except _failures() as error:
-            if not _is_missing(error):
-                raise self._explained(error) from error
+        except failures() as error:
+            if not is_missing(error):
+                raise self.explained(error) from error
 
     def close(self) -> None:
         self._threads.rest()
         with self._lock:
             self._store = self._asked = None  # and with them the connections
 
-    def _explained(self, error: Exception) -> IoError:
+    def explained(self, error: Exception) -> IoError:
         """What went wrong, in our words: the library's text holds addresses and whole answers."""
         from obstore import exceptions
 
@@ -419,13 +433,14 @@ _NO_PLACE: Final = re.compile(
 _STATUS: Final = re.compile(r"status code: (\d{3})").search
 
 
-def _failures() -> tuple[type[Exception], ...]:
+def failures() -> tuple[type[Exception], ...]:
+    """What the library raises."""
     from obstore import exceptions
 
     return (exceptions.BaseError, OSError)
 
 
-def _is_missing(error: Exception) -> bool:
+def is_missing(error: Exception) -> bool:
     """Whether there is no such object, in a place that is there."""
     from obstore import exceptions
 

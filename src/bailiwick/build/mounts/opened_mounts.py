@@ -8,11 +8,14 @@ from functools import partial
 from typing import NamedTuple
 
 from bailiwick.build.commands import finish_publishing
-from bailiwick.build.homes import Homes
+from bailiwick.build.homes import Homes, Kept
+from bailiwick.build.mounts.mounted_scope import ScopeStore
 from bailiwick.build.options import Options
+from bailiwick.build.overlay import open_overlay
 from bailiwick.build.places import Background, NamedMount, open_volume
-from bailiwick.build.stores import disk_store, let_go, memory_store, remembered
+from bailiwick.build.stores import bucket_store, disk_store, let_go, memory_store, remembered
 from bailiwick.finishing import in_thread
+from bailiwick.grant import Root, User
 from bailiwick.store import Store
 
 
@@ -61,24 +64,44 @@ async def _open_place(mount: NamedMount, options: Options) -> tuple[Store, Backg
     finished, unless nothing may be changed."""
     place = mount.place
     if place.store is not None:
+        if isinstance(place.store, ScopeStore):
+            place.store.begin()
         return place.store, None
+    if place.bucket is not None:
+        return await in_thread(bucket_store, place.bucket, options, let_go=let_go), None
     background: Background | None = None
     past = None
     if place.volume is not None:
         store, background = await open_volume(place.volume, options)
     elif place.directory is None:
-        return memory_store(options), None
+        store = memory_store(options)
     else:
         homes = Homes(options.state_dir)
-        past = await in_thread(partial(homes.kept, place.directory, making=options.history == "on"))
+        making = place.over or options.history == "on"
+        past = await in_thread(partial(homes.kept, place.directory, making=making))
         disk = await in_thread(disk_store, place.directory, options, past, let_go=let_go)
         store, background = await remembered(disk, options, past)
     try:
         if options.trusted and not mount.read_only:
             await finish_publishing(store, options.names, options.limits, options.state_dir, past)
+        if place.over:
+            return await _overlaid(store, options, past), background
     except BaseException:
         if background is not None:
             await background.aclose()
         await store.aclose()
         raise
     return store, background
+
+
+async def _overlaid(lower: Store, options: Options, past: Kept | None) -> Store:
+    """The overlay of a mounted place, which closes what it lies over."""
+    root = Root(kind="workspace", id="mounts", names=options.names)
+    over = await open_overlay(lower, root, User("local"), options, past)
+
+    async def end() -> None:
+        await over.aclose()
+        await lower.aclose()
+
+    over.store.ending = end
+    return over.store
