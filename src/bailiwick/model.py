@@ -327,9 +327,10 @@ class Limits(Value, frozen=True, kw_only=True):
     """How long a connection is waited for, be it made or be all of them in use: whoever asks is to
     know within seconds that the database is not there."""
 
-    database_statement_seconds_max: Seconds = 10.0
+    database_statement_seconds_max: Seconds = 8.0
     """How long a statement may take: the largest tree is counted in one, and a request is to end
-    within fifteen seconds when the database is stuck."""
+    within fifteen seconds when the database is stuck, be it that it waits for a connection first
+    and for the last word of the server after it."""
 
     database_lock_seconds_max: Seconds = 5.0
     """How long a change waits for those of other processes, each of which takes milliseconds."""

@@ -296,8 +296,61 @@ class ProxyThread:
     def flow(self):
         self._loop.call_soon_threadsafe(self._proxy._flows.set)
 
+    def slow_down(self, seconds):
+        """So long for every trip."""
+        self._proxy.latency_s = seconds
+
     def cut(self):
         self._run(self._proxy.cut())
+
+
+AFTER_A_WRITE = (
+    ("GET", "/file?path=a.txt", None),
+    ("GET", "/list", None),
+    ("GET", "/stat?path=a.txt", None),
+    ("GET", "/grep?pattern=a", None),
+    ("GET", "/glob?pattern=**", None),
+    ("GET", "/history?path=a.txt", None),
+    ("GET", "/runs", None),
+    ("GET", "/review", None),
+    ("GET", "/approvals", None),
+    ("GET", "/audit", None),
+    ("POST", "/file/write", {"path": "w.txt", "content": "w"}),
+    ("POST", "/file/edit", {"path": "a.txt", "oldText": "a", "newText": "b"}),
+    ("POST", "/move", {"path": "a.txt", "destination": "b.txt"}),
+    ("POST", "/snapshot", {"name": "s"}),
+    ("POST", "/lock", {"path": "a.txt", "ttl": 60}),
+    ("POST", "/batch", {"operations": [{"op": "write", "path": "x", "content": "x"}]}),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["dead", "silent", "slow"])
+def test_whatever_is_asked_of_a_database_that_is_gone_ends_and_says_so(postgres, tmp_path, how):
+    with (
+        ProxyThread(postgres) as proxy,
+        two_servers(postgres, tmp_path, proxy.through) as told,
+        contextlib.ExitStack() as stack,
+    ):
+        one, _ = (stack.enter_context(client(each)) for _, each in told)
+        assert write(one, "a.txt", "a", None)[0] == 201
+        with contextlib.ExitStack() as until_back:
+            if how == "dead":
+                until_back.enter_context(postgres.killed())
+            elif how == "silent":
+                proxy.stall()
+                until_back.callback(proxy.flow)
+            else:
+                proxy.slow_down(3.0)
+                until_back.callback(proxy.slow_down, 0.0)
+            for _ in range(2):
+                with concurrent.futures.ThreadPoolExecutor(len(AFTER_A_WRITE)) as several:
+                    asked = several.map(lambda each: ask(one, *each), AFTER_A_WRITE)
+                    kinds = {answer.get("errorKind") for _, answer in asked}
+                assert kinds <= {"busy", "io_error"}
+                assert ask(one, "GET", "/ready")[0] == 503
+        until_blocking(lambda: ask(one, "GET", "/ready")[0] == 200)
+        until_blocking(lambda: write(one, "z.txt", "z", None)[0] in {200, 201})
 
 
 def test_a_server_that_is_cut_off_holds_nothing_and_comes_back(postgres, tmp_path):
