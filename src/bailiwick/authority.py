@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,11 +19,16 @@ import msgspec
 from bailiwick.approvals import Asker
 from bailiwick.audit import AuthorityRecord, shown
 from bailiwick.call import Caller, Machine
-from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError, RootNotFound
+from bailiwick.errors import (
+    BailiwickError,
+    Closed,
+    MissingAccess,
+    ParseError,
+    RootNotFound,
+)
 from bailiwick.finishing import to_the_end
 from bailiwick.grant import (
     Core,
-    Extension,
     Grant,
     GrantSource,
     Narrowing,
@@ -43,11 +49,12 @@ from bailiwick.hook import Hooks
 from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, OPERATIONS, Access, Command
 from bailiwick.paths import parse
-from bailiwick.pipeline import Pipeline
 from bailiwick.policies.explanation import Explanation
 from bailiwick.policies.manifest import manifest_grants
 from bailiwick.policies.rule import check_root_pattern, check_subject_pattern
 from bailiwick.policies.rules import RulePolicy
+from bailiwick.root_plans import OpenedRoot, RootPlan, close_root
+from bailiwick.root_questions import RootRequest, ask_for_root, root_request
 from bailiwick.scope import Delegation, Lent, Scope
 from bailiwick.state.approvals.desk import ApprovalDesk
 from bailiwick.state.approvals.rules import RuleBook
@@ -57,7 +64,7 @@ from bailiwick.state.grants.rows import GrantEntry
 from bailiwick.state.grants.trust import TrustBook
 from bailiwick.state.ledger.durable import DurableLedger
 from bailiwick.store import Store
-from bailiwick.verbs.walks.ignore_files import Ignores
+from bailiwick.subject_roots import SubjectRoots
 
 _log = logging.getLogger("bailiwick.authority")
 
@@ -75,27 +82,6 @@ _THE_HOST = StandingGrant(id="", subject="*", root="*", access=ALL_ACCESS)
 _THE_HOST_ELSEWHERE = msgspec.structs.replace(_THE_HOST, access=FILE_ACCESS)
 """What the host itself and the person at it can ask for without anybody's grant: in a workspace,
 and in any other root."""
-
-
-class OpenedRoot(msgspec.Struct, frozen=True, kw_only=True):
-    """A root that is open: what its scopes are made of.
-
-    ``pipeline_for`` gives the pipeline for a grant, which may see links more strictly than others.
-    """
-
-    pipeline_for: Callable[[Grant], Pipeline]
-    ignores: Ignores
-    copy_in: tuple[Scope, ...] = ()
-    close: Callable[[], Awaitable[None]]
-
-
-class RootPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A root that can be opened. ``host_path`` is for operators, never for callers."""
-
-    root: Root
-    host_path: str | None
-    limits: Limits
-    open: Callable[[], Awaitable[OpenedRoot]]
 
 
 class Books(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +116,10 @@ class CoreAuthority:
         self._opened: dict[str, asyncio.Future[OpenedRoot]] = {}
         self._temps: dict[str, tuple[OpenedRoot, Grant]] = {}
         self._closed = False
+        self._limits = Limits()
+        self._granting = asyncio.Lock()
+        self.ask_roots = False
+        """Whether a person is asked for a root that nobody granted."""
         self._housekeeping = asyncio.create_task(self._keep_house(), name="bailiwick-housekeeping")
         self.hooks = services.hooks
         self.policy = policy
@@ -201,14 +191,25 @@ class CoreAuthority:
         """A scope on ``root`` for ``subject``, which holds exactly ``access``.
 
         ``reason`` is shown to policy, people and the ledger. ``policy`` gives up more: links,
-        sizes, globs. Asking for more than was granted is `MissingAccess`, here and now.
+        sizes, globs. Asking for more than was granted is `MissingAccess`, here and now; where
+        people are asked for roots (``[ask] roots``), their yes grants it for a time instead.
         """
         self._refuse_closed()
         who: Subject = _NOBODY
+        caller = Caller(front=front, asker=asker, wait_s=wait_s)
         try:
             who = parse_subject(subject) if isinstance(subject, str) else check_subject(subject)
             wanted = check_access(access)
-            grant = self._grant_for(who, root, wanted, reason, path, policy, expires_in)
+            found = partial(self._grant_for, who, root, wanted, reason, path, policy, expires_in)
+            try:
+                grant = found()
+            except (MissingAccess, RootNotFound):
+                if not self.asks_for_roots(who, caller):
+                    raise
+                asked = root_request(
+                    who, root, wanted, path, expires_in, reason, front, self._limits
+                )
+                grant = await self._asked_for(asked, caller, found)
             grant = await self._books.grants.hand_out(grant, front=front)
         except BailiwickError as error:
             await self._note(
@@ -216,7 +217,32 @@ class CoreAuthority:
                 details={"access": shown(access)},
             )  # fmt: skip
             raise
-        return Scope(await self._lend(grant, Caller(front=front, asker=asker, wait_s=wait_s)))
+        return Scope(await self._lend(grant, caller))
+
+    def asks_for_roots(self, subject: Subject, caller: Caller) -> bool:
+        """Whether what nobody granted to a subject becomes a question to a person."""
+        if not self.ask_roots or isinstance(subject, (Core, User)):
+            return False
+        return caller.asker is not None or self.approvals.interactive(caller.front)
+
+    async def _asked_for(
+        self, asked: RootRequest, caller: Caller, found: Callable[[], Grant]
+    ) -> Grant:
+        """What a person grants when they are asked: to this subject alone, and with an end."""
+        verdict = await ask_for_root(
+            self.approvals, asked, self._services.machine.new_request_id(),
+            asker=caller.asker, wait_s=caller.wait_s,
+        )  # fmt: skip
+        self._plan(asked.root)  # only now is it told that there is none
+        async with self._granting:
+            with suppress(MissingAccess):
+                return found()  # another call that asked the same was first
+            await self.add_grant(
+                subject=str(asked.subject), root=asked.root, access=asked.access,
+                path=str(asked.path), expires_in=asked.seconds, reason=asked.reason,
+                by=parse_subject(verdict.by), front=asked.front,
+            )  # fmt: skip
+        return found()
 
     def for_subject(self, subject: Subject) -> SubjectRoots:
         """The roots of one subject, by what they are for."""
@@ -446,11 +472,11 @@ class CoreAuthority:
         await asyncio.wait((self._housekeeping,))
         try:
             while self._temps:
-                await _close_root(self._temps.popitem()[1][0])
+                await close_root(self._temps.popitem()[1][0])
             for opening in list(self._opened.values()):
                 await asyncio.wait((opening,))
                 if not opening.cancelled() and opening.exception() is None:
-                    await _close_root(opening.result())
+                    await close_root(opening.result())
         finally:
             await self._services.close()
 
@@ -555,46 +581,3 @@ class CoreAuthority:
                 details=details or {},
             )
         )  # fmt: skip
-
-
-class SubjectRoots:
-    """The roots of one subject, by what they are for."""
-
-    def __init__(self, authority: CoreAuthority, subject: Subject) -> None:
-        self._authority = authority
-        self._subject = subject
-
-    async def workspace(
-        self, access: Collection[Access], reason: str, *, id: str | None = None
-    ) -> Scope:
-        """The workspace; by ``id`` where there are several."""
-        name = f"workspace:{id}" if id is not None else self._only("workspace")
-        return await self._authority.request_root(self._subject, name, access, reason)
-
-    async def extension_storage(self, access: Collection[Access], reason: str) -> Scope:
-        """The private files of the extension that asks."""
-        if not isinstance(self._subject, Extension):
-            raise MissingAccess("only an extension has storage of its own")
-        name = f"extension-storage:{self._subject.extension_id}"
-        return await self._authority.request_root(self._subject, name, access, reason)
-
-    async def temp(self, reason: str, *, seconds: float | None = None) -> Scope:
-        """A private root, removed when it is closed, when its time is up, or with the process."""
-        return await self._authority.request_temp(self._subject, reason, seconds=seconds)
-
-    def _only(self, kind: str) -> str:
-        names = [str(root) for root in self._authority.roots() if root.kind == kind]
-        if len(names) != 1:
-            raise RootNotFound(
-                f"there is no {kind}" if not names else f"there are {len(names)} {kind}s",
-                hint=None if not names else "say which, by its id",
-            )
-        return names[0]
-
-
-async def _close_root(opened: OpenedRoot) -> None:
-    """What one root has to say against being closed must not keep the others open."""
-    try:
-        await opened.close()
-    except Exception as error:
-        _log.warning("a root could not be closed properly", exc_info=error)

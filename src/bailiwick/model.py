@@ -101,8 +101,7 @@ class Limits(Value, frozen=True, kw_only=True):
     descriptors and its programs' memory. A quarter of it is for people alone."""
 
     exec_per_subject_max: Amount = 16
-    """Those of one subject: more than an agent can look after, and three others have room. People
-    are not held to it."""
+    """Those of one subject: three others have room. People are not held to it."""
 
     exec_kept_seconds: Seconds = 600.0
     exec_kept_max: Amount = 16
@@ -229,6 +228,12 @@ class Limits(Value, frozen=True, kw_only=True):
     ask_seconds_max: Seconds = 300.0
     """How long a question waits for a person before the rule's default holds."""
 
+    asked_root_seconds_max: Seconds = 86_400.0
+    """For how long a root is asked for at most: longer than a day is for who grants it unasked."""
+
+    asked_roots_max: Amount = 3
+    """Roots that one subject asks people for within an hour: more would wear somebody out."""
+
     ask_diff_lines_max: Amount = 400
     """Lines of a change that are shown to the person who is asked."""
 
@@ -275,8 +280,7 @@ class Limits(Value, frozen=True, kw_only=True):
     once. Each holds descriptors, of which a process has a thousand where nobody says otherwise."""
 
     idempotency_seconds: Seconds = 24 * 3600.0
-    """How long an idempotency key is remembered: whoever repeats a request after a failure does so
-    within a day."""
+    """How long an idempotency key is remembered: who repeats a request does so within a day."""
 
     idempotency_keys_max: Amount = 10_000
     """Keys of one caller that are remembered at a time: one every nine seconds, all day long."""
@@ -290,20 +294,17 @@ class Limits(Value, frozen=True, kw_only=True):
 
     history_bytes_max: Amount = 1 * GiB
     """What one change may add to the history of a directory: any file that could have been written
-    through a scope can be taken back. What holds more is changed all the same, and said not to be
-    kept."""
+    through a scope can be taken back. What holds more is changed, and said not to be kept."""
 
     history_entries_max: Amount = 100_000
     """Places of one change that the history of a directory lists: a large project with all it
     depends on. Those beyond are counted."""
 
     run_paths_max: Amount = 20_000
-    """Paths of one run that are told and compared: ten thousand files and the directories that they
-    came in. A person looks at no more, and each takes a look at its versions."""
+    """Paths of one run that are told and compared: ten thousand files, and their directories."""
 
     run_digests_max: Amount = 100_000
-    """Paths of runs of which is remembered what they came to, so that nobody works it out twice:
-    about half a kilobyte each."""
+    """Paths of runs of which it is remembered what they came to: half a kilobyte each."""
 
     review_note_characters_max: Amount = 2_000
     """What a person says to an agent of what they took back: a few sentences, which are put before

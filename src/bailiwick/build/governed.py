@@ -10,13 +10,7 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.authority import (
-    Books,
-    CoreAuthority,
-    OpenedRoot,
-    RootPlan,
-    Services,
-)
+from bailiwick.authority import Books, CoreAuthority, Services
 from bailiwick.build.announcements import Announcements, open_announcements
 from bailiwick.build.books import open_books
 from bailiwick.build.commands import RootCommands, check_share, finish_publishing
@@ -68,6 +62,7 @@ from bailiwick.model import Limits
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.pipeline import LowerTree, Pipeline
 from bailiwick.policies.rules import RulePolicy
+from bailiwick.root_plans import OpenedRoot, RootPlan
 from bailiwick.scope import Scope
 from bailiwick.state import idempotency
 from bailiwick.state.database import Database
@@ -276,6 +271,7 @@ async def _compose_on(
         await synchronise(books.grants, source, listed)
         await token_book.sync_configured(listed_tokens, origin=source.origin)
     authority = Authority(books, policy, joiner.services())
+    authority.ask_roots = config.ask.roots
     authority.synchronised = books.grants.is_synchronised(listed, origin=source.origin)
     authority.tokens = token_book
     authority.notices = joiner.notices = NoticeBoard(

@@ -220,7 +220,7 @@ def _read_state(table: Table) -> StateConfig:
 
 
 def _read_ask(table: Table) -> AskConfig:
-    table.only("timeout", "surface")
+    table.only("timeout", "surface", "roots")
     default = AskConfig()
     timeout = table.duration("timeout")
     if timeout is not None and not 0 < timeout <= _YEAR_S:
@@ -228,6 +228,7 @@ def _read_ask(table: Table) -> AskConfig:
     return AskConfig(
         timeout_s=default.timeout_s if timeout is None else timeout,
         surface=table.choice("surface", get_args(Surface)) or default.surface,
+        roots=table.flag("roots") or False,
     )
 
 

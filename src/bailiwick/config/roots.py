@@ -49,6 +49,8 @@ _LIMITS = {field.name: field for field in msgspec.structs.fields(Limits)}
 LIMITS_ELSEWHERE = {
     "hook_seconds_max": "the hooks of an authority are the same for all roots: 5 seconds each",
     "ask_seconds_max": "how long a question waits is [ask] timeout",
+    "asked_root_seconds_max": "people are asked for roots before there is one: a day",
+    "asked_roots_max": "people are asked for roots before there is one: 3 within an hour",
     "audit_ring_records": "the ledger is the same for all roots",
     "audit_batch_seconds_max": "the ledger is the same for all roots",
     "feed_memory_changes_max": "the changes of these roots are kept by feed_changes_max",

@@ -69,10 +69,12 @@ class StateConfig(Value, frozen=True, kw_only=True):
 
 class AskConfig(Value, frozen=True, kw_only=True):
     """How long a question waits, and where a person can be asked when the front cannot ask. Where
-    nothing is said about that, in the console if one is served, and nowhere else."""
+    nothing is said about that, in the console if one is served, and nowhere else. With ``roots`` a
+    root that nobody granted is asked for, too."""
 
     timeout_s: float = 300.0
     surface: Surface | None = None
+    roots: bool = False
 
 
 class NotifyConfig(Value, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ RULES = """
 [ask]
 timeout = "60 s"
 surface = "console"
+roots = true
 
 [[root]]
 id = "demo"

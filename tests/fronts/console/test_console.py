@@ -516,3 +516,32 @@ def test_a_question_is_told_by_the_browser_while_the_page_is_hidden(served):
         assert window.value("return window.told").count(told) == 1
     finally:
         window.close()
+
+
+@pytest.mark.spec("NOTE-3", "WEB-2")
+def test_a_root_that_nobody_granted_is_asked_for_in_words_and_granted_with_an_end(served, browser):
+    subject = "automation:nightly"
+    token = served._said("grant", "token", "nightly", "--subject", subject)["token"]
+    served.write("asked.txt", "asked\n")
+    heard = []
+
+    def ask():
+        heard.append(served.agent("GET", "/file?path=asked.txt", token=token))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        browser.go("#/approvals")
+        browser.find(".question h2", "have workspace:demo: list, metadata, read, for 1 h")
+        browser.find(".question", subject)
+        assert "Always" not in browser.find(".verdict").text
+        let_pass_blocking(READ_S)
+        browser.press("a")
+        browser.click(".verdict .button", "Grant it for this time")
+        browser.find(".toast", "Allowed")
+    finally:
+        asking.join(120)
+    ((status, told),) = heard
+    assert (status, told["content"]) == (200, "asked\n")
+    browser.go("#/grants")
+    browser.find("tr", subject)

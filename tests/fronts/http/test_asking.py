@@ -151,3 +151,61 @@ async def test_whoever_asks_learns_nothing_by_their_own_question(tmp_path):
         assert (told["hashBefore"], told["hashAfter"]) == (None, None)
         records = (await person.get("/audit", params=written)).json()["records"]
         assert seen["hashBefore"] in {each["hashBefore"] for each in records}
+
+
+UNGRANTED = """
+[ask]
+surface = "console"
+roots = true
+
+[[root]]
+id = "demo"
+kind = "workspace"
+memory = true
+trusted = true
+"""
+
+
+@pytest.mark.spec("NOTE-3", "HTTP-4")
+async def test_a_root_that_nobody_granted_is_asked_for_and_used_when_it_is_granted(tmp_path):
+    async with serving(tmp_path, config=UNGRANTED, ask_wait_s=0.05) as house:
+        person, agent = house.client(), await house.agent()
+        route = "/roots/workspace/demo/file/write"
+        body = {"path": "a.txt", "content": "a\n"}
+        first = await agent.post(route, json=body)
+        assert (first.status_code, first.json()["kind"]) == (202, "approval_pending")
+        asked = await waiting(person)
+        assert (asked["subject"], asked["root"], asked["operation"], asked["verb"]) == (
+            AGENT, "workspace:demo", "grant", "request_root",
+        )  # fmt: skip
+        assert asked["arguments"] == "list, metadata, read, write, for 1 h"
+        for lasting in ("always", "grant"):
+            refused = await person.post(f"/approvals/{asked['id']}", json={"answer": lasting})
+            assert (refused.status_code, refused.json()["errorKind"]) == (400, "parse_error")
+        denied = await agent.post(f"/approvals/{asked['id']}", json={"answer": "once"})
+        assert denied.status_code in (403, 404)
+        given = await person.post(f"/approvals/{asked['id']}", json={"answer": "once"})
+        assert given.json()["state"] == "granted"
+        assert (await agent.post(route, json=body)).status_code == 201
+        assert (await agent.get("/roots/workspace/demo/file?path=a.txt")).json()["content"] == "a\n"
+        more = await agent.post("/roots/workspace/demo/remove", json={"path": "a.txt"})
+        assert (more.status_code, more.json()["errorKind"]) == (403, "missing_access")
+        grants = (await person.get("/grants")).json()["grants"]
+        (standing,) = [each for each in grants if each["subject"] == AGENT and not each["parent"]]
+        assert standing["expiresMs"] is not None
+
+
+@pytest.mark.spec("NOTE-3")
+async def test_over_http_a_root_that_is_not_there_is_asked_for_in_the_same_words(tmp_path):
+    async with serving(tmp_path, config=UNGRANTED, ask_wait_s=0.05) as house:
+        heard = []
+        for name in ("demo", "none"):
+            agent = await house.agent(subject=f"agent_run:chat/{name}")
+            for route in ("file?path=a", "entries?path=.", "file?path=a"):
+                answer = await agent.get(f"/roots/workspace/{name}/{route}")
+                told = answer.json()
+                for key in ("requestId", "approvalId", "expiresMs", "expiresAt", "hint"):
+                    told.pop(key, None)
+                heard.append((name, answer.status_code, str(told).replace(name, "NAME")))
+        assert [each[1:] for each in heard[:3]] == [each[1:] for each in heard[3:]]
+        assert heard[0][1] == 202

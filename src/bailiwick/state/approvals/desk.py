@@ -35,6 +35,8 @@ from bailiwick.errors import (
     PathNotFound,
 )
 from bailiwick.grant import Core, User, parse_subject
+from bailiwick.model import Limits
+from bailiwick.root_questions import ASKED_VERB
 from bailiwick.state.approvals.questions import (
     BRIEF_COLUMNS,
     COLUMNS,
@@ -46,6 +48,7 @@ from bailiwick.state.approvals.questions import (
     insert_in,
     open_in,
     refuse_another,
+    roots_asked_in,
     rule_of,
     settle_in,
     shown,
@@ -78,6 +81,8 @@ KEPT_DAYS = 30
 
 _LETTING_GO_S = 5.0
 """How long a front may take to withdraw a question that was answered elsewhere."""
+
+HOUR_NS = 3_600 * 1_000_000_000
 
 _PRUNE_EVERY = 64
 _PRUNE_ROWS_MAX = 1_000
@@ -239,6 +244,7 @@ class ApprovalDesk:
             now = self._time_ns()
             _refuse_settled(approval, now)
             assert approval is not None
+            _refuse_lasting(approval, answer)
             state = "granted" if answer in ALLOWING else "denied"
             # Who was told to come back gets the time to do so, even after a late answer.
             expires_ns = max(approval.expires_ns, now + self._lasts_ns)
@@ -402,10 +408,21 @@ class ApprovalDesk:
                 hint="wait until they are answered",
                 details={"limit": PENDING_MAX},
             )
+        if question.verb == ASKED_VERB:
+            self._refuse_more_roots(connection, counts_for, now_ns)
         put = insert_in(connection, question, counts_for, now_ns, now_ns + self._lasts_ns)
         self.notices.approval_in(connection, "asked", put.id)
         self._database.on_commit(lambda: self.announce(put))
         return put
+
+    def _refuse_more_roots(self, connection: Connection, counts_for: str, now_ns: int) -> None:
+        most = Limits().asked_roots_max
+        if roots_asked_in(connection, counts_for, now_ns - HOUR_NS) >= most:
+            raise ApprovalDenied(
+                f"this subject has asked for {most} roots within the hour already",
+                hint="ask later, or have somebody grant it",
+                details={"limit": most},
+            )
 
     def _expire_in(self, connection: Connection, approval: Approval) -> None:
         settle_in(connection, approval.id, "expired")
@@ -488,6 +505,15 @@ def _refuse_settled(approval: Approval | None, now_ns: int) -> None:
         raise ApprovalDenied(f"already answered by {approval.answered_by}: {approval.answer}")
     if approval.state != "pending" or now_ns >= approval.expires_ns:
         raise ApprovalTimeout("the time of this question is up")
+
+
+def _refuse_lasting(approval: Approval, answer: Answer) -> None:
+    """A root is granted with an end, which stands in the question."""
+    if approval.question.verb == ASKED_VERB and answer not in ("once", "no"):
+        raise ParseError(
+            f"a root is not granted {answer!r} by an answer",
+            hint="answer once, which grants it for the time that is asked for, or no",
+        )
 
 
 async def _let_go(asking: asyncio.Task[None]) -> None:

@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from bailiwick.approvals import Answer, Approval, Question, RememberedRule, always_for
+from bailiwick.approvals import ALLOWING, Answer, Approval, Question, RememberedRule, always_for
 from bailiwick.errors import ApprovalDenied
+from bailiwick.root_questions import ASKED_VERB
 from bailiwick.state.bodies import Bodies, encode, subject_key
 from bailiwick.state.database import Connection, DatabasePart
 from bailiwick.state.grants.book import select
@@ -59,6 +60,10 @@ PART = DatabasePart(
         ALTER TABLE approvals ADD COLUMN accountable TEXT NOT NULL DEFAULT '';
         DROP INDEX approvals_open;
         CREATE INDEX approvals_open ON approvals (accountable) WHERE state = 'pending';
+        """,
+        """
+        -- Questions for a root come of no grant.
+        CREATE INDEX approvals_for_roots ON approvals (accountable, asked_ns) WHERE grant_id = '';
         """,
     ),
 )
@@ -132,6 +137,8 @@ def rule_of(approval: Approval, answer: Answer, by: str, now_ns: int) -> Remembe
 def speaks_for_all(approval: Approval) -> bool:
     """Whether the answer lets through every call that asked this, not one of them only."""
     question = approval.question
+    if question.verb == ASKED_VERB:
+        return approval.answer in ALLOWING  # they are all let through by the one grant it makes
     return approval.answer in {"grant", "always"} and question.paths_total <= len(question.paths)
 
 
@@ -157,6 +164,16 @@ def open_in(connection: Connection, accountable_for: str, now_ns: int) -> int:
         "SELECT count(*) FROM approvals WHERE accountable = ? AND state = 'pending'"
         " AND expires_ns > ?",
         accountable_for, now_ns,
+    )  # fmt: skip
+    return int(rows[0][0])
+
+
+def roots_asked_in(connection: Connection, accountable_for: str, since_ns: int) -> int:
+    """For how many roots a subject has asked since a time, whatever was answered."""
+    rows = select(
+        connection,
+        "SELECT count(*) FROM approvals WHERE grant_id = '' AND accountable = ? AND asked_ns > ?",
+        accountable_for, since_ns,
     )  # fmt: skip
     return int(rows[0][0])
 

@@ -23,6 +23,7 @@ from bailiwick.fronts.cli.output import (
 )
 from bailiwick.fronts.cli.prompts import diff_lines
 from bailiwick.notices import ApprovalNotice, Notice
+from bailiwick.root_questions import ASKED_VERB
 from bailiwick.state.approvals.desk import ANSWERS, STATES
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ async def _show(authority: Authority, options: Options) -> int:
         print_json(approval)
         return EXIT_OK
     question = approval.question
+    asked_root = question.verb == ASKED_VERB
     print_fields((
         ("id", approval.id),
         ("state", approval.state),
@@ -224,7 +226,7 @@ async def _show(authority: Authority, options: Options) -> int:
         ("until", moment(approval.expires_ns / 1e9)),
         ("answer", approval.answer),
         ("answered by", approval.answered_by),
-        ("always means", f"for {always_for(question.subject)}"),
+        ("always means", None if asked_root else f"for {always_for(question.subject)}"),
         ("new content", question.preview.sha256),
         ("old content", question.preview.sha256_before),
         ("asked about", question.paths_total),

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from bailiwick.call import Caller
 from bailiwick.errors import (
     BailiwickError,
     Closed,
@@ -75,7 +76,13 @@ class Holding:
             return scope
         if self._grant_id is not None:
             return await self._granted(root)
-        return await self._request(root, self._standing(root, needs, path))
+        try:
+            standing = self._standing(root, needs, path)
+        except (MissingAccess, RootNotFound):
+            if not self._asks():
+                raise
+            standing = await self._asked_for(root, needs, path)
+        return await self._request(root, standing)
 
     def opened(self, root: str, needs: frozenset[Access], path: str | None) -> Scope | None:
         """The scope that answers a call in no fork, if it is open already. Raises
@@ -84,7 +91,26 @@ class Holding:
             return self.temps[root]
         if self._grant_id is not None:
             return self._open.get((root, None))
-        return self._open.get((root, self._standing(root, needs, path)))
+        try:
+            return self._open.get((root, self._standing(root, needs, path)))
+        except (MissingAccess, RootNotFound):
+            if self._asks():
+                return None
+            raise
+
+    def _asks(self) -> bool:
+        return self._authority.asks_for_roots(self._subject, Caller(front=FRONT))
+
+    async def _asked_for(
+        self, root: str, needs: frozenset[Access], path: str | None
+    ) -> StandingGrant:
+        """The grant that a person gives when they are asked: for what the call needs, and to look
+        round, so that they are not asked once more for each kind of look."""
+        scope = await self._authority.request_root(
+            self._subject, root, needs | _READING, _REASON, front=FRONT, wait_s=self._wait_s
+        )
+        await scope.aclose()
+        return self._standing(root, needs, path)
 
     def _standing(self, root: str, needs: frozenset[Access], path: str | None) -> StandingGrant:
         """The grant by which a call is answered."""

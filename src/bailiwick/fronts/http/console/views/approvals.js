@@ -8,7 +8,7 @@ import { complain, confirm, dialog, toast } from "../dialogs.js";
 import { ago, left, moment, plain, size } from "../words.js";
 import { fromUnified } from "../difference.js";
 import { offer } from "../notices.js";
-import { sentence } from "../questions.js";
+import { asksRoot, sentence } from "../questions.js";
 
 const ANSWERS = [
   ["once", "Allow once", "y", "main"],
@@ -16,6 +16,9 @@ const ANSWERS = [
   ["always", "Always", "a", ""],
   ["no", "No", "n", "danger"],
 ];
+
+// A root is granted for the time that is asked for, or not: no answer makes it last.
+const answersTo = (each) => (asksRoot(each) ? ANSWERS.filter(([answer]) => answer === "once" || answer === "no").map(([answer, label, ...rest]) => [answer, answer === "once" ? "Grant it for this time" : label, ...rest]) : ANSWERS);
 
 export function view({ path }) {
   const page = { chosen: path === "." ? null : path, waiting: [], list: h("div", { class: "card choices" }), detail: h("div", { class: "card" }) };
@@ -58,8 +61,8 @@ function question(page, each) {
       each.prompt ? h("p", { class: "why" }, plain(each.prompt)) : null,
       h("div", { class: "meta" }, h("span", null, plain(each.root)), h("span", null, `asked by ${each.decidedBy.map(plain).join(", ")}`), each.reason ? h("span", null, `reason given: ${plain(each.reason)}`) : null, each.arguments ? h("span", { class: "mono" }, plain(each.arguments)) : null, each.sizeBytes !== null ? h("span", null, size(each.sizeBytes)) : null, h("span", null, moment(each.askedMs)), h("span", null, `if nobody answers: ${each.default === "allow" ? "allowed" : "refused"}`))),
     h("div", { class: "scroll grow" }, each.pathsTotal > 1 ? h("table", { class: "rows" }, each.paths.map((path) => h("tr", null, h("td", { class: "mono" }, plain(path)))), each.pathsTotal > each.paths.length ? h("tr", null, h("td", { class: "faint" }, `and ${each.pathsTotal - each.paths.length} more`)) : null) : null,
-      each.diff ? fromUnified(each.diff, each.diffTruncated) : h("div", { class: "empty" }, "There is no text to compare.")),
-    open ? h("div", { class: "verdict" }, ANSWERS.map(([answer, label, shortcut, kind]) => h("button", { class: `button big ${kind}`, title: meaning(answer, each), onClick: () => press(page, each, [answer, label]) }, label, h("kbd", null, shortcut)))) : null,
+      each.diff ? fromUnified(each.diff, each.diffTruncated) : h("div", { class: "empty" }, asksRoot(each) ? "A yes grants this to this subject alone, and ends by itself. It can be revoked under Grants." : "There is no text to compare.")),
+    open ? h("div", { class: "verdict" }, answersTo(each).map(([answer, label, shortcut, kind]) => h("button", { class: `button big ${kind}`, title: meaning(answer, each), onClick: () => press(page, each, [answer, label]) }, label, h("kbd", null, shortcut)))) : null,
   ];
 }
 
@@ -86,6 +89,7 @@ async function forget(each, left, draw) {
 }
 
 function meaning(answer, each) {
+  if (asksRoot(each)) return answer === "once" ? "To this subject alone; it ends by itself." : "Nothing is granted.";
   if (answer === "once") return "This call only, and exactly these bytes.";
   if (answer === "grant") return "This operation on these paths, as long as the grant lives.";
   if (answer === "always") return `Writes a rule for ${plain(each.alwaysFor)}: this operation on these paths.`;
@@ -128,8 +132,8 @@ function key(event, page) {
     show(page, page.waiting);
     return true;
   }
-  const answer = ANSWERS.find(([, , shortcut]) => shortcut === event.key);
-  if (!answer || at < 0 || page.waiting[at].state !== "pending") return false;
+  const answer = at < 0 ? null : answersTo(page.waiting[at]).find(([, , shortcut]) => shortcut === event.key);
+  if (!answer || page.waiting[at].state !== "pending") return false;
   if (performance.now() - page.shownAt >= READ_FIRST_MS) press(page, page.waiting[at], answer);
   return true;
 }
