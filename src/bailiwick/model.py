@@ -125,8 +125,7 @@ class Limits(Value, frozen=True, kw_only=True):
     stay beyond that."""
 
     code_seconds_max: Seconds = 60.0
-    """How long a run of code may take: half of a command's time, for it builds nothing.
-    Zero: as long as it likes."""
+    """How long a run of code may take: half of a command's time. Zero: as long as it likes."""
 
     code_memory_bytes_max: Amount = 512 * MiB
     """Memory of one process of a run of code, and of its private directories together."""
