@@ -105,7 +105,7 @@ def unconfined() -> None:
 _sandboxes: dict[str, Any] = {}
 
 
-def sandbox(kind: str) -> Any:
+def sandbox(kind: str = "bubblewrap") -> Any:
     if kind not in _sandboxes:
         _sandboxes[kind] = Bubblewrap() if kind == "bubblewrap" else Landlock(remove=remove_tree)
     for lack in _sandboxes[kind].missing():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hostile import sandboxed, without_namespaces
+from tests.hostile import beside, sandboxed, without_namespaces
 
 pytestmark = pytest.mark.hostile
 
@@ -83,3 +83,12 @@ def test_landlock_holds_to_the_same(with_sandboxes, what):
 @pytest.mark.parametrize("what", ["signals", "networks", "powers", "peeking"])
 def test_landlock_keeps_it_from_the_machine(with_sandboxes, what):
     with_sandboxes(getattr(without_namespaces, what))
+
+
+# --- roots beside ------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("EXEC-3", "EXEC-4")
+@pytest.mark.parametrize("what", ["reading", "writing", "links", "held", "names"])
+def test_a_session_reaches_no_more_of_a_root_beside_than_its_subject_may_read(with_sandboxes, what):
+    with_sandboxes(getattr(beside, what))
