@@ -227,13 +227,13 @@ def links() -> None:
 
 
 HOLDING = """
-import time
+import select
 fd = os.open({seen!r}, os.O_RDONLY)
 print("held", flush=True)
 while True:
     try: print(os.read(os.open("later", os.O_RDONLY, dir_fd=fd), 99), flush=True)
     except OSError: pass
-    time.sleep(0.01)
+    select.select([], [], [], 0.01)
 """
 
 
