@@ -23,6 +23,7 @@ from typing import Any
 import apsw
 
 import bailiwick
+from bailiwick.build.care import copy_volume, discard_copies
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.driver import StoreDriver
@@ -160,6 +161,55 @@ def _refusal(place: str | None) -> dict[str, Any]:
         return {"read": asyncio.run(opened())}
     except bailiwick.BailiwickError as error:
         return {"kind": error.kind, "message": error.message, "hint": error.hint}
+
+
+COPY_TARGETS = ("a link to a volume", "a link to a document", "a link to nothing", "a link beside")
+
+
+def attack_copy(name: str) -> dict[str, Any]:
+    """The attacker has put a link where root is about to copy a volume to."""
+    place = _place()
+    shared, private = f"{place}/shared", f"{place}/private"
+    os.mkdir(shared)
+    os.chmod(shared, 0o1777)
+    os.mkdir(private, 0o700)
+    asyncio.run(_written(f"{place}/source.db", "the source's"))
+    target = f"{shared}/copy.db"
+    leads_to = {
+        "a link to a volume": f"{private}/v.db", "a link to a document": f"{private}/report.txt",
+        "a link to nothing": f"{private}/new.db", "a link beside": f"{private}/new.db",
+    }[name]  # fmt: skip
+    if name == "a link to a volume":
+        asyncio.run(_written(leads_to, "the victim's"))
+    elif name == "a link to a document":
+        with open(leads_to, "wb") as document:
+            document.write(b"the victim's report")
+    beside = "-wal" if name == "a link beside" else ""
+    _as_attacker(lambda: os.symlink(leads_to, target + beside))
+    before = _all_files(private)
+    answers = []
+    for attempt in (
+        lambda: copy_volume(f"sqlite:{place}/source.db", f"sqlite:{target}?volume=other"),
+        lambda: discard_copies(f"sqlite:{target}?volume=other"),
+    ):
+        try:
+            asyncio.run(attempt())
+            answers.append("done")
+        except bailiwick.BailiwickError as error:
+            answers.append(error.kind)
+    untouched = _all_files(private) == before
+    with open(target + beside, "ab") as obeyed:  # the plain call goes where the link leads
+        obeyed.write(b"!")
+    control = os.path.exists(leads_to) and _all_files(private) != before
+    return {"answers": answers, "untouched": untouched, "control": control}
+
+
+def _all_files(directory: str) -> dict[str, bytes]:
+    found = {}
+    for name in sorted(os.listdir(directory)):
+        with open(f"{directory}/{name}", "rb") as file:
+            found[name] = file.read()
+    return found
 
 
 def attack_data_directory() -> dict[str, Any]:

@@ -17,6 +17,16 @@ def test_a_volume_that_another_user_controls_is_refused(walled_as, name):
     assert result["hint"] or "plain file" in result["message"]
 
 
+@pytest.mark.spec("SCALE-2")
+@pytest.mark.parametrize("name", foreign_volume.COPY_TARGETS)
+def test_a_volume_is_not_copied_to_where_anothers_link_leads(walled_as, name):
+    result = walled_as("root")(inside.apart, foreign_volume.attack_copy, name)
+    assert result["control"], "the plain call obeys: else nothing is proved"
+    assert result["answers"][0] == "permission_denied"
+    assert result["answers"][1] in {"permission_denied", "root_not_found"}
+    assert result["untouched"]
+
+
 def test_the_data_directory_is_private_and_refused_once_it_is_not(walled_as):
     result = walled_as("root")(inside.apart, foreign_volume.attack_data_directory)
     assert result["made"] == 0o700

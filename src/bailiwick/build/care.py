@@ -21,7 +21,8 @@ from bailiwick.errors import FileAlreadyExists, ParseError, RootNotFound, Unsupp
 from bailiwick.finishing import in_thread
 from bailiwick.model import Limits
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.stores.volume import VolumeStore
+from bailiwick.stores.volume import VolumeStore, abandoned_copies
+from bailiwick.stores.volume.abandoned_copies import CopiesDiscarded
 from bailiwick.stores.volume.core import MAIN, VolumeCore, folder_of
 from bailiwick.stores.volume.fsck.check import PAGE_ROWS, Checked, Info, check
 from bailiwick.stores.volume.retention.garbage import Pace, VolumeCollected, collect
@@ -150,6 +151,25 @@ async def copy_volume(source: str, target: str, *, told: Told | None = None) -> 
                 blobs.close()
         finally:
             shared.release_blocking()
+
+
+async def discard_copies(target: str, *, told: Told | None = None) -> CopiesDiscarded:
+    """Let go of what was begun to be copied to a place, and is not to be gone on with. Raises
+    `RootNotFound` where there is nothing of that kind; a volume that is whole is left alone."""
+    there = read_volume(target)
+    if there.in_file and not await in_thread(os.path.isfile, there.file):
+        raise RootNotFound("there is no such file")
+    shared = await in_thread(databases.acquire, there.file, Limits())
+    try:
+        blobs = blobs_of(there) or folder_of(shared)
+        try:
+            return await abandoned_copies.discard_copies(
+                shared, blobs, there.volume, _pace(told, None)
+            )
+        finally:
+            blobs.close()
+    finally:
+        shared.release_blocking()
 
 
 def has_volume(place: VolumePlace) -> bool:

@@ -176,3 +176,7 @@ def test_copy(volume, tmp_path):
     refused = within("volume", "copy", volume.place, target)
     assert refused.returncode == 1
     assert refused.stderr.startswith("file_already_exists: ")
+    # What is whole is no copy that somebody has left, and is let be.
+    refused = within("volume", "discard-copy", target)
+    assert (refused.returncode, refused.stderr.split(":")[0]) == (1, "root_not_found")
+    assert within("-p", target, "cat", "notes.txt").stdout == "hello"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import subprocess
 import sys
@@ -9,12 +10,19 @@ import tracemalloc
 
 import pytest
 
-from bailiwick.build.care import copy_volume, create_volume, open_care, read_volume
+from bailiwick.build.care import (
+    copy_volume,
+    create_volume,
+    discard_copies,
+    open_care,
+    read_volume,
+)
 from bailiwick.build.options import Options
-from bailiwick.build.places import volume_store
+from bailiwick.build.places import blobs_of, volume_store
 from bailiwick.errors import FileAlreadyExists, IoError, ParseError, RootNotFound
 from bailiwick.paths import ROOT
 from bailiwick.stores.volume import volume_copy
+from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark
 from tests.stores.volume.volumes import by, in_database
@@ -272,3 +280,65 @@ async def test_large_content_is_copied_in_pieces(tmp_path):
         tracemalloc.stop()
     assert done.bytes == size
     await assert_same(source, target)
+
+
+def in_s3(s3, tmp_path, place):
+    """The same place, its blobs in a bucket."""
+    s3.make_bucket("copies")
+    blobs = s3.url("copies", tmp_path.name).replace("?", "%3F").replace("&", "%26")
+    return f"{place.partition('&blobs')[0]}&blobs={blobs}"
+
+
+@pytest.mark.parametrize("kinds", [("sqlite", "sqlite"), ("sqlite", "postgres")], ids="-".join)
+async def test_a_copy_has_its_blobs_in_an_object_store(s3, postgres, tmp_path, kinds):
+    source, target = places(tmp_path, postgres, *kinds)
+    target = in_s3(s3, tmp_path, target)
+    await lived_in(source, 3)
+    done = await copy_volume(source, target)
+    assert done.bytes > 1_000_000
+    await assert_same(source, target)
+    # And back, from the object store alone.
+    third = f"sqlite:{tmp_path}/third.db?volume=main"
+    await copy_volume(target, third)
+    await assert_same(target, third)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "s3"])
+async def test_a_copy_that_was_left_is_let_go_of(request, postgres, tmp_path, kind):
+    source, target = places(tmp_path, postgres, "sqlite", "sqlite" if kind == "s3" else kind)
+    if kind == "s3":
+        target = in_s3(request.getfixturevalue("s3"), tmp_path, target)
+    await lived_in(source, 3)
+    other = f"sqlite:{tmp_path}/other.db?volume=main"
+    await lived_in(other, 4)
+    with pytest.raises(RootNotFound):
+        await discard_copies(target)
+    command = [sys.executable, "-m", "tests.stores.volume.copied", source, target, "40"]
+    ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+    assert ended.returncode == -9, ended.stderr.decode()
+    with pytest.raises(FileAlreadyExists) as refused:
+        await copy_volume(other, target)
+    assert "discard-copy" in refused.value.hint
+    done = await discard_copies(target)
+    assert (done.copies, done.rows > 0) == (1, True)
+    with pytest.raises(RootNotFound):
+        await discard_copies(target)
+    # Nothing of it is left, and the place is free.
+    assert blob_keys(target) == []
+    await copy_volume(other, target)
+    await assert_same(other, target)
+    with pytest.raises(RootNotFound):
+        await discard_copies(target)  # what is whole is left alone
+
+
+def blob_keys(target):
+    blobs = blobs_of(read_volume(target))
+    if blobs is None:
+        blobs = FolderBlobs(f"{read_volume(target).file}-blobs")
+    if isinstance(blobs, FolderBlobs):
+        folder = blobs.description.removeprefix("folder:")
+        return [name for _, _, names in os.walk(folder) for name in names]
+    with contextlib.closing(blobs):
+        import obstore
+
+        return [each for page in obstore.list(blobs.store) for each in page]

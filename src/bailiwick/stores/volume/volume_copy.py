@@ -43,7 +43,7 @@ _ROUNDS_MAX: Final = 8
 _CHECKED_AT_ONCE: Final = 4
 """Chunks that are read back at a time: blobs of 4 MiB over a network."""
 
-_TABLES: Final = (
+TABLES: Final = (
     "branch", "lineage", "snapshot", "taken", "mark", "content", "manifest", "chunk", "upload",
     "fallen", "lease", "inode", "dentry", "change",
 )  # fmt: skip
@@ -58,10 +58,10 @@ _NOT_COMPARED: Final[dict[str, tuple[str, ...]]] = {
 """What is as good where it differs: bytes are known by their hash, and are in a blob of either
 side; how long a lease lasts is counted by whoever opens a volume."""
 
-_VOLUME: Final = """
+VOLUME: Final = """
 SELECT id, uid, root, last, horizon, locks, drained, created_ns FROM volume WHERE name = $1
 """
-_BEGUN: Final = "SELECT name FROM volume WHERE name >= $1 AND name < $2 ORDER BY name"
+BEGUN: Final = "SELECT name FROM volume WHERE name >= $1 AND name < $2 ORDER BY name"
 _BEGIN: Final = """
 INSERT INTO volume (id, name, uid, root, last, horizon, locks, drained, created_ns, guard)
 VALUES ($1, $2, $3, $4, $5, 0, 0, 0, $6, $7)
@@ -100,8 +100,8 @@ class VolumeCopied(NamedTuple):
     was_whole: bool
 
 
-class _Side(NamedTuple):
-    """One of the two volumes."""
+class VolumeSide(NamedTuple):
+    """A volume, and how its rows are looked at."""
 
     look: Callable[[], Any]
     volume: int
@@ -156,8 +156,14 @@ def _put(table: str) -> str:
     )
 
 
+def key_width(table: str) -> int:
+    """Of how many columns the key of a row is, but for its volume."""
+    return len(_columns(table).key)
+
+
 @cache
-def _drop(table: str) -> str:
+def drop_row(table: str) -> str:
+    """The statement that takes a row away, by its key."""
     found = " AND ".join(
         f"{column} = ${at}" for at, column in enumerate(_columns(table).key, start=2)
     )
@@ -171,7 +177,7 @@ def _before_all(table: str) -> Row:
     )
 
 
-async def _scan(side: _Side, table: str, told: Told) -> AsyncGenerator[Row, None]:
+async def scan_rows(side: VolumeSide, table: str, told: Told) -> AsyncGenerator[Row, None]:
     """All rows of a table in the order of their keys, which come first in each."""
     after, count = _before_all(table), len(_columns(table).key)
     while True:
@@ -192,13 +198,13 @@ class VolumeCopy:
         self, source: VolumeCore, target: SharedDatabase, blobs: Blobs, told: Told
     ) -> None:
         self._source = source
-        self._from = _Side(source.looking, source.view.volume)
+        self._from = VolumeSide(source.looking, source.view.volume)
         self._shared = target
         self._blobs = blobs
         self._told = told
         self._rows = self._bytes = 0
         self._database: RowDatabase
-        self._into: _Side
+        self._into: VolumeSide
         self._row: VolumeRow
         self._begun_as: str
 
@@ -207,13 +213,13 @@ class VolumeCopy:
         something else of this name, `Busy` where the source changes all the time, and `IoError`
         where something in it is damaged."""
         async with self._source.looking() as session:
-            row = await session.row(_VOLUME, source_name)
+            row = await session.row(VOLUME, source_name)
         assert row is not None
         begin = partial(_find_or_begin, VolumeRow(*row), name)
         found = await in_thread(self._shared.set_up, begin)
         self._row, self._begun_as = found.row, found.begun_as
         self._database = self._shared.acquire_again().database(found.row.id)
-        self._into = _Side(self._database.reading, found.row.id)
+        self._into = VolumeSide(self._database.reading, found.row.id)
         holder = object()
         self._source.hold_version(holder, 0)  # gc spares what is copied
         try:
@@ -230,7 +236,7 @@ class VolumeCopy:
 
     async def _compare_whole(self) -> None:
         """A target that has the volume already is whole, or something else."""
-        for table in _TABLES:
+        for table in TABLES:
             if any(await self._differences(table, _leave)):
                 raise _something_else()
 
@@ -239,10 +245,10 @@ class VolumeCopy:
             found = 0
             if not is_fresh:
                 # What ends before what begins: there is one name for a node at a time.
-                counted = [await self._mend(table) for table in _TABLES]
+                counted = [await self._mend(table) for table in TABLES]
                 found = sum(map(sum, counted))
             if is_fresh or found:
-                for table in _TABLES:
+                for table in TABLES:
                     await self._add(table)
             if not found and not is_fresh:
                 return
@@ -259,8 +265,8 @@ class VolumeCopy:
         missing = changed = extra = 0
         count = len(_columns(table).key)
         async with (
-            aclosing(_scan(self._from, table, self._told)) as theirs,
-            aclosing(_scan(self._into, table, self._told)) as ours,
+            aclosing(scan_rows(self._from, table, self._told)) as theirs,
+            aclosing(scan_rows(self._into, table, self._told)) as ours,
         ):
             there, here = await anext(theirs, None), await anext(ours, None)
             shown: tuple[Row | None, Row | None]
@@ -337,7 +343,7 @@ class VolumeCopy:
             if await turn.session.row(_IS_BEGUN, volume, begun_as) is None:
                 raise Busy("the same volume was copied here by somebody else meanwhile")
             for key in dropped:
-                await turn.session.run(_drop(table), volume, *key)
+                await turn.session.run(drop_row(table), volume, *key)
             for row in rows:
                 await turn.session.run(_put(table), volume, *row)
 
@@ -383,7 +389,7 @@ class VolumeCopy:
 
     async def _read_back(self) -> None:
         """See that all content of the copy is there, and has its hash."""
-        async with aclosing(_scan(self._into, "chunk", self._told)) as rows:
+        async with aclosing(scan_rows(self._into, "chunk", self._told)) as rows:
             waiting: list[int] = []
             async for number, *_ in rows:
                 waiting.append(number)
@@ -403,13 +409,13 @@ class VolumeCopy:
     async def _end(self, source_name: str, name: str) -> None:
         """Give the copy its name, and the counter of the source."""
         async with self._source.looking() as session:
-            row = await session.row(_VOLUME, source_name)
+            row = await session.row(VOLUME, source_name)
         assert row is not None
         newest, begun_as = VolumeRow(*row), self._begun_as
 
         async def end(session: RowSession) -> None:
-            found = await session.row(_VOLUME, begun_as)
-            if found is None or await session.row(_VOLUME, name) is not None:
+            found = await session.row(VOLUME, begun_as)
+            if found is None or await session.row(VOLUME, name) is not None:
                 raise _something_else()
             copy = VolumeRow(*found)
             leases = await session.row(_LEASES, copy.id)
@@ -436,7 +442,7 @@ class _CopyPlace(NamedTuple):
 
 
 async def _find_or_begin(source: VolumeRow, name: str, session: RowSession) -> _CopyPlace:
-    standing = await session.row(_VOLUME, name)
+    standing = await session.row(VOLUME, name)
     if standing is not None:
         row = VolumeRow(*standing)
         if row.uid == source.uid:
@@ -445,10 +451,13 @@ async def _find_or_begin(source: VolumeRow, name: str, session: RowSession) -> _
             raise _something_else()
         return _CopyPlace(row, "", False)
     begun_as = f"{name}#copy-of-{source.uid}"
-    for (other,) in await session.rows(_BEGUN, f"{name}#", f"{name}$"):
+    for (other,) in await session.rows(BEGUN, f"{name}#", f"{name}$"):
         if other != begun_as:
-            raise FileAlreadyExists("a copy of another volume to this name was begun here")
-    begun = await session.row(_VOLUME, begun_as)
+            raise FileAlreadyExists(
+                "a copy of another volume to this name was begun here",
+                hint="bailiwick volume discard-copy lets go of it",
+            )
+    begun = await session.row(VOLUME, begun_as)
     if begun is not None:
         return _CopyPlace(VolumeRow(*begun), begun_as, False)
     free = await session.row(_FREE)

@@ -53,10 +53,17 @@ def run(arguments: list[str]) -> int:
     copy.add_argument("volume", metavar="FROM", help=_PLACE_HELP)
     copy.add_argument("target", metavar="TO", help="a place that has no volume of this name")
     takes_json(copy)
+    discard = actions.add(
+        "discard-copy", "Let go of a copy that was begun and is not to be gone on with.",
+        "bailiwick volume discard-copy 'postgres://db/agents?volume=main&blobs=s3://b/a'",
+    )  # fmt: skip
+    discard.add_argument("volume", metavar="TO", help="the place that was copied to")
+    takes_json(discard)
     options = parser.parse_args(arguments)
     import asyncio
 
-    act = {"create": _create, "copy": _copy}.get(options.action, _look_after)
+    own = {"create": _create, "copy": _copy, "discard-copy": _discard_copy}
+    act = own.get(options.action, _look_after)
     return guarded(lambda: asyncio.run(act(options)), as_json=options.json)
 
 
@@ -94,6 +101,18 @@ async def _copy(options: Options) -> int:
         went_on = ", after what was there already" if done.resumed else ""
         line(f"copied and verified: {done.rows} rows, {readable_size(done.bytes)} of content"
              f" beside them{went_on}")  # fmt: skip
+    return EXIT_OK
+
+
+async def _discard_copy(options: Options) -> int:
+    from bailiwick.build.care import discard_copies
+
+    with Bar("discarding", quiet=options.json) as bar:
+        done = await discard_copies(options.volume, told=bar.show)
+    if options.json:
+        print_json({"kind": "volume_copy_discarded", **done._asdict()})
+    else:
+        line(f"let go of {done.rows} rows and {done.blobs} blobs that were copied")
     return EXIT_OK
 
 
