@@ -99,6 +99,44 @@ async def test_a_refusal_is_final():
 
 
 @pytest.mark.spec("NOTE-1")
+@pytest.mark.parametrize("answer", [says("503 Away"), says("404 Not Here"), breaks, stalls])
+async def test_no_log_tells_more_of_an_address_than_where_it_is(caplog, answer):
+    """Of many services the path is what one needs to know to post there."""
+    async with listening(answer) as hook:
+        url = f"http://127.0.0.1:{hook.port}/services/T0/planted-key?token=planted-token"
+        with caplog.at_level(logging.DEBUG):
+            await to(url, exchange_s=0.05)(approval())
+    told = [f"{each.getMessage()} {vars(each)}" for each in caplog.records]
+    assert any(f"http://127.0.0.1:{hook.port}" in each for each in told)
+    assert not any("planted" in each or "services" in each for each in told)
+
+
+@pytest.mark.spec("NOTE-1")
+async def test_of_an_answer_without_end_only_the_status_is_read():
+    sent = []
+
+    def endless(head, piece):
+        async def answer(writer):
+            writer.write(head)
+            while True:
+                writer.write(piece)
+                sent.append(len(piece))
+                await writer.drain()
+
+        return answer
+
+    body = endless(b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n", b"x" * 65_536)
+    async with listening(body) as hook:
+        await to(hook.url)(approval())
+        assert len(hook.requests) == 1
+    line = endless(b"HTTP/1.1 200 ", b"x" * 65_536)
+    async with listening(line, says("200 OK")) as hook:
+        await to(hook.url)(approval())
+        assert len(hook.requests) == 2
+    assert sum(sent) < 64 * 1024 * 1024, "nobody goes on reading"
+
+
+@pytest.mark.spec("NOTE-1")
 async def test_a_redirect_is_not_followed():
     """Whoever answers would choose where this machine sends something: an address inside."""
     async with listening(says("200 OK")) as inside:

@@ -54,7 +54,7 @@ class HookAddress(msgspec.Struct, frozen=True):
     port: int
     target: str
     shown: str
-    """Without the query, which may hold a secret: for logs."""
+    """Only where it is: path and query may hold a secret. For logs."""
 
 
 def read_address(url: str) -> HookAddress:
@@ -76,7 +76,7 @@ def read_address(url: str) -> HookAddress:
     return HookAddress(
         secure, parts.hostname, port or (443 if secure else 80),
         path + (f"?{parts.query}" if parts.query else ""),
-        f"{parts.scheme}://{parts.hostname}{path}",
+        f"{parts.scheme}://{parts.netloc}",
     )  # fmt: skip
 
 
