@@ -10,7 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bailiwick.fronts.http.openapi import encoded
+from bailiwick.fronts.http.routes.approvals import APPROVAL_NOTICE
+from bailiwick.wire import values
 
 PLACE = Path(__file__).parents[1] / "clients" / "typescript"
 TYPES, ROUTES = PLACE / "wire.d.ts", PLACE / "routes.js"
@@ -126,6 +130,36 @@ def signature(name: str, told: dict[str, Any]) -> str:
     )
 
 
+_NOTICES = {
+    "approval": APPROVAL_NOTICE.struct, "run": values.RUN_NOTICE.struct,
+    "review": values.REVIEW_NOTICE.struct,
+}  # fmt: skip
+"""What the stream of events tells besides changes, by the names of its events."""
+
+
+def told_events() -> str:
+    """Everything that the stream of events tells, each with the name of its event."""
+    references, schemas = msgspec.json.schema_components(
+        list(_NOTICES.values()), ref_template="#/components/schemas/{name}"
+    )
+    names = {"change": "Event"} | {
+        event: type_of(told) for event, told in zip(_NOTICES, references, strict=True)
+    }
+    union = "".join(f"\n  | ({{ event: {json.dumps(e)} }} & {name})" for e, name in names.items())
+    return (
+        "".join(f"\n{interface(name, schemas[name])}" for name in sorted(schemas))
+        + f"\n/** What the stream of events tells; `event` says what it is. */\n"
+        f"export type Told ={union};\n"
+    )
+
+
+_FOLLOW = (
+    "\n  /** Every change, question, run and verdict as it comes, each with its `event`. */\n"
+    '  follow(given?: Parameters<Operations["events"]>[0], how?: How):'
+    " AsyncGenerator<Told, void>;\n"
+)
+
+
 def document() -> dict[str, Any]:
     """What the server says of itself."""
     told: dict[str, Any] = json.loads(encoded())
@@ -139,10 +173,10 @@ def files() -> dict[Path, str]:
     schemas = whole["components"]["schemas"]
     types = [
         _NOTE, 'import type { How } from "./index.js";\n',
-        *(f"\n{interface(name, schemas[name])}" for name in sorted(schemas)),
+        *(f"\n{interface(name, schemas[name])}" for name in sorted(schemas)), told_events(),
         "\n/** Every operation of a server, by its name in openapi.json. */\n",
         "export interface Operations {\n",
-        "\n".join(signature(name, told) for name, told in named.items()), "}\n",
+        "\n".join(signature(name, told) for name, told in named.items()), _FOLLOW, "}\n",
     ]  # fmt: skip
     rows = (f"  {name}: {json.dumps(route(told, whole))},\n" for name, told in named.items())
     table = [_NOTE, "/** @type {Record<string, import('./index.js').Route>} */\n",

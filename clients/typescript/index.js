@@ -5,6 +5,7 @@
 import { ROUTES } from "./routes.js";
 
 const RECONNECT_MS_MAX = 5000;
+const EVENTS = new Set(["change", "approval", "run", "review"]);
 const DEFAULT_WAIT_MS = 120_000;
 
 /** What a server refused or could not do. `kind` is what to branch on, `hint` what to do next. */
@@ -184,12 +185,12 @@ class Connection {
   }
 
   /**
-   * Changes as they are made. A connection that breaks is made anew from the last cursor.
+   * Everything that is told as it comes. A connection that breaks is made anew from the last cursor.
    * @param {import("./index.js").Route} route
    * @param {Record<string, any>} given
    * @param {import("./index.js").How} how
    */
-  async *events(route, given, how) {
+  async *follow(route, given, how) {
     let since = given.since;
     for (let wait = 250; ; wait = Math.min(2 * wait, RECONNECT_MS_MAX)) {
       try {
@@ -202,7 +203,7 @@ class Connection {
           else if (line.startsWith("data: ")) {
             const told = JSON.parse(line.slice(6));
             if (name === "error") throw new BailiwickError(told);
-            if (name === "change") yield told;
+            if (EVENTS.has(name)) yield { event: name, ...told };
           }
           wait = 250;
         }
@@ -211,6 +212,16 @@ class Connection {
       }
       await pause(wait, how.signal);
     }
+  }
+
+  /**
+   * Changes as they are made, and nothing else.
+   * @param {import("./index.js").Route} route
+   * @param {Record<string, any>} given
+   * @param {import("./index.js").How} how
+   */
+  async *events(route, given, how) {
+    for await (const { event, ...told } of this.follow(route, given, how)) if (event === "change") yield told;
   }
 
   /**
@@ -249,5 +260,7 @@ class Connection {
 export function connect(address, options = {}) {
   const connection = new Connection(address, options);
   const verbs = Object.entries(ROUTES).map(([name, route]) => [name, connection.verb(route)]);
-  return Object.freeze(Object.fromEntries(verbs));
+  /** @param {Record<string, any>} [given] @param {import("./index.js").How} [how] */
+  const follow = (given = {}, how = {}) => connection.follow(ROUTES.events, given, how);
+  return Object.freeze({ ...Object.fromEntries(verbs), follow });
 }

@@ -1684,6 +1684,63 @@ export interface WriteOp {
   fileMode?: string | number | null;
 }
 
+/** A question was put, answered, or its time is up. */
+export interface ApprovalEvent {
+  kind: string;
+  id: string;
+  state: string;
+  subject: string;
+  root: string;
+  operation: string;
+  verb: string;
+  target: string;
+  destination: string | null;
+  arguments: string;
+  paths: string[];
+  pathsTotal: number;
+  prompt: string;
+  reason: string;
+  front: string;
+  askedMs: number;
+  expiresMs: number;
+  answer: string | null;
+  answeredBy: string | null;
+  answeredMs: number | null;
+}
+
+/** A person has accepted or rejected what an agent did. */
+export interface ReviewEvent {
+  kind: string;
+  root: string;
+  subject: string;
+  by: string;
+  run: string | null;
+  path: string | null;
+  hunks: string[];
+  lines: string;
+  note: string;
+}
+
+/** A run has begun, was heard of again, or has ended. */
+export interface RunEvent {
+  kind: string;
+  id: string;
+  title: string | null;
+  subject: string;
+  front: string;
+  root: string;
+  begunMs: number;
+  seenMs: number;
+  calls: number;
+}
+
+/** What the stream of events tells; `event` says what it is. */
+export type Told =
+  | ({ event: "change" } & Event)
+  | ({ event: "approval" } & ApprovalEvent)
+  | ({ event: "run" } & RunEvent)
+  | ({ event: "review" } & ReviewEvent);
+
 /** Every operation of a server, by its name in openapi.json. */
 export interface Operations {
   /** Read the text of a file, or a window of its lines. */
@@ -2514,4 +2571,7 @@ export interface Operations {
 
   /** This table, as OpenAPI 3.1. */
   openapi(given?: Record<string, never>, how?: How): Promise<Record<string, unknown>>;
+
+  /** Every change, question, run and verdict as it comes, each with its `event`. */
+  follow(given?: Parameters<Operations["events"]>[0], how?: How): AsyncGenerator<Told, void>;
 }

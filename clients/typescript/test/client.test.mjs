@@ -150,6 +150,54 @@ test("changes are told, and again from the last cursor when the connection broke
   await assert.rejects(events.next());
 });
 
+test("questions, runs and verdicts are followed besides changes, each by its name", async () => {
+  const controller = new AbortController();
+  const stream = [
+    "event: approval\ndata: {\"kind\": \"asked\", \"id\": \"q1\"}\n\n",
+    "id: 7\nevent: change\ndata: {\"kind\": \"updated\", \"path\": \"a\"}\n\n",
+    "event: run\ndata: {\"kind\": \"begun\", \"id\": \"r1\"}\n\n",
+    "event: review\ndata: {\"accepted\": 1}\n\n", "event: later\ndata: {}\n\n",
+  ].join("");
+  const asked = [];
+  await elsewhere((request, answer) => {
+    asked.push(request.url);
+    answer.writeHead(200, { "content-type": "text/event-stream" });
+    answer.end(asked.length === 1 ? stream : "event: change\ndata: {\"kind\": \"created\", \"path\": \"b\"}\n\n");
+  }, async (address) => {
+    const told = [], fs = connect(address, { token });
+    for await (const each of fs.follow({}, { signal: controller.signal })) {
+      told.push(each);
+      if (each.path === "b") break;
+    }
+    assert.deepEqual(told.map((each) => [each.event, each.id ?? each.path ?? each.accepted]),
+      [["approval", "q1"], ["change", "a"], ["run", "r1"], ["review", 1], ["change", "b"]]);
+    assert.match(asked[1], /since=7/);
+    const changes = [];
+    asked.length = 0;
+    for await (const each of fs.events({}, { signal: controller.signal })) {
+      changes.push(each);
+      if (each.path === "b") break;
+    }
+    assert.deepEqual(changes.map((each) => [each.event, each.path]), [[undefined, "a"], [undefined, "b"]]);
+  });
+  controller.abort();
+});
+
+test("a question of a real server is followed by a person", async () => {
+  const controller = new AbortController();
+  const told = person.follow({}, { signal: controller.signal });
+  const first = told.next();
+  const asked = await fs.writeFile({ path: "migrations/3.sql", content: "followed" }, { waitForPersonMs: 0 }).catch((error) => error);
+  for (let each = await first; ; each = await told.next()) {
+    if (each.value.event !== "approval" || each.value.id !== asked.approvalId) continue;
+    assert.deepEqual([each.value.kind, each.value.state], ["asked", "pending"]);
+    break;
+  }
+  controller.abort();
+  await assert.rejects(told.next());
+  await person.answerApproval({ id: asked.approvalId, answer: "no" });
+});
+
 test("what is no answer of Bailiwick's is an error, and the token goes to no other address", async () => {
   await elsewhere((_, answer) => answer.end("<html>"), async (address) => {
     await assert.rejects(connect(address, { token }).list({ path: "." }), /no answer of Bailiwick's/);

@@ -14,6 +14,13 @@ for await (const event of fs.events({ path: "." })) {
   const told: Event = event;
   if (told.kind) break;
 }
+for await (const told of fs.follow({ path: "." })) {
+  if (told.event === "change") console.log(told.path, told.cursor);
+  else if (told.event === "approval") console.log(told.prompt, told.expiresMs);
+  else if (told.event === "run") console.log(told.subject, told.seenMs);
+  // @ts-expect-error a verdict has no cursor
+  else console.log(told.cursor);
+}
 try {
   await fs.remove({ path: "a.txt" });
 } catch (error) {
