@@ -142,3 +142,46 @@ async def test_an_ignore_file_that_is_no_readable_file_ignores_nothing(opening):
         await plant(fs, {"d/.gitignore/x": "", "e/rules": "*\n", "e/.gitignore": "-> rules"})
         found = (await fs.files()).paths
         assert found == ["d/.gitignore/x", "e/rules"]
+
+
+@pytest.mark.spec("TREE-6")
+async def test_rules_come_and_go_with_ignore_files_and_with_directories_that_hold_them(opening):
+    async with opening() as fs:
+        await plant(
+            fs, {"a.log": "x", "d/a.log": "x", "rules": "*.log\n", "kept/.gitignore": "*.log"}
+        )
+
+        async def marks():
+            paths = [path for path in ("a.log", "d/a.log") if (await fs.exists(path))]
+            return {path for path in paths if (await fs.read_text(path)).matched_ignore}
+
+        assert await marks() == set()
+        await fs.move("rules", ".gitignore")
+        assert await marks() == {"a.log", "d/a.log"}
+        await fs.move(".gitignore", "rules")
+        assert await marks() == set()
+        await fs.copy("rules", "d/.gitignore")
+        assert await marks() == {"d/a.log"}
+        await fs.move("a.log", "d/.gitignore", replace=True)  # which ignores nothing
+        assert await marks() == set()
+        await fs.remove("d/.gitignore")
+        await fs.copy("rules", "d/.gitignore")
+        assert await marks() == {"d/a.log"}
+        await fs.remove("d", recursive=True)
+        await fs.move("kept", "d")
+        await fs.write_text("d/a.log", "x")
+        assert await marks() == {"d/a.log"}
+
+
+@pytest.mark.spec("TREE-6")
+async def test_what_is_known_of_rules_outlives_changes_of_other_files(opening):
+    async with opening() as fs:
+        await plant(fs, {"a": "x", "b": "x", "d/c": "x"})
+        assert (await fs.read_text("a")).matched_ignore is None
+        forgotten = fs._ignores._times_forgotten
+        await fs.move("a", "d/a")
+        await fs.copy("b", "e")
+        await fs.remove("b")
+        assert fs._ignores._times_forgotten == forgotten
+        await fs.remove("d", recursive=True)
+        assert fs._ignores._times_forgotten > forgotten

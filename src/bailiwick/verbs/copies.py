@@ -63,7 +63,7 @@ async def copy(
     carrying = Carrying(call, ignores, await find(), find)
 
     def copied(count: int) -> ChangeResult:
-        ignores.forget_all()
+        ignores.forget(destination.path, kind)
         call.changed(
             "updated" if replaced.conditional else "created", destination.path, kind,
             subtree=kind == "directory",
@@ -168,7 +168,7 @@ def copy_between(
             await there.account(carrying.found.size, carrying.found.files)
 
         def copied(count: int) -> ChangeResult:
-            ignores_there.forget_all()
+            ignores_there.forget(to, kind)
             there.changed("created", to, kind, subtree=kind == "directory")
             return ChangeResult(
                 path=path, destination=to, changed=True, count=count, request_id=there.request_id

@@ -112,7 +112,7 @@ async def remove(
     going = Going(call, await find(), find)
 
     def removed(count: int) -> ChangeResult:
-        ignores.forget_all()
+        ignores.forget(handle.path, kind)
         call.changed(
             "deleted", handle.path, kind, subtree=kind == "directory",
             beneath=going.found.names, beneath_truncated=going.found.truncated,
@@ -145,6 +145,7 @@ async def move(
         return await survey(call, ignores, source, call.operation.ruled, twin)
 
     carrying = Carrying(call, ignores, await find(), find)
+    overwritten = destination.type
     if replace and call.destination is not None and call.must_be_new(call.destination):
         replace = False
 
@@ -152,7 +153,8 @@ async def move(
         if not changed:
             call.added = None
         else:
-            ignores.forget_all()
+            ignores.forget(source.path, kind)
+            ignores.forget(destination.path, overwritten)
             call.changed(
                 "moved", destination.path, kind, origin=source.path, subtree=kind == "directory",
                 beneath=carrying.found.names, beneath_truncated=carrying.found.truncated,

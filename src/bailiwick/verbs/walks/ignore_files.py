@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError
-from bailiwick.model import MatchedIgnore
+from bailiwick.model import EntryType, MatchedIgnore
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.policy import Hide
 from bailiwick.search.ignore import IgnoreLevel, compile_rules, is_compiled
@@ -65,13 +65,15 @@ class Ignores:
         """Ignore rules for another tree: nothing of this one is remembered."""
         return Ignores(names=self.names, monotonic_ns=self._monotonic_ns)
 
-    def forget(self, path: ScopedPath) -> None:
-        """Our own changes show at once: drop what may depend on ``path``."""
-        if path.endswith(self.names) and path.name in self.names:
+    def forget(self, path: ScopedPath, type_: EntryType | None = "file") -> None:
+        """Our own changes show at once: drop what may depend on what stood or stands at ``path``.
+        A file has a part in the rules by its name only; with a directory its ignore files come and
+        go."""
+        if type_ not in ("file", None) or (path.endswith(self.names) and path.name in self.names):
             self.forget_all()
 
     def forget_all(self) -> None:
-        """A directory was moved, removed or copied: its ignore files went with it."""
+        """Much was changed, and nobody asks what."""
         self._levels.clear()
         self._in_force.clear()
         self._times_forgotten += 1  # what is being looked up meanwhile is not kept
