@@ -26,6 +26,12 @@ nobody's, so that it is never taken for what stands there."""
 
 _LIST_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_new: Final = tuple.__new__
+"""Makes a named tuple in half the time its class takes."""
+
+_FORMAT: Final = 0o170000
+_MODE: Final = 0o7777
+
 _TYPES: Final[dict[int, EntryType]] = {
     stat_bits.S_IFREG: "file", stat_bits.S_IFDIR: "directory", stat_bits.S_IFLNK: "symlink",
 }  # fmt: skip
@@ -81,16 +87,15 @@ def survey(top: int, version_of: VersionOf, *, since_ns: int, entries_max: int) 
     level = _SurveyLevel("", os.open(".", _LIST_FLAGS, dir_fd=top))
     try:
         while True:
-            for name, base in _listed(level.directory, version_of, since_ns):
-                found[level.prefix + name] = base
-                if base.type == "directory" and len(above) < DEPTH_MAX:
-                    level.below.append(name)
+            _add_all(level, found, version_of, since_ns)
+            if len(above) >= DEPTH_MAX:
+                level.below.clear()
             if len(found) > entries_max:
                 raise Unsupported(
                     "there is more in this root than a command can be given",
                     details={"limit": entries_max},
                 )
-            below = None
+            below, name = None, ""
             while below is None:
                 if level.below:
                     name = level.below.pop()
@@ -131,7 +136,7 @@ def look(top: int, path: ScopedPath, version_of: VersionOf) -> Base | None:
             status = os.lstat(path.name, dir_fd=directory)
         except OSError:
             return None
-        return _base(status, version_of, since_ns=None)
+        return _base(status, version_of)
     finally:
         if directory >= 0:
             os.close(directory)
@@ -169,16 +174,35 @@ def _statuses(directory: int) -> Iterator[tuple[str, os.stat_result]]:
                 continue
 
 
-def _listed(directory: int, version_of: VersionOf, since_ns: int) -> Iterator[tuple[str, Base]]:
-    for name, status in _statuses(directory):
-        yield name, _base(status, version_of, since_ns)
+def _add_all(
+    level: _SurveyLevel, found: dict[str, Base], version_of: VersionOf, since_ns: int
+) -> None:
+    """What stands in one directory. In one piece: every file of a tree comes by here before each
+    command, and to call what `look` is made of for each takes a third longer."""
+    prefix, below = level.prefix, level.below
+    with os.scandir(level.directory) as names:
+        for each in names:
+            name = each.name
+            if name.startswith(RESERVED_PREFIX):
+                continue
+            try:
+                status = each.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            mode = status.st_mode
+            kind = _TYPES.get(mode & _FORMAT, "other")
+            if kind == "directory":
+                below.append(name)
+                version = version_of(status)
+            else:
+                changed = status.st_ctime_ns >= since_ns
+                version = CHANGED_SINCE if changed else version_of(status)
+            found[prefix + name] = _new(Base, (kind, version, status.st_size, mode & _MODE))
 
 
-def _base(status: os.stat_result, version_of: VersionOf, since_ns: int | None) -> Base:
-    kind = type_of(status)
-    changed = since_ns is not None and status.st_ctime_ns >= since_ns and kind != "directory"
-    version = CHANGED_SINCE if changed else version_of(status)
-    return Base(kind, version, status.st_size, stat_bits.S_IMODE(status.st_mode))
+def _base(status: os.stat_result, version_of: VersionOf) -> Base:
+    mode = stat_bits.S_IMODE(status.st_mode)
+    return Base(type_of(status), version_of(status), status.st_size, mode)
 
 
 def _opened(directory: int, name: str) -> int | None:

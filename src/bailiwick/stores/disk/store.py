@@ -423,7 +423,8 @@ class DiskStore:
         try:
             if expected.conditional:
                 job = conditional.set_attributes_blocking
-                await self._at_once_or_in_turn(held, job, self._publisher, held, change, expected)
+                args = self._publisher, held, change, expected
+                await self._at_once_or_in_turn(held, job, *args, flushes=False)
             else:
                 self._inline(held.path, change, self._publisher, held)
         except attributes.Shared:
@@ -529,13 +530,13 @@ class DiskStore:
         return self._pace.timed(job, *args) if self._durable else job(*args)
 
     async def _at_once_or_in_turn(
-        self, held: Held, job: Callable[..., T], *args: Any, size: int = 0
+        self, held: Held, job: Callable[..., T], *args: Any, size: int = 0, flushes: bool = True
     ) -> T:
         """What depends on the old content: at once where that and the new are small and nobody has
         to be waited for, no disk and no lock of another process; else in a thread, one at a time.
         """
         before = 0 if held.status is None else held.status.st_size
-        waits = held.path in self._turns.taken or self._waits()
+        waits = held.path in self._turns.taken or (flushes and self._waits())
         if not waits and max(before, size) <= INLINE_BYTES_MAX:
             self._workers.refuse_closed()
             try:
