@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,8 @@ import bailiwick
 
 FILES = 10_000
 PER_DIRECTORY = 100
+PACKED = 100
+"""Files in what npm and pip install."""
 OVER_PLAIN_MS_MAX = 40.0
 WITH_CHANGES_MS_MAX = 60.0
 
@@ -199,6 +202,12 @@ def _work(source: pathlib.Path, work: pathlib.Path) -> Iterator[tuple[str, float
     yield timed("make", lambda: subprocess.run(["make", "-s"], cwd=clone, check=True))
     for mode in ("delete", "wal"):
         yield timed(f"SQLite, 20 commits, journal {mode}", lambda mode=mode: _sqlite(work, mode))
+    if shutil.which("npm"):
+        _make_project(work)
+        yield timed(f"npm ci, {PACKED} files", lambda: _npm(work / "app", "ci"))
+    _make_wheel(work / "said-1.0-py3-none-any.whl")
+    _python("-m", "venv", "--copies", "--without-pip", str(work / "env"))
+    yield timed(f"pip install of a wheel, {PACKED} files", lambda: _pip(work))
 
 
 def _sqlite(work: pathlib.Path, mode: str) -> None:
@@ -208,6 +217,46 @@ def _sqlite(work: pathlib.Path, mode: str) -> None:
         for number in range(20):
             with database:
                 database.execute("INSERT INTO t VALUES (?)", (number,))
+
+
+def _make_project(work: pathlib.Path) -> None:
+    """One dependency that lies beside it: nothing is fetched."""
+    dep, app = work / "dep", work / "app"
+    dep.mkdir()
+    app.mkdir()
+    (dep / "package.json").write_text('{"name": "dep", "version": "1.0.0"}')
+    for number in range(PACKED):
+        (dep / f"f{number}.js").write_text(f"module.exports = {number};\n")
+    _npm(dep, "pack")
+    needs = '{"dep": "file:../dep/dep-1.0.0.tgz"}'
+    (app / "package.json").write_text(f'{{"name": "app", "dependencies": {needs}}}')
+    _npm(app, "install", "--package-lock-only")
+
+
+def _npm(where: pathlib.Path, *words: str) -> None:
+    calm = ("--offline", "--no-audit", "--no-fund", "--no-update-notifier")
+    subprocess.run(["npm", *words, *calm], cwd=where, check=True, capture_output=True)
+
+
+def _make_wheel(path: pathlib.Path) -> None:
+    about = "said-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as packed:
+        for number in range(PACKED):
+            packed.writestr(f"said/f{number}.py", f"number = {number}\n")
+        packed.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: said\nVersion: 1.0\n")
+        kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        packed.writestr(f"{about}/WHEEL", kind)
+        packed.writestr(f"{about}/RECORD", "")
+
+
+def _pip(work: pathlib.Path) -> None:
+    calm = ("--quiet", "--disable-pip-version-check")
+    into = ("--python", str(work / "env/bin/python"), "install", "--no-index")
+    _python("-m", "pip", *calm, *into, str(work / "said-1.0-py3-none-any.whl"))
+
+
+def _python(*words: str) -> None:
+    subprocess.run([sys.executable, *words], check=True, capture_output=True)
 
 
 @contextlib.contextmanager

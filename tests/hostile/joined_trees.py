@@ -166,12 +166,25 @@ def links_control() -> list[str]:
 # --- a live attacker --------------------------------------------------------------------------
 
 
-async def _raced(tries: int, containment: str, target: str) -> dict[str, int]:
+@contextlib.asynccontextmanager
+async def _scope_mounted(ground: Ground, containment: str) -> AsyncIterator[bailiwick.Scope]:
+    """The directory ``docs`` by way of a scope on it."""
+    settings = {"durability": "rename", "state_dir": ground.at("state")}
+    async with bailiwick.open(ground.at("docs"), containment=containment, **settings) as docs:
+        books = {"place": ground.at("books"), "mode": "read-only"}
+        mounts = {"docs": docs, "books": books, "notes": f"sqlite:{ground.at('notes.db')}"}
+        async with bailiwick.open("mounts:", mounts=mounts, **settings) as fs:
+            yield fs
+
+
+async def _raced(
+    tries: int, containment: str, target: str, mounted: Any = _mounted
+) -> dict[str, int]:
     """A directory of one mount is swapped with a link to another one while verbs go through it."""
     ground = Ground("joined-raced")
     ground.link("docs/evil", target)
     counts: Counter[str] = Counter()
-    async with _mounted(ground, containment) as fs:
+    async with mounted(ground, containment) as fs:
         with Attacker("exchange", ground.at("docs/mid"), ground.at("docs/evil")) as attacker:
             for number in range(tries):
                 done, answer = await _verbs(fs, "docs/mid", number)
@@ -186,6 +199,10 @@ async def _raced(tries: int, containment: str, target: str) -> dict[str, int]:
 
 def raced(tries: int, containment: str, target: str) -> dict[str, int]:
     return asyncio.run(_raced(tries, CONTAINMENTS[containment], target))
+
+
+def scope_raced(tries: int, containment: str, target: str) -> dict[str, int]:
+    return asyncio.run(_raced(tries, CONTAINMENTS[containment], target, _scope_mounted))
 
 
 def raced_control(tries: int) -> bool:

@@ -31,6 +31,15 @@ def test_a_live_attacker_between_mounts(walled_as, containment, target):
     assert counts["read"] + counts["write"] + counts["copy out"] > 0
 
 
+@CONTAINMENTS
+@pytest.mark.spec("OVER-2", "DISK-3")
+def test_a_live_attacker_in_a_mounted_scope(walled_as, containment):
+    counts = walled_as("root")(joined_trees.scope_raced, 1_200, containment, "../books")
+    assert counts["swaps"] > 100
+    assert counts["refused"] > 0
+    assert counts["read"] + counts["write"] + counts["copy out"] > 0
+
+
 @pytest.mark.spec("OVER-2")
 def test_a_live_attacker_between_mounts_is_one(walled_as):
     assert walled_as("root")(joined_trees.raced_control, 50_000)

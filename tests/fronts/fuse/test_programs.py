@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import zipfile
 
 import pytest
 
@@ -148,3 +149,64 @@ mv two four; rm -r one three four packed.tar; test -z "$(ls -A)"
 """
     with tree(kind, tmp_path) as (_, top):
         run(top, script)
+
+
+@kinds
+@needs("npm", "node")
+def test_npm(kind, tmp_path):
+    """A project with one dependency beside it, so that nothing is fetched."""
+    script = r"""
+mkdir dep app; cd dep
+echo '{"name": "dep", "version": "1.0.0", "main": "said.js", "bin": {"say": "said.js"}}' \
+  > package.json
+printf '#!/usr/bin/env node\nmodule.exports = "said"; console.log(module.exports);\n' > said.js
+npm pack --silent > /dev/null; cd ../app
+echo '{"name": "app", "version": "1.0.0", "dependencies": {"dep": "file:../dep/dep-1.0.0.tgz"}}' \
+  > package.json
+npm install --package-lock-only
+npm ci; node -e 'require("dep")'; npx --no say
+rm -r node_modules; npm ci; node_modules/.bin/say
+"""
+    calm = {"offline": "true", "audit": "false", "fund": "false", "update_notifier": "false"}
+    settings = {f"npm_config_{name}": value for name, value in calm.items()}
+    with tree(kind, tmp_path) as (scope, top):
+        printed = run(
+            top, script, **settings, npm_config_cache=str(tmp_path / "npm"), HOME=str(tmp_path)
+        )
+        assert printed.splitlines().count("said") == 3
+        assert scope.stat("app/node_modules/dep/said.js").mode & 0o100
+        assert scope.readlink("app/node_modules/.bin/say") == "../dep/said.js"
+
+
+@kinds
+def test_pip(kind, tmp_path):
+    """A wheel of our own into an environment: one of copies, since a link out of the tree is none
+    that a scope makes."""
+    wheel(tmp_path / "said-1.0-py3-none-any.whl")
+    script = """
+"$PYTHON" -m venv --copies --without-pip env
+pip() { "$PIP" -m pip --python env/bin/python --quiet --disable-pip-version-check "$@"; }
+pip install --no-index "$WHEEL"
+env/bin/said; env/bin/python -c 'import said; print(said.__file__)'
+pip uninstall --yes said; ! env/bin/python -c 'import said' 2>/dev/null
+"""
+    base = getattr(sys, "_base_executable", sys.executable)
+    with tree(kind, tmp_path) as (scope, top):
+        path = tmp_path / "said-1.0-py3-none-any.whl"
+        given = {"PYTHON": base, "PIP": sys.executable, "WHEEL": str(path)}
+        said, file = run(top, script, **given, HOME=str(tmp_path)).splitlines()
+        assert said == "said"
+        assert file.startswith(f"{top}/env/")
+        assert scope.exists("env/pyvenv.cfg")
+        assert not scope.exists("env/bin/said")
+
+
+def wheel(path):
+    about = "said-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("said.py", "def main():\n    print('said')\n")
+        packed.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: said\nVersion: 1.0\n")
+        kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        packed.writestr(f"{about}/WHEEL", kind)
+        packed.writestr(f"{about}/entry_points.txt", "[console_scripts]\nsaid = said:main\n")
+        packed.writestr(f"{about}/RECORD", "")

@@ -201,10 +201,11 @@ class ScopeStore:
 
     async def read(self, file: Handle, offset: int, length: int) -> Content:
         self._check_open()
-        first = await self._acted.read_bytes(file.path, offset, length)
+        most = self._acted.limits.bytes_call_max
+        first = await self._acted.read_bytes(file.path, offset, min(length, most))
         data = first.data
         while len(data) < length and offset + len(data) < first.size:
-            rest = length - len(data)
+            rest = min(length - len(data), most)
             more = await self._acted.read_bytes(file.path, offset + len(data), rest)
             if more.version != first.version or not more.data:
                 raise HashMismatch("it was changed while it was read", path=file.path)
