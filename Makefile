@@ -10,6 +10,7 @@ TRIES ?= 20000
 KILLS ?= 30
 SECONDS ?= 10
 CLIENTS ?= 256
+FAULTS ?= 60
 PYTEST_ARGS ?=
 
 VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
@@ -123,9 +124,10 @@ crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
 soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figure.
 	$(BIN)/python -m tests.fronts.http.soak --seconds $(SECONDS) --clients $(CLIENTS) $(if $(JSON),--json $(JSON))
 
-scale: venv ## All tests of volumes and states on a real PostgreSQL; `make test` has a part of them.
+scale: venv ## Volumes and states on a real PostgreSQL, then three servers driven and killed; FAULTS=500 for more.
 	$(BIN)/python -m pytest -n 2 tests/stores tests/state tests/fronts/http/test_servers.py -k 'postgres or servers' $(PYTEST_ARGS)
 	$(BIN)/python -m tests.stores.volume.pace
+	$(BIN)/python -m tests.scale --faults $(FAULTS)
 
 # Azurite is too large for every run of the tests, so it is fetched here.
 clouds: venv ## Blobs in what speaks like Azure and Google Cloud Storage.

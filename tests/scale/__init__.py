@@ -1,0 +1,1 @@
+"""Three servers on one PostgreSQL and one object store, driven while all of them are killed."""

@@ -1,0 +1,113 @@
+"""A real PostgreSQL, a real S3 server and three servers of ours, each of which can be killed."""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+import httpx
+
+from tests.postgres import TestPostgres
+from tests.s3 import KEY, SECRET, S3Server, free_ports
+
+SERVERS = 3
+TOKEN = "a-token-that-all-servers-know"
+
+CONFIG = """
+[state]
+url = "{dsn}"
+path = "beside"
+
+[[root]]
+id = "fleet"
+kind = "workspace"
+volume = "{dsn}?volume=main&blobs={blobs}"
+trusted = true
+"""
+
+
+class Server:
+    """One of ours, at a port of its own, with a directory of its own."""
+
+    def __init__(self, place, config, key=None):
+        (place / "beside").mkdir(0o700, parents=True)
+        (place / "bailiwick.toml").write_text(config)
+        if key is not None:
+            (place / "beside/ledger.key").touch(0o600)
+            (place / "beside/ledger.key").write_bytes(key)
+        self.place = place
+        self._log = (place / "log").open("ab")
+        (self.port,) = free_ports(1)
+        self.process = None
+        self.start()
+
+    @property
+    def key(self):
+        return (self.place / "beside/ledger.key").read_bytes()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bailiwick", "serve", "--config", "bailiwick.toml", "--port",
+             str(self.port), "--token", TOKEN, "--json"],
+            cwd=self.place, stdout=subprocess.PIPE, stderr=self._log, start_new_session=True,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.place), "AWS_ACCESS_KEY_ID": KEY,
+                 "AWS_SECRET_ACCESS_KEY": SECRET},
+        )  # fmt: skip
+        line = self.process.stdout.readline()
+        self.process.stdout.close()
+        return bool(line) and "url" in json.loads(line)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        self.kill()
+        self._log.close()
+
+
+class Cluster:
+    """To be used as a context. Requests go to any server, as a load balancer without memory would
+    send them."""
+
+    def __init__(self, folder):
+        self._folder = pathlib.Path(folder)
+        self._stack = contextlib.ExitStack()
+        self.servers = []
+
+    def __enter__(self):
+        with self._stack:
+            self.postgres = TestPostgres()
+            self._stack.callback(self.postgres.end)
+            (self._folder / "s3").mkdir()
+            self.s3 = S3Server(self._folder / "s3")
+            self._stack.callback(self.s3.end)
+            self.s3.make_bucket("fleet")
+            blobs = self.s3.url("fleet", "blobs").replace("?", "%3F").replace("&", "%26")
+            config = CONFIG.format(dsn=self.postgres.dsn, blobs=blobs)
+            for number in range(SERVERS):
+                key = self.servers[0].key if self.servers else None
+                server = Server(self._folder / f"server{number}", config, key)
+                self._stack.callback(server.end)
+                self.servers.append(server)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self._stack.close()
+
+    def ask(self, method, path, body=None, **headers):
+        """One try, at some server: status and answer, which is JSON or bytes; or None where none
+        came."""
+        port = random.choice(self.servers).port
+        headers["authorization"] = f"Bearer {TOKEN}"
+        with contextlib.suppress(httpx.HTTPError, ValueError):
+            answer = httpx.request(
+                method, f"http://127.0.0.1:{port}{path}", json=body, headers=headers, timeout=60
+            )
+            is_json = "json" in answer.headers["content-type"]
+            return answer.status_code, answer.json() if is_json else answer.content
+        return None
