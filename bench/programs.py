@@ -42,6 +42,7 @@ def main() -> int:
         place = pathlib.Path(folder)
         found: dict[str, Any] = {"load_when_begun": round(os.getloadavg()[0], 1)}
         found |= asyncio.run(_started(place, asked.rounds))
+        found["all_files_changed_by_one_command"] = asyncio.run(_all_changed(place))
         found["mounted"] = _mounted(place, asked.mounted_rounds)
     text = json.dumps(found, indent=1, ensure_ascii=False)
     print(text)
@@ -109,6 +110,38 @@ async def _started(place: pathlib.Path, rounds: int) -> dict[str, Any]:
         "untouched_ms_bar": OVER_PLAIN_MS_MAX,
         "changing_ms_bar": WITH_CHANGES_MS_MAX,
     }
+
+
+ALL = {
+    "rewritten": "find . -name 'f*' -exec sed -i s/^/x/ {} +",
+    "removed": "rm -rf d*",
+    "created": "for n in $(seq 100); do mkdir d$n; for m in $(seq 100); do echo $n > d$n/f$m; done;"
+    " done",
+}
+
+
+async def _all_changed(place: pathlib.Path) -> dict[str, float]:
+    """Seconds, and those of the processor, for commands that change every file, in a directory with
+    history; and for the first and second command in an overlay of it."""
+    found: dict[str, float] = {}
+    state = str(place / "state")
+
+    async def timed(name: str, fs: Any, shell: str) -> None:
+        began, used = time.perf_counter(), time.process_time()
+        result = await fs.exec(shell=shell).result()
+        assert not result.withheld, result.withheld[:3]
+        assert not result.conflicts, result.conflicts[:3]
+        found[f"{name}_s"] = round(time.perf_counter() - began, 2)
+        found[f"{name}_s_of_processor"] = round(time.process_time() - used, 2)
+
+    _plant(place / "all")
+    async with bailiwick.open(place / "all", state_dir=state, history="on") as fs:
+        for name, shell in ALL.items():
+            await timed(name, fs, shell)
+    async with bailiwick.open(f"overlay:{place / 'all'}", state_dir=state) as fs:
+        for name in ("first_in_overlay", "second_in_overlay"):
+            await timed(name, fs, "true")
+    return found
 
 
 @contextlib.asynccontextmanager
