@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash soak scale clouds floors clients matrix coverage mutation typescript site first-minutes release verify-release lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash crash-fronts soak scale clouds floors clients matrix coverage mutation typescript site first-minutes release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -120,6 +120,9 @@ attack: venv ## A live attacker against every verb; TRIES=1000000 for the full f
 
 crash: venv ## kill -9 at random instants; KILLS=1000 for the full figure.
 	$(BIN)/python -m tests.hostile.crash --kills $(KILLS) $(if $(JSON),--json $(JSON))
+
+crash-fronts: venv ## Two fronts on one directory, killed at random instants; KILLS=200 for the full figure.
+	$(BIN)/python -m tests.build.past_worker --kills $(KILLS)
 
 soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figure.
 	$(BIN)/python -m tests.fronts.http.soak --seconds $(SECONDS) --clients $(CLIENTS) $(if $(JSON),--json $(JSON))

@@ -1,14 +1,17 @@
 """Several fronts at work in one directory, killed at any instant: what is left is one past.
 
-``python -m tests.build.past_worker DIRECTORY ROUNDS SEED``. Prints what was seen, as JSON.
+``python -m tests.build.past_worker [--kills N] [--seed N] [DIRECTORY]``. Prints what was seen, as
+JSON, and fails where that is not all of it.
 """
 
+import argparse
 import asyncio
 import json
 import os
 import random
 import signal
 import sys
+import tempfile
 
 # Loaded here, once for all who are forked off.
 import bailiwick.build.governed
@@ -16,6 +19,7 @@ import bailiwick.stores.disk
 import bailiwick.stores.history
 import bailiwick.stores.volume  # noqa: F401
 from bailiwick.build.served import named_places, open_served, state_for
+from bailiwick.errors import Busy, PathNotFound
 from bailiwick.fronts.cli.directories import open_directory
 from bailiwick.grant import AgentRun, User
 from bailiwick.operations import FILE_ACCESS
@@ -36,6 +40,32 @@ async def typed(directory, number, told):
     """As a command has it."""
     async with open_directory(directory, "versions") as scope:
         await write(scope, number, told)
+
+
+async def reviewing(directory, number, told):
+    """A person who looks at what agents do, in a process of their own."""
+    dice = random.Random(number)
+    places = named_places([directory])
+    async with open_served(places, None, state_for(places), history="on") as authority:
+        [root] = places
+        mine = await authority.request_root(User("local"), root, FILE_ACCESS, "look", front="cli")
+        while True:
+            files = (await mine.review.queue(limit=5)).files
+            if not files:
+                await mine.write_text(f"{number}-own", "mine\n")
+                os.write(told, b"said nothing\n")
+                continue
+            file = dice.choice(files)
+            name = f"{dice.choice(file.hunks).id}@{file.version}"
+            try:
+                if dice.random() < 0.7:
+                    done = await mine.review.accept(name)
+                else:
+                    done = await mine.review.reject(name, note="no", insist=True)
+            except (Busy, PathNotFound):  # it was changed meanwhile
+                os.write(told, b"said nothing\n")
+                continue
+            os.write(told, f"said {done.request_id}\n".encode())
 
 
 async def write(scope, number, told):
@@ -59,9 +89,10 @@ def begin(front, directory, number):
 
 
 def round_of(dice, directory, number):
-    """Two fronts at work, until each has done something and a while longer."""
+    """Two fronts at work, until each has done something and a while longer. What they say that they
+    have done: with its request, and whether it was a change."""
     spelled = (directory, directory + "/", os.path.join(os.path.dirname(directory), "link"))
-    fronts = [served, dice.choice((served, typed))]
+    fronts = [served, dice.choice((served, typed, reviewing))]
     working = [
         begin(front, dice.choice(spelled), number * 2 + each) for each, front in enumerate(fronts)
     ]
@@ -69,52 +100,76 @@ def round_of(dice, directory, number):
     let_pass_blocking(dice.random() * 0.05)
     for child, _ in working:
         os.kill(child, signal.SIGKILL)
-    requests = []
+    done = []
     for (child, pipe), first in zip(working, said, strict=True):
-        requests += [line.split()[1].decode() for line in [first, *pipe] if line.endswith(b"\n")]
+        whole = [line.decode().split() for line in [first, *pipe] if line.endswith(b"\n")]
+        done += [(request, what != "said") for what, request in whole if request != "nothing"]
         pipe.close()
         os.waitpid(child, 0)
-    return requests
+    return done
 
 
-async def looked_at(directory, requests):
-    """Whether the ledger and the history know of all that was done, and of it all as one."""
+async def looked_at(directory, done):
+    """Whether ledger, history and runs know of all that was done, and of it all as one; and whether
+    what is left can be reviewed to its end."""
+    changed = {request for request, is_change in done if is_change}
     places = named_places([directory])
     async with open_served(places, None, state_for(places), history="on") as authority:
         verified = await authority.ledger.verify()
         [root] = places
         scope = await authority.request_root(User("local"), root, FILE_ACCESS, "look", front="cli")
-        kept, recorded = set(), set()
-        for entry in (await scope.list(".")).entries:
-            cursor = None
-            while True:
-                found = await scope.history(entry.path, cursor=cursor)
-                kept |= {each.request_id for each in found.versions}
-                cursor = found.next_cursor
-                if cursor is None:
-                    break
-        cursor = None
-        while True:
-            page = await authority.ledger.query(cursor=cursor)
-            recorded |= {each.request_id for each in page.records}
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        kept = await paged(
+            lambda cursor: scope.history(".", cursor=cursor, limit=1_000), "versions"
+        )
+        recorded = await paged(lambda cursor: authority.ledger.query(cursor=cursor), "records")
+        runs = scope._pipeline.runs
+        told = [each for row in await runs.rows(root) for each in await runs.requests(row)]
+        await scope.review.accept(paths=["."])
+        left = (await scope.review.queue()).left
         await scope.aclose()
     return {
         "verified": verified.ok,
-        "done": len(requests),
-        "not kept": sorted(set(requests) - kept),
-        "not recorded": sorted(set(requests) - recorded),
+        "done": len(done),
+        "not kept": sorted(changed - {each.request_id for each in kept}),
+        "not recorded": sorted(
+            {request for request, _ in done} - {each.request_id for each in recorded}
+        ),
+        "of no run": sorted(changed - set(told)),
+        "of several runs": len(told) - len(set(told)),
+        "left": left,
     }
 
 
+async def paged(ask, name):
+    found, cursor = [], None
+    while True:
+        page = await ask(cursor)
+        found += getattr(page, name)
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
 def main():
-    directory, rounds, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    dice, requests = random.Random(seed), []
-    for number in range(rounds):
-        requests += round_of(dice, directory, number)
-    print(json.dumps(asyncio.run(looked_at(directory, requests))))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", nargs="?")
+    parser.add_argument("--kills", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        directory = options.directory
+        if directory is None:
+            os.environ["XDG_STATE_HOME"] = os.path.join(place, "state")
+            directory = os.path.join(place, "project")
+            os.mkdir(directory)
+            os.symlink(directory, os.path.join(place, "link"))
+        dice, done = random.Random(options.seed), []
+        for number in range(options.kills // 2):
+            done += round_of(dice, directory, number)
+        seen = asyncio.run(looked_at(directory, done))
+    print(json.dumps(seen))
+    wrong = {name for name, each in seen.items() if each and name not in ("verified", "done")}
+    sys.exit(0 if seen["verified"] and not wrong else 1)
 
 
 if __name__ == "__main__":

@@ -231,12 +231,21 @@ async def test_what_a_configuration_grants_is_nothing_without_its_rules(project)
 def test_fronts_that_are_killed_at_work_leave_one_past(project, tmp_path):
     (tmp_path / "link").symlink_to(project)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.build.past_worker", str(project), "4", "7"],
+        [sys.executable, "-m", "tests.build.past_worker", str(project), "--kills=8", "--seed=7"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     seen = json.loads(done.stdout or "{}")
     assert seen.pop("done", 0) >= 8, done.stderr
-    assert seen == {"verified": True, "not kept": [], "not recorded": []}
+    assert seen == {
+        "verified": True, "not kept": [], "not recorded": [], "of no run": [],
+        "of several runs": 0, "left": 0,
+    }  # fmt: skip
+
+
+def test_a_directory_is_called_the_same_however_it_is_spelled(project, tmp_path):
+    (tmp_path / "link").symlink_to(project)
+    for spelled in (project, f"{project}/", tmp_path / "link", project / ".." / "link"):
+        assert list(named_places([str(spelled)])) == [f"workspace:{project.name}"]
 
 
 def test_the_old_key_is_what_it_was(project):

@@ -550,3 +550,25 @@ async def test_what_changed_too_much_at_once_is_left_as_a_whole(tmp_path, monkey
             await person.undo(run=run.id, paths=["b.txt"])
         assert (await person.undo(run=run.id)).conflicts == []
         assert not await person.exists("9.txt")
+
+
+@pytest.mark.spec("REVIEW-1")
+async def test_what_is_left_in_one_root_is_nothing_in_another(tmp_path):
+    async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
+        seats = {}
+        for name in "ab":
+            await authority.add_root(
+                f"workspace:{name}", f"sqlite:{tmp_path}/{name}.db", trusted=True
+            )
+            seats[name] = await authority.request_root(
+                User("ann"), f"workspace:{name}", ACCESS, "to look"
+            )
+        one = await seats["a"].delegate(AgentRun("chat", "one"))
+        await one.write_text("f.txt", "f\n")
+        (file,) = (await seats["a"].review.queue()).files
+        hunk, run = file.hunks[0].id, file.hunks[0].run
+        for name in (hunk, f"{hunk}@{file.version}", run, f"{run}:f.txt"):
+            for said in (seats["b"].review.accept, seats["b"].review.reject):
+                with pytest.raises(PathNotFound):
+                    await said(name)
+        assert await ids(seats["a"]) == [hunk]

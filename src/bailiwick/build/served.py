@@ -61,12 +61,15 @@ def named_places(given: Iterable[str]) -> dict[str, str]:
 def _called(place: str) -> str:
     if place in (OWN, MEMORY):
         return "memory" if place else "main"
-    if os.path.isdir(os.path.expanduser(place)):
-        known = Homes().name_of(os.path.expanduser(place)) or ""
-        if known.startswith("workspace:"):
-            return known.removeprefix("workspace:")
     volume = _VOLUME(place)
     text = volume[1] if volume else os.path.basename(os.path.abspath(place.partition("?")[0]))
+    if os.path.isdir(os.path.expanduser(place)):
+        directory = os.path.realpath(os.path.expanduser(place))
+        known = Homes().name_of(directory) or ""
+        if known.startswith("workspace:"):
+            return known.removeprefix("workspace:")
+        # However it is spelled: two who open it first, at the same time, call it the same.
+        text = os.path.basename(directory)
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:64] or "root"
 
 
