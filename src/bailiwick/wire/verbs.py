@@ -411,7 +411,7 @@ DELETE_SNAPSHOT: Verb[Any] = Verb(
 )  # fmt: skip
 FORK: Verb[Any] = Verb(
     "fork", "versions", "POST", "/fork", "fork", values.ForkMade, (NAME, VERSION, APPROVAL),
-    about="Make a branch of everything, at once.", example='/fork {"name": "try-it"}',
+    about="Make a branch of everything, at once.", example='/fork {"name": "try_it"}',
     short="fork", statuses=(201,),
 )  # fmt: skip
 FORKS: Verb[Any] = Verb(
@@ -420,17 +420,17 @@ FORKS: Verb[Any] = Verb(
 )  # fmt: skip
 DELETE_FORK: Verb[Any] = Verb(
     "delete_fork", "versions", "DELETE", "/forks/{name}", "deleteFork", values.Deleted,
-    (APPROVAL,), about="Remove a fork.", example="/forks/try-it",
+    (APPROVAL,), about="Remove a fork.", example="/forks/try_it",
 )  # fmt: skip
 COMPARE = Verb(
     "compare", "versions", "GET", "/compare", "compare", values.COMPARE,
     (NAME.but(about="The fork to compare with."), APPROVAL),
-    about="How a fork differs from this branch.", example="/compare?name=try-it",
+    about="How a fork differs from this branch.", example="/compare?name=try_it",
 )  # fmt: skip
 MERGE = Verb(
     "merge", "versions", "POST", "/merge", "merge", values.MERGE, (*CHANGE, NAME, PREVIEW),
     about="Take over what a fork changed; with conflicts, nothing.",
-    example='/merge {"name": "try-it", "preview": true}', short="merge",
+    example='/merge {"name": "try_it", "preview": true}', short="merge",
 )  # fmt: skip
 LOCK = Verb(
     "lock", "versions", "POST", "/lock", "lock", values.LOCK,

@@ -75,7 +75,7 @@ function cell(kind, line, other) {
 function drawn(row) {
   if (typeof row === "string") return [h("div", { class: "gap" }, row)];
   const [a, b, equal] = row;
-  return equal ? [cell("", a), cell("", b)] : [cell("del", a, b), cell("add", b, a)];
+  return equal ? [cell("same", a), cell("", b)] : [cell("del", a, b), cell("add", b, a)];
 }
 
 // Of a long difference only the rows that can be seen are in the page: parts of parts, so that the

@@ -15,6 +15,7 @@ const CARD = 160;
 export function view({ path: name }) {
   const page = { name, chosen: new Set(), bar: h("div", { class: "bar" }), list: h("div", { class: "scroll grow hunks" }) };
   page.windows = new Windows(page.list);
+  fill(page.bar, title(page));
   load(page);
   return { element: h("div", { class: "page" }, page.bar, h("div", { class: "card fill" }, page.list)), title: `Fork ${name}`, close: () => page.windows.close() };
 }
@@ -44,10 +45,11 @@ function conflicting(differences, conflicts) {
   return [...conflicts.keys()].map((path) => known.get(path) ?? { path, kind: "updated", type: "file" });
 }
 
+const title = (page) => [h("h1", { class: "grow" }, `Fork ${plain(page.name)}`), h("a", { class: "button", href: link("versions") }, icon("back"), "All forks")];
+
 function draw(page) {
-  const { name, conflicts, shown, chosen } = page;
-  fill(page.bar, h("h1", { class: "grow" }, `Fork ${plain(name)}`),
-    h("a", { class: "button", href: link("versions") }, icon("back"), "All forks"),
+  const { conflicts, shown, chosen } = page;
+  fill(page.bar, title(page),
     chosen.size ? h("button", { class: "button", onClick: () => take(page) }, icon("check"), `Take over ${count(chosen.size, "file")}`) : null,
     page.mergeable && !conflicts.size ? h("button", { class: "button main", onClick: () => merge(page) }, icon("fork"), "Merge everything") : null);
   page.windows.close();
@@ -63,7 +65,7 @@ function card(page, each) {
   const reason = page.conflicts.get(each.path), body = page.windows.add(h("div"), each.type === "file" ? CARD : 0, () => differences(page, each, reason));
   const box = page.files.includes(each) ? h("input", { type: "checkbox", "aria-label": `Choose ${plain(each.path)}`, checked: page.chosen.has(each.path), onChange: () => { if (!page.chosen.delete(each.path)) page.chosen.add(each.path); draw(page); } }) : null;
   return h("section", { class: "card", data: { path: each.path } },
-    h("header", null, box, h("span", { class: `chip ${reason ? "bad" : TONES[each.kind] ?? ""}` }, reason ? "conflict" : each.kind), h("b", { class: "grow cut" }, each.origin ? `${plain(each.origin)} → ` : "", plain(each.path)), reason ? h("span", { class: "soft" }, plain(reason)) : null), body);
+    h("header", null, box, h("span", { class: `chip ${reason ? "bad" : TONES[each.kind] ?? ""}` }, reason ? "conflict" : each.kind), h("b", { class: "grow cut" }, each.origin ? `${plain(each.origin)} → ` : "", plain(each.path))), body);
 }
 
 // A text on one side; null where there is none.
@@ -96,7 +98,7 @@ function settling(page, each, ours, theirs) {
     area.focus();
   };
   const place = h("div", { class: "edited" });
-  return [h("div", { class: "verdict" },
+  return [h("p", { class: "soft reason" }, `${plain(page.conflicts.get(each.path))}. Red: here. Green: in the fork.`), h("div", { class: "verdict" },
     h("button", { class: "button", onClick: () => settle(page, each.path, ours?.content ?? null, ours, theirs) }, ours ? "Ours" : "Ours: remove it"),
     h("button", { class: "button", onClick: () => settle(page, each.path, theirs?.content ?? null, ours, theirs) }, theirs ? "Theirs" : "Theirs: remove it"),
     h("button", { class: "button", onClick: edit }, icon("pen"), "Edit")), place];
