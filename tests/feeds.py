@@ -11,7 +11,8 @@ import time
 
 from bailiwick.errors import BailiwickError, PathNotFound
 from bailiwick.events import MemoryFeed
-from bailiwick.model import Change, Limits
+from bailiwick.limits import Limits
+from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
 from bailiwick.stores.disk import DiskStore

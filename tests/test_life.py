@@ -6,7 +6,7 @@ import os
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope import support
 from tests.scope.every_verb import VERBS, plant_tree
 from tests.scope.support import place_of, plant, records, snapshot

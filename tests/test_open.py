@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope.every_verb import VERBS, plant_tree
 from tests.scope.support import Opener, place_of
 
@@ -134,7 +134,6 @@ async def test_verbs_keep_the_most_extreme_limits(tmp_path, name, extreme):
             assert extreme == "least"
 
 
-@functools.cache
 @functools.cache
 def _looked_at():
     """Every attribute that the package names. The defaults of `Limits()` do not count: what was set

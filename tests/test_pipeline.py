@@ -5,7 +5,7 @@ import logging
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import ALL_ACCESS, OPERATIONS
 from tests.scope import support
 from tests.scope.every_verb import SECRET, TWO_ROOTS, VERBS, plant_tree

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.stores.disk import syscalls
 from tests.authority.support import governed, rule
 from tests.scope import support

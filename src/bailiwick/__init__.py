@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         User,
     )
     from bailiwick.hook import Hook
+    from bailiwick.limits import Limits
     from bailiwick.model import (
         BytesRead,
         Change,
@@ -96,7 +97,6 @@ if TYPE_CHECKING:
         Entry,
         Found,
         JsonRead,
-        Limits,
         Page,
         Stat,
         TextRead,
@@ -147,9 +147,10 @@ _HOMES = {
         "AgentRun Automation Core Extension Grant Narrowing Quota Root StandingGrant Subject User"
     ),
     "bailiwick.hook": "Hook",
+    "bailiwick.limits": "Limits",
     "bailiwick.model": (
         "BytesRead Change ChangeResult DiffResult Edit EditResult Entry Found "
-        "JsonRead Limits Page Stat TextRead WriteResult"
+        "JsonRead Page Stat TextRead WriteResult"
     ),
     "bailiwick.paths": "ScopedPath",
     "bailiwick.operations": "Command",

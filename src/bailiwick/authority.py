@@ -46,7 +46,7 @@ from bailiwick.grant import (
     parse_subject,
 )
 from bailiwick.hook import Hooks
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, OPERATIONS, Access, Command
 from bailiwick.paths import parse
 from bailiwick.policies.explanation import Explanation

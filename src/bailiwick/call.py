@@ -19,8 +19,9 @@ from bailiwick.approvals import Asker, Preview, Question
 from bailiwick.audit import Outcome, Record
 from bailiwick.errors import BailiwickError, ParseError, escape_for_display
 from bailiwick.grant import Grant
+from bailiwick.limits import Limits
 from bailiwick.meter import Amount, Turn
-from bailiwick.model import Change, EntryType, Limits
+from bailiwick.model import Change, EntryType
 from bailiwick.operations import Access, Command, Operation
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.policy import Allow, Ask, Context, Decision

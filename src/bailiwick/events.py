@@ -20,7 +20,8 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from bailiwick.errors import BailiwickError, Closed, ParseError
-from bailiwick.model import Change, Limits
+from bailiwick.limits import Limits
+from bailiwick.model import Change
 from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.store import Noticed, Watcher, Watches
 

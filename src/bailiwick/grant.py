@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from bailiwick.errors import MissingAccess, ParseError
-from bailiwick.model import Amount, Hardlinks, Limits, Symlinks, Value
+from bailiwick.limits import Amount, Limits
+from bailiwick.model import Hardlinks, Symlinks, Value
 from bailiwick.operations import ALL_ACCESS, FILE_ACCESS, Access
 from bailiwick.paths import ROOT, NameRule, ScopedPath
 from bailiwick.search.glob import compile_filter

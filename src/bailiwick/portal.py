@@ -22,7 +22,8 @@ from bailiwick.first_step import LentLoop
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.handed_over import HandedOver
 from bailiwick.held_signals import unbroken
-from bailiwick.model import Change, ChangeResult, Limits
+from bailiwick.limits import Limits
+from bailiwick.model import Change, ChangeResult
 from bailiwick.operations import Access
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.scope import Lease, Scope

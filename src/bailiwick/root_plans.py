@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from bailiwick.grant import Grant, Root
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.pipeline import Pipeline
 from bailiwick.scope import Scope
 from bailiwick.verbs.walks.ignore_files import Ignores

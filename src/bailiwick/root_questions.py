@@ -12,7 +12,8 @@ from typing import Final
 from bailiwick.approvals import Approvals, Asker, Preview, Question, Verdict
 from bailiwick.errors import ApprovalDenied, ApprovalTimeout, ParseError
 from bailiwick.grant import Subject, check_reason, parse_root_name
-from bailiwick.model import Limits, Value
+from bailiwick.limits import Limits
+from bailiwick.model import Value
 from bailiwick.operations import Access
 from bailiwick.paths import ScopedPath, parse
 

@@ -15,7 +15,8 @@ from typing import Annotated, Literal, Protocol
 
 import msgspec
 
-from bailiwick.model import Amount, GiB, MiB, Seconds, Value
+from bailiwick.limits import Amount, Seconds
+from bailiwick.model import GiB, MiB, Value
 
 Network = Literal["none", "loopback", "host"]
 """No socket but those between processes of the command; an empty loopback of its own, too; or the

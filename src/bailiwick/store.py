@@ -17,13 +17,13 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
+from bailiwick.limits import Limits
 from bailiwick.model import (
     ANYTHING,
     Change,
     EntryType,
     Expected,
     Hardlinks,
-    Limits,
     Stat,
     Symlinks,
     WriteMode,

@@ -10,7 +10,7 @@ from bailiwick.archives.bounds import Bounds
 from bailiwick.archives.entries import ArchiveEntry, Need
 from bailiwick.archives.reader import read_archive
 from bailiwick.archives.writer import new_writer
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 
 PACKINGS = {"tar": "", "tar.gz": "gz", "tar.bz2": "bz2", "tar.xz": "xz"}
 """The formats that Python's own library writes."""

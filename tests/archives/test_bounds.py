@@ -12,7 +12,8 @@ from bailiwick.archives.bounds import Bounds
 from bailiwick.archives.entries import Need
 from bailiwick.archives.reader import read_archive
 from bailiwick.errors import FileTooLarge, ParseError, Unsupported
-from bailiwick.model import Limits, MiB
+from bailiwick.limits import Limits
+from bailiwick.model import MiB
 from tests.archives.support import (
     Drive,
     bounds,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.authority.asked import ACTS, ASKS, ASKS_READING, TREE, surfaced, waits
 from tests.authority.support import AGENT, ME, Person, governed, refusal, rule
 

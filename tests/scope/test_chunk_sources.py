@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 
 HERE = contextvars.ContextVar("HERE", default="elsewhere")
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import ALL_ACCESS
 from tests.scope.support import (
     Opener,

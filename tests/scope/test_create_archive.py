@@ -24,7 +24,8 @@ from bailiwick.errors import (
     PolicyDenied,
     Unsupported,
 )
-from bailiwick.model import KiB, Limits
+from bailiwick.limits import Limits
+from bailiwick.model import KiB
 from tests.archives.support import ALL_FORMATS, FORMATS_OF_ANY_TREE
 from tests.archives.test_round_trip import NAMES
 from tests.scope.archives import litter, unchanged

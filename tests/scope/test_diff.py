@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope.support import Rules, deny, hide, plant, unruled
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import bailiwick
 from bailiwick import Edit
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope.support import Opener, place_of, plant, records, snapshot
 
 

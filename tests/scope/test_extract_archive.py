@@ -25,7 +25,8 @@ from bailiwick.errors import (
     QuotaExceeded,
     SymlinkEscape,
 )
-from bailiwick.model import Limits, MiB
+from bailiwick.limits import Limits
+from bailiwick.model import MiB
 from bailiwick.operations import ALL_ACCESS
 from tests.archives.support import ALL_FORMATS, directory, file, link, member, pack, tar_of
 from tests.scope.archives import SMALL, Meter, litter, unchanged

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope.support import Opener, Rules, deny, hide, place_of, plant, unruled
 
 SHARED_TMP = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope.support import Opener, granted, plant
 from tests.scope.test_reads import SHARED_TMP
 

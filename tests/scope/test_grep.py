@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.reader import reader_of
 from bailiwick.verbs import grep
 from tests.scope.support import Opener, Rules, ask, deny, hide, place_of, plant, snapshot, unruled

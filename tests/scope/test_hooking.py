@@ -6,7 +6,7 @@ import logging
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.policy import Allow, Ask, Deny, Hide
 from tests.scope.every_verb import SECRET, TREE, VERBS, plant_tree
 from tests.scope.support import plant, records, snapshot, unruled

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope.support import Opener, Rules, hide, place_of, plant, unruled
 
 NAMES = st.text(

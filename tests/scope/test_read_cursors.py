@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.text.cursor import Seen, decode_cursor, encode_cursor
 from tests.scope.support import place_of
 

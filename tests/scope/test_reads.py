@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope.support import Opener, place_of, plant
 
 SHARED_TMP = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from bailiwick import model
+from bailiwick import Limits, model
 from bailiwick.archives import results
 from bailiwick.paths import ScopedPath
 from bailiwick.search.results import GrepResult
 from tests.scope.every_verb import VERBS, plant_tree
 
 NOT_RESULTS = {
-    model.Value, model.Limits, model.Edit, model.Change, model.Entry,
+    model.Value, Limits, model.Edit, model.Change, model.Entry,
     results.ArchiveResult, results.ExtractResult,
 }  # fmt: skip
 """Values that are no result of these verbs, or rows of one."""

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import bailiwick
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from tests.scope.support import granted, place_of, plant, snapshot
 
 OLD = hashlib.sha256(b"old").hexdigest()

@@ -5,7 +5,7 @@ Other processes that a test starts are told by their environment.
 
 import os
 
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.state.database import Database
 
 DSN = "BAILIWICK_TESTS_STATE"

@@ -12,7 +12,7 @@ import pytest
 
 from bailiwick.errors import Closed
 from bailiwick.events import Cursor
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.state.feed import FEED, DurableFeed
 from bailiwick.state.ledger.chain import LEDGER

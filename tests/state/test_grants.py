@@ -7,7 +7,7 @@ import pytest
 
 from bailiwick.errors import FileAlreadyExists, GrantExpired, GrantRevoked, IoError, ParseError
 from bailiwick.grant import AgentRun, Automation, Core, Extension, Quota, Root, User
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.state.bodies import Bodies
 from bailiwick.state.grants.book import DAY_NS, ENDED_KEPT_DAYS, IDLE_DAYS_MAX

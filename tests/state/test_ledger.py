@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from bailiwick.audit import LedgerRecord
 from bailiwick.errors import Closed, IoError
 from bailiwick.grant import Grant, Root, User
-from bailiwick.model import Change, Limits
+from bailiwick.limits import Limits
+from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 from bailiwick.state import database as database_module
 from bailiwick.state.database import FILE

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bailiwick.errors import Busy, IoError, Unsupported
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.state.database import DatabasePart
 from bailiwick.state.postgres import connection as connection_module
 from bailiwick.state.postgres import pulse as pulse_module

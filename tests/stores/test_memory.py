@@ -13,7 +13,7 @@ from bailiwick.errors import (
     SymlinkEscape,
     TooManyLinks,
 )
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.nodes import ROOT_ID
 from bailiwick.paths import ROOT, ScopedPath, parse
 from bailiwick.store import Store, WritePlan

@@ -6,7 +6,8 @@ import msgspec
 
 from bailiwick.archives.entries import too_much
 from bailiwick.errors import FileTooLarge
-from bailiwick.model import KiB, Limits, MiB
+from bailiwick.limits import Limits
+from bailiwick.model import KiB, MiB
 from bailiwick.paths import NameRule
 
 RATIO_FROM_BYTES = 1 * MiB

@@ -19,7 +19,7 @@ from bailiwick.build.stores import let_go
 from bailiwick.config.places import VolumePlace, parse_volume
 from bailiwick.errors import FileAlreadyExists, ParseError, RootNotFound, Unsupported
 from bailiwick.finishing import in_thread
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.stores.volume import VolumeStore, abandoned_copies
 from bailiwick.stores.volume.abandoned_copies import CopiesDiscarded

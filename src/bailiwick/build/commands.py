@@ -13,7 +13,7 @@ from bailiwick.commands import Commands, HostShare
 from bailiwick.errors import ParseError
 from bailiwick.finishing import in_thread
 from bailiwick.grant import Root
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import NameRule
 from bailiwick.sandbox import Sandbox, SandboxName, Shortfall
 from bailiwick.store import HostDirectory, Store

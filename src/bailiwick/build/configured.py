@@ -26,7 +26,7 @@ from bailiwick.config.roots import LIMITS_ELSEWHERE
 from bailiwick.config.values import Config, GrantConfig
 from bailiwick.errors import ParseError, PathNotFound, from_os_error
 from bailiwick.grant import StandingGrant
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.policies.manifest import manifest_grants
 from bailiwick.state.grants.book import GrantBook
 

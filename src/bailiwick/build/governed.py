@@ -58,7 +58,7 @@ from bailiwick.errors import ParseError, Unsupported
 from bailiwick.finishing import in_thread
 from bailiwick.grant import Quota, Root, StandingGrant, Subject, check_subject, parse_root_name
 from bailiwick.hook import Hooks
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.pipeline import LowerTree, Pipeline
 from bailiwick.policies.rules import RulePolicy

@@ -11,15 +11,8 @@ import msgspec
 
 from bailiwick.commands import HostShare
 from bailiwick.errors import ParseError, Unsupported
-from bailiwick.model import (
-    Containment,
-    Durability,
-    Hardlinks,
-    Limits,
-    NewFileMode,
-    Switch,
-    Symlinks,
-)
+from bailiwick.limits import Limits
+from bailiwick.model import Containment, Durability, Hardlinks, NewFileMode, Switch, Symlinks
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.paths import NameRule
 from bailiwick.verbs.walks.ignore_files import IGNORE_FILE_NAMES

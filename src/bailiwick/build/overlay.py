@@ -10,7 +10,7 @@ from bailiwick.build.homes import Kept
 from bailiwick.build.options import Options
 from bailiwick.finishing import in_thread
 from bailiwick.grant import Core, Root, Subject
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.pipeline import LowerTree, Pipeline
 from bailiwick.store import Store
 

@@ -40,7 +40,7 @@ from bailiwick.finishing import in_thread
 from bailiwick.grant import Core, Grant, Narrowing, Root, Subject, User, narrowed
 from bailiwick.grant_status import OwnStanding
 from bailiwick.hook import Hooks
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import FILE_ACCESS
 from bailiwick.paths import parse
 from bailiwick.pipeline import LowerTree, Pipeline

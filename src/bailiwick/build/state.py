@@ -10,7 +10,7 @@ from bailiwick.build.configured import ConfigSource
 from bailiwick.config.places import VolumePlace
 from bailiwick.config.values import ServerConfig
 from bailiwick.errors import Unsupported, from_os_error
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.state import faults, idempotency
 from bailiwick.state.approvals import questions, rules
 from bailiwick.state.database import Database

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bailiwick.build.homes import Homes, Kept, spelled_key
 from bailiwick.build.options import Options
 from bailiwick.finishing import in_thread
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.store import Store
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from bailiwick.errors import (
     Unsupported,
 )
 from bailiwick.grant import Grant, Root, Subject, parse_root_name, parse_subject
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.reviews import ReviewNote
 from bailiwick.runs import check_run_name

@@ -12,7 +12,7 @@ from bailiwick.code.results import CodeError, CodeResult
 from bailiwick.code.service import CodeService
 from bailiwick.errors import BailiwickError, ParseError, Unsupported
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.portal import SyncScope, behind
 from bailiwick.sandbox import CommandLimits, Ending
 from bailiwick.scope import Scope

@@ -29,7 +29,7 @@ from bailiwick.errors import (
     ParseError,
     QuotaExceeded,
 )
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.scope import Scope
 
 _log = logging.getLogger("bailiwick")

@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from bailiwick.config.tables import Table
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import Network
 from bailiwick.policies.nearness import quoted
 from bailiwick.sandbox import SandboxName

@@ -14,15 +14,8 @@ from bailiwick.config.units import parse_duration, parse_size
 from bailiwick.config.values import RootConfig
 from bailiwick.errors import ParseError
 from bailiwick.grant import ROOT_KINDS, Quota, RootKind, parse_root_name
-from bailiwick.model import (
-    Containment,
-    Durability,
-    Hardlinks,
-    Limits,
-    NewFileMode,
-    Switch,
-    Symlinks,
-)
+from bailiwick.limits import Limits
+from bailiwick.model import Containment, Durability, Hardlinks, NewFileMode, Switch, Symlinks
 from bailiwick.paths import NameRule
 from bailiwick.policies.nearness import quoted
 

@@ -9,16 +9,8 @@ from typing import Literal
 
 from bailiwick.config.places import VolumePlace
 from bailiwick.grant import Quota, RootKind
-from bailiwick.model import (
-    Containment,
-    Durability,
-    Hardlinks,
-    Limits,
-    NewFileMode,
-    Switch,
-    Symlinks,
-    Value,
-)
+from bailiwick.limits import Limits
+from bailiwick.model import Containment, Durability, Hardlinks, NewFileMode, Switch, Symlinks, Value
 from bailiwick.operations import Access, Network
 from bailiwick.paths import ROOT, NameRule, ScopedPath
 from bailiwick.policies.manifest import parse_permissions

@@ -19,7 +19,8 @@ from bailiwick.errors import (
     PathNotFound,
     SymlinkEscape,
 )
-from bailiwick.model import EntryType, Expected, Limits, NewFileMode, Symlinks
+from bailiwick.limits import Limits
+from bailiwick.model import EntryType, Expected, NewFileMode, Symlinks
 from bailiwick.nodes.node import ROOT_ID, Node
 from bailiwick.nodes.refusals import check_link_text, check_node, not_through_a_link
 from bailiwick.paths import ScopedPath, from_parts

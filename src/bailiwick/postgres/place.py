@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 
 NAMESPACE: Final = "bailiwick"
 """The tables of volumes have a namespace of their own: the database may be somebody's for other

@@ -8,7 +8,8 @@ from typing import Any
 from bailiwick import operations
 from bailiwick.archives.results import ArchiveResult, ExtractResult
 from bailiwick.call import Target
-from bailiwick.model import Limits, WriteMode
+from bailiwick.limits import Limits
+from bailiwick.model import WriteMode
 from bailiwick.paths import PathText
 from bailiwick.scope.content import new
 from bailiwick.scope.core import ScopeCore

@@ -14,8 +14,9 @@ import msgspec
 from bailiwick.audit import EnclosesNotes, Flushes, Intent, Ledger, Record
 from bailiwick.events import Feed, MemoryFeed
 from bailiwick.grant import Grant, Root
+from bailiwick.limits import Limits
 from bailiwick.meter import Amount, Meter, Turns
-from bailiwick.model import Change, Limits
+from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline
 from bailiwick.scope.core import Delegates, Delegation, Lent

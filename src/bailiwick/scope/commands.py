@@ -11,7 +11,7 @@ from bailiwick import operations
 from bailiwick.call import Call, Target
 from bailiwick.errors import ParseError
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import Command, Network
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.proposal import Proposal

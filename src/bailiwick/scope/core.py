@@ -13,7 +13,7 @@ from bailiwick.commands import PlacedCopy
 from bailiwick.errors import BailiwickError, Closed, MissingAccess, ParseError, Unsupported
 from bailiwick.finishing import closes_anywhere, to_the_end
 from bailiwick.grant import AgentRun, Automation, Core, Extension, Grant, Root, Subject, User
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.operations import Access, Command, Operation
 from bailiwick.paths import ScopedPath
 from bailiwick.pipeline import Pipeline

@@ -27,7 +27,8 @@ import msgspec
 
 from bailiwick.change_log import Logged
 from bailiwick.errors import BailiwickError
-from bailiwick.model import Change, Limits
+from bailiwick.limits import Limits
+from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 from bailiwick.recent import RecentFeed
 from bailiwick.state.database import Connection, Database, DatabasePart

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from bailiwick.errors import Busy, FileTooLarge, InternalError, ParseError, QuotaExceeded
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.book import select
 

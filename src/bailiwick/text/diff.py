@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from math import isqrt
 
 from bailiwick.errors import escape_for_display
-from bailiwick.model import Limits, MiB, Value
+from bailiwick.limits import Limits
+from bailiwick.model import MiB, Value
 from bailiwick.text.agreement import common_prefix, common_suffix
 
 LINES_MAX = Limits().diff_lines_max

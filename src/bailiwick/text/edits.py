@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 
 from bailiwick.errors import FileTooLarge, ParseError
-from bailiwick.model import Edit, Limits, Value
+from bailiwick.limits import Limits
+from bailiwick.model import Edit, Value
 from bailiwick.text.agreement import common_prefix
 from bailiwick.text.codec import decode, encode
 from bailiwick.text.occurrences import Haystack, Occurrences, find_all, is_literal, require_usable

@@ -19,7 +19,8 @@ from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from bailiwick.errors import HashMismatch, ParseError
-from bailiwick.model import KiB, Limits, LineEnding, Value
+from bailiwick.limits import Limits
+from bailiwick.model import KiB, LineEnding, Value
 from bailiwick.text.codec import decode_beginning, decode_exactly, detect, line_ending_of
 from bailiwick.text.cursor import LinePosition, Seen
 from bailiwick.text.newlines import Newlines

@@ -26,7 +26,8 @@ from bailiwick.errors import (
     from_os_error,
 )
 from bailiwick.finishing import in_thread, to_the_end
-from bailiwick.model import Limits, NewFileMode, Stat, Symlinks
+from bailiwick.limits import Limits
+from bailiwick.model import NewFileMode, Stat, Symlinks
 from bailiwick.nodes import ROOT_ID, Node, NodeStore
 from bailiwick.nodes.lookup import beneath
 from bailiwick.paths import ROOT, ScopedPath

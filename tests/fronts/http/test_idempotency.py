@@ -9,7 +9,7 @@ import pytest
 from bailiwick.errors import InternalError, IoError
 from bailiwick.fronts.http.messages import idempotency
 from bailiwick.fronts.http.routes import ROUTES
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.scope import Scope
 from bailiwick.state.idempotency import IdempotencyBook
 from tests.fronts.http.serving import AGENT, PERSON, check_error, serving

@@ -20,7 +20,8 @@ from bailiwick.errors import (
     PathNotFound,
     SymlinkEscape,
 )
-from bailiwick.model import KiB, Limits, MiB
+from bailiwick.limits import Limits
+from bailiwick.model import KiB, MiB
 from bailiwick.paths import parse
 from bailiwick.store import WritePlan
 from bailiwick.stores.disk import syscalls

@@ -19,7 +19,8 @@ from bailiwick.errors import (
     SymlinkEscape,
     Unsupported,
 )
-from bailiwick.model import KiB, Limits, MiB
+from bailiwick.limits import Limits
+from bailiwick.model import KiB, MiB
 from bailiwick.paths import RESERVED_PREFIX
 from bailiwick.stores.disk import listing, syscalls
 from bailiwick.stores.disk.changes import copies, removal

@@ -17,7 +17,8 @@ from bailiwick.errors import (
     ParseError,
     SymlinkEscape,
 )
-from bailiwick.model import KiB, Limits, MiB
+from bailiwick.limits import Limits
+from bailiwick.model import KiB, MiB
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.disk import reader
 from tests.stores.disk.conftest import hold

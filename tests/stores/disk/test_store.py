@@ -17,7 +17,7 @@ from bailiwick.errors import (
     RootNotFound,
     Unsupported,
 )
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.store import Nominates, Store
 from bailiwick.stores.disk import syscalls
 from bailiwick.stores.memory import MemoryStore

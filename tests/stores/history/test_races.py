@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from bailiwick.errors import BailiwickError, Closed, IoError, PathNotFound
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Narrows, Nominates, Stages, Watches
 from bailiwick.stores.history.auto_collection import HistoryAutoCollection

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from bailiwick.errors import PathNotFound, ReadOnly
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Undoing

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bailiwick.errors import LockHeld
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.volume.uptime import Uptime
 from bailiwick.testing.driver import StoreDriver

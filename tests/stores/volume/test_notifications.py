@@ -7,7 +7,7 @@ import pytest
 
 from bailiwick.build.log_feed import StoreFeed
 from bailiwick.errors import BailiwickError, Busy, IoError
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.stores.volume.rows import postgres as rows

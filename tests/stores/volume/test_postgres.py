@@ -17,7 +17,7 @@ from bailiwick.errors import (
     RootNotFound,
     Unsupported,
 )
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.stores.volume.rows import schema

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from bailiwick.errors import Busy, Unsupported
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.stores.volume.rows import schema

@@ -11,7 +11,8 @@ import pytest
 
 from bailiwick.errors import Closed, IoError
 from bailiwick.finishing import in_thread
-from bailiwick.model import KiB, Limits, MiB
+from bailiwick.limits import Limits
+from bailiwick.model import KiB, MiB
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.stores.volume.threads import RestingPool
 from tests.stores.volume.volumes import blob_files, in_database, opened

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bailiwick.build.options import read_options
 from bailiwick.build.own import join
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import parse
 from bailiwick.search.grep import compile_query
 from bailiwick.store import Surveys

@@ -20,7 +20,7 @@ from bailiwick.fronts.cli.authority_session import at_terminal
 if TYPE_CHECKING:
     from bailiwick.build.options import OpenOptions
     from bailiwick.commands import HostShare
-    from bailiwick.model import Limits
+    from bailiwick.limits import Limits
     from bailiwick.scope import Scope
 
 Purpose = Literal["looking", "changing", "versions"]
@@ -38,7 +38,7 @@ async def open_directory(
     from bailiwick.build import open as open_scope
     from bailiwick.build.homes import default_state_dir
     from bailiwick.commands import HostShare
-    from bailiwick.model import Limits
+    from bailiwick.limits import Limits
 
     with ExitStack() as stack:
         state = default_state_dir()
@@ -72,7 +72,7 @@ async def open_directory(
 
 def unhurried() -> Limits:
     """For programs that may run as long as they like: a person sits before them."""
-    from bailiwick.model import Limits
+    from bailiwick.limits import Limits
 
     return Limits(session_seconds_max=0)
 
@@ -82,7 +82,7 @@ async def _with_past(directory: str, share: HostShare | None) -> AsyncIterator[S
     """A directory with the state that all who work in it share, for the person who typed this."""
     from bailiwick.build.served import named_places, open_served, state_for
     from bailiwick.commands import HostShare
-    from bailiwick.model import Limits
+    from bailiwick.limits import Limits
     from bailiwick.operations import ALL_ACCESS
 
     places = named_places([directory])

@@ -15,7 +15,7 @@ from bailiwick.fronts.http.messages.errors import OTHER_STATUSES, STATUS
 from bailiwick.fronts.http.openapi import error_statuses
 from bailiwick.fronts.http.routes import ROUTES, grants
 from bailiwick.fronts.http.table import Route, Who
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.wire.arguments import NEEDED, Argument
 from bailiwick.wire.values import ALIAS
 

@@ -35,7 +35,7 @@ from bailiwick.errors import (
     PathNotFound,
 )
 from bailiwick.grant import Core, User, parse_subject
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.root_questions import ASKED_VERB
 from bailiwick.state.approvals.questions import (
     BRIEF_COLUMNS,
@@ -416,7 +416,8 @@ class ApprovalDesk:
         return put
 
     def _refuse_more_roots(self, connection: Connection, counts_for: str, now_ns: int) -> None:
-        most = Limits().asked_roots_max
+        limits = Limits()  # there is no root yet that could have its own
+        most = limits.asked_roots_max
         if roots_asked_in(connection, counts_for, now_ns - HOUR_NS) >= most:
             raise ApprovalDenied(
                 f"this subject has asked for {most} roots within the hour already",

@@ -23,7 +23,8 @@ from typing import Literal
 from bailiwick.audit import AuthorityRecord, Intent, Ledger, LedgerRecord, Record
 from bailiwick.change_log import Note
 from bailiwick.errors import BailiwickError, Busy, IoError
-from bailiwick.model import Change, Limits, Value
+from bailiwick.limits import Limits
+from bailiwick.model import Change, Value
 from bailiwick.state.database import Connection, Database
 from bailiwick.state.ledger.chain import Head, adopt_key, append, genesis, parse_head
 from bailiwick.state.ledger.encoding import Hide, encode_authority, keep_path

@@ -23,7 +23,8 @@ import apsw
 
 from bailiwick.audit import AuthorityRecord, Record
 from bailiwick.errors import Busy, Closed, IoError
-from bailiwick.model import Change, Limits
+from bailiwick.limits import Limits
+from bailiwick.model import Change
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.state.database import Connection, Database
 from bailiwick.state.ledger.chain import append

@@ -17,7 +17,7 @@ import apsw
 import asyncpg
 
 from bailiwick.errors import BailiwickError, Busy, Closed
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.postgres.failures import FAILURES, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.sqlite.writer import Frame

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from bailiwick.errors import BailiwickError, HashMismatch, ReadOnly
 from bailiwick.finishing import in_thread
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.nodes import ROOT_ID, Node, NodeStore
 from bailiwick.paths import parse
 

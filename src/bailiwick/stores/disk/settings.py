@@ -7,7 +7,8 @@ import os
 import msgspec
 
 from bailiwick.errors import ParseError, Unsupported
-from bailiwick.model import Durability, Hardlinks, KiB, Limits, NewFileMode, Symlinks
+from bailiwick.limits import Limits
+from bailiwick.model import Durability, Hardlinks, KiB, NewFileMode, Symlinks
 from bailiwick.stores.disk import syscalls
 
 INLINE_BYTES_MAX = 256 * KiB

@@ -22,13 +22,13 @@ from bailiwick.errors import (
     Unsupported,
     from_os_error,
 )
+from bailiwick.limits import Limits
 from bailiwick.model import (
     ANYTHING,
     Containment,
     Durability,
     Expected,
     Hardlinks,
-    Limits,
     NewFileMode,
     Stat,
     Symlinks,

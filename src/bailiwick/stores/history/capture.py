@@ -22,7 +22,8 @@ from bailiwick.errors import (
     SymlinkEscape,
     TooManyLinks,
 )
-from bailiwick.model import Expected, Limits, MiB, Stat
+from bailiwick.limits import Limits
+from bailiwick.model import Expected, MiB, Stat
 from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath
 from bailiwick.store import Child, Handle, Store
 from bailiwick.stores.history.contents import SMALL_BYTES_MAX, Contents

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bailiwick.errors import Closed
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.store import HostDirectory, Store
 from bailiwick.stores.history.capture import Looker

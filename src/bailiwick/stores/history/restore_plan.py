@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bailiwick.errors import PathNotFound
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.paths import ScopedPath
 from bailiwick.stores.history.capture import Elsewhere, Looker
 from bailiwick.stores.history.lineage import Lineage

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from bailiwick.errors import BailiwickError, PermissionDenied, from_os_error
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.store import Store
 from bailiwick.stores.history.core import Collect, HistoryCore
 from bailiwick.stores.history.ledger import HistoryLedger

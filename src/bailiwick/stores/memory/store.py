@@ -6,7 +6,8 @@ import itertools
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from bailiwick.model import Limits, NewFileMode, Symlinks
+from bailiwick.limits import Limits
+from bailiwick.model import NewFileMode, Symlinks
 from bailiwick.nodes import Node, NodeStore
 
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from bailiwick.errors import HashMismatch, NotARegularFile, PathNotFound
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Expected, Limits
+from bailiwick.limits import Limits
+from bailiwick.model import Expected
 from bailiwick.paths import DEPTH_MAX, ROOT, ScopedPath, tree_too_deep
 from bailiwick.store import Child, Handle, Stage, Staged, Stages, Store, WritePlan
 from bailiwick.stores.mounts.table import MountedStore

@@ -18,7 +18,8 @@ from bailiwick.errors import (
     ReadOnly,
     Unsupported,
 )
-from bailiwick.model import ANYTHING, Expected, Hardlinks, Limits, Stat, Symlinks
+from bailiwick.limits import Limits
+from bailiwick.model import ANYTHING, Expected, Hardlinks, Stat, Symlinks
 from bailiwick.paths import ScopedPath
 from bailiwick.store import (
     Changing,

@@ -20,7 +20,8 @@ from bailiwick.errors import (
     RootNotFound,
 )
 from bailiwick.finishing import to_the_end
-from bailiwick.model import Limits, NewFileMode
+from bailiwick.limits import Limits
+from bailiwick.model import NewFileMode
 from bailiwick.stores.volume.content.blobs import Blobs, FolderBlobs
 from bailiwick.stores.volume.content.chunks import Hashes
 from bailiwick.stores.volume.content.compression import Pack, packing

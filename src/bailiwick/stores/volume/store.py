@@ -20,7 +20,8 @@ from bailiwick.errors import (
     ParseError,
     SymlinkEscape,
 )
-from bailiwick.model import ANYTHING, Expected, Hardlinks, Limits, NewFileMode, Stat, Symlinks
+from bailiwick.limits import Limits
+from bailiwick.model import ANYTHING, Expected, Hardlinks, NewFileMode, Stat, Symlinks
 from bailiwick.paths import ScopedPath
 from bailiwick.store import (
     Child,

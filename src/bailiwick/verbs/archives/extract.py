@@ -36,8 +36,9 @@ from bailiwick.errors import (
     SymlinkEscape,
     Unsupported,
 )
+from bailiwick.limits import Limits
 from bailiwick.meter import NOTHING, Amount
-from bailiwick.model import EntryType, Limits
+from bailiwick.model import EntryType
 from bailiwick.operations import REPLACE, Access
 from bailiwick.paths import DEPTH_MAX, PATH_BYTES_MAX, ScopedPath, folded
 from bailiwick.policy import Allow, Ask

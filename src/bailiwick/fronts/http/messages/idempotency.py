@@ -31,7 +31,7 @@ from bailiwick.fronts.http.messages import replies
 from bailiwick.fronts.http.messages.requests import Headers, Reply, Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import answering, body_of, from_body, place_of
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import refuse_if_not_allowed
 from bailiwick.scope.lost_answers import keeps_key, lost_answer

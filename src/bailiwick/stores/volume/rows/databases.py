@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Final
 
 from bailiwick.errors import Unsupported
-from bailiwick.model import Limits
+from bailiwick.limits import Limits
 from bailiwick.stores.volume.rows import sqlite_file
 from bailiwick.stores.volume.rows.database import SharedDatabase
 
