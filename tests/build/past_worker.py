@@ -25,6 +25,8 @@ from bailiwick.grant import AgentRun, User
 from bailiwick.operations import FILE_ACCESS
 from tests.waiting import let_pass_blocking
 
+_WRITES_MAX = 100
+
 
 async def served(directory, number, told):
     """As `bailiwick mcp` and `bailiwick serve` have it: an agent by way of a person."""
@@ -69,12 +71,12 @@ async def reviewing(directory, number, told):
 
 
 async def write(scope, number, told):
-    count = 0
-    while True:
-        count += 1
+    # A look at the queue reads every version: who never stops writing is never looked at.
+    for count in range(1, _WRITES_MAX + 1):
         path, text = f"{number}-{count % 3}", f"{number} {count}\n"
         done = await scope.write_text(path, text)
         os.write(told, f"{path} {done.request_id}\n".encode())
+    await asyncio.Event().wait()
 
 
 def begin(front, directory, number):
