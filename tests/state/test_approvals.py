@@ -444,6 +444,7 @@ async def test_one_subject_cannot_bury_people_in_questions():
 
 
 async def test_closing_the_state_ends_a_waiting_call(tmp_path):
+    """Wherever it is: with PostgreSQL it may still wait until others know of the question."""
     async with opened(tmp_path) as rooms:
         call, _ = await asked(rooms, asker=never_answers)
     with pytest.raises(Closed):

@@ -8,6 +8,7 @@ that does not answer is not asked there at all.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -147,20 +148,25 @@ class PostgresState(Database):
 
     async def write_control(self, job: Job[Result]) -> Result:
         result = await super().write_control(job)
-        knowing = self._loop.begin(self._pulse.everyone_knows(self._ask))
-        await asyncio.wrap_future(knowing)
+        knowing = asyncio.wrap_future(self._loop.begin(self._pulse.everyone_knows(self._ask)))
+        try:
+            await asyncio.wait((knowing,))
+        except asyncio.CancelledError:
+            knowing.cancel()
+            raise
+        if not knowing.cancelled():  # as it is where the state is closed: what was written stands
+            knowing.result()
         return result
 
     def write_blocking(self, job: Job[Result], *, control: bool = False) -> Result:
         result = super().write_blocking(job, control=control)
         if control:
-            self._loop.begin(self._pulse.everyone_knows(self._ask)).result()
+            with suppress(concurrent.futures.CancelledError):  # closed: what was written stands
+                self._loop.begin(self._pulse.everyone_knows(self._ask)).result()
         return result
 
     def _let_go(self) -> None:
-        with suppress(BailiwickError):
-            self._loop.run(self._end(), self._patience_s)
-        self._loop.close()
+        self._loop.close(self._end(), self._patience_s)
 
     async def _end(self) -> None:
         await self._pulse.close()
@@ -190,9 +196,7 @@ def open_in_postgres(
         loop.run(pulse.start(), place.statement_s + place.connect_s)
         return PostgresState(directory, place, loop, pulse, owner)
     except BaseException:
-        with suppress(BailiwickError):
-            loop.run(pulse.close(), place.connect_s)
-        loop.close()
+        loop.close(pulse.close(), place.connect_s)
         raise
 
 

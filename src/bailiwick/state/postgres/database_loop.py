@@ -10,9 +10,10 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from bailiwick.errors import BailiwickError
+from bailiwick.errors import BailiwickError, Closed
 from bailiwick.postgres.failures import FAILURES, from_postgres
 
 Result = TypeVar("Result")
@@ -27,28 +28,49 @@ class DatabaseLoop:
             target=self._loop.run_forever, name="bailiwick-postgres", daemon=True
         )
         self._thread.start()
+        self._turn = threading.Lock()
+        self._closed = False
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """What is begun is cancelled when the loop is closed; what comes later is from the
+        beginning, since nobody would ever do it."""
+        with self._turn:
+            if not self._closed:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        never: concurrent.futures.Future[Result] = concurrent.futures.Future()
+        never.cancel()
+        return never
 
     def run(self, work: Coroutine[Any, Any, Result], seconds: float) -> Result:
         """Wait for what it comes to, and no longer than that. Blocks. Raises `Busy` where it takes
-        longer, `IoError`, and what the database refuses."""
-        future = self.begin(work)
-        try:
-            return future.result(seconds)
-        except BailiwickError:
-            raise
-        except FAILURES as error:
-            future.cancel()
-            raise from_postgres(error) from error
+        longer, `IoError`, what the database refuses, and `Closed`."""
+        return _result(self.begin(work), seconds)
 
-    def close(self) -> None:
-        """End the loop, and whatever is left on it."""
-        self.begin(_end_others()).result()
+    def close(self, farewell: Coroutine[Any, Any, None], seconds: float) -> None:
+        """End whatever is left on the loop, then say farewell to the database, which no longer
+        keeps anybody waiting than that, then end the loop."""
+        with self._turn:
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(_end_others(), self._loop).result()
+        with suppress(BailiwickError):
+            _result(asyncio.run_coroutine_threadsafe(farewell, self._loop), seconds)
+        asyncio.run_coroutine_threadsafe(_end_others(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+def _result(future: concurrent.futures.Future[Result], seconds: float) -> Result:
+    try:
+        return future.result(seconds)
+    except BailiwickError:
+        raise
+    except concurrent.futures.CancelledError:
+        raise Closed("the state is closed") from None
+    except FAILURES as error:
+        future.cancel()
+        raise from_postgres(error) from error
 
 
 async def _end_others() -> None:
