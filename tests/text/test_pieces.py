@@ -17,6 +17,7 @@ def test_small_chunks_are_joined_and_large_ones_are_pieces_as_they_are():
     assert pieces.take() == []
     pieces.add(b"")
     assert pieces.take() == []
+    assert pieces.add(2 * large)  # nobody waits for more of what is large
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -27,8 +28,8 @@ def test_all_bytes_come_in_their_order_and_few_at_a_time(seed):
         given.append(dice.randbytes(dice.choice((0, 1, 3, 15, 16, 17, 40))))
         if pieces.add(given[-1]):
             taken = pieces.take()
-            assert all(len(piece) >= 16 for piece in taken)
-            assert len(taken) == 4
+            assert all(len(piece) >= 16 for piece in taken[:-1])
+            assert 64 <= sum(map(len, taken)) < 64 + 40
             got += taken
     got += pieces.take()
     assert b"".join(got) == b"".join(given)
