@@ -75,12 +75,14 @@ export class RunFiles {
   }
 
   hunk(change, each) {
+    // With the version that it was shown with: the same lines changed elsewhere meanwhile are others.
+    const shown = change.version ? `${each.id}@${change.version}` : each.id;
     const stands = each.state === "stands", { accept, reject, undo } = this.actions;
     return h("div", { class: each.id === this.marked ? "hunk marked" : "hunk", tabindex: "-1", data: { hunk: each.id, state: each.state } },
       h("div", { class: "bar" }, h("span", { class: "grow faint mono cut" }, plain(each.header)),
         each.reviewed ? h("span", { class: `chip ${each.reviewed === "accepted" ? "good" : "bad"}` }, plain(each.reviewed)) : null,
-        stands ? [each.reviewed ? null : h("button", { class: "button quiet", title: "I have looked at it and agree (y)", data: { key: "y" }, onClick: () => accept([each.id]) }, icon("check"), "Accept"),
-          h("button", { class: "button quiet", title: "Take it back and say why (r)", data: { key: "r" }, onClick: () => reject([each.id], "these lines") }, icon("cross"), "Reject"),
+        stands ? [each.reviewed ? null : h("button", { class: "button quiet", title: "I have looked at it and agree (y)", data: { key: "y" }, onClick: () => accept([shown]) }, icon("check"), "Accept"),
+          h("button", { class: "button quiet", title: "Take it back and say why (r)", data: { key: "r" }, onClick: () => reject([shown], "these lines") }, icon("cross"), "Reject"),
           h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo({ paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), h("span", { class: "only-wide" }, "Take back"))] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
       each.reviewed === "accepted" ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null);
   }
