@@ -273,15 +273,16 @@ class _Rebuilt:
 
     async def _directory(self, path: ScopedPath) -> str:
         """The id of a directory: of one that is left, or of the tree. One that others have taken
-        away below stays here, with what is left in it."""
+        away below, or put something else in the place of, stays here with what is left in it."""
         if path not in self._directories:
             below = await self._store.base_at(path)
             if below is not None and below.type == "directory":
                 self._directories[path] = LOWER + path
             else:
                 node = await self._copy.node_at(path)
-                base = self._store.record.bases.get(path)
-                await self.add(path, base, node or self._store.new_node("directory"))
+                if node is None or node.type != "directory":
+                    node = self._store.new_node("directory")
+                await self.add(path, self._store.record.bases.get(path), node)
         return self._directories[path]
 
 
