@@ -111,7 +111,10 @@ def test_a_signal_to_all_processes_stops_them_in_order(tmp_path, how, up):
         os.killpg(server.pid, how)
         assert server.wait(PATIENCE_S) == 0, said(tmp_path)
         assert all(is_gone(pid) for pid in workers)
-        assert said(tmp_path) == ""
+        lines = said(tmp_path).splitlines()
+        if not up:  # one that has no ears yet, on a machine that is busy, is not waited for
+            lines = [each for each in lines if "a worker did not stop in time" not in each]
+        assert lines == []
 
 
 @pytest.mark.spec("HTTP-7")
