@@ -2,8 +2,8 @@
 
 Writers append lines and write files, each change under a key, and ask again until it is answered.
 Meanwhile a server, PostgreSQL or the object store is killed, or stands still. In the end every line
-is there once and in its writer's order, every file is what was last acknowledged, the ledger is
-proved, and the volume is sound.
+is there once and in its writer's order, every file is what was last acknowledged, and the ledger is
+proved.
 """
 
 import argparse
