@@ -17,7 +17,7 @@ from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.grant import subject_stands_above
 from bailiwick.model import EntryType, Value
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import ReviewBook
+from bailiwick.reviews import NoteHolder, ReviewBook
 from bailiwick.versions import ChangeKind
 
 RUN_IDLE_S: Final = 1_800.0
@@ -360,6 +360,13 @@ class RunBook(Protocol):
     async def at_work(self, root: str, subjects: Collection[str], wait_s: float) -> set[str]:
         """Which of some subjects are in the middle of a call that changes something, or of a
         command, in any process, also after a wait."""
+        ...
+
+    async def last_hands(
+        self, root: str, paths: Collection[ScopedPath]
+    ) -> Mapping[ScopedPath, NoteHolder]:
+        """Who changed each of some paths last by a call, as far as that is on record and looked
+        through."""
         ...
 
 

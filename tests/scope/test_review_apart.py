@@ -98,6 +98,29 @@ async def test_pieces_of_an_overlay_are_applied_or_given_up(tmp_path, project):
         assert (await person.review.queue(work=work)).left == 0
 
 
+@pytest.mark.spec("REVIEW-2", "REVIEW-3")
+async def test_whoever_changed_a_path_of_an_overlay_last_is_told_that_it_was_rejected(
+    tmp_path, project
+):
+    async with overlaid(tmp_path, project) as home:
+        one, other = await home.scope(), await home.scope(subject="agent_run:other/1")
+        person = await home.scope(EVERYTHING, subject="user:local")
+        assert await person.work() == []
+        await one.write_text("a.txt", LINES.replace("2\n", "two\n"))
+        await other.write_text("b.txt", "b\n")
+        await one.write_text("c.txt", "c\n")
+        await other.move("c.txt", "moved.txt")
+        await other.copy("old.txt", "copy.txt")
+        work = await overlay_of(person)
+        await person.review.reject(work=work, note="no")
+        assert [str(each.path) for each in await one.review.notes()] == ["a.txt"]
+        assert [str(each.path) for each in await other.review.notes()] == [
+            "b.txt", "copy.txt", "moved.txt",
+        ]  # fmt: skip
+        assert await one.review.notes() == await other.review.notes() == []
+        assert await person.work() == []
+
+
 async def test_what_others_changed_meanwhile_stays_and_a_conflict_changes_nothing(
     tmp_path, project
 ):

@@ -9,7 +9,8 @@ from typing import Final
 from bailiwick.audit import AuditRing, Record
 from bailiwick.call import Machine
 from bailiwick.operations import OPERATIONS
-from bailiwick.paths import ROOT
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.reviews import NoteHolder
 from bailiwick.runs import RUN_IDLE_S, DigestShelf, RunEvent, RunRow, RunsInMemory
 from bailiwick.store import Store
 from bailiwick.versions import TellsBeneath, Version, past
@@ -44,6 +45,11 @@ class OwnRuns:
 
     async def at_work(self, root: str, subjects: Collection[str], wait_s: float) -> set[str]:
         return set()
+
+    async def last_hands(
+        self, root: str, paths: Collection[ScopedPath]
+    ) -> Mapping[ScopedPath, NoteHolder]:
+        return {}
 
     async def _runs(self, root: str) -> RunsInMemory:
         """By what is on record here; of other processes, by the versions that they made."""

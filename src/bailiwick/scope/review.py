@@ -155,7 +155,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             async with self._work_of(part.work) as (scope, copy, whose):
 
                 async def of_copy(call: Call) -> ReviewQueue:
-                    changes = await unapplied.of_copy(call, copy, whose)
+                    changes = await unapplied.of_copy(call, copy, whose, scope._pipeline.runs)
                     return unapplied.shown(call, changes, meant, cursor, limit)
 
                 found: ReviewQueue = await asked(scope, of_copy)
@@ -174,7 +174,9 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             async with self._work_of(part.work) as (scope, copy, whose):
                 return await scope._spoken(
                     "accept",
-                    lambda call: unapplied.accept_copy(call, scope._ignores, copy, whose, meant),
+                    lambda call: unapplied.accept_copy(
+                        call, scope._ignores, copy, whose, scope._pipeline.runs, meant
+                    ),
                 )
         if part.fork is not None:
             name = part.fork
@@ -200,11 +202,16 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         meant, words = self._part(part), check_note(note, self.limits.review_note_characters_max)
         if part.work is not None:
             async with self._work_of(part.work) as (scope, copy, whose):
-                await self._wait_for(whose.subject, preview or insist is True)
+                runs = scope._pipeline.runs
+                await scope._wait_for_all(
+                    meant,
+                    lambda call: unapplied.of_copy(call, copy, whose, runs),
+                    preview or insist is True,
+                )
                 return await scope._spoken(
                     "reject",
                     lambda call: unapplied.reject_copy(
-                        call, copy, whose, meant, words, preview=preview
+                        call, copy, whose, runs, meant, words, preview=preview
                     ),
                     preview,
                 )
@@ -223,15 +230,10 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
     async def _reject_in_fork(
         self, name: str, meant: ReviewPart, note: str, preview: bool, insist: bool
     ) -> ReviewResult:
-        async def looked_at(call: Call) -> ApartChanges:
-            review_verbs.refuse_agents(call)
-            changes = await unapplied.of_fork(call, name, self._pipeline.runs)
-            changes.chosen(meant.ids, meant.paths)
-            return changes
-
-        changes: ApartChanges = await self._run(operations.READ, "review", self._top, looked_at)
-        for subject in {change.each.whose.subject for change in changes.changes}:
-            await self._wait_for(subject, preview or insist)
+        runs = self._pipeline.runs
+        changes = await self._wait_for_all(
+            meant, lambda call: unapplied.of_fork(call, name, runs), preview or insist
+        )
         fork = await self.open_fork(name)
         try:
             return await fork._spoken(
@@ -253,7 +255,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
 
         if not subject_stands_above(str(self.subject)):
             await self._run(operations.READ, "review", self._top, refused)
-        known = {each.id: NoteHolder(each.subject, each.via) for each in await self.work()}
+        known = {each.id: NoteHolder(each.subject, each.via) for each in await self._known_work()}
         if id not in known:
             raise PathNotFound("there is no such working copy", hint="`bailiwick work list`")
         async with await self.open_work(id) as work:
@@ -263,11 +265,24 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             if not (await copy.alterations()).any_left:
                 await copy.discard()
 
-    async def _wait_for(self, subject: str, insist: bool) -> None:
-        """Whoever is in the middle of something is let finish it, for a moment."""
+    async def _wait_for_all(
+        self, meant: ReviewPart, look: Callable[[Call], Awaitable[ApartChanges]], insist: bool
+    ) -> ApartChanges:
+        """What is meant, once those whose doing it is have ended what they are in the middle of:
+        they are let finish it, for a moment."""
+
+        async def looked_at(call: Call) -> ApartChanges:
+            review_verbs.refuse_agents(call)
+            changes = await look(call)
+            changes.chosen(meant.ids, meant.paths)
+            return changes
+
+        changes: ApartChanges = await self._run(operations.READ, "review", self._top, looked_at)
         runs, wait_s = self._pipeline.runs, self.limits.review_wait_seconds_max
-        if subject and not insist and runs is not None:
-            await review_verbs.refuse_at_work(runs, {subject}, str(self.root), wait_s)
+        subjects = {change.each.whose.subject for change in changes.changes} - {""}
+        if subjects and not insist and runs is not None:
+            await review_verbs.refuse_at_work(runs, subjects, str(self.root), wait_s)
+        return changes
 
     async def _spoken(self, verb: str, prepare: Prepared, preview: bool = False) -> ReviewResult:
         """A verdict: on record as the call that it is, and then kept."""

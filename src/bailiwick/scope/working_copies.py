@@ -99,6 +99,15 @@ class WorkVerbs(ScopeCore):
         """The working copies of this root that hold changes, oldest first: those of this subject,
         and to a person or the host all of them. Those of an overlay come first, and then those of
         what it lies over, of which one is the overlay itself."""
+        found = await self._known_work()
+        if self._pipeline.beneath is not None:
+            _, overlay = self._beneath()
+            if not (await overlay.alterations()).any_left:
+                return [each for each in found if each.id != overlay.id]
+        return found
+
+    async def _known_work(self) -> list[WorkInfo]:
+        """Also an overlay in which nothing was changed yet."""
         own = await self._own_work()
         below = [] if self._pipeline.beneath is None else await self._beneath()[0].work()
         return [*own, *below]

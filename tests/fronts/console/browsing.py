@@ -74,9 +74,9 @@ subject = "agent_run:build/7"
 class Served:
     """`bailiwick serve` as a process of its own, and calls to it."""
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, rules: str = RULES):
         self.directory = directory
-        (directory / "bailiwick.toml").write_text(RULES)
+        (directory / "bailiwick.toml").write_text(rules)
         environment = {
             **os.environ,
             "XDG_STATE_HOME": str(directory / "state"),

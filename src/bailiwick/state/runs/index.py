@@ -15,6 +15,8 @@ import msgspec
 
 from bailiwick.audit import LedgerRecord
 from bailiwick.operations import OPERATIONS
+from bailiwick.paths import ScopedPath
+from bailiwick.reviews import NoteHolder
 from bailiwick.runs import (
     RUN_IDLE_S,
     DigestShelf,
@@ -28,6 +30,7 @@ from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.book import GrantBook
 from bailiwick.state.ledger.durable import DurableLedger
 from bailiwick.state.ledger.encoding import AUTHORITY_VERB, RUN, STEP, VIA, decode
+from bailiwick.state.ledger.query import PAGE_RECORDS_MAX, LedgerFilter
 from bailiwick.state.notices.book import NoticeBook
 from bailiwick.state.runs.verdicts import VerdictBook
 
@@ -62,6 +65,9 @@ PART = DatabasePart(
 )
 
 _BATCH: Final = 1_000
+
+_PAGES_MAX: Final = 20
+"""Of records that are looked through for who changed a path last: some tenths of a second."""
 
 _LOOK_PAUSE_S: Final = 0.1
 """How often it is looked whether a call has ended."""
@@ -159,6 +165,26 @@ class RunIndex:
             if owner == self._owner.name or self._owner.is_alive(owner)
         }
 
+    async def last_hands(
+        self, root: str, paths: Collection[ScopedPath]
+    ) -> Mapping[ScopedPath, NoteHolder]:
+        await self._ledger.try_flush()
+        waiting, found = {str(each): each for each in paths}, dict[ScopedPath, NoteHolder]()
+        wanted, cursor = LedgerFilter(root=root, outcome="success"), None
+        for _ in range(_PAGES_MAX):
+            page = await self._ledger.query(wanted, cursor=cursor, limit=PAGE_RECORDS_MAX)
+            for record in page.records:
+                operation = OPERATIONS.get(record.operation)
+                if operation is None or not operation.changes:
+                    continue
+                for place in (record.path, record.destination):
+                    if place is not None and (path := waiting.pop(place, None)) is not None:
+                        found[path] = NoteHolder(record.subject, _via(record))
+            cursor = page.next_cursor
+            if not waiting or cursor is None:
+                break
+        return found
+
     async def catch_up(self) -> None:
         """Go through what was recorded since the last time."""
         await self._ledger.try_flush()
@@ -223,8 +249,12 @@ def _event(record: LedgerRecord) -> RunEvent | None:
         root=record.root, front=record.front, grant_id=record.grant_id, verb=record.verb,
         outcome=record.outcome, changes=operation is not None and operation.changes,
         approval_id=record.approval_id, title=record.details.get(RUN),
-        step=record.details.get(STEP), via=tuple(json.loads(record.details.get(VIA, "[]"))),
+        step=record.details.get(STEP), via=_via(record),
     )  # fmt: skip
+
+
+def _via(record: LedgerRecord) -> tuple[str, ...]:
+    return tuple(json.loads(record.details.get(VIA, "[]")))
 
 
 def _counts(row: RunRow) -> str:

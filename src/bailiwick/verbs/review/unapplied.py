@@ -60,19 +60,28 @@ def shown(
 # --- working copies ----------------------------------------------------------------------------
 
 
-async def of_copy(call: Call, copy: WorkingCopy, whose: NoteHolder) -> ApartChanges:
-    """What a working copy would do to the tree, as far as whoever calls may see of it."""
+async def of_copy(
+    call: Call, copy: WorkingCopy, whose: NoteHolder, runs: RunBook | None
+) -> ApartChanges:
+    """What a working copy would do to the tree, as far as whoever calls may see of it. In an
+    overlay, which is nobody's, whoever changed a path last is who did it."""
     contents: dict[str, bytes] = {}
-    found: list[ApartPath] = []
-    truncated = False
-    for each in (await copy.alterations()).altered:
-        if not permits(call.decide(each.path, READ.ruled)):
-            continue
-        if len(found) >= call.limits.run_paths_max:
-            truncated = True
-            break
-        found.append(await _in_copy(call, copy, each, whose, contents))
-    return ApartChanges(copy.id, found, contents, truncated=truncated)
+    altered = [
+        each
+        for each in (await copy.alterations()).altered
+        if permits(call.decide(each.path, READ.ruled))
+    ]
+    most = call.limits.run_paths_max
+    hands: Mapping[ScopedPath, NoteHolder] = {}
+    if runs is not None and subject_stands_above(whose.subject):
+        paths = [each.path for each in altered[:most]]
+        known = await runs.last_hands(str(call.grant.root), paths)
+        hands = {p: hand for p, hand in known.items() if not subject_stands_above(hand.subject)}
+    found = [
+        await _in_copy(call, copy, each, hands.get(each.path, whose), contents)
+        for each in altered[:most]
+    ]
+    return ApartChanges(copy.id, found, contents, truncated=len(altered) > most)
 
 
 async def _in_copy(
@@ -107,11 +116,16 @@ async def _apart(call: Call, copy: WorkingCopy, each: Altered) -> StoryContent |
 
 
 async def accept_copy(
-    call: Call, ignores: Ignores, copy: WorkingCopy, whose: NoteHolder, part: ReviewPart
+    call: Call,
+    ignores: Ignores,
+    copy: WorkingCopy,
+    whose: NoteHolder,
+    runs: RunBook | None,
+    part: ReviewPart,
 ) -> Proposal[ReviewSpoken]:
     """Apply what is chosen; where anything stands against it, nothing."""
     refuse_agents(call)
-    changes = await of_copy(call, copy, whose)
+    changes = await of_copy(call, copy, whose, runs)
     chosen = changes.chosen(part.ids, part.paths)
     against = _against(chosen)
     if against:
@@ -142,11 +156,18 @@ def _text(change: ApartChange, some: Sequence[object]) -> ChosenText:
 
 
 async def reject_copy(
-    call: Call, copy: WorkingCopy, whose: NoteHolder, part: ReviewPart, note: str, *, preview: bool
+    call: Call,
+    copy: WorkingCopy,
+    whose: NoteHolder,
+    runs: RunBook | None,
+    part: ReviewPart,
+    note: str,
+    *,
+    preview: bool,
 ) -> Proposal[ReviewSpoken]:
     """Give up what is chosen: there it is what it is in the tree again."""
     refuse_agents(call)
-    changes = await of_copy(call, copy, whose)
+    changes = await of_copy(call, copy, whose, runs)
     chosen = changes.chosen(part.ids, part.paths)
     conflicts: list[Conflict] = []
     rewritten: dict[ScopedPath, bytes] = {}

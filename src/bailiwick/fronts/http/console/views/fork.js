@@ -7,7 +7,7 @@ import { go, link } from "../router.js";
 import { complain, confirm, toast } from "../dialogs.js";
 import { count, plain } from "../words.js";
 import { pieces } from "../difference.js";
-import { TONES } from "../run_files.js";
+import { TONES } from "../changed_files.js";
 import { Windows } from "../windows.js";
 
 const CARD = 160;

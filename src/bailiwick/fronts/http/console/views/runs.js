@@ -1,5 +1,6 @@
 // What agents did, run by run: who, what came of it in all, what a person says of it, and back from
-// it, as a whole, by file or by a few lines.
+// it, as a whole, by file or by a few lines. What they did apart, in a working copy, is judged here
+// too: accepted it comes into the tree, rejected it is given up.
 
 import { h, fill, icon } from "../dom.js";
 import * as api from "../api.js";
@@ -7,7 +8,7 @@ import { state, on } from "../state.js";
 import { go, link } from "../router.js";
 import { complain, dialog, toast } from "../dialogs.js";
 import { ago, count, moment, plain } from "../words.js";
-import { RunFiles } from "../run_files.js";
+import { ChangedFiles, ofRun, ofWork } from "../changed_files.js";
 import { timeline } from "../timeline.js";
 
 const RUNS = 200, LOOKED = "bailiwick.looked", AGAIN_MS = 1500;
@@ -15,7 +16,7 @@ const RUNS = 200, LOOKED = "bailiwick.looked", AGAIN_MS = 1500;
 const looked = () => `${LOOKED}.${state.root.kind}:${state.root.id}`;
 
 export function view({ path }) {
-  const page = { timeline: false, chosen: path === "." ? null : path, runs: [], since: Number(localStorage.getItem(looked())) || 0, list: h("div", { class: "card choices" }), head: h("div"), detail: h("div", { class: "card" }) };
+  const page = { timeline: false, chosen: path === "." ? null : path, runs: [], work: [], since: Number(localStorage.getItem(looked())) || 0, list: h("div", { class: "card choices" }), head: h("div"), detail: h("div", { class: "card" }) };
   const element = h("div", { class: "page" }, h("div", { class: "bar" }, h("h1", { class: "grow" }, "Runs")), h("div", { class: "split" }, page.list, page.detail));
   const again = () => { page.timer ??= setTimeout(() => { page.timer = null; load(page); }, AGAIN_MS); };
   const following = [on("change", again), on("run", again), on("review", again)];
@@ -25,22 +26,30 @@ export function view({ path }) {
 
 async function load(page) {
   try {
-    const { runs } = await api.get("/runs", { limit: RUNS });
+    // Some roots have no past, some nothing apart: either is enough to show.
+    const [runs, work] = await Promise.allSettled([api.get("/runs", { limit: RUNS }), api.get("/work")]);
     if (page.closed) return;
-    page.runs = runs;
-    page.chosen ??= runs[0]?.id ?? null;
+    page.work = work.value?.work ?? [];
+    if (runs.reason && !page.work.length) throw runs.reason;
+    page.runs = runs.value?.runs ?? [];
+    page.chosen ??= page.work.length ? workKey(page.work[0]) : page.runs[0]?.id ?? null;
     draw(page);
     await show(page);
-  } catch (error) { fill(page.list); fill(page.detail, h("div", { class: "empty" }, icon("pulse"), h("b", null, plain(error.message)), plain(error.hint ?? ""))); }
+  } catch (error) { fill(page.detail, page.drawn ? page.head : null, h("div", { class: "empty" }, icon("pulse"), h("b", null, plain(error.message)), plain(error.hint ?? ""))); }
 }
 
 const named = (run) => plain(run.title || run.subject);
+const workKey = (work) => `work:${work.id}`;
+const workName = (work) => (work.command[0] === "overlay:" ? "Overlay" : plain(work.command.join(" ") || work.subject));
 
 function draw(page) {
-  fill(page.list, page.runs.length ? page.runs.map((run) => h("button", { class: "choice", "aria-current": run.id === page.chosen ? "true" : "false", onClick: () => go("runs", run.id) },
+  fill(page.list,
+    page.work.map((work) => h("button", { class: "choice", "aria-current": String(workKey(work) === page.chosen), onClick: () => go("runs", workKey(work)) },
+      h("b", { class: "cut" }, workName(work), " ", h("span", { class: "chip warn" }, "not applied")), h("small", null, `${plain(work.subject)} · ${ago(work.beganMs)}`))),
+    page.runs.length ? page.runs.map((run) => h("button", { class: "choice", "aria-current": run.id === page.chosen ? "true" : "false", onClick: () => go("runs", run.id) },
     h("b", null, named(run), " ", run.active ? h("span", { class: "chip good" }, "at work") : null, run.seenMs > page.since ? h("span", { class: "chip accent" }, "new") : null),
     h("small", null, `${plain(run.subject)} · ${plain(run.front)}`), h("small", null, `${ago(run.seenMs)} · ${sum(run)}`), run.hunks ? h("small", null, run.reviewed >= run.hunks ? "reviewed" : `${run.reviewed} of ${run.hunks} reviewed`) : null))
-    : h("div", { class: "empty" }, icon("pulse"), h("b", null, "No agent has done anything here yet."), "What one does appears here, also while you are away."),
+    : page.work.length ? null : h("div", { class: "empty" }, icon("pulse"), h("b", null, "No agent has done anything here yet."), "What one does appears here, also while you are away."),
     page.runs.length === RUNS ? h("div", { class: "choice" }, h("small", null, "Older runs are not listed.")) : null);
 }
 
@@ -52,22 +61,42 @@ function sum(run) {
 
 // Only the head is drawn again: whoever reads keeps their place.
 async function show(page) {
+  const work = page.work.find((each) => workKey(each) === page.chosen);
+  if (work) { await showWork(page, work); return; }
   const run = page.runs.find((each) => each.id === page.chosen);
-  if (!run) { fill(page.detail, h("div", { class: "empty" }, page.runs.length ? "There is no such run any more." : "")); return; }
+  if (!run) { closeFiles(page); fill(page.detail, h("div", { class: "empty" }, page.chosen ? "It is not there any more." : "")); return; }
   fill(page.head, head(page, run));
   const drawn = JSON.stringify([run.id, page.timeline, page.timeline && run.seenMs, counts(run)]);
-  if (drawn === page.drawn) { page.files?.again(run); return; }
+  if (drawn === page.drawn) { page.files?.again(); return; }
   page.drawn = drawn;
-  const at = page.files?.run.id === run.id ? page.files.element.scrollTop : 0, marked = page.files?.marked;
-  page.files?.close();
-  page.files = null;
-  if (page.timeline) { fill(page.detail, page.head, timeline(run)); return; }
-  const files = page.files = new RunFiles(run, { accept: (ids) => accept(page, ids), reject: (ids, what) => reject(page, run, ids, what), undo: (part, what) => undo(page, run, part, what) });
-  if (at) files.marked = marked;
+  if (page.timeline) { closeFiles(page); fill(page.detail, page.head, timeline(run)); return; }
+  await showFiles(page, new ChangedFiles(ofRun(run), { accept: (ids) => accept(page, { accept: ids }), reject: (ids, what) => reject(page, ids, what, { active: run.active }), undo: (part, what) => undo(page, run, part, what) }));
+}
+
+// What is left of a working copy is another list after each verdict: all of it is asked for again.
+async function showWork(page, work) {
+  const of = { work: work.id };
+  page.drawn = null;
+  fill(page.head, h("div", { class: "question" },
+    h("div", { class: "bar" }, h("h2", { class: "grow" }, workName(work)),
+      h("button", { class: "button", title: "Have all of it in the tree", onClick: () => accept(page, { accept: [work.id], ...of }) }, icon("check"), "Apply all"),
+      h("button", { class: "button danger", onClick: () => reject(page, [work.id], "all of it", { of }) }, icon("cross"), "Give it all up")),
+    h("div", { class: "meta" }, h("span", null, plain(work.subject)), h("span", null, `since ${moment(work.beganMs)}`), h("span", null, "nothing of it is in the tree yet"))));
+  await showFiles(page, new ChangedFiles(ofWork(work), { accept: (ids) => accept(page, { accept: ids, ...of }), reject: (ids, what) => reject(page, ids, what, { of }) }));
+}
+
+function closeFiles(page) { page.files?.close(); page.files = null; }
+
+async function showFiles(page, files) {
+  const same = page.shown === page.chosen, at = same ? page.files?.element.scrollTop : 0;
+  if (at) files.marked = page.files.marked;
+  closeFiles(page);
+  page.files = files;
+  page.shown = page.chosen;
   await files.begin();
   if (page.files !== files) return;
   fill(page.detail, page.head, files.element);
-  files.element.scrollTop = at;
+  files.element.scrollTop = at ?? 0;
 }
 
 // What is listed of a run is another list when one of these is another.
@@ -81,29 +110,26 @@ function head(page, run) {
     run.steps.length ? h("ol", { class: "steps" }, run.steps.map((each) => h("li", { title: moment(each.begunMs) }, plain(each.name)))) : null);
 }
 
-// Agreeing changes no file: it is only kept that somebody has looked, and folded away.
-async function accept(page, ids) {
+// Agreeing with what is in the tree changes no file: it is only kept that somebody has looked, and
+// folded away.
+const accept = (page, verdict) => say(page, verdict, (done) => (done.left ? `Accepted; ${count(done.left, "piece")} left to look at` : "Accepted; nothing is left to look at"));
+
+async function say(page, verdict, words) {
   try {
-    const done = await api.post("/review", { accept: ids });
-    toast(done.left ? `Accepted; ${count(done.left, "piece")} left to look at` : "Accepted; nothing is left to look at");
+    const done = await api.post("/review", verdict);
+    toast(done.conflicts.length ? `Nothing was changed: others changed the same lines of ${plain(done.conflicts[0].path)}` : words(done));
     await load(page);
   } catch (error) { complain(error); }
 }
 
-async function reject(page, run, ids, what) {
+async function reject(page, ids, what, { active = false, of = {} }) {
   const note = h("textarea", { class: "input", rows: "3", maxlength: "2000", placeholder: "What should it do instead?", "aria-label": "Note to the agent" }), insist = h("input", { type: "checkbox", id: "insist" });
   const sure = await dialog({
     title: `Reject ${what}?`,
-    body: [h("p", { class: "soft" }, "They are taken back, and the agent reads your note with its next result."), note, run.active ? h("label", { for: "insist" }, insist, " also while it is in the middle of something") : null],
+    body: [h("p", { class: "soft" }, "It is taken back, and the agent reads your note with its next result."), note, active ? h("label", { for: "insist" }, insist, " also while it is in the middle of something") : null],
     actions: [{ label: "Cancel", value: null }, { label: "Reject", kind: "danger", value: true }],
   });
-  if (!sure) return;
-  try {
-    const done = await api.post("/review", { reject: ids, note: note.value.trim() || null, insist: insist.checked });
-    if (done.conflicts.length) toast(`Nothing was changed: others changed the same lines of ${plain(done.conflicts[0].path)}`);
-    else toast("Rejected; the agent is told");
-    await load(page);
-  } catch (error) { complain(error); }
+  if (sure) await say(page, { reject: ids, note: note.value.trim() || null, insist: insist.checked, ...of }, () => "Rejected; the agent is told");
 }
 
 async function undo(page, run, part, what) {

@@ -1,5 +1,5 @@
-// The files that a run changed, however many: which there are comes page by page, the lines of one
-// when it is seen.
+// The files that a run changed, or a working copy would change, however many: which there are comes
+// page by page, the lines of one when it is seen.
 
 import { h, fill, icon } from "./dom.js";
 import * as api from "./api.js";
@@ -8,17 +8,40 @@ import { fromLines } from "./difference.js";
 import { plain } from "./words.js";
 import { Windows } from "./windows.js";
 
-const PAGE = 500, CARDS_AT_A_TIME = 25, CARD = 46, HUNK = 34, LINE = 20, LINES_GUESSED = 60;
+const PAGE = 500, WORK_PAGE = 100, CARDS_AT_A_TIME = 25, CARD = 46, HUNK = 34, LINE = 20, LINES_GUESSED = 60;
 export const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
 
 const guess = (change) => (change.reviewedCount >= change.hunkCount ? 0 : Math.min(LINES_GUESSED, change.added + change.removed + 6 * change.hunkCount) * LINE) + Math.min(LINES_GUESSED, change.hunkCount) * HUNK;
 
-export class RunFiles {
-  // `actions` are what a person may do: accept, reject, undo.
-  constructor(run, actions) {
-    this.run = run;
+// Where changes come from: `page` lists some of them, `one` tells the lines of one, `inTree` says that
+// their files can be looked at, `words` are what there is to say of them.
+export function ofRun(run) {
+  const route = `/runs/${encodeURIComponent(run.id)}/changes`;
+  return {
+    page: (cursor) => api.get(route, { brief: true, limit: PAGE, cursor }),
+    one: async (path) => (await api.get(route, { path, limit: 1 })).changes.find((each) => each.path === path),
+    inTree: true,
+    words: { none: "Nothing is different because of it.", accept: "I have looked at it and agree (y)", reject: "Take it back and say why (r)" },
+  };
+}
+
+export function ofWork(work) {
+  const ask = (part) => api.get("/review", { work: work.id, ...part });
+  const listed = ({ hunks, ...file }) => ({ ...file, hunkCount: hunks.length, reviewedCount: 0 });
+  const stands = (file) => file && { ...file, hunks: file.hunks.map((each) => ({ ...each, state: "stands" })), others: [] };
+  return {
+    page: async (cursor) => { const { files, ...told } = await ask({ limit: WORK_PAGE, cursor }); return { ...told, changes: files.map(listed) }; },
+    one: async (path) => stands((await ask({ path, limit: 1 })).files.find((each) => each.path === path)),
+    inTree: false,
+    words: { none: "Nothing is left in it.", accept: "Have these lines in the tree (y)", reject: "Give them up and say why (r)" },
+  };
+}
+
+export class ChangedFiles {
+  // `actions` are what a person may do: accept and reject hunks, and, of what is in the tree, undo.
+  constructor(source, actions) {
+    this.source = source;
     this.actions = actions;
-    this.route = `/runs/${encodeURIComponent(run.id)}/changes`;
     this.changes = [];
     this.cursor = null;
     this.marked = null;
@@ -44,7 +67,8 @@ export class RunFiles {
   }
 
   async load() {
-    const told = await api.get(this.route, { brief: true, limit: PAGE, cursor: this.cursor });
+    const told = await this.source.page(this.cursor);
+    this.left = told.left;
     this.cursor = told.nextCursor ?? null;
     for (let at = 0; at < told.changes.length; at += CARDS_AT_A_TIME) {
       const some = told.changes.slice(at, at + CARDS_AT_A_TIME);
@@ -52,44 +76,43 @@ export class RunFiles {
       this.end.before(this.windows.add(h("div", { class: "cards" }), height, () => some.map((each) => this.card(each))));
     }
     this.changes.push(...told.changes);
-    fill(this.end, this.changes.length ? null : h("div", { class: "empty" }, "Nothing is different because of it."),
-      told.truncated && !this.cursor ? h("div", { class: "empty" }, "It changed more than is shown here.") : null);
+    fill(this.end, this.changes.length ? null : h("div", { class: "empty" }, this.source.words.none),
+      told.truncated && !this.cursor ? h("div", { class: "empty" }, "There is more than is shown here.") : null);
   }
 
   card(change) {
     const body = h("div", { data: { path: change.path } }), name = change.origin ? `${plain(change.origin)} → ${plain(change.path)}` : plain(change.path);
     this.windows.add(body, guess(change), () => this.hunks(change));
     return h("section", { class: "card" },
-      h("header", null, h("span", { class: `chip ${TONES[change.kind] ?? ""}` }, change.kind), change.kind === "deleted" ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
-        h("button", { class: "button quiet", title: "Take back what the run did to this file", onClick: () => this.actions.undo({ paths: [change.path] }, name) }, icon("back"), h("span", { class: "only-wide" }, "File"))), body);
+      h("header", null, h("span", { class: `chip ${TONES[change.kind] ?? ""}` }, change.kind), change.kind === "deleted" || !this.source.inTree ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
+        this.actions.undo ? h("button", { class: "button quiet", title: "Take back what the run did to this file", onClick: () => this.actions.undo({ paths: [change.path] }, name) }, icon("back"), h("span", { class: "only-wide" }, "File")) : null), body);
   }
 
   async hunks(change) {
-    let told;
-    try { told = await api.get(this.route, { path: change.path, limit: 1 }); } catch (error) { return h("p", { class: "soft padded" }, plain(error.message)); }
-    const found = told.changes.find((each) => each.path === change.path);
+    let found;
+    try { found = await this.source.one(change.path); } catch (error) { return h("p", { class: "soft padded" }, plain(error.message)); }
     if (!found) return h("p", { class: "soft padded" }, "Nothing is different here any more.");
     queueMicrotask(() => this.loaded(change.path));
-    return [found.hunks.map((each) => this.hunk(found, each)),
+    return [found.against ? h("div", { class: "notice" }, h("b", null, "It cannot be taken over."), plain(found.against)) : null,
+      found.hunks.map((each) => this.hunk(found, each)),
       found.others.map((each) => h("div", { class: "hunk others" }, h("div", { class: "bar" }, h("span", { class: "chip" }, `meanwhile, ${plain(each.subject || "another program")}`)), fromLines([each.header, ...each.lines], this.windows)))];
   }
 
   hunk(change, each) {
     // With the version that it was shown with: the same lines changed elsewhere meanwhile are others.
     const shown = change.version ? `${each.id}@${change.version}` : each.id;
-    const stands = each.state === "stands", { accept, reject, undo } = this.actions;
+    const stands = each.state === "stands", { accept, reject, undo } = this.actions, { words } = this.source;
     return h("div", { class: each.id === this.marked ? "hunk marked" : "hunk", tabindex: "-1", data: { hunk: each.id, state: each.state } },
       h("div", { class: "bar" }, h("span", { class: "grow faint mono cut" }, plain(each.header)),
         each.reviewed ? h("span", { class: `chip ${each.reviewed === "accepted" ? "good" : "bad"}` }, plain(each.reviewed)) : null,
-        stands ? [each.reviewed ? null : h("button", { class: "button quiet", title: "I have looked at it and agree (y)", data: { key: "y" }, onClick: () => accept([shown]) }, icon("check"), "Accept"),
-          h("button", { class: "button quiet", title: "Take it back and say why (r)", data: { key: "r" }, onClick: () => reject([shown], "these lines") }, icon("cross"), "Reject"),
-          h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo({ paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), h("span", { class: "only-wide" }, "Take back"))] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
+        stands ? [each.reviewed || change.against ? null : h("button", { class: "button quiet", title: words.accept, data: { key: "y" }, onClick: () => accept([shown]) }, icon("check"), "Accept"),
+          h("button", { class: "button quiet", title: words.reject, data: { key: "r" }, onClick: () => reject([shown], "these lines") }, icon("cross"), "Reject"),
+          undo ? h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo({ paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), h("span", { class: "only-wide" }, "Take back")) : null] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
       each.reviewed === "accepted" ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null);
   }
 
   // Something was done: what can be seen is asked for again, and keeps its place.
-  again(run) {
-    this.run = run;
+  again() {
     for (const body of this.element.querySelectorAll("[data-path]")) this.windows.again(body);
   }
 

@@ -1,0 +1,106 @@
+"""What an agent did apart, in a real browser: judged where runs are, before it is in the tree."""
+
+import pytest
+
+from tests.fronts.console.browsing import Browser, Served
+from tests.waiting import until_blocking
+
+APART = """
+[[root]]
+id = "project"
+kind = "workspace"
+path = "overlay:project"
+history = "on"
+trusted = true
+
+[[grant]]
+subject = "agent_run:*"
+root = "workspace:project"
+access = ["read", "list", "metadata", "write", "watch"]
+
+[[token]]
+name = "person"
+subject = "user:local"
+
+[[token]]
+name = "agent"
+subject = "agent_run:build/7"
+"""
+LINES = [f"line {number}" for number in range(30)]
+
+
+def text(lines):
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def served(tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/a.txt").write_text(text(LINES))
+    (tmp_path / "project/b.txt").write_text(text(LINES))
+    house = Served(tmp_path, APART)
+    yield house
+    house.close()
+
+
+def edited(*changed):
+    lines = list(LINES)
+    for number in changed:
+        lines[number] = f"changed {number}"
+    return text(lines)
+
+
+def pieces(window, count):
+    until_blocking(
+        lambda: window.value("return document.querySelectorAll('.hunk').length") == count
+    )
+
+
+@pytest.mark.spec("REVIEW-2", "REVIEW-3", "REVIEW-5", "WEB-1")
+@pytest.mark.parametrize("phone", [False, True], ids=["wide", "phone"])
+def test_what_was_done_apart_is_applied_and_given_up_piece_by_piece(served, phone):
+    project = served.directory / "project"
+    for path, content in (("a.txt", edited(2, 25)), ("b.txt", edited(10)), ("c.txt", "new\n")):
+        body = {"path": path, "content": content}
+        assert served.agent("POST", "/file/write", body)[0] in (200, 201)
+    (project / "b.txt").write_text(edited(10).replace("changed 10", "by a person"))
+    assert (project / "a.txt").read_text() == text(LINES)
+    window = Browser(phone=phone, dark=phone)
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", "not applied")
+        pieces(window, 4)
+        window.press("n")
+        window.find(".hunk.marked", "changed 2")
+        window.press("y")
+        window.find(".toast", "3 pieces left")
+        assert (project / "a.txt").read_text() == edited(2)
+        pieces(window, 3)
+        window.press("n")
+        window.find(".hunk.marked", "changed 25")
+        window.press("r")
+        window.type(".dialog textarea", "keep the numbers")
+        window.click(".dialog button", "Reject")
+        window.find(".toast", "the agent is told")
+        assert (project / "a.txt").read_text() == edited(2)
+        status, told = served.agent("GET", "/file?path=a.txt")
+        assert (status, told["content"]) == (200, edited(2))
+        assert [(each["path"], each["note"]) for each in told["review"]] == [
+            ("a.txt", "keep the numbers")
+        ]
+        pieces(window, 2)
+        window.find(".notice", "It cannot be taken over")
+        window.click(".question button", "Apply all")
+        window.find(".toast", "others changed the same lines of b.txt")
+        assert not (project / "c.txt").exists()
+        window.click(".question button", "Give it all up")
+        window.click(".dialog button", "Reject")
+        window.gone(".choice", "not applied")
+        assert not (project / "c.txt").exists()
+        assert "by a person" in (project / "b.txt").read_text()
+        assert served.agent("GET", "/file?path=c.txt")[0] == 404
+        assert window.errors() == []
+    finally:
+        window.close()
