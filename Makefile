@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash crash-fronts soak scale clouds floors clients matrix coverage mutation typescript site first-minutes release verify-release lock clean
+.PHONY: help venv run test programs unit unit-all lint format bench bench-fronts bench-tokens bench-programs bench-scale attack crash crash-fronts soak scale clouds floors clients matrix coverage mutation typescript site first-minutes pictures release verify-release lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -158,6 +158,9 @@ mutation: venv ## Make the core wrong in one place at a time; SAMPLE=1000 for ev
 
 first-minutes: venv ## Each command of the first page, copied, in an empty home.
 	$(BIN)/python -m tests.first_minutes
+
+pictures: venv ## The pictures of the documentation, made anew in Chromium and a terminal.
+	$(BIN)/python -m tests.pictures
 
 SITE_VENV := .venv-site
 SITE_STAMP := $(SITE_VENV)/.stamp-lock-$(call hash,requirements/site.lock)

@@ -137,11 +137,14 @@ class Served:
 
     def person_writes(self, path, content):
         """What a person at the terminal writes."""
-        token = self._said("grant", "token", f"person-{len(path)}", "--subject", "user:local")
+        token = self.person_token(f"person-{len(path)}")
         status, document = self.agent(
-            "POST", "/file/write", {"path": path, "content": content}, token=token["token"]
+            "POST", "/file/write", {"path": path, "content": content}, token=token
         )
         assert status in (200, 201), document
+
+    def person_token(self, name):
+        return self._said("grant", "token", name, "--subject", "user:local")["token"]
 
     def write(self, path, content):
         status, document = self.agent(
