@@ -20,6 +20,7 @@ from bailiwick.grant import (
     narrowed,
     parse_root_name,
     parse_subject,
+    subject_stands_above,
 )
 from bailiwick.paths import ROOT, ScopedPath
 
@@ -168,7 +169,25 @@ def test_what_is_no_list_of_accesses_is_refused(given):
         check_access(given)
 
 
-@pytest.mark.parametrize("heir", [None, "agent_run:c1/r2", ("c1", "r2")])
+@pytest.mark.spec("AUTH-5")
+@pytest.mark.parametrize("place", [".", "other", "src/secret", "src/secret/deep"])
+def test_nobody_passes_on_a_place_that_the_grant_does_not_reach(place):
+    parent = a_grant(path=ScopedPath("src"), denied=("src/secret/**", "src/secret"))
+    assert narrowed(parent, id="g2", subject=AGENT, path=ScopedPath("src/a")).path == "src/a"
+    with pytest.raises(MissingAccess):
+        narrowed(parent, id="g2", subject=AGENT, path=ScopedPath(place))
+
+
+@pytest.mark.spec("AUTH-1")
+@pytest.mark.parametrize(
+    ("subject", "above"),
+    [(User("ann"), True), (Core("host"), True), (AGENT, False), (Extension("core:x"), False)],
+)
+def test_people_and_the_host_stand_above_others(subject, above):
+    assert subject_stands_above(str(subject)) is above
+
+
+@pytest.mark.parametrize("heir", [None, "agent_run:c1/r2", ("c1", "r2"), User(7)])
 def test_only_a_subject_inherits(heir):
     with pytest.raises(ParseError):
         narrowed(a_grant(), id="g2", subject=heir)

@@ -389,7 +389,7 @@ def narrowed(
         missing = ", ".join(sorted(wanted - parent.access))
         raise MissingAccess(f"the grant does not hold: {missing}", hint="a grant only narrows")
     place = parent.path if path is None else path
-    if not place.lies_in(parent.path) or not parent.reaches(place, is_directory=True):
+    if not parent.reaches(place, is_directory=True):
         raise MissingAccess("the grant does not reach this path", path=place)
     less = narrowing or Narrowing()
     ends = [each for each in (parent.expires_at, expires_at) if each is not None]
