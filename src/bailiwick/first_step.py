@@ -121,23 +121,24 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
         self._lends = False
 
     def lend(self, use: Callable[[], object]) -> bool:
-        """Call ``use`` as though on this loop, in the calling thread. False where that cannot be,
-        or the loop does not come to rest soon. Nothing may be raised here by a signal."""
-        if not self.lends:
-            return False
-        me = threading.get_ident()
+        """Call ``use`` as though on this loop, in the calling thread, where it `lends`. False where
+        the loop does not come to rest soon. Nothing may be raised here by a signal."""
+        me, turn = threading.get_ident(), self._turn
         self._borrowers.add(me)
         try:
-            if not self._turn.acquire(timeout=_PATIENCE_S):
+            if not (turn.acquire(False) or turn.acquire(timeout=_PATIENCE_S)):
                 return False
             try:
-                return self.lends and self._be_used(use)
+                if not self._lends or self.get_debug():  # meanwhile
+                    return False
+                self._be_used(use)
+                return True
             finally:
-                self._turn.release()
+                turn.release()
         finally:
             self._borrowers.remove(me)
 
-    def _be_used(self, use: Callable[[], object]) -> bool:
+    def _be_used(self, use: Callable[[], object]) -> None:
         assert self._hooks is not None, "it lends"
         before = sys.get_asyncgen_hooks()
         self.scheduled = False
@@ -150,7 +151,6 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
             asyncio._set_running_loop(None)
             if self.scheduled:
                 self.call_soon_threadsafe(_wake)
-        return True
 
 
 def _wake() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
@@ -23,6 +24,21 @@ _FRAMES: Final = 40
 """Calls that must still be possible in a thread before it begins anything: what it takes to hand
 work over, and to wait for its end, is under 30 deep."""
 
+
+def _have_room() -> None:
+    """Raise `RecursionError` unless so many calls are possible."""
+    try:
+        sys._getframe(sys.getrecursionlimit() // 4)
+    except ValueError:
+        return  # not so deep, and most threads never are: to try it out takes five times as long
+    _call(_FRAMES)
+
+
+def _call(frames: int) -> None:
+    if frames:
+        _call(frames - 1)
+
+
 _LOOK_SECONDS: Final = 1.0
 """How often a waiting thread looks whether the loop it waits for was closed by its owner."""
 
@@ -34,6 +50,11 @@ class HandedOver(Generic[Result]):
     asks the work to stop, and gets out of `wait` only when the work has ended: what it changed, it
     has changed by then. The same for a task that waits and is cancelled.
     """
+
+    __slots__ = (
+        "_begun", "_ended", "_given_submit", "_loop", "_on_end", "_process", "_raised", "_signals",
+        "_stoppable", "_task", "_telling", "_warned", "_work",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -53,19 +74,17 @@ class HandedOver(Generic[Result]):
         self._task: asyncio.Task[Result] | None = None
         self._ended = False
         self._on_end: Callable[[], object] | None = None
-        self._telling = threading.Lock()
-        self._telling.acquire()
+        self._telling: threading.Lock | None = None
         self._signals = HeldSignals()
         self._raised: BaseException | None = None
         self._warned = False
-        self._process = os.getpid()
 
     def wait(self) -> Result:
         """What the work returns or raises, for a thread without an event loop. Of what is raised
         here meanwhile the first comes out, and `KeyboardInterrupt` or `SystemExit` before errors.
         """
         try:
-            _have_room(_FRAMES)
+            _have_room()
         except RecursionError:
             self._work.close()
             raise
@@ -121,15 +140,17 @@ class HandedOver(Generic[Result]):
     def _begin_here(self) -> bool:
         """Take the first step in this thread, where the loop can be borrowed for that. A signal
         that comes meanwhile is told when it has been taken."""
-        if not isinstance(self._loop, LentLoop) or not self._loop.lends:
+        loop = self._loop
+        if not isinstance(loop, LentLoop) or not loop.lends:
             return False
         try:
             self._signals.hold()
-            return self._loop.lend(self._step)
+            return loop.lend(self._step)
         finally:
             self._signals.release()
 
     def _hand_over(self) -> None:
+        self._will_be_told()
         if not self._submit(self._begin):
             self._ended = True
             self._work.close()
@@ -156,6 +177,7 @@ class HandedOver(Generic[Result]):
                     error = None
                 self._signals.release()
                 if not self._ended:
+                    self._will_be_told()
                     self._submit(self._stop)
                 self._wait()
             except BaseException as more:
@@ -174,8 +196,17 @@ class HandedOver(Generic[Result]):
                 "later. SIGQUIT or SIGKILL ends the process at once"
             )
 
+    def _will_be_told(self) -> None:
+        """Most work ends in its first step, and nobody has to be told."""
+        if self._telling is None:
+            telling = threading.Lock()
+            telling.acquire()
+            self._process = os.getpid()
+            self._telling = telling
+
     def _wait(self) -> None:
         while not self._ended:
+            assert self._telling is not None, "it was made before the work could go on elsewhere"
             if self._telling.acquire(timeout=_LOOK_SECONDS):
                 continue
             if os.getpid() != self._process:
@@ -209,6 +240,7 @@ class HandedOver(Generic[Result]):
         if self._task.done():
             self._ended = True
         else:
+            self._will_be_told()
             self._task.add_done_callback(self._tell)
 
     def _begin(self) -> None:
@@ -228,6 +260,7 @@ class HandedOver(Generic[Result]):
 
     def _tell(self, _: object) -> None:
         self._ended = True
+        assert self._telling is not None
         self._telling.release()
         if self._on_end is not None:
             self._on_end()
@@ -236,8 +269,3 @@ class HandedOver(Generic[Result]):
 _parents: Final[list[Coroutine[Any, Any, Any]]] = []
 """What a process was waiting for when it was forked, in the child. Never closed: to clean up after
 it is for the parent, where it goes on."""
-
-
-def _have_room(frames: int) -> None:
-    if frames:
-        _have_room(frames - 1)

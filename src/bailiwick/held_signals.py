@@ -7,9 +7,11 @@ must not be left half done.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` makes enums of it all: ten times slower
+import _thread
 import collections
 import functools
 import operator
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -22,7 +24,7 @@ come: each such instant is a few machine instructions long."""
 
 Handler = Callable[[int, FrameType | None], object]
 
-_CATCHABLE: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_CATCHABLE: Final = sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
 _last_seen: tuple[list[object], list[int]] = ([], [])
@@ -40,6 +42,18 @@ def _handled() -> list[int]:
         handled = [number for number, each in both if callable(each)]
         _last_seen = standing, handled
     return handled
+
+
+_main_thread = threading.main_thread().ident
+
+
+def _know_main_thread() -> None:
+    """In a forked child it is the one that forked."""
+    global _main_thread
+    _main_thread = _thread.get_ident()
+
+
+os.register_at_fork(after_in_child=_know_main_thread)
 
 
 class HeldSignals:
@@ -60,20 +74,24 @@ class HeldSignals:
     def hold(self) -> None:
         """From now on; in the main thread alone are handlers called. What one of them raises before
         all are held comes out of here, and this may be called again."""
-        if threading.get_ident() != threading.main_thread().ident:
+        if _thread.get_ident() != _main_thread:
             return
+        ours = self._note
         for number in _handled():
             handler = _signal.getsignal(number)
-            if callable(handler) and handler != self._note:
+            if callable(handler) and handler != ours:
                 self._handlers[number] = handler
                 self._held.append(number)
-                _signal.signal(number, self._note)
+                _signal.signal(number, ours)
 
     def release(self) -> None:
         """Give the handlers back, and call those whose signals came. What one of them raises comes
         out of here: call this again until there are none. A handler that was set meanwhile stays.
         """
-        held, came, ours = self._held, self._came, self._note
+        held, came = self._held, self._came
+        if not (held or came):
+            return
+        ours = self._note
         while held:
             number = held[-1]
             if _signal.getsignal(number) == ours:

@@ -148,7 +148,10 @@ class Portal:
     @property
     def is_here(self) -> bool:
         """Whether the calling thread is the portal's own, or has borrowed its loop."""
-        return threading.current_thread() is self._thread or self._loop.is_borrowed_here
+        thread = self._thread
+        if threading.get_ident() == thread.ident:
+            return thread.is_alive()  # else the number is another's by now
+        return self._loop.is_borrowed_here
 
     def end(self, chunks: AsyncGenerator[Any, None]) -> None:
         """Close a stream that was begun here, from whatever thread lets go of it."""
