@@ -37,6 +37,9 @@ class Act(msgspec.Struct, Generic[Outcome], frozen=True, eq=False):
     entry: Handle
     asks: ClassVar[bool] = True
     """Whether a person is asked about it where rules say so."""
+    whole: ClassVar[object] = None
+    """What is to be judged beyond its places, all of it, before it is done: what lies in a
+    directory, or all that a plan touches. None where there is nothing."""
 
     @property
     def words(self) -> str:
@@ -47,12 +50,6 @@ class Act(msgspec.Struct, Generic[Outcome], frozen=True, eq=False):
     def places(self) -> tuple[Handle, ...]:
         """What it is done to."""
         return (self.entry,)
-
-    @property
-    def whole(self) -> object:
-        """What is to be judged beyond its places, all of it, before it is done: what lies in a
-        directory, or all that a plan touches. None where there is nothing."""
-        return None
 
     async def fingerprint(self) -> str | None:
         """What a preview of it has as its hash; None where only its places are bound, and what
@@ -184,7 +181,7 @@ class Remove(Act[int], frozen=True, eq=False):
     expected: Expected
 
     @property
-    def whole(self) -> object:
+    def whole(self) -> object:  # type: ignore[override]
         return self.entry if self.recursive and self.entry.type == "directory" else None
 
     async def fingerprint(self) -> None:
@@ -201,7 +198,7 @@ class Move(Act[bool], frozen=True, eq=False):
     replaced: Expected
 
     @property
-    def whole(self) -> object:
+    def whole(self) -> object:  # type: ignore[override]
         return self.entry if self.entry.type == "directory" else None
 
     @property
@@ -223,7 +220,7 @@ class Copy(Act[int], frozen=True, eq=False):
     recursive: bool
 
     @property
-    def whole(self) -> object:
+    def whole(self) -> object:  # type: ignore[override]
         return self.entry if self.entry.type == "directory" else None
 
     @property

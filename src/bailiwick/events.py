@@ -514,6 +514,8 @@ class MemoryFeed(LogFeed):
     by ``limits``.
     """
 
+    active = False
+
     def __init__(
         self,
         *,
@@ -528,14 +530,9 @@ class MemoryFeed(LogFeed):
         self._age_ns_max = int(limits.feed_seconds_max * 1e9)
         self._log: list[Change] = []
         self._floor = 0
-        self._active = False
-
-    @property
-    def active(self) -> bool:
-        return self._active
 
     def activate(self) -> None:
-        self._active = True
+        self.active = True
 
     def _now_ns(self) -> int:
         return self._time_ns()
@@ -557,7 +554,7 @@ class MemoryFeed(LogFeed):
         return list(enumerate(found, start=self._floor + first + 1))
 
     def publish(self, changes: Sequence[Change]) -> None:
-        if not self._active or self._closed:
+        if not self.active or self._closed:
             return
         changes = self.prepared(changes)
         for change in changes:

@@ -41,7 +41,8 @@ async def closable(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         waited_for = work.send(None)
     except StopIteration as ended:
-        return cast(Result, ended.value)
+        result: Result = ended.value
+        return result
     return await _stepped(work, waited_for)
 
 

@@ -127,7 +127,7 @@ class Pipeline(Recording):
         self._under_way += 1
         changes = call.operation.changes
         if changes and call.life is not None:
-            call.life.begin()
+            call.life.under_way += 1
         try:
             try:
                 await self.admit(call)
@@ -164,7 +164,12 @@ class Pipeline(Recording):
             if self._idle is not None:
                 self._rest()
             if changes:
-                self._let_go(call)
+                if call.life is not None:
+                    call.life.under_way -= 1
+                    if call.life.idle is not None:
+                        call.life.rest()
+                if call.turn is not None:
+                    self.meter.turns.give_back(call.turn)
 
     async def _let_go_of(self, held: AsyncExitStack, error: BaseException) -> BaseException:
         # In place, without a task: where the loop has gone there is nothing to run one.
@@ -185,12 +190,6 @@ class Pipeline(Recording):
             except BaseException as error:
                 raise await self.failed(call, error) from cause_of(error)
             await self.observed(call, self.succeeded(call))
-
-    def _let_go(self, call: Call) -> None:
-        if call.life is not None:
-            call.life.end()
-        if call.turn is not None:
-            self.meter.turns.give_back(call.turn)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -342,7 +341,7 @@ class Pipeline(Recording):
                     return proposal.result(None)
                 if self.intends:
                     await self._intend(call)
-                if proposal.cost is not None and call.metered:
+                if self.meters and proposal.cost is not None and call.metered:
                     await proposal.cost()
                 return await self._publish(call, proposal, act)
             except Stale:
@@ -410,7 +409,8 @@ class Pipeline(Recording):
             self.touching(call, path)
         if proposal.last_look is not None:
             await proposal.last_look()
-        result = proposal.result(await act.on(self.written_by(call)))
+        store = self.store if call.mark is None else self.written_by(call)
+        result = proposal.result(await act.on(store))
         if proposal.afterwards is not None:
             await proposal.afterwards()
         return result
@@ -497,10 +497,12 @@ def _refuse_undecided(call: Call, act: Act[Any], admitted: _Admitted) -> None:
     """What is done must be part of the operation that was judged, be done to the places that were
     and to what was looked through beneath them, and be asked about where that was decided."""
     here, there, asks = admitted
-    decided = call.operation in DONE_BY.get(type(act), ()) and all(
-        place is here or place is there for place in act.places
-    )
-    if act.whole is not None and act.whole is not call.judged:
+    decided = call.operation in DONE_BY.get(type(act), ())
+    for place in act.places:
+        if place is not here and place is not there:
+            decided = False
+    whole = act.whole
+    if whole is not None and whole is not call.judged:
         decided = False
     if not decided or (asks and act.asks and not call.questions):
         raise PolicyDenied("this is not what was decided on")

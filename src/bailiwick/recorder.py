@@ -78,7 +78,8 @@ class Recording(Judging):
 
     def _settle_record(self, call: Call, record: Record) -> None:
         try:
-            self.ledger.settle(record, call.intent, self._told(call))
+            told = () if call.changes is None else self._told(call)
+            self.ledger.settle(record, call.intent, told)
         finally:
             if call.in_flight is not None:
                 self._end(call)

@@ -26,6 +26,7 @@ from bailiwick.paths import (
     check_new_name,
     folded,
     parse,
+    parse_text,
     too_deep,
 )
 from bailiwick.policy import Hide
@@ -45,8 +46,9 @@ def named(call: Call, target: Target) -> ScopedPath:
 
 def resolve(call: Call, target: Target) -> Awaitable[Handle]:
     """What a target leads to. Where nothing can be hidden, the store's own answer will do."""
-    grant = call.grant
-    path, target.directory = parse(target.text, grant.root.mount_point, grant.root.names)
+    grant, text = call.grant, target.text
+    read = parse_text if type(text) is str else parse
+    path, target.directory = read(text, grant.root.mount_point, grant.root.names)
     if (
         call.pipeline.discreet
         or grant.path != "."  # the rest of `Grant.whole`, looked at by every call
@@ -55,9 +57,8 @@ def resolve(call: Call, target: Target) -> Awaitable[Handle]:
         or grant.base != "."
     ):
         return find(call, target, path if grant.base == "." else path.beneath(grant.base))
-    return _store(call, target).resolve(
-        path, target.look, directory=target.directory, parents=target.parents
-    )
+    store = call.store if call.store_there is None else _store(call, target)
+    return store.resolve(path, target.look, directory=target.directory, parents=target.parents)
 
 
 async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
@@ -183,10 +184,13 @@ async def check_new_names(call: Call, target: Target, handle: Handle) -> None:
         raise too_deep("a new name would be too deep there", handle.path)
     if call.grant.root.names == "portable":
         await _check_siblings(call, target, handle)
+    if not target.parents:
+        return
+    call.new_parents = []
+    if getattr(handle, "missing", None) == ():
+        return  # a store may say what it found missing on the way: nothing
     above = handle.path.parent
-    if target.parents:
-        call.new_parents = []
-    while target.parents and not above.is_root:
+    while not above.is_root:
         entry = await call.store.resolve(above, "entry", parents=True)
         try:
             if entry.type is not None:

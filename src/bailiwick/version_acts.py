@@ -147,7 +147,7 @@ class _Planned(Act[Done], frozen=True, eq=False):
     cleared: Plan
 
     @property
-    def whole(self) -> object:
+    def whole(self) -> object:  # type: ignore[override]
         return self.cleared
 
     async def fingerprint(self) -> str:

@@ -116,10 +116,12 @@ class ContentVerbs(ScopeCore):
             operations.WRITE, "write_bytes", new(path, parents), None, size_of(data),
             data if type(data) is bytes else None, lock_token,
         )  # fmt: skip
-        return await self._publish(
-            call, lock_token,
-            lambda call: writes.write_bytes(call, self._ignores, data, plan(self.grant, how)),
-        )  # fmt: skip
+        prepare: Prepare[WriteResult] = lambda call: writes.write_bytes(  # noqa: E731
+            call, self._ignores, data, plan(self.grant, how)
+        )
+        if lock_token is not None:
+            prepare = locking(lock_token, prepare)
+        return await self._start(call, prepare)
 
     async def write_text(
         self,
@@ -147,20 +149,12 @@ class ContentVerbs(ScopeCore):
             operations.WRITE, "write_text", new(path, parents), None, size_of(text), None,
             lock_token,
         )  # fmt: skip
-        return await self._publish(
-            call, lock_token,
-            lambda call: writes.write_text(
-                call, self._ignores, text, form, plan(self.grant, how, form)
-            ),
-        )  # fmt: skip
-
-    def _publish(
-        self,
-        call: Call,
-        lock_token: int | None,
-        prepare: Prepare[WriteResult],
-    ) -> Coroutine[Any, Any, WriteResult]:
-        return self._start(call, prepare if lock_token is None else locking(lock_token, prepare))
+        prepare: Prepare[WriteResult] = lambda call: writes.write_text(  # noqa: E731
+            call, self._ignores, text, form, plan(self.grant, how, form)
+        )
+        if lock_token is not None:
+            prepare = locking(lock_token, prepare)
+        return await self._start(call, prepare)
 
     async def write_json(
         self,

@@ -149,12 +149,14 @@ class _Layer(NamedTuple):
 class IgnoreLevel:
     """One directory, and every ignore rule in force in it."""
 
-    __slots__ = ("_layers", "ignored")
+    __slots__ = ("_layers", "ignored", "silent")
 
     def __init__(self, layers: tuple[_Layer, ...], ignored: bool) -> None:
         self._layers = layers
         self.ignored = ignored
         """Whether this directory itself is ignored, and with it all that it holds."""
+        self.silent = not layers and not ignored
+        """Whether nothing in this directory is ignored but ``.git``."""
 
     @classmethod
     def top(cls, texts: Mapping[str, str] | None = None) -> IgnoreLevel:
@@ -176,11 +178,6 @@ class IgnoreLevel:
         above it, the likes of ``build/**``, would empty what was asked for.
         """
         return IgnoreLevel(self._layers, False) if self.ignored else self
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing in this directory is ignored but ``.git``."""
-        return not self._layers and not self.ignored
 
     def is_ignored(self, name: str, is_directory: bool) -> bool:
         """Whether the entry ``name`` of this directory is ignored."""

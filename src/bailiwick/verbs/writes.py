@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from contextlib import aclosing
 from functools import lru_cache
+from hashlib import sha256
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -43,7 +44,7 @@ from bailiwick.verbs.approval.agreements import (
     plan_for_stream,
     standing_content,
 )
-from bailiwick.verbs.checksum import INLINE_BYTES_MAX, sha256_inline, sha256_of
+from bailiwick.verbs.checksum import INLINE_BYTES_MAX, sha256_of
 from bailiwick.verbs.chunk_sources import pulled, read_in_chunks
 from bailiwick.verbs.modes import check_mode
 from bailiwick.verbs.quota_charges import StreamCost, reserve, settle_written
@@ -127,14 +128,16 @@ async def write_bytes(
     if type(data) is not bytes:
         data = _bytes_of(data)
     size, handle = len(data), call.handle
+    standing = handle.type
     if size > call.limits.bytes_call_max:
         _check_size(size, call.limits.bytes_call_max, "one call", "use write_stream")
-    if handle.type != "file" or plan.mode == "create":
+    if standing != "file" or plan.mode == "create":
         await refuse_unwritable(call, plan.mode)
-    sha256 = sha256_inline(data) if size <= INLINE_BYTES_MAX else await sha256_of(data)
+    digest = sha256(data).hexdigest() if size <= INLINE_BYTES_MAX else await sha256_of(data)
     known = ignores.known_mark(call, handle.path)
     mark = await ignores.mark(call, handle.path) if known is None else known[0]
-    write = Write(handle, data, sha256, only_as_judged(call, plan))
+    exactly = plan if standing is not None else only_as_judged(call, plan)
+    write = Write(handle, data, digest, exactly)
     return Proposal(
         write, lambda written: _published(call, ignores, written, plan.mode, form, mark),
         agreement=await _overwriting(call, write, plan) if call.announced else None,
@@ -422,15 +425,15 @@ def _published(
     call.sha256_after = digest
     if call.turn is not None:
         settle_written(call, call.handle, written)
-    sha256 = None if onto and not call.pipeline.reveals(call, path) else digest
+    shown = None if onto and not call.pipeline.reveals(call, path) else digest
     call.changed("created" if created else "updated", path, "file", version=version)
     if form is None:
         return WriteResult(
-            path=path, mode=mode, created=created, size=size, sha256=sha256, version=version,
+            path=path, mode=mode, created=created, size=size, sha256=shown, version=version,
             file_mode=file_mode, request_id=call.request_id, matched_ignore=mark,
         )  # fmt: skip
     return WriteResult(
-        path=path, mode=mode, created=created, size=size, sha256=sha256, version=version,
+        path=path, mode=mode, created=created, size=size, sha256=shown, version=version,
         file_mode=file_mode, request_id=call.request_id, encoding=form.encoding, bom=form.bom,
         line_ending=form.line_ending, matched_ignore=mark,
     )  # fmt: skip

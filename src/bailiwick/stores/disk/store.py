@@ -208,7 +208,8 @@ class DiskStore:
     async def resolve(
         self, path: ScopedPath, look: Look, *, directory: bool = False, parents: bool = False
     ) -> Held:
-        self._workers.refuse_closed()
+        if self._workers.closed:
+            self._workers.refuse_closed()
         try:
             if look == "object":
                 return self._find_object(path, directory)
@@ -217,7 +218,8 @@ class DiskStore:
             raise from_os_error(error, path) from None
 
     def is_missing(self, path: ScopedPath) -> bool:
-        self._workers.refuse_closed()
+        if self._workers.closed:
+            self._workers.refuse_closed()
         return self._lookup.is_missing(path)
 
     async def descend(self, directory: Handle, name: str) -> Held:
@@ -246,7 +248,8 @@ class DiskStore:
     # --- reading ------------------------------------------------------------------------------
 
     async def read(self, file: Handle, offset: int, length: int) -> Content:
-        self._workers.refuse_closed()
+        if self._workers.closed:
+            self._workers.refuse_closed()
         held = file if type(file) is Held and file.fd >= 0 else held_object(file)
         try:
             content = reader.read_quickly(held, offset, length, self._settings)
@@ -316,17 +319,21 @@ class DiskStore:
 
     async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
         held = entry if type(entry) is Held and entry.parent >= 0 else held_entry(entry)
-        if _conditional(plan):
+        if plan.mode == "replace" or plan.conditional:  # what stands there now decides: swap it
             job = self._swapper.write_blocking
             return await self._at_once_or_in_turn(
                 held, job, held, data, sha256, plan, size=len(data)
             )
         job = self._publisher.write_blocking
-        if len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken or self._waits():
+        waits = self._durable and self._waits()
+        if waits or len(data) > INLINE_BYTES_MAX or held.path in self._turns.taken:
             return await self._in_turn(held, job, held, data, sha256, plan)
-        self._workers.refuse_closed()
+        if self._workers.closed:
+            self._workers.refuse_closed()
         try:
-            return self._at_once(job, held, data, sha256, plan, UNSTOPPABLE)
+            if self._durable:
+                return self._pace.timed(job, held, data, sha256, plan, UNSTOPPABLE)
+            return job(held, data, sha256, plan, UNSTOPPABLE)
         except OSError as error:
             raise from_os_error(error, held.path) from None
 
@@ -554,15 +561,6 @@ class DiskStore:
             return await self._in_thread(held.path, self._pace.timed, job, *args)
         finally:
             self._turns.give_back(held.path)
-
-
-def _conditional(plan: WritePlan) -> bool:
-    """Whether what stands there now decides: then it is read, and swapped rather than replaced."""
-    return (
-        plan.expected_sha256 is not None
-        or plan.expected_version is not None
-        or plan.mode == "replace"
-    )
 
 
 def _ambient_open_root(host_path: str) -> DiskRoot:

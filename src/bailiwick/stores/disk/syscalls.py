@@ -281,7 +281,8 @@ def _rename(from_fd: int, source: str, to_fd: int, target: str, flags: int) -> N
     if _rename_with_flags is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     old, new = os.fsencode(source), os.fsencode(target)
-    while _rename_with_flags(from_fd, old, to_fd, new, ctypes.c_uint(flags)) != 0:
+    # Plain integers as in `openat2`: a descriptor and these flags fit in a word either way.
+    while _rename_with_flags(from_fd, old, to_fd, new, flags) != 0:
         number = ctypes.get_errno()
         if number != errno.EINTR:
             raise OSError(number, os.strerror(number))

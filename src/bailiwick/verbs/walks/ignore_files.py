@@ -31,6 +31,9 @@ _INLINE_CHARACTERS_MAX = 16 * 1024
 """Some thousand rules, at ten microseconds each: a longer ignore file is compiled off the loop."""
 
 
+_UNMARKED = (None,)
+
+
 class _Known(NamedTuple):
     checked_ns: int
     above: IgnoreLevel | None
@@ -88,7 +91,10 @@ class Ignores:
             known = self._renewed(call, directory, known)
         if known is None or (known.rests_on and _hides_any(call, known.rests_on)):
             return None
-        return (_mark_of(known.level, name),)
+        level = known.level
+        if level.silent and name != ".git":
+            return _UNMARKED
+        return (_mark_of(level, name),)
 
     def _renewed(self, call: Call, directory: str, known: _InForce) -> _InForce | None:
         """Rules that rest on nothing, if there still is nothing that they could rest on."""

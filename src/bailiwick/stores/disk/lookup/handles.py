@@ -62,20 +62,19 @@ class Held:
 
     made: tuple[ScopedPath, ...]
 
-    __slots__ = ("fd", "made", "missing", "name", "parent", "parent_path", "path", "status")
+    __slots__ = ("fd", "made", "missing", "name", "parent", "parent_path", "path", "status", "type")
+
+    type: EntryType | None
 
     def __init__(self, path: ScopedPath, status: os.stat_result | None, fd: int) -> None:
         self.path = path
         self.status = status
+        if status is None:
+            self.type = None
+        else:  # as in `type_of`, since every lookup comes by here
+            self.type = TYPE_BY_FORMAT.get(status.st_mode & 0o170000, "other")
         self.fd = fd
         self.parent = -1
-
-    @property
-    def type(self) -> EntryType | None:
-        status = self.status
-        if status is None:
-            return None
-        return TYPE_BY_FORMAT.get(status.st_mode & 0o170000, "other")
 
     @property
     def size(self) -> int:
@@ -157,7 +156,8 @@ class Held:
 
     def look_again(self) -> None:
         """Take what stands under the name now for what is held: an entry is its name."""
-        self.status = self.refresh()
+        self.status = status = self.refresh()
+        self.type = None if status is None else type_of(status)
 
 
 class Replaced(Busy):
@@ -202,6 +202,10 @@ def version_of(status: os.stat_result) -> str:
     """
     size = 0 if is_directory(status) else status.st_size
     return VERSION % (status.st_ino, size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def type_of(status: os.stat_result) -> EntryType:
+    return TYPE_BY_FORMAT.get(status.st_mode & FORMAT_MASK, "other")
 
 
 def is_directory(status: os.stat_result) -> bool:
