@@ -71,11 +71,18 @@ def unified_diff(
     """
     if a == b:
         return UnifiedDiff(text="", truncated=False, added=0, removed=0)
-    start, a_end, b_end = _differing_part(a, b, context, same)
+    part = _differing_part(a, b, same)
+    header = f"--- {_header_name(a_name)}\n+++ {_header_name(b_name)}\n"
+    found = _in_one_place(a, b, part, context)
+    if found is not None:
+        hunk_text, added, removed = found
+        lines, text = 5 + 2 * context + added + removed, header + hunk_text
+        if lines <= lines_max and len(text) <= characters_max:
+            return UnifiedDiff(text, False, added, removed)
+    start, a_end, b_end = _with_context(a, part, context)
     a_lines = _DiffLines(a, start, a_end)
     b_lines = _DiffLines(b, start, b_end)
     blocks = _blocks(*_changed_lines(a_lines, b_lines, work_max))
-    header = f"--- {_header_name(a_name)}\n+++ {_header_name(b_name)}\n"
     writer = _Writer(a_lines, b_lines, a.count("\n", 0, start), context)
     pieces = [header]
     lines, characters, shown, hunks = 2, len(header), 0, 0
@@ -110,7 +117,7 @@ def hunks_between(
     each is made of the blocks that differ in it."""
     if a == b:
         return []
-    start, a_end, b_end = _differing_part(a, b, context, (0, 0))
+    start, a_end, b_end = _with_context(a, _differing_part(a, b, (0, 0)), context)
     before = a.count("\n", 0, start)
     a_lines, b_lines = _DiffLines(a, start, a_end), _DiffLines(b, start, b_end)
     blocks = [
@@ -148,11 +155,12 @@ class _DiffLines:
         return result
 
 
-def _differing_part(a: str, b: str, context: int, same: tuple[int, int]) -> tuple[int, int, int]:
-    """Return where the differing lines begin, and where they end in ``a`` and in ``b``.
+_Part = tuple[int, int, int]
+"""Where a part of two texts begins, which is the same in both, and where it ends in each."""
 
-    ``context`` equal lines are left on either side, as far as there are any.
-    """
+
+def _differing_part(a: str, b: str, same: tuple[int, int]) -> _Part:
+    """Return where the lines are that differ, all of them."""
     start = a.rfind("\n", 0, common_prefix(a, b, same[0])) + 1
     shared = common_suffix(a, b, min(len(a), len(b)) - start, same[1])
     a_end, b_end = len(a) - shared, len(b) - shared
@@ -160,6 +168,50 @@ def _differing_part(a: str, b: str, context: int, same: tuple[int, int]) -> tupl
         feed = a.find("\n", a_end)
         shared = len(a) - feed - 1 if feed >= 0 else 0
         a_end, b_end = len(a) - shared, len(b) - shared
+    return start, a_end, b_end
+
+
+def _in_one_place(a: str, b: str, part: _Part, context: int) -> tuple[str, int, int] | None:
+    """The one hunk of texts that differ in one place, and how many lines it adds and removes, where
+    that is seen without comparing lines: most edits. None where it takes a closer look."""
+    start, a_end, b_end = part
+    removed, added = a[start:a_end], b[start:b_end]
+    gone, new = removed.count("\n"), added.count("\n")
+    if (gone and new and not gone == new == 1) or not (
+        (removed == "" or removed[-1] == "\n") and (added == "" or added[-1] == "\n")
+    ):
+        return None
+    above, below = start, a_end
+    for _ in range(context):
+        above = a.rfind("\n", 0, max(above - 1, 0)) + 1
+        feed = a.find("\n", below)
+        if feed >= 0:
+            below = feed + 1
+        elif below < len(a):
+            return None  # the last line does not end
+    before, after = a[above:start], a[a_end:below]
+    shown, first = before.count("\n") + after.count("\n"), a.count("\n", 0, above)
+    text = (
+        f"@@ -{_range(first, shown + gone)} +{_range(first, shown + new)} @@\n"
+        f"{_signed(' ', before)}{_signed('-', removed)}{_signed('+', added)}{_signed(' ', after)}"
+    )
+    return text, new, gone
+
+
+def _signed(sign: str, lines: str) -> str:
+    """Whole lines, each with a sign before it."""
+    return sign + lines[:-1].replace("\n", f"\n{sign}") + "\n" if lines else ""
+
+
+def _range(before: int, count: int) -> str:
+    """A range after so many lines, as the format wants it: an empty one names the line before."""
+    start = before + (1 if count else 0)
+    return str(start) if count == 1 else f"{start},{count}"
+
+
+def _with_context(a: str, part: _Part, context: int) -> _Part:
+    """A part with so many equal lines more on either side, as far as there are any."""
+    start, a_end, b_end = part
     for _ in range(context):
         start = a.rfind("\n", 0, max(start - 1, 0)) + 1
         feed = a.find("\n", a_end)
@@ -350,8 +402,8 @@ class _Writer:
         before = min(self._context, first.a_low)
         after = min(self._context, len(self._a.lines) - last.a_high)
         a_low, b_low = first.a_low - before, first.b_low - before
-        a_range = self._range(a_low, last.a_high + after)
-        b_range = self._range(b_low, last.b_high + after)
+        a_range = _range(self._lines_before + a_low, last.a_high + after - a_low)
+        b_range = _range(self._lines_before + b_low, last.b_high + after - b_low)
         pieces = [f"@@ -{a_range} +{b_range} @@\n"]
         at = a_low
         for block in hunk:
@@ -361,12 +413,6 @@ class _Writer:
             at = block.a_high
         self._append(pieces, " ", self._a, at, last.a_high + after)
         return "".join(pieces)
-
-    def _range(self, low: int, high: int) -> str:
-        """A range as the format wants it: an empty one names the line before it."""
-        count = high - low
-        start = self._lines_before + low + (1 if count else 0)
-        return str(start) if count == 1 else f"{start},{count}"
 
     def _append(self, pieces: list[str], sign: str, side: _DiffLines, low: int, high: int) -> None:
         pieces += [f"{sign}{line}\n" for line in side.lines[low:high]]

@@ -64,7 +64,8 @@ def apply_edits(
     found = [_find(haystack, edit, number) for number, edit in enumerate(edits, 1)]
     _require_room(decoded.text, edits, found, bytes_max)
     for number, edit in enumerate(edits, 1):
-        _require_encodable(edit.new, decoded.encoding, number)
+        if decoded.encoding != "utf-8" or not edit.new.isascii():
+            _require_encodable(edit.new, decoded.encoding, number)
     text = _replace(haystack, edits, found)
     result = encode(text, decoded.encoding, decoded.bom)
     if len(result) > bytes_max:
