@@ -42,26 +42,28 @@ class Life:
     are the same scope in another form. Closing waits for those changes, and for nothing that waits
     for somebody else: a person, a reader, the next change."""
 
-    __slots__ = ("closed", "closing", "idle", "under_way")
+    __slots__ = ("_idle", "_under_way", "closed", "closing")
 
     def __init__(self) -> None:
         self.closed = False
         self.closing = asyncio.Event()
-        self.under_way = 0
-        """How many changes, as the pipeline counts them; it says when one has ended (`rest`) where
-        somebody waits until they are ``idle``."""
-        self.idle: asyncio.Event | None = None
+        self._under_way = 0
+        self._idle: asyncio.Event | None = None
 
-    def rest(self) -> None:
-        if self.idle is not None and not self.under_way:
-            self.idle.set()
+    def begin(self) -> None:
+        self._under_way += 1
+
+    def end(self) -> None:
+        self._under_way -= 1
+        if self._idle is not None and not self._under_way:
+            self._idle.set()
 
     async def close(self) -> None:
         self.closed = True
         self.closing.set()
-        if self.under_way:
-            self.idle = self.idle or asyncio.Event()
-            await self.idle.wait()
+        if self._under_way:
+            self._idle = self._idle or asyncio.Event()
+            await self._idle.wait()
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):

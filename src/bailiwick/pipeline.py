@@ -127,7 +127,7 @@ class Pipeline(Recording):
         self._under_way += 1
         changes = call.operation.changes
         if changes and call.life is not None:
-            call.life.under_way += 1
+            call.life.begin()
         try:
             try:
                 await self.admit(call)
@@ -164,12 +164,7 @@ class Pipeline(Recording):
             if self._idle is not None:
                 self._rest()
             if changes:
-                if call.life is not None:
-                    call.life.under_way -= 1
-                    if call.life.idle is not None:
-                        call.life.rest()
-                if call.turn is not None:
-                    self.meter.turns.give_back(call.turn)
+                self._let_go(call)
 
     async def _let_go_of(self, held: AsyncExitStack, error: BaseException) -> BaseException:
         # In place, without a task: where the loop has gone there is nothing to run one.
@@ -190,6 +185,12 @@ class Pipeline(Recording):
             except BaseException as error:
                 raise await self.failed(call, error) from cause_of(error)
             await self.observed(call, self.succeeded(call))
+
+    def _let_go(self, call: Call) -> None:
+        if call.life is not None:
+            call.life.end()
+        if call.turn is not None:
+            self.meter.turns.give_back(call.turn)
 
     @contextmanager
     def working(self) -> Iterator[None]:

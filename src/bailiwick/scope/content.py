@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from bailiwick import operations
-from bailiwick.call import Call, PastView, Target
+from bailiwick.call import PastView, Target
 from bailiwick.model import (
     BytesRead,
     Edit,

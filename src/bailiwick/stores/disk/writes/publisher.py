@@ -148,7 +148,7 @@ class Publisher:
         are for beyond it. One by one they take a tenth longer, and for a new file a third. Whatever
         turns out to be unusual is left to them.
         """
-        directory, target, where = held.parent, held.name, held.parent_path
+        directory, target = held.parent, held.name
         name = self.journal.new_stage_name()
         try:
             fd = syscalls.open_at(name, syscalls.STAGE_FLAGS, _STAGE_MODE, dir_fd=directory)
@@ -161,25 +161,9 @@ class Publisher:
             written = syscalls.write(fd, data)
             if written != len(data):
                 _write_all(fd, memoryview(data)[written:])
-            if where == ".":
-                ready = _stands_for(staged, directory, name)
-            else:
-                ready = self._leads_to(f"{where}/{name}", staged, True)
-            if not ready:
-                raise moved_meanwhile(held.path)
+            self._check_ready(held, name, staged)
             if held.status is None:
-                # No look whether that is still so: one that makes a name never replaces.
-                mode = self.modes.file
-                if mode != _STAGE_MODE:
-                    os.fchmod(fd, mode)
-                stop.commit()
-                try:
-                    syscalls.rename_new(directory, name, directory, target)
-                except OSError as error:
-                    if error.errno not in _MAKES_NO_NAME:
-                        raise
-                    stop.take_back()
-                    mode = None
+                mode = self._put_new(held, name, fd, stop)
             elif (
                 (current := lstat_at(directory, target)) is not None
                 and current.st_mode & FORMAT_MASK == stat_bits.S_IFREG
@@ -204,6 +188,22 @@ class Publisher:
         except BaseException:
             stage.discard()
             raise
+
+    def _put_new(self, held: Held, name: str, fd: int, stop: Stop) -> int | None:
+        """Give a staged file the name that the lookup found free; its mode, None where it is not
+        made so. Without another look: what makes a name never replaces."""
+        mode = self.modes.file
+        if mode != _STAGE_MODE:
+            os.fchmod(fd, mode)
+        stop.commit()
+        try:
+            syscalls.rename_new(held.parent, name, held.parent, held.name)
+        except OSError as error:
+            if error.errno not in _MAKES_NO_NAME:
+                raise
+            stop.take_back()
+            return None
+        return mode
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -332,11 +332,14 @@ class Publisher:
         One lookup from the root says both: the staging name is reached there, without a link, and
         stands for our file, which has no second name by which it could be shown elsewhere.
         """
+        self._check_ready(held, stage.name, stage.status)
+
+    def _check_ready(self, held: Held, name: str, staged: os.stat_result) -> None:
         path = held.parent_path
         if path == ".":
-            ours = stage.is_ours()
+            ours = _stands_for(staged, held.parent, name)
         else:
-            ours = self._leads_to(f"{path}/{stage.name}", stage.status, True)
+            ours = self._leads_to(f"{path}/{name}", staged, True)
         if not ours:
             raise moved_meanwhile(held.path)
 
