@@ -3,19 +3,25 @@
 from bailiwick.sqlite.pace import CommitPace
 
 
-def paced(*seconds):
-    pace = CommitPace(0.0)
+def is_quick(*seconds):
+    pace = CommitPace(0.0, 0.001)
     for each in seconds:
         pace.committed(each)
-    return pace.commit_s
+    return pace.is_quick
 
 
 def test_a_commit_that_was_interrupted_says_nothing_of_the_disk():
-    assert paced(0.0001, 0.0001, 0.0001, 0.3, 0.0001) == 0.0001
-    assert paced(*[0.0001] * 5, 0.3, 0.3) == 0.0001
+    assert is_quick(0.0001, 0.0001, 0.0001, 0.3, 0.0001)
+    assert is_quick(*[0.0001] * 5, 0.3, 0.3)
 
 
 def test_a_slow_disk_shows_by_its_third_commit_and_is_forgiven_as_soon():
-    assert paced(0.005, 0.005) == 0.0
-    assert paced(0.005, 0.005, 0.005) == 0.005
-    assert paced(*[0.005] * 9, *[0.0001] * 3) == 0.0001
+    assert is_quick()
+    assert is_quick(0.005, 0.005)
+    assert not is_quick(0.005, 0.005, 0.005)
+    assert not is_quick(*[0.005] * 9, *[0.0001] * 2)
+    assert is_quick(*[0.005] * 9, *[0.0001] * 3)
+
+
+def test_where_none_counts_as_quick_the_first_does_not_either():
+    assert not CommitPace(0.0).is_quick

@@ -10,7 +10,8 @@ import pytest
 
 from bailiwick.errors import Busy, Closed, InternalError, IoError
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.writer import Frame, Task, WriterThread
+from bailiwick.sqlite.tasks import Task
+from bailiwick.sqlite.writer import Frame, WriterThread
 
 
 class Noting(Frame):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 _CROWD_TASKS = 64
 """Where two tasks came at once, so many are left to the thread, which does them together."""
@@ -15,24 +14,29 @@ _NEWEST_SHARE = 0.05
 """What one transaction counts in the average: a disk that is slow is found out by the first few,
 and one that was slow once is forgiven after some that the thread did quickly."""
 
-_COMMITS_KEPT = 5
-"""Commits whose middle one tells how quick the disk is: one that the machine interrupted, for
-milliseconds where others work on it too, says nothing, and a slow disk shows by the third."""
+_ALL_SLOW = 0b11111
+_SLOW_COMMITS = 3
+"""So many of the last five commits tell that the disk is slow: one that the machine interrupted,
+for milliseconds where others work on it too, says nothing."""
 
 
 class CommitPace:
     """Whether tasks come one by one, and are done quickly enough not to go to another thread."""
 
-    def __init__(self, inline_s: float) -> None:
+    def __init__(self, inline_s: float, here_s: float = 0.0) -> None:
+        """Transactions that take less than ``inline_s`` may be done inline, and commits that take
+        less than ``here_s`` are quick."""
         self._inline_s = inline_s
+        self._here_s = here_s
         self._arriving = 0  # tasks that have come in this turn of the event loop
         self._crowded = 0  # so many tasks more are left to the thread
         self._average_s = 0.0
         self._last = 0  # who has come last, and how often in a row
         self._streak = 0
-        self._commits: deque[float] = deque([0.0] * _COMMITS_KEPT, maxlen=_COMMITS_KEPT)
-        self.commit_s = 0.0
-        """What a commit usually takes: how quick the disk is."""
+        self.is_quick = here_s > 0.0
+        """Whether commits are quick, as most of the last few were."""
+        # Which of them were slow, the newest in the lowest bit.
+        self._slow = 0 if self.is_quick else _ALL_SLOW
 
     def goes_on(self) -> bool:
         """Whether a task that has just come is again of the caller of the last one, and may be done
@@ -72,5 +76,5 @@ class CommitPace:
 
     def committed(self, seconds: float) -> None:
         """A commit took so long, whatever was in it."""
-        self._commits.append(seconds)
-        self.commit_s = sorted(self._commits)[_COMMITS_KEPT // 2]
+        self._slow = (self._slow << 1 | (seconds >= self._here_s)) & _ALL_SLOW
+        self.is_quick = self._slow.bit_count() < _SLOW_COMMITS

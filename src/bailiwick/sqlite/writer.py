@@ -26,117 +26,21 @@ from bailiwick.finishing import CLOSED, cancel_at_next_await, wait_through_cance
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.fork_safety import wait_for_at_fork
 from bailiwick.sqlite.pace import CommitPace
+from bailiwick.sqlite.tasks import Task, TaskDone, Watched
 
 _log = logging.getLogger("bailiwick.sqlite")
 
 Result = TypeVar("Result")
 
-Ended = Callable[[Any, BaseException | None], None]
-"""Is told what a task returned or raised."""
+_NO_TURN = nullcontext()
 
 _GROUP_TASKS_MAX = 1_024
 """Tasks of one transaction: it keeps other processes waiting, and readers of a private memory."""
-
 
 _MOMENT_S = 0.000_5
 """So long an event loop may stand still for a commit that is expected to be quick. Waiting for it
 in place takes 10 to 20 microseconds more than the commit, being called back by it 30 to 60; a disk
 that has become slow is then waited for like anything else."""
-
-
-_NO_TURN = nullcontext()
-
-
-class Task:
-    """Something to be done in a transaction.
-
-    ``ended`` runs on ``loop``, or on the writer's thread where that is None. ``due`` is when the
-    task is to be begun at the latest, by the monotonic clock: it may wait so long for company.
-    ``still_due`` is asked when it would be begun for its own sake: when it has to be after all, or
-    None where there is nothing left to do. ``watched`` is for a caller that stands still for a
-    moment until the task is done.
-    """
-
-    __slots__ = (
-        "_claim", "control", "due", "ended", "job", "loop", "outcome", "still_due", "watched"
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        job: Callable[[apsw.Connection], Any],
-        ended: Ended,
-        loop: asyncio.AbstractEventLoop | None,
-        *,
-        control: bool = False,
-        due: float = 0.0,
-        still_due: Callable[[], float | None] | None = None,
-    ) -> None:
-        self.job = job
-        self.ended = ended
-        self.loop = loop
-        self.control = control
-        self.due = due
-        self.still_due = still_due
-        self.watched: _Watched | None = None
-        self.outcome: TaskDone | None = None  # once it was told
-        self._claim = threading.Lock()
-
-    def claim(self) -> bool:
-        """Whether the caller of this may decide what becomes of the task: the first one may.
-
-        The writer claims it to run it, whoever waits for it to withdraw it.
-        """
-        return self._claim.acquire(blocking=False)
-
-
-class _Watched:
-    """Where a caller that stands still finds what became of its task.
-
-    Whoever comes first decides: the thread that is done leaves its answer here, unless the caller
-    has gone on meanwhile and is to be told by its event loop.
-    """
-
-    __slots__ = ("_answered", "_decided", "done")
-
-    def __init__(self) -> None:
-        self.done: TaskDone | None = None
-        self._decided = threading.Lock()
-        self._answered = threading.Lock()
-        self._answered.acquire()
-
-    def answer(self, done: TaskDone) -> bool:
-        if not self._decided.acquire(blocking=False):
-            return False
-        self.done = done
-        self._answered.release()
-        return True
-
-    def wait(self, seconds: float) -> TaskDone | None:
-        """What became of the task; None where that is not known yet."""
-        if not self._answered.acquire(timeout=seconds) and not self._decided.acquire(
-            blocking=False
-        ):
-            self._answered.acquire()  # it is being answered at this instant
-        return self.done
-
-
-class TaskDone:
-    """What became of a job that was tried, and what is to be done once it is committed."""
-
-    __slots__ = ("committed", "error", "is_kept", "result")
-
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.result: Any = None
-        self.error = error
-        self.is_kept = False
-        """Whether what it did was committed, whatever was raised later."""
-        self.committed: list[Callable[[], None]] = []
-
-    def unwrap(self) -> Any:
-        """What the job returned; raises what it raised."""
-        if self.error is not None:
-            raise self.error
-        return self.result
 
 
 _Tried = tuple[Task, TaskDone]
@@ -151,15 +55,17 @@ class Frame:
     def begin(self) -> None:
         """The transaction has begun: nobody else can write until it ends."""
 
-    def committing(self, *, control: bool) -> AbstractContextManager[None]:
-        """Surrounds the commit; ``control`` says that a task in it was marked so."""
-        return nullcontext()
+    def committing(self, *, control: bool) -> AbstractContextManager[None] | None:
+        """What surrounds the commit, if anything; ``control`` says that a task in it was marked
+        so."""
+        return None
 
     def undone(self) -> None:
         """The whole transaction was undone, or not even begun."""
 
     def wait(self, patiently: bool) -> None:
-        """Whether the connection waits from now on when another process holds the lock."""
+        """Whether the connection waits from now on when another process holds the lock. At first
+        it does."""
 
 
 class WriterThread:
@@ -196,7 +102,7 @@ class WriterThread:
         self._execute = connection.cursor().execute
         self._whose = whose
         self._frame = frame
-        self._turn = nullcontext() if turn is None else turn
+        self._turn = turn
         self._queue: SimpleQueue[Task | None] = SimpleQueue()
         self._putting = threading.Lock()
         self._closed = False
@@ -204,9 +110,9 @@ class WriterThread:
         self._running: TaskDone | None = None
         self.busy = threading.Lock()
         """Held by whoever uses the connection: who takes it may ask something in between."""
-        self._pace = CommitPace(inline_s)
+        self._pace = CommitPace(inline_s, here_s)
         self._never_waits = never_waits
-        self._here_s = here_s
+        self._patient = True
         self._thread = threading.Thread(target=self._serve, name=f"bailiwick-{whose}", daemon=True)
         self._thread.start()
         wait_for_at_fork(self)
@@ -236,7 +142,7 @@ class WriterThread:
         """
         alone = self._pace.goes_on() or await self._pace.is_alone()
         inline = alone and self._never_waits and self._queue.empty()
-        done = self._run_here(job, control=control) if inline else None
+        done = self._run_inline(job, control=control) if inline else None
         if done is not None:
             return cast(Result, done.unwrap())
         loop = asyncio.get_running_loop()
@@ -278,23 +184,32 @@ class WriterThread:
         """Run a small ``job`` on the caller's thread while commits are quick, before what is
         queued; None where it has to be awaited, and nothing was done. ``ended`` is told how it went
         before anybody else writes."""
-        if self._pace.commit_s >= self._here_s:
+        if not self._pace.is_quick:
             return None
-        return self._run_here(job, control=False, turn=self._turn, ended=ended)
+        return self._run_here(job, turn=self._turn, ended=ended)
 
     def run_inline(self, job: Callable[[apsw.Connection], Any]) -> TaskDone | None:
         """Run ``job`` on the caller's thread, without anything to await; None where it has to be
         awaited, and nothing was done. What it raises is found in what is returned."""
         if self._never_waits and self._pace.goes_on() and self._queue.empty():
-            return self._run_here(job, control=False)
+            return self._run_inline(job, control=False)
         return None
+
+    def _run_inline(
+        self, job: Callable[[apsw.Connection], Any], *, control: bool
+    ) -> TaskDone | None:
+        begun = time.perf_counter()
+        done = self._run_here(job, control=control)
+        if done is not None:
+            self._pace.took(time.perf_counter() - begun)
+        return done
 
     def _run_watched(self, task: Task) -> TaskDone | None:
         """Have a task done, and stand still for a moment until it is. None where it takes longer,
         or others are before it."""
         if not self._queue.empty() or self.busy.locked():
             return None
-        task.watched = _Watched()
+        task.watched = Watched()
         self.put(task)
         return task.watched.wait(_MOMENT_S)
 
@@ -394,49 +309,58 @@ class WriterThread:
         self,
         job: Callable[[apsw.Connection], Any],
         *,
-        control: bool,
-        turn: AbstractContextManager[Any] = _NO_TURN,
+        control: bool = False,
+        turn: AbstractContextManager[Any] | None = None,
         ended: Callable[[BaseException | None], None] | None = None,
     ) -> TaskDone | None:
         """Do a job on the caller's thread. None where it has to be queued after all."""
         if not self.busy.acquire(blocking=False):
             return None
-        if self._closed:
-            self.busy.release()
-            return None
-        group: list[TaskDone] = []
-        begun = time.perf_counter()
-        self._frame.wait(patiently=False)
+        done = TaskDone()
         try:
-            with turn:
-                self._transaction_of_one(job, control, group)
+            if self._closed:
+                return None
+            if self._patient:
+                self._wait(patiently=False)
+            if turn is None:
+                self._transaction_of_one(job, control, done)
+            else:
+                with turn:
+                    self._transaction_of_one(job, control, done)
         except BaseException as error:
             self._frame.undone()
-            if not group:
+            if not done.is_begun:
                 return None  # another process has its turn
             self._note_failure(error)
-            group[0].error = group[0].error or error
+            done.error = done.error or error
         finally:
-            self._frame.wait(patiently=True)
-            if ended is not None and group:
-                _run_guarded(partial(ended, None if group[0].is_kept else group[0].error))
+            if ended is not None and done.is_begun:
+                _run_guarded(ended, None if done.is_kept else done.error)
             self.busy.release()
-            self._pace.took(time.perf_counter() - begun)
-        self._finish(group[0])
-        return group[0]
+        if done.error is not None or done.committed:
+            self._finish(done)
+        return done
+
+    def _wait(self, *, patiently: bool) -> None:
+        """Nearly all transactions in a row are begun on one thread, so it is said seldom."""
+        self._patient = patiently
+        self._frame.wait(patiently)
 
     def _run_together(self, tasks: list[Task]) -> list[_Tried]:
         """Do all tasks, in one transaction unless SQLite undoes one of its own accord."""
         waiting = deque(tasks)
         tried: list[_Tried] = []
+        if not self._patient:
+            self._wait(patiently=True)
         while waiting:
             group: list[TaskDone] = []
             together = list(waiting)
             try:
-                with self._turn:
+                with self._turn or _NO_TURN:
                     if len(waiting) == 1:
                         task = waiting.popleft()
-                        self._transaction_of_one(task.job, task.control, group)
+                        group.append(TaskDone())
+                        self._transaction_of_one(task.job, task.control, group[0])
                     else:
                         self._transaction(waiting, group)
             except BaseException as error:
@@ -462,8 +386,7 @@ class WriterThread:
                 task = waiting.popleft()
                 self._try(task.job, group)
                 control = control or (task.control and group[-1].error is None)
-            with self._frame.committing(control=control):
-                self._commit()
+            self._commit(control=control)
         except BaseException:
             if connection.in_transaction:
                 self._execute("ROLLBACK")
@@ -473,16 +396,16 @@ class WriterThread:
             self.broken = False
 
     def _transaction_of_one(
-        self, job: Callable[[apsw.Connection], Any], control: bool, group: list[TaskDone]
+        self, job: Callable[[apsw.Connection], Any], control: bool, attempt: TaskDone
     ) -> None:
         """One job as a transaction, without a savepoint: what is to be undone is all there is."""
-        connection, execute, frame = self._connection, self._execute, self._frame
+        connection, execute = self._connection, self._execute
         changes = connection.total_changes()
         execute("BEGIN IMMEDIATE")
         try:
-            frame.begin()
-            self._running = attempt = TaskDone()
-            group.append(attempt)
+            self._frame.begin()
+            self._running = attempt
+            attempt.is_begun = True
             try:
                 attempt.result = job(connection)
             except BaseException as error:
@@ -492,9 +415,8 @@ class WriterThread:
                     raise
             finally:
                 self._running = None
-            with frame.committing(control=control and attempt.error is None):
-                self._commit()
-                attempt.is_kept = attempt.error is None
+            self._commit(control=control and attempt.error is None)
+            attempt.is_kept = attempt.error is None
         except BaseException:
             if connection.in_transaction:
                 execute("ROLLBACK")
@@ -503,9 +425,14 @@ class WriterThread:
             self.transactions += 1
             self.broken = False
 
-    def _commit(self) -> None:
+    def _commit(self, *, control: bool) -> None:
+        around = self._frame.committing(control=control)
         begun = time.perf_counter()
-        self._execute("COMMIT")
+        if around is None:
+            self._execute("COMMIT")
+        else:
+            with around:
+                self._execute("COMMIT")
         self._pace.committed(time.perf_counter() - begun)
 
     def _try(self, job: Callable[[apsw.Connection], Any], group: list[TaskDone]) -> None:
@@ -571,13 +498,13 @@ def _end_all(tried: list[_Tried]) -> None:
 
 def _end(task: Task, done: TaskDone) -> None:
     task.outcome = done
-    _run_guarded(lambda: task.ended(done.result, done.error))
+    _run_guarded(task.ended, done.result, done.error)
 
 
-def _run_guarded(action: Callable[[], None]) -> None:
+def _run_guarded(action: Callable[..., None], *given: object) -> None:
     """What others asked to be called must not end the writer's thread."""
     try:
-        action()
+        action(*given)
     except Exception as error:
         _log.error("a callback of a writer failed", exc_info=error)
 

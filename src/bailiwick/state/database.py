@@ -22,7 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -39,7 +39,8 @@ from bailiwick.finishing import in_thread
 from bailiwick.model import Durability
 from bailiwick.sqlite import fork_safety
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.writer import Frame, Task, WriterThread
+from bailiwick.sqlite.tasks import Task
+from bailiwick.sqlite.writer import Frame, WriterThread
 from bailiwick.state.epoch import Epoch
 from bailiwick.state.owner import StateOwner
 
@@ -91,8 +92,8 @@ class _StateFrame(Frame):
     def wait(self, patiently: bool) -> None:
         self._connection.set_busy_timeout(_BUSY_MS_MAX if patiently else 0)
 
-    def committing(self, *, control: bool) -> AbstractContextManager[None]:
-        return self._epoch.changing() if control else nullcontext()
+    def committing(self, *, control: bool) -> AbstractContextManager[None] | None:
+        return self._epoch.changing() if control else None
 
 
 class Database:
@@ -125,16 +126,15 @@ class Database:
         self.epoch = epoch
         self.owner = owner
         self._connection = connection
-        self._turn: AbstractContextManager[Any] = (
-            threading.RLock() if directory is None else nullcontext()
-        )
+        self._turn = threading.RLock()
         self._idle: deque[Connection] = deque()
         self._closing = threading.Lock()
         self._closed = False
         self._hint: str | None = None
         self._writer = WriterThread(
             connection, whose="state", frame=frame or _StateFrame(connection, epoch),
-            turn=self._turn, here_s=_HERE_S if here_s is None else here_s,
+            turn=self._turn if directory is None else None,
+            here_s=_HERE_S if here_s is None else here_s,
         )  # fmt: skip
         _still_open.add(self)
 
@@ -229,9 +229,11 @@ class Database:
         quick; False where it would have to wait, and nothing was done. ``ended`` is told how it
         went before anybody else writes."""
         done = self._writer.run_here(job, ended)
-        if done is not None:
-            done.unwrap()
-        return done is not None
+        if done is None:
+            return False
+        if done.error is not None:
+            raise done.error
+        return True
 
     async def write_control(self, job: Job[Result]) -> Result:
         """Run ``job`` as `write` does, noticed by others at once: the epoch changes with it."""

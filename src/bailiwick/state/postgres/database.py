@@ -11,7 +11,7 @@ import asyncio
 import concurrent.futures
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, cast
 
 import apsw
@@ -43,8 +43,8 @@ class _SharedFrame(Frame):
         self._connection = connection
         self._pulse = pulse
 
-    def committing(self, *, control: bool) -> AbstractContextManager[None]:
-        return self._noticed() if control else nullcontext()
+    def committing(self, *, control: bool) -> AbstractContextManager[None] | None:
+        return self._noticed() if control else None
 
     @contextmanager
     def _noticed(self) -> Iterator[None]:

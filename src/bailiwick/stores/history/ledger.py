@@ -24,7 +24,8 @@ from bailiwick.finishing import in_thread
 from bailiwick.paths import ScopedPath
 from bailiwick.sqlite import fork_safety
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.writer import Frame, Task, WriterThread
+from bailiwick.sqlite.tasks import Task
+from bailiwick.sqlite.writer import Frame, WriterThread
 from bailiwick.stores.history.owners import HistoryOwner
 from bailiwick.stores.history.states import Effect, PlaceState, content_of, packed, unpacked
 

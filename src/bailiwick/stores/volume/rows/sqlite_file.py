@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, cast
@@ -25,7 +25,8 @@ from bailiwick.errors import FORKED, Closed, ParseError, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.sqlite import fork_safety
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.sqlite.writer import Frame, Task, WriterThread
+from bailiwick.sqlite.tasks import Task
+from bailiwick.sqlite.writer import Frame, WriterThread
 from bailiwick.stores.volume.fsck.ownership import refuse_strangers
 from bailiwick.stores.volume.rows.checksums import damaged
 from bailiwick.stores.volume.rows.database import (
@@ -64,8 +65,6 @@ _IN_PLACE_S: Final = 0.001
 
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 """Filesystems without a disk: a sync does nothing there."""
-
-_NOTHING_MORE: Final[AbstractContextManager[None]] = nullcontext()
 
 _LAST: Final = "SELECT last FROM volume WHERE id = {}"
 """With the number itself in it: asked by every look, and a value to be bound costs a tenth."""
@@ -234,10 +233,9 @@ class FileFrame(Frame):
     def begin(self) -> None:
         self.stamp += 1
 
-    def committing(self, *, control: bool) -> AbstractContextManager[None]:
+    def committing(self, *, control: bool) -> None:
         for turn in self._turns.values():
             turn.flush()
-        return _NOTHING_MORE
 
     def undone(self) -> None:
         for turn in self._turns.values():
