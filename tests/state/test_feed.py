@@ -155,12 +155,34 @@ async def test_old_changes_are_pruned_in_small_steps(tmp_path):
         (kept,) = state.database.read("SELECT count(*), min(seq), max(seq) FROM feed")
         assert kept[0] < 100 + 64
         assert kept[2] - kept[1] + 1 == kept[0]
-        assert state.database.read("SELECT kept, pruned FROM feed_roots") == [
-            (kept[0], kept[1] - 1)
-        ]
+        ((counted, newest, pruned),) = state.database.read(
+            "SELECT kept, counted, pruned FROM feed_roots"
+        )
+        assert (counted, pruned) == (kept[0] - (kept[2] - newest), kept[1] - 1)
         assert (await take(state.feed, 1, old))[0].kind == "reset"
         within = Cursor(state.feed.id, await state.feed.floor()).text
         assert len(await take(state.feed, kept[0], within)) == kept[0]
+
+
+async def test_what_came_before_a_crash_is_counted_by_whoever_comes_next(tmp_path):
+    for _ in range(3):
+        async with State(tmp_path) as state:  # none of them comes to the number at which it counts
+            state.feed.publish([change(f"f{number}") for number in range(60)])
+            await state.settled()
+    async with State(tmp_path) as state:
+        state.feed.publish([change(f"g{number}") for number in range(70)])
+        await state.settled()
+        assert state.database.read("SELECT kept, counted FROM feed_roots") == [(250, 250)]
+
+
+@pytest.mark.sqlite_only
+async def test_of_changes_that_cannot_all_be_kept_none_is(tmp_path, caplog):
+    async with State(tmp_path) as state:
+        state.feed.publish([change("good"), change("bad\udc80")])
+        state.feed.publish([change("later")])
+        await state.settled()
+        assert state.database.read("SELECT path FROM feed") == [("later",)]
+        assert "could not be" in caplog.text
 
 
 async def test_changes_too_old_are_pruned(tmp_path):

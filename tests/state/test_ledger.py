@@ -351,7 +351,6 @@ async def test_changes_and_their_record_are_kept_in_one_transaction_and_told_on_
 @pytest.mark.sqlite_only
 async def test_fault_of_the_feed_is_counted_and_the_record_kept(caplog):
     def keep_changes(connection, changes):
-        connection.execute("CREATE TABLE half_done (x)")
         raise KeyError("a fault of the feed")
 
     async with ledger_at() as ledger:
@@ -359,7 +358,6 @@ async def test_fault_of_the_feed_is_counted_and_the_record_kept(caplog):
         root.settle(change_of(intent(1)), await root.intend(intent(1)), (CONTENT,))
         await ledger.flush()
         assert [each.request_id for each in await all_of(ledger)] == ["change-1"]
-        assert ledger._database.read("SELECT * FROM sqlite_schema WHERE name = 'half_done'") == []
         assert (ledger.health().feed_failures, ledger.health().ok) == (1, False)
         assert "could not be put into the feed" in caplog.text
 

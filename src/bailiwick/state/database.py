@@ -47,6 +47,9 @@ from bailiwick.state.owner import StateOwner
 _log = logging.getLogger("bailiwick.state")
 
 Connection = apsw.Connection
+Statements = apsw.Connection | apsw.Cursor
+"""What runs statements one after the other, each of which is over when the next one comes: a cursor
+that is kept does so too, and to make one for each takes as long as some of them."""
 Result = TypeVar("Result")
 Job = Callable[[apsw.Connection], Result]
 

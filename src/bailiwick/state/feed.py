@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+import apsw
 import msgspec
 
 from bailiwick.change_log import Logged
@@ -31,7 +32,7 @@ from bailiwick.limits import Limits
 from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 from bailiwick.recent import RecentFeed
-from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.database import Connection, Database, DatabasePart, Statements
 from bailiwick.state.news import News, Told
 from bailiwick.store import Noticed, Watches
 
@@ -72,6 +73,13 @@ FEED: Final = DatabasePart(
         CREATE INDEX feed_by_path ON feed (root, path, seq);
         CREATE INDEX feed_by_origin ON feed (root, origin, seq) WHERE origin IS NOT NULL;
         """,
+        """
+        -- `kept` counts changes up to the number `counted`: to count each as it comes would be a
+        -- row more to be written with every change.
+        ALTER TABLE feed_roots ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;
+        UPDATE feed_roots SET counted =
+            coalesce((SELECT max(seq) FROM feed WHERE root = feed_roots.id), pruned);
+        """,
     ),
 )
 
@@ -102,6 +110,8 @@ _COLUMNS: Final = (
     "kind, path, type, subject, request_id, version, origin, subtree, time_ns, beneath,"
     " beneath_truncated"
 )
+
+_INSERT: Final = f"INSERT INTO feed (root, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[str, ...]).decode
@@ -215,20 +225,29 @@ class DurableFeed(RecentFeed):
 
     # --- keeping ------------------------------------------------------------------------------
 
-    def keep_changes(self, connection: Connection, changes: Sequence[Change]) -> None:
-        """Insert changes in somebody's transaction. For the ledger, on the writer's thread."""
+    def keep_changes(self, statements: Statements, changes: Sequence[Change]) -> None:
+        """Insert changes in somebody's transaction, all or none of them. For the ledger, by whoever
+        has the database to themselves."""
         now = time.time_ns()
-        connection.executemany(
-            f"INSERT INTO feed (root, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(self._number, *_row_of(change, now)) for change in changes],
-        )
-        connection.execute(
-            "UPDATE feed_roots SET kept = kept + ? WHERE id = ?", (len(changes), self._number)
-        )
         self._kept_since_pruning += len(changes)
-        if self._kept_since_pruning >= _PRUNE_EVERY:
-            self._kept_since_pruning = 0
-            self._prune(connection, now)
+        prunes = self._kept_since_pruning >= _PRUNE_EVERY
+        if len(changes) == 1 and not prunes and not self._database.is_shared:
+            # Most of the time: SQLite undoes one statement by itself.
+            statements.execute(_INSERT, _row_of(self._number, changes[0], now))
+            return
+        rows = [_row_of(self._number, change, now) for change in changes]
+        statements.execute("SAVEPOINT feed")
+        try:
+            statements.executemany(_INSERT, rows)
+            if prunes:
+                self._kept_since_pruning = 0
+                self._prune(statements, now)
+        except Exception:
+            with suppress(apsw.Error):  # where the machine failed, all may be undone already
+                statements.execute("ROLLBACK TO feed")
+                statements.execute("RELEASE feed")
+            raise
+        statements.execute("RELEASE feed")
 
     def changes_kept(self) -> None:
         """What was kept is committed: tell whoever follows. On the event loop."""
@@ -252,12 +271,19 @@ class DurableFeed(RecentFeed):
         except BailiwickError as error:
             _log.error("changes could not be put into the feed", exc_info=error)
 
-    def _prune(self, connection: Connection, now_ns: int) -> None:
-        """Take away a few of the oldest changes, if they are too many or too old."""
-        kept: Any = connection.execute(
+    def _prune(self, statements: Statements, now_ns: int) -> None:
+        """Count what came since the last time, and take away a few of the oldest changes, if they
+        are too many or too old."""
+        statements.execute(
+            "UPDATE feed_roots SET"
+            " kept = kept + (SELECT count(*) FROM feed WHERE root = ?1 AND seq > counted),"
+            " counted = (SELECT max(seq) FROM feed WHERE root = ?1) WHERE id = ?1",
+            (self._number,),
+        )
+        kept: Any = statements.execute(
             "SELECT kept FROM feed_roots WHERE id = ?", (self._number,)
         ).fetchall()[0][0]
-        oldest: Any = connection.execute(
+        oldest: Any = statements.execute(
             "SELECT seq, time_ns FROM feed WHERE root = ? ORDER BY seq LIMIT ?",
             (self._number, _PRUNE_ROWS_MAX),
         ).fetchall()
@@ -267,8 +293,8 @@ class DurableFeed(RecentFeed):
                 break
             gone, last = gone + 1, seq
         if gone:
-            connection.execute("DELETE FROM feed WHERE root = ? AND seq <= ?", (self._number, last))
-            connection.execute(
+            statements.execute("DELETE FROM feed WHERE root = ? AND seq <= ?", (self._number, last))
+            statements.execute(
                 "UPDATE feed_roots SET kept = kept - ?, pruned = ? WHERE id = ?",
                 (gone, last, self._number),
             )
@@ -425,9 +451,9 @@ class DurableFeed(RecentFeed):
             return True
 
 
-def _row_of(change: Change, now_ns: int) -> tuple[Any, ...]:
+def _row_of(root: int, change: Change, now_ns: int) -> tuple[Any, ...]:
     return (
-        change.kind, str(change.path), change.type, change.subject, change.request_id,
+        root, change.kind, str(change.path), change.type, change.subject, change.request_id,
         change.version, None if change.origin is None else str(change.origin), int(change.subtree),
         change.time_ns or now_ns, _encode(change.beneath) if change.beneath else None,
         int(change.beneath_truncated),

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from bailiwick.errors import IoError, ParseError
-from bailiwick.state.database import Connection, DatabasePart
+from bailiwick.state.database import Connection, DatabasePart, Statements
 from bailiwick.state.ledger.key import Keys
 
 LEDGER = DatabasePart(
@@ -138,32 +138,36 @@ _INSERT_TOGETHER = _INSERT + ", (?, ?, ?, ?)" * (_ROWS_TOGETHER - 1)
 _LAST_CHECKPOINT = "SELECT seq, mac FROM ledger_checkpoints ORDER BY seq DESC LIMIT 1"
 
 
-def read_head(connection: Connection, keys: Keys) -> Head:
-    """Where the chain ends now, as the transaction at hand sees it."""
+def read_head(statements: Statements, keys: Keys) -> tuple[int, bytes]:
+    """Where the chain ends now, as the transaction at hand sees it: as a `Head`."""
     for sql in (_LAST_RECORD, _LAST_CHECKPOINT):
-        for seq, mac in connection.execute(sql).fetchall():
-            return Head(seq, mac)  # type: ignore[arg-type]
+        rows: list[Any] = statements.execute(sql).fetchall()
+        if rows:
+            return rows[0]  # type: ignore[no-any-return]
     return genesis(keys)
 
 
-def append(connection: Connection, keys: Keys, records: Sequence[tuple[int, bytes]]) -> int:
+def append(statements: Statements, keys: Keys, records: Sequence[tuple[int, bytes]]) -> int:
     """Add records, each a time and a body, to the end of the chain; returns the first's number.
 
     Other processes append too, so that the end is looked up anew in each transaction.
     """
-    head = read_head(connection, keys)
-    seq, mac = head
+    last, mac = read_head(statements, keys)
+    seq = last
     rows = []
     for time_ns, body in records:
         seq += 1
         mac = record_mac(keys, mac, seq, time_ns, body)
         rows.append((seq, time_ns, body, mac))
+    if len(rows) == 1:  # a change that goes along with the next one's intent
+        statements.execute(_INSERT, rows[0])
+        return seq
     together = len(rows) - len(rows) % _ROWS_TOGETHER
     for start in range(0, together, _ROWS_TOGETHER):
         block = rows[start : start + _ROWS_TOGETHER]
-        connection.execute(_INSERT_TOGETHER, tuple(chain.from_iterable(block)))
-    connection.executemany(_INSERT, rows[together:])
-    return head.seq + 1
+        statements.execute(_INSERT_TOGETHER, tuple(chain.from_iterable(block)))
+    statements.executemany(_INSERT, rows[together:])
+    return last + 1
 
 
 def adopt_key(connection: Connection, keys: Keys) -> None:

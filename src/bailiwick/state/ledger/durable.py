@@ -25,9 +25,9 @@ from bailiwick.change_log import Note
 from bailiwick.errors import BailiwickError, Busy, IoError
 from bailiwick.limits import Limits
 from bailiwick.model import Change, Value
-from bailiwick.state.database import Connection, Database
+from bailiwick.state.database import Connection, Database, Statements
 from bailiwick.state.ledger.chain import Head, adopt_key, append, genesis, parse_head
-from bailiwick.state.ledger.encoding import Hide, encode_authority, keep_path
+from bailiwick.state.ledger.encoding import Hide, encode_authority, keep_path, names_of
 from bailiwick.state.ledger.intents import (
     keep_intent,
     lineage,
@@ -39,7 +39,7 @@ from bailiwick.state.ledger.intents import (
 from bailiwick.state.ledger.key import KEY_BYTES, Keys, load_key, make_key
 from bailiwick.state.ledger.notes import OpenNotes, TakenNotes, note_of, take_over
 from bailiwick.state.ledger.query import LedgerFilter, LedgerPage, Reading
-from bailiwick.state.ledger.queue import ChangesKept, KeepChanges, Keeper, RecordQueue
+from bailiwick.state.ledger.queue import Announcement, ChangesKept, KeepChanges, Keeper, RecordQueue
 from bailiwick.state.ledger.retention import Moved, Retention
 from bailiwick.state.ledger.verification import Verification, verify
 
@@ -106,7 +106,7 @@ class DurableLedger:
         self._clock = clock
         self._hide = hide
         self._numbers = itertools.count(secrets.randbits(48))
-        self._open: dict[int, tuple[str, tuple[str | None, ...]]] = {}
+        self._open: dict[int, Intent] = {}
         self._notes = OpenNotes()
         self._queue = RecordQueue(
             database, keys, limits=limits, clock=clock, hide=hide,
@@ -152,33 +152,22 @@ class DurableLedger:
     async def intend(self, intent: Intent) -> int:
         """Keep an intent, durably when this returns. Raises `IoError` where it cannot be kept."""
         number = next(self._numbers)
-        owner, keys, hide = self._database.owner.name, self._keys, self._hide
-        self._open[number] = str(intent.grant.root), (intent.path, intent.destination)
+        self._open[number] = intent
+        database = self._database
 
-        def keep(connection: Connection) -> None:
-            keep_intent(connection, keys, owner, number, intent, hide)
+        def keep(statements: Statements) -> None:
+            keep_intent(statements, self._keys, database.owner.name, number, intent, self._hide)
 
         try:
-            if not self._keep_here(keep):
-                await self._database.write(keep)
+            announcement = Announcement(self._queue, keep)
+            if not database.write_here(announcement.run, announcement.ended):
+                await database.write(keep)
         except BaseException as error:
             del self._open[number]
             if isinstance(error, Busy):
                 raise IoError(f"the change cannot be put on record: {error.message}") from error
             raise
         return number
-
-    def _keep_here(self, keep: Callable[[Connection], None]) -> bool:
-        """Keep an intent, and what was settled before it, at once; False where that cannot be."""
-        along = self._queue.along()
-        if along is None:
-            return self._database.write_here(keep)
-
-        def together(connection: Connection) -> None:
-            along.run(connection)
-            keep(connection)
-
-        return self._database.write_here(together, along.ended)
 
     def settle(self, record: Record, intent: int | None, changes: Sequence[Change]) -> None:
         """Queue the record of a change, which takes the place of its intent. Tells no feed."""
@@ -313,8 +302,9 @@ class DurableLedger:
         on disk finds it either here or in the feed.
         """
         line = lineage(path)
-        for its_root, paths in list(self._open.values()):
-            if its_root == root and touches(places_of(paths, keep_path), line):
+        for intent in list(self._open.values()):
+            paths = intent.path, intent.destination
+            if names_of(intent.grant).root == root and touches(places_of(paths, keep_path), line):
                 return True
         owner = self._database.owner
         rows = self._database.read(

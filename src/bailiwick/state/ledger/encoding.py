@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from bailiwick.audit import AuthorityRecord, Intent, LedgerRecord, Outcome, Record, shown
+from bailiwick.grant import Grant
 
 Hide = Callable[[str], str]
 """What a path becomes before it is kept: itself, or a keyed hash."""
@@ -41,16 +42,37 @@ def keep_path(path: str) -> str:
     return path
 
 
+class GrantNames(NamedTuple):
+    """A grant, and how its subject and its root are written."""
+
+    grant: Grant | None
+    subject: str
+    root: str
+
+
+_last_named = GrantNames(None, "", "")
+
+
+def names_of(grant: Grant) -> GrantNames:
+    """The names in a grant. Those of the last one are kept at hand: mostly it is asked for again,
+    by the record of the change that was announced."""
+    global _last_named
+    named = _last_named
+    if named.grant is not grant:
+        named = _last_named = GrantNames(grant, str(grant.subject), str(grant.root))
+    return named
+
+
 def encode_record(record: Record, hide: Hide) -> bytes:
-    grant = record.grant
-    destination = record.destination
+    grant, path, destination = record.grant, record.path, record.destination
+    if hide is not keep_path:
+        path, destination = hide(path), None if destination is None else hide(destination)
+    _, subject, root = names_of(grant)
     return _encoded([
-        record.time_ns, record.request_id, str(grant.subject), grant.id, str(grant.root),
-        record.operation, record.verb, hide(record.path),
-        None if destination is None else hide(destination), record.outcome, record.error_kind,
-        record.policy_source, record.hooks, grant.reason, record.bytes, record.sha256_before,
-        record.sha256_after, record.duration_ns, record.front, record.approval_id,
-        *_details_of(record, hide),
+        record.time_ns, record.request_id, subject, grant.id, root, record.operation, record.verb,
+        path, destination, record.outcome, record.error_kind, record.policy_source, record.hooks,
+        grant.reason, record.bytes, record.sha256_before, record.sha256_after, record.duration_ns,
+        record.front, record.approval_id, *_details_of(record, hide),
     ])  # fmt: skip
 
 
@@ -77,14 +99,14 @@ def encode_interrupted(intent: Intent, hide: Hide) -> bytes:
 
 def encode_intent(intent: Intent, hide: Hide, outcome: Outcome, error_kind: str | None) -> bytes:
     """A record of what was known before a change, with the outcome it had."""
-    grant = intent.grant
-    destination = intent.destination
+    grant, path, destination = intent.grant, intent.path, intent.destination
+    if hide is not keep_path:
+        path, destination = hide(path), None if destination is None else hide(destination)
+    _, subject, root = names_of(grant)
     return _encoded([
-        intent.time_ns, intent.request_id, str(grant.subject), grant.id, str(grant.root),
-        intent.operation, intent.verb, hide(intent.path),
-        None if destination is None else hide(destination), outcome, error_kind,
-        intent.policy_source, intent.hooks, grant.reason, None, None, None, 0, intent.front,
-        intent.approval_id, *_details_of(intent, hide),
+        intent.time_ns, intent.request_id, subject, grant.id, root, intent.operation, intent.verb,
+        path, destination, outcome, error_kind, intent.policy_source, intent.hooks, grant.reason,
+        None, None, None, 0, intent.front, intent.approval_id, *_details_of(intent, hide),
     ])  # fmt: skip
 
 

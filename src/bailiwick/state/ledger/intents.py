@@ -14,9 +14,16 @@ from typing import Any
 import msgspec
 
 from bailiwick.audit import Intent, LedgerRecord
-from bailiwick.state.database import Connection
+from bailiwick.state.database import Connection, Statements
 from bailiwick.state.ledger.chain import append
-from bailiwick.state.ledger.encoding import Hide, decode, encode_interrupted
+from bailiwick.state.ledger.encoding import (
+    INTERRUPTED,
+    Hide,
+    decode,
+    encode_intent,
+    keep_path,
+    names_of,
+)
 from bailiwick.state.ledger.key import Keys
 
 Places = list[list[str]]
@@ -24,10 +31,12 @@ Places = list[list[str]]
 a path, because names may have to be hidden: then hashes can still be compared."""
 
 _places = msgspec.msgpack.Decoder(Places)
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def places_of(paths: Iterable[str | None], hide: Hide) -> Places:
-    return [[hide(each) for each in lineage(path)] for path in paths if path is not None]
+    places = [lineage(path) for path in paths if path is not None]
+    return places if hide is keep_path else [[hide(each) for each in line] for line in places]
 
 
 def lineage(path: str) -> list[str]:
@@ -47,24 +56,24 @@ def touches(places: Places, line: Sequence[str]) -> bool:
     return any(place[0] in line or line[0] in place for place in places)
 
 
+_INSERT = "INSERT INTO ledger_intents VALUES (?, ?, ?, ?, ?, ?, ?)"
+_DELETE = "DELETE FROM ledger_intents WHERE owner = ? AND number = ?"
+
+
 def keep_intent(
-    connection: Connection, keys: Keys, owner: str, number: int, intent: Intent, hide: Hide
+    statements: Statements, keys: Keys, owner: str, number: int, intent: Intent, hide: Hide
 ) -> None:
-    root = str(intent.grant.root)
-    places = msgspec.msgpack.encode(places_of((intent.path, intent.destination), hide))
-    body = encode_interrupted(intent, hide)
-    mac = _mac(keys, owner, number, intent.time_ns, root, places, body)
-    connection.execute(
-        "INSERT INTO ledger_intents VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (owner, number, intent.time_ns, root, places, body, mac),
-    )
+    places = _encode(places_of((intent.path, intent.destination), hide))
+    body = encode_intent(intent, hide, "failed", INTERRUPTED)
+    row = (owner, number, intent.time_ns, names_of(intent.grant).root, places, body)
+    statements.execute(_INSERT, (*row, keys.intent(_encode(row))))
 
 
-def drop_intents(connection: Connection, owner: str, numbers: Iterable[int]) -> None:
-    connection.executemany(
-        "DELETE FROM ledger_intents WHERE owner = ? AND number = ?",
-        [(owner, number) for number in numbers],
-    )
+def drop_intents(statements: Statements, owner: str, numbers: Sequence[int]) -> None:
+    if len(numbers) == 1:
+        statements.execute(_DELETE, (owner, numbers[0]))
+    else:
+        statements.executemany(_DELETE, [(owner, number) for number in numbers])
 
 
 def record_interrupted(
@@ -98,7 +107,7 @@ def other_places(rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[str, Places]
 def _leftover(keys: Keys, row: tuple[Any, ...]) -> tuple[int, bytes]:
     *kept, mac = row
     time_ns, body = kept[2], kept[5]
-    if hmac.compare_digest(mac, _mac(keys, *kept)):
+    if hmac.compare_digest(mac, keys.intent(_encode(kept))):
         return time_ns, body
     # Somebody without the key has had a hand in it: that is worth a record, its words are not.
     values: list[object] = [
@@ -106,8 +115,4 @@ def _leftover(keys: Keys, row: tuple[Any, ...]) -> tuple[int, bytes]:
         "interrupted", None, (), "an intent was changed, or planted, by somebody without the key",
         None, None, None, 0, "python", None, {"owner": str(kept[0]), "number": str(kept[1])},
     ]  # fmt: skip
-    return time_ns, msgspec.msgpack.encode(values)
-
-
-def _mac(keys: Keys, *values: object) -> bytes:
-    return keys.intent(msgspec.msgpack.encode(values))
+    return time_ns, _encode(values)

@@ -23,7 +23,7 @@ import msgspec
 
 from bailiwick.audit import Intent
 from bailiwick.change_log import Note
-from bailiwick.state.database import Connection, DatabasePart
+from bailiwick.state.database import Connection, DatabasePart, Statements
 from bailiwick.state.ledger.chain import append
 from bailiwick.state.ledger.encoding import Hide, encode_intent, encode_interrupted
 from bailiwick.state.ledger.key import Keys
@@ -118,20 +118,20 @@ def _read(keys: Keys, log: str, note: bytes) -> tuple[str, int, int, bytes] | No
 
 
 def keep_settled(
-    connection: Connection, owner: str, numbers: Iterable[int], settled_below: int
+    statements: Statements, owner: str, numbers: Iterable[int], settled_below: int
 ) -> None:
     """Note that some notes are settled, in the transaction that puts their records into the ledger,
     and that all below a number are."""
-    connection.executemany(
+    statements.executemany(
         "INSERT INTO ledger_noted VALUES (?, ?) ON CONFLICT DO NOTHING",
         [(owner, number) for number in numbers if number >= settled_below],
     )
-    connection.execute(
+    statements.execute(
         "INSERT INTO ledger_writers VALUES (?, ?) ON CONFLICT (owner) DO UPDATE SET"
         " settled = excluded.settled WHERE ledger_writers.settled < excluded.settled",
         (owner, settled_below),
     )
-    connection.execute(
+    statements.execute(
         "DELETE FROM ledger_noted WHERE owner = ? AND number < ?", (owner, settled_below)
     )
 

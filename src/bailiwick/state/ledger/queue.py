@@ -15,18 +15,19 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 import apsw
+import msgspec
 
 from bailiwick.audit import AuthorityRecord, Record
 from bailiwick.errors import Busy, Closed, IoError
 from bailiwick.limits import Limits
 from bailiwick.model import Change
 from bailiwick.sqlite.failures import from_sqlite
-from bailiwick.state.database import Connection, Database
+from bailiwick.state.database import Connection, Database, Statements
 from bailiwick.state.ledger.chain import append
 from bailiwick.state.ledger.encoding import Hide, encode_authority, encode_record
 from bailiwick.state.ledger.intents import drop_intents
@@ -35,8 +36,9 @@ from bailiwick.state.ledger.notes import OpenNotes, keep_settled
 
 _log = logging.getLogger("bailiwick.state")
 
-KeepChanges = Callable[[Connection, Sequence[Change]], None]
-"""Puts what one operation changed into the feed, in the transaction of its record."""
+KeepChanges = Callable[[Statements, Sequence[Change]], None]
+"""Puts what one operation changed into the feed, in the transaction of its record: all of it or,
+where it raises, nothing."""
 
 ChangesKept = Callable[[], None]
 """Is called on the event loop of the operation, once its changes are in the feed."""
@@ -69,7 +71,7 @@ class Keeper(NamedTuple):
     kept: ChangesKept | None
 
 
-class Settled(NamedTuple):
+class Settled(msgspec.Struct, frozen=True, gc=False):
     """A change that was made, or failed, after it was announced."""
 
     record: Record
@@ -119,6 +121,7 @@ class RecordQueue:
         self._left_over = False
         """Whether more was queued than the last attempt took."""
         self._dropped_told = 0
+        self._statements: Statements | None = None
         self._told: set[ChangesKept] = set()
         """Feeds that will hear, in the next turn of the loop, that something was kept."""
         # Whether an attempt to write is queued that will come soon enough for each.
@@ -152,13 +155,11 @@ class RecordQueue:
         noted: bool = False,
     ) -> None:
         """Queue the record of a change, which takes the place of its intent. Raises `Closed`."""
-        loop: asyncio.AbstractEventLoop | None = None
-        with suppress(RuntimeError):
-            loop = asyncio.get_running_loop()
         self.ring.append(record)
         # Whatever the length: as many as have announced themselves, and none can while writing
         # fails.
         self._expect(_SETTLE_SECONDS_MAX)
+        loop = asyncio._get_running_loop()
         self._pending.append(Settled(record, intent, changes, keeper, loop, noted))
         if not self._settle_armed:
             self._settle_armed = True
@@ -184,10 +185,6 @@ class RecordQueue:
             await done
             if self.failing:  # this attempt, or another that had taken the records before it
                 raise IoError(f"records cannot be written: {self._database.last_error}")
-
-    def along(self) -> Along | None:
-        """What is queued, to be written with an intent on the thread of whoever announces it."""
-        return Along(self) if self._pending and not self.failing else None
 
     def _expect(self, within_s: float) -> None:
         """Something is queued that is to be written within that time."""
@@ -243,6 +240,8 @@ class RecordQueue:
         """The first that are queued, by whoever has the database to themselves."""
         with self._counting:
             self._taken += wanted
+        if wanted == 1:
+            return [self._pending.popleft()]
         return [self._pending.popleft() for _ in range(wanted)]
 
     def _written(self, count: int) -> None:
@@ -252,7 +251,7 @@ class RecordQueue:
     def _encoded(self, items: list[Record | Settled]) -> list[tuple[int, bytes]]:
         rows = []
         for item in items:
-            record = item.record if isinstance(item, Settled) else item
+            record = item.record if type(item) is Settled else item
             try:
                 rows.append((record.time_ns, encode_record(record, self._hide)))
             except Exception as error:
@@ -270,20 +269,21 @@ class RecordQueue:
         )  # fmt: skip
         return now, encode_authority(lost, self._hide)
 
-    def _keep_changes(self, connection: Connection, settled: Settled) -> None:
+    def _statements_on(self, connection: Connection) -> Statements:
+        """What runs statements on the one connection that is written on."""
+        if self._statements is None:
+            self._statements = connection.cursor()
+        return self._statements
+
+    def _keep_changes(self, statements: Statements, keep: KeepChanges, settled: Settled) -> None:
         """Put changes into the feed. A fault of the feed is counted, and the record kept."""
-        if settled.keeper is None or not settled.changes:
-            return
-        connection.execute("SAVEPOINT feed")
         try:
-            settled.keeper.keep(connection, settled.changes)
+            keep(statements, settled.changes)
         except Exception as error:
             if _is_machines(error):
                 raise
             self.feed_failures += 1
             _log.error("changes could not be put into the feed", exc_info=error)
-            connection.execute("ROLLBACK TO feed")
-        connection.execute("RELEASE feed")
 
     def _try_again(self, items: list[Record | Settled]) -> None:
         self._pending.extendleft(reversed(items))
@@ -318,7 +318,11 @@ class _Flush:
 
     def run(self, connection: Connection) -> None:
         queue = self._queue
-        self._items = self._take()
+        self._items = queue._take()
+        self._write(queue._statements_on(connection))
+
+    def _write(self, statements: Statements) -> None:
+        queue = self._queue
         self._rows = queue._encoded(self._items)
         if queue.dropped > queue._dropped_told:
             self._telling = queue.dropped - queue._dropped_told
@@ -326,20 +330,21 @@ class _Flush:
             self._rows.append(queue._lost(self._telling))
         if not self._rows:
             return
-        append(connection, queue._keys, self._rows)
-        settled = list(self._settled())
+        append(statements, queue._keys, self._rows)
+        announced: list[int] = []
+        noted: list[int] = []
+        for item in self._items:
+            if type(item) is not Settled:
+                continue
+            if item.intent is not None:
+                (noted if item.noted else announced).append(item.intent)
+            if item.changes and item.keeper is not None:
+                queue._keep_changes(statements, item.keeper.keep, item)
         owner = queue._database.owner.name
-        numbers = [each.intent for each in settled if each.intent is not None and not each.noted]
-        if numbers:
-            drop_intents(connection, owner, numbers)
-        noted = [each.intent for each in settled if each.intent is not None and each.noted]
+        if announced:
+            drop_intents(statements, owner, announced)
         if noted:
-            keep_settled(connection, owner, noted, queue._open_notes.settled_below(noted))
-        for each in settled:
-            queue._keep_changes(connection, each)
-
-    def _take(self) -> list[Record | Settled]:
-        return self._queue._take()
+            keep_settled(statements, owner, noted, queue._open_notes.settled_below(noted))
 
     def ended(self, error: BaseException | None) -> None:
         queue = self._queue
@@ -349,45 +354,50 @@ class _Flush:
             return
         if not self._rows:
             return  # somebody else has taken them, and will say how it went
-        for each in self._settled():
-            if each.intent is not None:
-                queue._settled(each.intent)
-        self._tell_feeds()
-        self._go_on()
-
-    def _go_on(self) -> None:
-        self._queue._go_on(len(self._items))
-
-    def _settled(self) -> Iterator[Settled]:
-        return (item for item in self._items if isinstance(item, Settled))
-
-    def _tell_feeds(self) -> None:
-        """Tell each feed once, on the loop where it was changed."""
-        told = {
-            (each.keeper.kept, each.loop): None
-            for each in self._settled()
-            if each.changes and each.keeper is not None and each.keeper.kept is not None
-        }
-        for kept, loop in told:
+        told: dict[tuple[ChangesKept, asyncio.AbstractEventLoop | None], None] = {}
+        for item in self._items:
+            if type(item) is Settled:
+                if item.intent is not None:
+                    queue._settled(item.intent)
+                if item.changes and item.keeper is not None and item.keeper.kept is not None:
+                    told[item.keeper.kept, item.loop] = None
+        for kept, loop in told:  # each feed once, on the loop where it was changed
             if loop is None:
                 kept()
             else:
                 self._tell(kept, loop)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._queue._go_on(len(self._items))
 
     def _tell(self, kept: ChangesKept, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(RuntimeError):  # the loop was closed: nobody there is waiting
             loop.call_soon_threadsafe(kept)
 
 
-class Along(_Flush):
-    """What goes along with an intent: the few that are queued first. An attempt that was queued for
-    them comes all the same, and finds what came since."""
+class Announcement(_Flush):
+    """An intent that is kept on the thread of whoever announces it, and what goes along: the few
+    that are queued first. An attempt that was queued for them comes all the same, and finds what
+    came since."""
 
-    __slots__ = ()
+    __slots__ = ("_keep",)
 
-    def _take(self) -> list[Record | Settled]:
+    def __init__(self, queue: RecordQueue, keep: Callable[[Statements], None]) -> None:
+        super().__init__(queue)
+        self._keep = keep
+
+    def run(self, connection: Connection) -> None:
         queue = self._queue
-        return queue._first(min(len(queue._pending), _ALONG_RECORDS_MAX))
+        statements = queue._statements_on(connection)
+        if queue._pending and not queue.failing:
+            self._items = queue._first(min(len(queue._pending), _ALONG_RECORDS_MAX))
+            self._write(statements)
+        self._keep(statements)
+
+    def ended(self, error: BaseException | None) -> None:
+        if self._items:
+            super().ended(error)
 
     def _go_on(self) -> None:
         self._queue._written(len(self._items))
