@@ -149,7 +149,8 @@ async def _overwriting(call: Call, write: Write, asked: WritePlan) -> Overwritin
     """For what somebody is told of before it is written: what it replaces is on record too."""
     old = await standing_content(call)
     if old is not None:
-        call.sha256_before = await sha256_of(old)
+        inline = len(old) <= INLINE_BYTES_MAX
+        call.sha256_before = sha256_inline(old) if inline else await sha256_of(old)
     return None if call.questions is None else Overwriting(call, write, asked, old)
 
 

@@ -78,23 +78,17 @@ class StateStanding:
         self._warned: set[str] = set()
 
     def check(self, grant: Grant, operation: Operation) -> None:
-        # Most calls: a read under a grant that was looked up before, and nothing has changed since.
-        view = self._view
-        held = view.held.get(grant.id)
-        if (
-            held is None
-            or operation.changes
-            or grant.expires_at is not None
-            or self._time_ns() >= held.until_ns
-            or self._latest_seen() != view.seen
-        ):
-            held = self.holds(grant, operation)
+        held = self.holds(grant, operation)
         if held.rates or grant.root.quota is not None:
             self._refuse_too_often(held, grant.root)
 
     def holds(self, grant: Grant, operation: Operation) -> _HeldGrant:
         view = self._view
-        if self._latest_seen() != view.seen:
+        try:
+            latest = self._current()
+        except ValueError:  # the memory is not mapped any more
+            latest = b""
+        if latest != view.seen:
             view = self._look_again()
         now_ns = self._time_ns()
         held = view.held.get(grant.id)
@@ -102,15 +96,9 @@ class StateStanding:
             held = self._look_up(view, grant, now_ns)
         if grant.expires_at is not None:
             refuse_expired(grant, now_ns)
-        if operation.changes:
+        if operation.changes and (view.trust or not grant.root.trusted):
             self._refuse_untrusted(view, grant.root)
         return held
-
-    def _latest_seen(self) -> bytes:
-        try:
-            return self._current()
-        except ValueError:  # the memory is not mapped any more
-            return b""
 
     def _look_again(self) -> _View:
         seen = current_epoch(self._epoch)
@@ -140,8 +128,6 @@ class StateStanding:
         return held
 
     def _refuse_untrusted(self, view: _View, root: Root) -> None:
-        if root.trusted and not view.trust:
-            return
         name = str(root)
         if view.trust.get(name, root.trusted):
             return

@@ -173,9 +173,11 @@ class DurableLedger:
         """Queue the record of a change, which takes the place of its intent. Tells no feed."""
         self._queue.settle(record, intent, changes, None)
 
-    def _forget(self, number: int) -> None:
-        self._open.pop(number, None)
-        self._notes.end(number)
+    def _forget(self, number: int, noted: bool) -> None:
+        if noted:
+            self._notes.end(number)
+        else:
+            self._open.pop(number, None)
 
     # --- notes: records that a store commits with the change ---------------------------------
 

@@ -86,7 +86,8 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
 class RecordQueue:
     """The records of one process that are not durable yet, and the newest that are or will be.
 
-    ``settled`` is called on the writer's thread with the number of each intent that is gone.
+    ``settled`` is called on the writer's thread with the number of each intent that is gone, and
+    whether it was a note.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class RecordQueue:
         limits: Limits,
         clock: Callable[[], int],
         hide: Hide,
-        settled: Callable[[int], None],
+        settled: Callable[[int, bool], None],
         open_notes: OpenNotes,
     ) -> None:
         self.failing = False
@@ -124,6 +125,8 @@ class RecordQueue:
         self._statements: Statements | None = None
         self._told: set[ChangesKept] = set()
         """Feeds that will hear, in the next turn of the loop, that something was kept."""
+        self._expecting = False
+        """Whether a change was settled since the writer's thread looked last."""
         # Whether an attempt to write is queued that will come soon enough for each.
         self._note_armed = False
         self._settle_armed = False
@@ -161,6 +164,7 @@ class RecordQueue:
         self._expect(_SETTLE_SECONDS_MAX)
         loop = asyncio._get_running_loop()
         self._pending.append(Settled(record, intent, changes, keeper, loop, noted))
+        self._expecting = True
         if not self._settle_armed:
             self._settle_armed = True
             self._arm(_SETTLE_SECONDS_MAX)
@@ -220,8 +224,14 @@ class RecordQueue:
 
     def _still_due(self) -> float | None:
         """When what is queued has to be written for its own sake, unless it goes along with an
-        intent before that; None where it has gone, and whoever comes next arms anew."""
+        intent before that; None where it has gone, and nothing came for a while: whoever comes next
+        arms anew."""
         if not self._pending:
+            if self._expecting:
+                # Whoever has just made a change makes another: to be woken for that one takes them
+                # longer than it takes to look once more.
+                self._expecting = False
+                return time.monotonic() + _SETTLE_SECONDS_MAX
             self._note_armed = self._settle_armed = self._retry_armed = False
             if not self._pending and self.dropped == self._dropped_told:
                 return None
@@ -271,19 +281,15 @@ class RecordQueue:
 
     def _statements_on(self, connection: Connection) -> Statements:
         """What runs statements on the one connection that is written on."""
-        if self._statements is None:
-            self._statements = connection.cursor()
+        self._statements = self._statements or connection.cursor()
         return self._statements
 
-    def _keep_changes(self, statements: Statements, keep: KeepChanges, settled: Settled) -> None:
-        """Put changes into the feed. A fault of the feed is counted, and the record kept."""
-        try:
-            keep(statements, settled.changes)
-        except Exception as error:
-            if _is_machines(error):
-                raise
-            self.feed_failures += 1
-            _log.error("changes could not be put into the feed", exc_info=error)
+    def _note_fault(self, error: Exception) -> None:
+        """A fault of the feed is counted, and the record kept."""
+        if _is_machines(error):
+            raise error
+        self.feed_failures += 1
+        _log.error("changes could not be put into the feed", exc_info=error)
 
     def _try_again(self, items: list[Record | Settled]) -> None:
         self._pending.extendleft(reversed(items))
@@ -339,7 +345,10 @@ class _Flush:
             if item.intent is not None:
                 (noted if item.noted else announced).append(item.intent)
             if item.changes and item.keeper is not None:
-                queue._keep_changes(statements, item.keeper.keep, item)
+                try:
+                    item.keeper.keep(statements, item.changes)
+                except Exception as error:
+                    queue._note_fault(error)
         owner = queue._database.owner.name
         if announced:
             drop_intents(statements, owner, announced)
@@ -358,7 +367,7 @@ class _Flush:
         for item in self._items:
             if type(item) is Settled:
                 if item.intent is not None:
-                    queue._settled(item.intent)
+                    queue._settled(item.intent, item.noted)
                 if item.changes and item.keeper is not None and item.keeper.kept is not None:
                     told[item.keeper.kept, item.loop] = None
         for kept, loop in told:  # each feed once, on the loop where it was changed
@@ -389,7 +398,7 @@ class Announcement(_Flush):
 
     def run(self, connection: Connection) -> None:
         queue = self._queue
-        statements = queue._statements_on(connection)
+        statements = queue._statements or queue._statements_on(connection)
         if queue._pending and not queue.failing:
             self._items = queue._first(min(len(queue._pending), _ALONG_RECORDS_MAX))
             self._write(statements)
@@ -400,7 +409,9 @@ class Announcement(_Flush):
             super().ended(error)
 
     def _go_on(self) -> None:
-        self._queue._written(len(self._items))
+        queue = self._queue
+        with queue._counting:
+            queue._taken -= len(self._items)
 
     def _tell(self, kept: ChangesKept, loop: asyncio.AbstractEventLoop) -> None:
         """Once for all that are kept in one turn of this loop."""

@@ -105,7 +105,8 @@ class UsageMeter:
         quota = grant.root.quota
         if quota is not None and quota.measures_content:
             return True
-        return any(bound.quota.measures_content for bound in self._grants.lineage(grant.id))
+        bounds = self._grants.lineage(grant.id)
+        return bool(bounds) and any(bound.quota.measures_content for bound in bounds)
 
     async def charge(
         self,
