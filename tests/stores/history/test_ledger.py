@@ -1,7 +1,9 @@
 """What became of a change is written down with the next one, or by itself once it has waited."""
 
+from bailiwick.paths import ScopedPath
 from bailiwick.stores.history import ledger as ledger_module
 from bailiwick.stores.history.ledger import EntryOutcome, FreshEntry, HistoryLedger
+from bailiwick.stores.history.states import Effect, PlaceState
 from tests.waiting import until
 
 
@@ -32,5 +34,25 @@ async def test_what_has_just_become_of_a_change_is_left_to_the_next_one(tmp_path
         ledger._close_soon()
         await until(lambda: not ledger._made.any)
         assert open_entries(ledger) == []
+    finally:
+        await ledger.aclose()
+
+
+async def test_of_what_was_foretold_only_what_is_new_is_written(tmp_path):
+    """What refers to content stays as it was when the change was begun, and so does the content."""
+    data, sha256 = b"text", "ab" * 32
+    foretold = PlaceState("file", 0, len(data), 0, "", sha256)
+    made = PlaceState("file", 0o644, len(data), 0, "version", sha256)
+    ledger = HistoryLedger.open(str(tmp_path), durable=False)
+    try:
+        for name in ("a", "b"):
+            effect = Effect(ScopedPath(name), None, foretold)
+            fresh = FreshEntry("write", "user:a", name, (effect,), {bytes.fromhex(sha256): data})
+            entry = await ledger.begin(fresh, lambda _: None)
+            ledger.finish(entry, EntryOutcome({0: made}), foretold=True)
+        await ledger.quiet()
+        assert [each.after for each in ledger.effects(entry)] == [made]
+        assert ledger.rows("SELECT after_sha FROM effect") == [(bytes.fromhex(sha256),)] * 2
+        assert ledger.rows("SELECT data FROM content") == [(data,)]
     finally:
         await ledger.aclose()

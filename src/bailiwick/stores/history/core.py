@@ -97,27 +97,6 @@ class HistoryCore:
         """Have a turn at some places, and all beneath them. Raises `Closed`."""
         return _Changing(self, places)
 
-    async def _take_turn(self, places: tuple[ScopedPath, ...]) -> None:
-        self._begin()
-        try:
-            whole = self._whole or self
-            if not whole._is_settled:
-                whole._is_settled = True
-                await whole.recorder.settle_dead()
-            await self._turns.take(*places)
-            try:
-                self.check_open()
-            except BaseException:
-                self._turns.give_back(*places)
-                raise
-        except BaseException:
-            self._end()
-            raise
-
-    def _end_turn(self, places: tuple[ScopedPath, ...]) -> None:
-        self._turns.give_back(*places)
-        self._end()
-
     async def settle(self, entry: int) -> None:
         """Find out what became of a change that failed, whoever is cancelled meanwhile."""
         await to_the_end(self.recorder.settle(entry))
@@ -156,10 +135,26 @@ class _Changing:
         self._places = places
 
     async def __aenter__(self) -> None:
-        await self._core._take_turn(self._places)
+        core, places = self._core, self._places
+        core._begin()
+        try:
+            whole = core._whole or core
+            if not whole._is_settled:
+                whole._is_settled = True
+                await whole.recorder.settle_dead()
+            await core._turns.take(*places)
+            try:
+                core.check_open()
+            except BaseException:
+                core._turns.give_back(*places)
+                raise
+        except BaseException:
+            core._end()
+            raise
 
     async def __aexit__(self, *_: object) -> None:
-        self._core._end_turn(self._places)
+        self._core._turns.give_back(*self._places)
+        self._core._end()
 
 
 def _handed_on(inner: Store) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
+import msgspec
 
 from bailiwick.errors import Closed, Unsupported
 from bailiwick.finishing import in_thread
@@ -30,6 +31,8 @@ from bailiwick.stores.history.owners import HistoryOwner
 from bailiwick.stores.history.states import Effect, PlaceState, content_of, packed, unpacked
 
 Result = TypeVar("Result")
+
+Statements = apsw.Connection | apsw.Cursor
 
 WHOSE: Final = "history"
 
@@ -66,6 +69,7 @@ INSERT INTO effect (entry, seq, path, kind, other, before, after, before_sha, af
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _SET_AFTER: Final = "UPDATE effect SET after = ?, after_sha = ? WHERE entry = ? AND seq = ?"
+_SET_FORETOLD: Final = "UPDATE effect SET after = ? WHERE entry = ? AND seq = ?"
 _SET_BEFORE: Final = "UPDATE effect SET before = ?, before_sha = ? WHERE entry = ? AND seq = ?"
 _DROP_EFFECT: Final = "DELETE FROM effect WHERE entry = ? AND seq = ?"
 _LAST_SEQ: Final = "SELECT coalesce(max(seq), -1) FROM effect WHERE entry = ?"
@@ -76,6 +80,12 @@ _PUT_CONTENT: Final = """
 INSERT INTO content (sha256, size, kept_ns, data) VALUES (?, ?, ?, ?)
 ON CONFLICT (sha256) DO UPDATE SET kept_ns = excluded.kept_ns
 """
+_PUT_NEEDED: Final = """
+INSERT INTO content (sha256, size, kept_ns, data) VALUES (?, ?, ?, ?)
+ON CONFLICT (sha256) DO NOTHING
+"""
+"""For content that an effect refers to in the same transaction: nobody clears that up, so that when
+it was kept last need not be written into a row that is there."""
 _ENTRY: Final = "id, time_ns, verb, subject, request, owner, missed"
 _EFFECT: Final = "path, before, after, kind, other"
 
@@ -141,6 +151,8 @@ class HistoryLedger:
             connection, whose=WHOSE, frame=_HistoryFrame(connection), inline_s=_INLINE_S,
             here_s=_HERE_S,
         )  # fmt: skip
+        self._statements: Final = connection.cursor()
+        """For the writer's jobs: to make a cursor for each statement takes as long as some do."""
         self._made: Final = _Unwritten()
         self._armed = False
 
@@ -188,42 +200,40 @@ class HistoryLedger:
         its number also where nobody is left to take it, having been closed meanwhile. All that was
         made before is closed first: of two changes of a place only the last can be found out by
         looking."""
-        now_ns, owner = time.time_ns(), self.owner.name
-
-        def job(connection: apsw.Connection) -> int:
-            _put_contents(connection, fresh.contents, now_ns)
-            (entry,) = connection.execute(_NEXT).fetchone()  # type: ignore[misc]
-            connection.execute(
-                _PUT_ENTRY,
-                (entry, now_ns, fresh.verb, fresh.subject, fresh.request, owner, fresh.missed),
-            )
-            _put_effects(connection, entry, 0, fresh.effects)
-            tell(int(entry))
-            return int(entry)
-
         if len(fresh.effects) <= _HERE_EFFECTS_MAX:
             along = _Closing(self._made)
 
-            def together(connection: apsw.Connection) -> int:
-                along.run(connection)
-                return job(connection)
+            def together(_: apsw.Connection) -> int:
+                along.run(self._statements)
+                return self._put(fresh, tell)
 
             done = self._writer.run_here(together, along.ended)
             if done is not None:
-                return cast(int, done.unwrap())
+                return done.unwrap()  # type: ignore[no-any-return]
         if self._made.any:
             self._put_closing(lambda: None)
-        return await self._writer.run(job)
+        return await self._writer.run(lambda _: self._put(fresh, tell))
+
+    def _put(self, fresh: FreshEntry, tell: Callable[[int], object]) -> int:
+        execute, now_ns = self._statements.execute, time.time_ns()
+        verb, subject, request, effects, contents, missed = fresh
+        for sha256, data in contents.items():
+            execute(_PUT_NEEDED, (sha256, len(data), now_ns, data))
+        ((entry,),) = execute(_NEXT).fetchall()
+        execute(_PUT_ENTRY, (entry, now_ns, verb, subject, request, self.owner.name, missed))
+        _put_effects(self._statements, entry, 0, effects)
+        tell(entry)
+        return entry
 
     def finish(self, entry: int, outcome: EntryOutcome, *, foretold: bool = False) -> None:
         """Add what became of a change: at once, or when others have had their turn. What was
         ``foretold``, so that looking would find it, is added with the next change, or a moment
         later. Where that fails, or the process dies, the entry stays open, and is settled by
         whoever looks next."""
-        self._made.add(entry, outcome)
+        self._made.add(entry, outcome, foretold)
         if not foretold:
             self._close_now()
-        if self._made.any and not self._armed:
+        if not self._armed and self._made.any:
             # By the loop: to wake a thread, for what the next change will mostly have taken along
             # by then, would take longer. Where the loop ends, looking finds what was foretold.
             self._arm(FINISH_S)
@@ -278,7 +288,12 @@ class HistoryLedger:
     async def keep(self, contents: Mapping[bytes, bytes]) -> None:
         """Keep small content."""
         now_ns = time.time_ns()
-        await self._writer.run(lambda connection: _put_contents(connection, contents, now_ns))
+
+        def job(connection: apsw.Connection) -> None:
+            for sha256, data in contents.items():
+                connection.execute(_PUT_CONTENT, (sha256, len(data), now_ns, data))
+
+        await self._writer.run(job)
 
     async def note_kept(self, sha256: bytes, size: int) -> None:
         """Content is in the volume."""
@@ -352,11 +367,13 @@ class HistoryLedger:
         self.owner.close()
 
 
-class _MadeChange(NamedTuple):
-    """A change that was made, and since when that is known, by the monotonic clock."""
+class _MadeChange(msgspec.Struct, frozen=True, gc=False):
+    """A change that was made, whether what it left was foretold, but for its version and mode, and
+    since when it is known, by the monotonic clock."""
 
     entry: int
     outcome: EntryOutcome
+    foretold: bool
     since_s: float
 
 
@@ -371,9 +388,9 @@ class _Unwritten:
     def any(self) -> bool:
         return bool(self._entries)
 
-    def add(self, entry: int, outcome: EntryOutcome) -> None:
+    def add(self, entry: int, outcome: EntryOutcome, foretold: bool) -> None:
         self._entries.add(entry)
-        self._waiting.append(_MadeChange(entry, outcome, time.monotonic()))
+        self._waiting.append(_MadeChange(entry, outcome, foretold, time.monotonic()))
 
     def waited_s(self) -> float:
         """How long the first has waited for somebody to take it."""
@@ -389,7 +406,7 @@ class _Unwritten:
         return taken
 
     def written(self, taken: list[_MadeChange]) -> None:
-        self._entries.difference_update(made.entry for made in taken)
+        self._entries.difference_update([made.entry for made in taken])
 
     def give_back(self, taken: list[_MadeChange]) -> None:
         self._waiting.extendleft(reversed(taken))
@@ -402,10 +419,10 @@ class _Closing:
         self._made = made
         self._taken: list[_MadeChange] = []
 
-    def run(self, connection: apsw.Connection) -> None:
+    def run(self, statements: Statements) -> None:
         self._taken = self._made.take()
         for made in self._taken:
-            _close(connection, made.entry, made.outcome)
+            _close(statements, made.entry, made.outcome, foretold=made.foretold)
 
     def ended(self, error: BaseException | None) -> None:
         if error is None:
@@ -441,42 +458,35 @@ def effect_of(row: Sequence[Any]) -> Effect:
     return Effect(ScopedPath(path), unpacked(before), unpacked(after), kind, ScopedPath(other))
 
 
-def _put_contents(
-    connection: apsw.Connection, contents: Mapping[bytes, bytes], now_ns: int
+def _put_effects(statements: Statements, entry: int, first: int, effects: Iterable[Effect]) -> None:
+    for number, (path, before, after, kind, other) in enumerate(effects, first):
+        statements.execute(
+            _PUT_EFFECT,
+            (entry, number, str(path), kind, str(other), packed(before), packed(after),
+             content_of(before), content_of(after)),
+        )  # fmt: skip
+
+
+def _close(
+    statements: Statements, entry: int, outcome: EntryOutcome, *, foretold: bool = False
 ) -> None:
-    for sha256, data in contents.items():
-        connection.execute(_PUT_CONTENT, (sha256, len(data), now_ns, data))
-
-
-def _put_effects(
-    connection: apsw.Connection, entry: int, first: int, effects: Iterable[Effect]
-) -> None:
-    connection.executemany(
-        _PUT_EFFECT,
-        (
-            (
-                entry, number, str(each.path), each.kind, str(each.other), packed(each.before),
-                packed(each.after), content_of(each.before), content_of(each.after),
-            )
-            for number, each in enumerate(effects, first)
-        ),
-    )  # fmt: skip
-
-
-def _close(connection: apsw.Connection, entry: int, outcome: EntryOutcome) -> None:
+    execute = statements.execute
     for number, state in outcome.after.items():
-        connection.execute(_SET_AFTER, (packed(state), content_of(state), entry, number))
+        if foretold:  # its content was, and stands there
+            execute(_SET_FORETOLD, (packed(state), entry, number))
+        else:
+            execute(_SET_AFTER, (packed(state), content_of(state), entry, number))
     for number, state in outcome.before.items():
-        connection.execute(_SET_BEFORE, (packed(state), content_of(state), entry, number))
+        execute(_SET_BEFORE, (packed(state), content_of(state), entry, number))
     for number in outcome.dropped:
-        connection.execute(_DROP_EFFECT, (entry, number))
+        execute(_DROP_EFFECT, (entry, number))
     if outcome.dropped or outcome.added:
-        (last,) = connection.execute(_LAST_SEQ, (entry,)).fetchone()  # type: ignore[misc]
-        _put_effects(connection, entry, last + 1, outcome.added)
+        ((last,),) = execute(_LAST_SEQ, (entry,)).fetchall()
+        _put_effects(statements, entry, last + 1, outcome.added)
         if last < 0 and not outcome.added:
-            connection.execute(_DROP_ENTRY, (entry,))
+            execute(_DROP_ENTRY, (entry,))
             return
-    connection.execute(_OVER, (entry,))
+    execute(_OVER, (entry,))
 
 
 def _migrate(connection: apsw.Connection) -> None:

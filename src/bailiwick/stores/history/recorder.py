@@ -75,7 +75,7 @@ class ChangeRecorder:
         if left is None:
             await to_the_end(self.ledger.withdraw(entry))
         else:
-            foretold = all(each.after is not UNKNOWN for each in effects)
+            foretold = UNKNOWN not in [each.after for each in effects]
             self.ledger.finish(entry, left, foretold=foretold)
         return result
 

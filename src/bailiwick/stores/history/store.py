@@ -107,7 +107,9 @@ class HistoryStore:
         """Change the content of a file, on the condition that it is what was kept: where others
         changed it in between, what they left is kept and all is done again."""
         core, looker = self._core, self._core.looker
-        async with core.changing(*await self._places(entry, plan)):
+        may_make = plan.parents and entry.type is None
+        places = await self._places(entry, plan) if may_make else (entry.path,)
+        async with core.changing(*places):
             for _ in range(core.limits.busy_retries_max):
                 keeping = Allowance(core.limits)
                 before = await looker.keep(entry, keeping)
@@ -121,7 +123,7 @@ class HistoryStore:
                     after = PlaceState("file", _mode(plan, before), len(data), 0, "", sha256)
                     if len(data) <= SMALL_BYTES_MAX:
                         keeping.small[bytes.fromhex(sha256)] = data
-                above = await self._missing_above(entry, plan.parents)
+                above = await self._missing_above(entry, True) if may_make else []
                 bound = _bound_to(plan, before, keeping)
                 try:
                     return await core.recorder.record(
@@ -191,7 +193,7 @@ class HistoryStore:
     async def _published(
         self, entry: Handle, above: list[Effect], written: Written
     ) -> EntryOutcome:
-        after = await self._made(above)
+        after = await self._made(above) if above else {}
         after[len(above)] = PlaceState(
             "file", written.file_mode & 0o777, written.size, 0, written.version, written.sha256
         )
