@@ -186,9 +186,10 @@ class RulePolicy:
         return self._decided(kept, shortlist, context.path) if decision is None else decision
 
     def _decided(self, kept: _KeptRules, shortlist: Shortlist, path: ScopedPath) -> Decision:
-        decision = shortlist.decide(path)
-        shortlist.decided[path] = decision
-        self._count(kept)
+        decision = shortlist.decided[path] = shortlist.decide(path)
+        kept.count += 1
+        if kept.count > _KEPT_MAX:
+            self._forget(kept)
         return decision
 
     def may_refuse_below(
@@ -203,7 +204,9 @@ class RulePolicy:
         known = beneath.decided.get(directory)
         if known is None:
             known = beneath.decided[directory] = beneath.may_refuse(directory)
-            self._count(kept)
+            kept.count += 1
+            if kept.count > _KEPT_MAX:
+                self._forget(kept)
         return known
 
     def hides_twin(self, grant: Grant, path: ScopedPath) -> str | None:
@@ -224,9 +227,9 @@ class RulePolicy:
         self._kept = kept = _KeptRules(answers, rules)
         return kept
 
-    def _count(self, kept: _KeptRules) -> None:
-        kept.count += 1
-        if kept.count > _KEPT_MAX and self._kept is kept:
+    def _forget(self, kept: _KeptRules) -> None:
+        """What was decided is too much to be kept, unless it was forgotten meanwhile."""
+        if self._kept is kept:
             self._kept = _KeptRules(kept.answers, kept.rules)
 
     # --- for people --------------------------------------------------------------------------

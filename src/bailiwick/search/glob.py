@@ -81,7 +81,11 @@ class Filter:
 
     def covers(self, relative: str, is_directory: bool) -> bool:
         """Whether the object or a directory above it is meant: what an exclusion takes away."""
-        return relative != "." and _full(self._covered, relative, is_directory)
+        if relative == ".":
+            return False
+        # As `_full`, which every call that rules judge would have to pass.
+        text = relative.encode("utf-8", "replace")
+        return self._covered.fullmatch(text + b"/" if is_directory else text) is not None
 
     def may_match_below(self, relative: str) -> bool:
         """Whether anything beneath the directory ``relative`` can match."""
