@@ -262,12 +262,12 @@ class Lookout:
         return since is not None and since.session != self.session
 
     def completed(self, change: Change) -> Change:
-        """A change with its version, and its type as it is, where the operation that made it did
-        not know the version.
+        """A change whose version the operation that made it did not know, with that and with its
+        type as it is.
 
         Looked at before it is told: what someone else changes afterwards is another change.
         """
-        if change.version is not None or self._source is None or change.kind == "deleted":
+        if self._source is None or change.kind == "deleted":
             return change
         seen = self._source.sight(change.path)
         if seen is None:
@@ -364,7 +364,8 @@ class LogFeed(ABC):
         told = []
         for change in changes:
             if not change.time_ns:
-                change = self.lookout.completed(change)
+                if change.version is None:
+                    change = self.lookout.completed(change)
                 change = msgspec.structs.replace(change, time_ns=self._now_ns())
             told.append(change)
         return told

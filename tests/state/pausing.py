@@ -38,6 +38,8 @@ class SlowState:
     """`Database` for a feed, as one process has it: what is to be written is written on the loop,
     in order, ``delay()`` seconds after what was written before."""
 
+    is_shared = False
+
     def __init__(self, connection, delay=lambda: 0):
         self._connection = connection
         self._delay = delay

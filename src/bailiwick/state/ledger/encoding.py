@@ -68,17 +68,17 @@ def encode_record(record: Record, hide: Hide) -> bytes:
     if hide is not keep_path:
         path, destination = hide(path), None if destination is None else hide(destination)
     _, subject, root = names_of(grant)
-    return _encoded([
+    return _with_details(record, hide, [
         record.time_ns, record.request_id, subject, grant.id, root, record.operation, record.verb,
         path, destination, record.outcome, record.error_kind, record.policy_source, record.hooks,
         grant.reason, record.bytes, record.sha256_before, record.sha256_after, record.duration_ns,
-        record.front, record.approval_id, *_details_of(record, hide),
+        record.front, record.approval_id,
     ])  # fmt: skip
 
 
-def _details_of(told: Record | Intent, hide: Hide) -> tuple[dict[str, str], ...]:
-    """The details of an operation: where it was done, if not in the first branch; the words that
-    were run, which name paths as well; and what the run and the step are called."""
+def _with_details(told: Record | Intent, hide: Hide, values: list[object]) -> bytes:
+    """Of an operation also its details: where it was done, if not in the first branch; the words
+    that were run, which name paths as well; and what the run and the step are called."""
     branch = told.grant.root.branch
     details = {"branch": branch} if branch else {}
     if told.command is not None:
@@ -89,7 +89,9 @@ def _details_of(told: Record | Intent, hide: Hide) -> tuple[dict[str, str], ...]
         details[RUN] = told.title
     if told.step is not None:
         details[STEP] = told.step
-    return (details,) if details else ()
+    if details:
+        values.append(details)
+    return _encoded(values)
 
 
 def encode_interrupted(intent: Intent, hide: Hide) -> bytes:
@@ -103,10 +105,10 @@ def encode_intent(intent: Intent, hide: Hide, outcome: Outcome, error_kind: str 
     if hide is not keep_path:
         path, destination = hide(path), None if destination is None else hide(destination)
     _, subject, root = names_of(grant)
-    return _encoded([
+    return _with_details(intent, hide, [
         intent.time_ns, intent.request_id, subject, grant.id, root, intent.operation, intent.verb,
         path, destination, outcome, error_kind, intent.policy_source, intent.hooks, grant.reason,
-        None, None, None, 0, intent.front, intent.approval_id, *_details_of(intent, hide),
+        None, None, None, 0, intent.front, intent.approval_id,
     ])  # fmt: skip
 
 
@@ -115,11 +117,12 @@ def encode_authority(record: AuthorityRecord, hide: Hide) -> bytes:
         name: hide(text) if name in _PATHS_IN_DETAILS else text
         for name, text in record.details.items()
     }
-    return _encoded([
+    values = [
         record.time_ns, record.request_id, record.subject, record.grant_id, record.root,
         record.act, AUTHORITY_VERB, None, None, record.outcome, record.error_kind, None, (),
         record.reason, None, None, None, 0, record.front, None, details,
-    ])  # fmt: skip
+    ]  # fmt: skip
+    return _encoded(values)
 
 
 def decode(seq: int, body: bytes) -> LedgerRecord:

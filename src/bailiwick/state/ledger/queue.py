@@ -142,7 +142,9 @@ class RecordQueue:
             self.dropped += 1
             return
         self.ring.append(record)
-        self._expect(self._batch_seconds_max)
+        due = time.monotonic() + self._batch_seconds_max
+        if not pending or due < self._due:
+            self._due = due
         pending.append(record)
         if not self._note_armed:
             self._note_armed = True
@@ -161,7 +163,9 @@ class RecordQueue:
         self.ring.append(record)
         # Whatever the length: as many as have announced themselves, and none can while writing
         # fails.
-        self._expect(_SETTLE_SECONDS_MAX)
+        due = time.monotonic() + _SETTLE_SECONDS_MAX
+        if not self._pending or due < self._due:
+            self._due = due
         loop = asyncio._get_running_loop()
         self._pending.append(Settled(record, intent, changes, keeper, loop, noted))
         self._expecting = True
@@ -189,12 +193,6 @@ class RecordQueue:
             await done
             if self.failing:  # this attempt, or another that had taken the records before it
                 raise IoError(f"records cannot be written: {self._database.last_error}")
-
-    def _expect(self, within_s: float) -> None:
-        """Something is queued that is to be written within that time."""
-        due = time.monotonic() + within_s
-        if not self._pending or due < self._due:
-            self._due = due
 
     def _arm(self, within_s: float) -> None:
         """Have what is queued written within that time."""
