@@ -50,11 +50,14 @@ from bailiwick.stores.volume.rows.records import (
 )
 from bailiwick.stores.volume.rows.sqlite_file import Work
 from bailiwick.stores.volume.rows.tree import (
+    STEP,
     Level,
     PinnedTree,
     RowTree,
     catch_up_with,
+    last_step_of,
     levels_of,
+    remember_step,
 )
 from bailiwick.stores.volume.uptime import Uptime, uptime_of_this_machine
 from bailiwick.versions import Mark
@@ -262,22 +265,30 @@ class VolumeCore:
                 self._cache.trim()
         self.database.learn(self._cache.seen)
 
-    def remembered(self) -> Cache | None:
+    def remembered(self, parts: tuple[str, ...] = ()) -> Cache | None:
         """What is known of the tree without looking; None where others have changed it, or to ask
-        whether they did takes waiting."""
+        whether they did takes waiting. Where only the last step of a path is not known, it is
+        looked up by the same statement that asks."""
         if self.is_closed:
             self.check_open()
         if self.at_once is None:
             return None
         if time.monotonic() > self._pin_due:
             self._renew_pin()
-        cache = self._cache
-        if self.view.at == HEAD:
-            last = self.at_once.newest()
+        cache, view, row = self._cache, self.view, None
+        step = last_step_of(cache, view.root, parts) if len(self.levels) == 1 else None
+        if step is not None:
+            row = self.at_once.row_at_once(STEP, view.volume, view.branch, view.at, *step)
+            if row is None:
+                raise Closed("the volume was deleted")
+        if view.at == HEAD:
+            last = self.at_once.newest() if row is None else row[0]
             if last != cache.seen:
                 if not cache.take_own(last):
                     return None
                 cache.trim()
+        if row is not None and step is not None:
+            remember_step(cache, step, row)
         return cache
 
     def known(self) -> int:

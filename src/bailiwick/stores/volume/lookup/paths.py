@@ -14,6 +14,7 @@ from bailiwick.stores.volume.rows.tree import RowTree
 
 if TYPE_CHECKING:
     from bailiwick.stores.volume.core import VolumeCore
+    from bailiwick.stores.volume.lookup.cache import Cache
 
 
 class VolumeHandle:
@@ -55,15 +56,18 @@ class VolumeHandle:
 
 
 def recall(core: VolumeCore, path: ScopedPath, *, is_entry: bool) -> VolumeHandle | None:
-    """What a path names, where all of it is remembered and no link lies on the way: most lookups,
-    without a statement for any name. None where it has to be looked up."""
-    cache = core.remembered()
+    """What a path names, where all of it but the last step is remembered and no link lies on the
+    way: most lookups, by one statement at most. None where it has to be looked up."""
+    parts = path.parts
+    cache = core.remembered(parts)
     if cache is None:
         return None
     names, node, kind, parent = cache.names, core.view.root, DIRECTORY, None
-    for name in path.parts:
+    for count, name in enumerate(parts, start=1):
         bound = names.get((node, name))
         if bound is None:
+            if is_entry and count == len(parts) and (node, name) in names:
+                return VolumeHandle(core, path, None, node, is_entry=True)
             return None
         parent = node
         node, kind = bound
@@ -78,12 +82,17 @@ def recall(core: VolumeCore, path: ScopedPath, *, is_entry: bool) -> VolumeHandl
 
 
 def is_known_missing(core: VolumeCore, path: ScopedPath) -> bool:
-    """Whether it is remembered that nothing has this name."""
-    cache = core.remembered()
-    if cache is None:
-        return False
-    node, known = core.view.root, cache.names
-    for name in path.parts:
+    """Whether it is remembered that nothing has this name. Others are asked for their changes only
+    where it is."""
+    return _is_missing_in(core.cache, core.view.root, path.parts) and (
+        (cache := core.remembered()) is not None
+        and _is_missing_in(cache, core.view.root, path.parts)
+    )
+
+
+def _is_missing_in(cache: Cache, node: int, parts: tuple[str, ...]) -> bool:
+    known = cache.names
+    for name in parts:
         if (node, name) not in known:
             return False
         bound = known[node, name]

@@ -239,6 +239,10 @@ class AnswersAtOnce(Protocol):
         """The last number that was given out."""
         ...
 
+    def row_at_once(self, sql: str, *values: Any) -> Row | None:
+        """The only row of one statement, which sees the last commit."""
+        ...
+
     def work(self, work: Callable[[VolumeTurn], Result]) -> Coroutine[Any, Any, Result]:
         """Do what is done in one go, in a transaction on the writer's thread."""
         ...

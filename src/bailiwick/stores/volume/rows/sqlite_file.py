@@ -538,6 +538,23 @@ class SqliteDatabase:
 
     def newest(self) -> int:
         """The last number that was given out, told at once."""
+        last: int | None = self._told_at_once(self._last, ())
+        if last is None:
+            raise Closed("the volume was deleted")
+        return last
+
+    def row_at_once(self, sql: str, *values: Any) -> Row | None:
+        """The only row of one statement, which sees the last commit."""
+        try:
+            row: Row | None = self._told_at_once(for_sqlite(sql), values)
+        except UnicodeEncodeError:
+            raise ParseError("a name is not valid text") from None
+        except UnicodeDecodeError:
+            raise damaged() from None
+        return row
+
+    def _told_at_once(self, sql: str, values: Row) -> Any:
+        """What a statement tells, by a transaction of its own."""
         if self._closed or self.file.is_abandoned:
             self._check_open()
         try:
@@ -545,16 +562,12 @@ class SqliteDatabase:
             # them again after each change, which takes ten times as long.
             if self._busy.acquire(blocking=False):
                 try:
-                    last: int | None = self._ask_writer(self._last).get
+                    return self._ask_writer(sql, values).get
                 finally:
                     self._busy.release()
-            else:
-                last = self._ask(self._last).get
+            return self._ask(sql, values).get
         except apsw.Error as error:
             raise from_sqlite(error, WHOSE) from error
-        if last is None:
-            raise Closed("the volume was deleted")
-        return last
 
     async def write(self, job: Job[Result], look: LatestLook | None = None) -> Result:
         return await self.work(lambda turn: run_through(job(turn)))

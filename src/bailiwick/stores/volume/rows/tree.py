@@ -94,6 +94,19 @@ WHERE s.n > 0 ORDER BY path, n
 """
 
 
+# One step of a path in a branch without ancestors, with how far the counter is, in one row at least.
+STEP: Final = f"""
+SELECT v.last, d.node, d.kind, d.guard, {_INODE_FIELDS}, i.guard FROM volume v
+LEFT JOIN dentry d ON d.volume = $1 AND d.branch = $2 AND d.parent = $4 AND d.name = $5
+    AND d.born = (SELECT max(e.born) FROM dentry e
+        WHERE e.volume = $1 AND e.branch = $2 AND e.parent = $4 AND e.name = $5 AND e.born <= $3)
+    AND d.died > $3
+LEFT JOIN inode i ON i.volume = $1 AND i.branch = $2 AND i.id = d.node
+    AND i.born = (SELECT max(e.born) FROM inode e
+        WHERE e.volume = $1 AND e.branch = $2 AND e.id = d.node AND e.born <= $3)
+WHERE v.id = $1
+"""
+
 PATHS: Final = _paths("$3", "$4", "$5") + _steps("$3")
 
 # The same at the newest version, and with it what was changed since another one.
@@ -470,6 +483,26 @@ def unknown_of(cache: Cache, root: int, parts: tuple[str, ...]) -> UnknownPath |
             return None
         node = bound.node
     return None
+
+
+def last_step_of(cache: Cache, root: int, parts: tuple[str, ...]) -> RowPlace | None:
+    """The last step of a path, where it is not known what lies there, and all above it is."""
+    node, kind, names, place = root, DIRECTORY, cache.names, None
+    for count, name in enumerate(parts, start=1):
+        if kind != DIRECTORY:
+            return None
+        place = RowPlace(node, name)
+        bound = names.get(place)
+        if bound is None:
+            return place if count == len(parts) and place not in names else None
+        node, kind = bound
+    return None if node in cache.inodes else place
+
+
+def remember_step(cache: Cache, step: RowPlace, row: Row) -> None:
+    """Remember what `STEP` has found, which is as the cache or newer."""
+    rows = [] if row[1] is None else [(step.parent, *row[1:])]
+    remember_path(cache, UnknownPath(step.parent, (step.name,)), rows)
 
 
 def remember_path(cache: Cache, ahead: UnknownPath, rows: list[Row]) -> None:
