@@ -27,7 +27,7 @@ from bailiwick.stores.volume.core import MAIN, VolumeCore, folder_of
 from bailiwick.stores.volume.fsck.check import PAGE_ROWS, Checked, Info, check
 from bailiwick.stores.volume.retention.garbage import Pace, VolumeCollected, collect
 from bailiwick.stores.volume.rows import databases
-from bailiwick.stores.volume.rows.sqlite_file import WHOSE, connect
+from bailiwick.stores.volume.rows.sqlite_session import WHOSE, connect
 from bailiwick.stores.volume.volume_copy import VolumeCopied, VolumeCopy
 
 Told = Callable[[int, int | None], None]

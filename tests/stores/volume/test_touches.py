@@ -6,7 +6,7 @@ import random
 import pytest
 
 from bailiwick.errors import ParseError, PathNotFound
-from bailiwick.stores.volume.rows.sqlite_file import SqliteSession
+from bailiwick.stores.volume.rows.sqlite_session import SqliteSession
 from bailiwick.stores.volume.versions import comparison
 from bailiwick.stores.volume.versions.history import undo
 from bailiwick.testing.driver import StoreDriver

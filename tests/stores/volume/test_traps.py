@@ -9,7 +9,7 @@ import pytest
 from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
-from bailiwick.stores.volume.rows import sqlite_file
+from bailiwick.stores.volume.rows import sqlite_session
 from bailiwick.stores.volume.rows.records import NOBODY, BoundName
 from bailiwick.stores.volume.rows.schema import for_sqlite
 from bailiwick.stores.volume.rows.tree import open_tree
@@ -226,12 +226,12 @@ async def test_10_no_reader_keeps_a_transaction_open(tmp_path):
 @pytest.mark.spec("VOL-4")
 async def test_10_waiting_for_another_process_is_short_and_uneven(tmp_path, monkeypatch):
     pauses = []
-    monkeypatch.setattr(sqlite_file.time, "sleep", pauses.append)
-    patience = sqlite_file.Patience()
+    monkeypatch.setattr(sqlite_session.time, "sleep", pauses.append)
+    patience = sqlite_session.Patience()
     assert all(patience(tries) for tries in range(200))
     assert max(pauses) <= 0.004
     assert len(set(pauses)) > 150
-    monkeypatch.setattr(sqlite_file.time, "monotonic", lambda: float("inf"))
+    monkeypatch.setattr(sqlite_session.time, "monotonic", lambda: float("inf"))
     assert not patience(200)
 
 

@@ -19,7 +19,7 @@ from bailiwick.stores.volume.rows.database import (
     run_through,
 )
 from bailiwick.stores.volume.rows.records import BranchView
-from bailiwick.stores.volume.rows.sqlite_file import SqliteSession
+from bailiwick.stores.volume.rows.sqlite_session import SqliteSession
 
 _HORIZON: Final = "SELECT horizon FROM volume WHERE id = $1"
 _OLDEST_BOUND: Final = "SELECT min(bound) FROM lineage WHERE volume = $1 AND branch = $2"

@@ -94,7 +94,7 @@ WHERE s.n > 0 ORDER BY path, n
 """
 
 
-# One step of a path in a branch without ancestors, with how far the counter is, in one row at least.
+# One step of a path in a branch without ancestors, and how far the counter is: one row in any case.
 STEP: Final = f"""
 SELECT v.last, d.node, d.kind, d.guard, {_INODE_FIELDS}, i.guard FROM volume v
 LEFT JOIN dentry d ON d.volume = $1 AND d.branch = $2 AND d.parent = $4 AND d.name = $5
