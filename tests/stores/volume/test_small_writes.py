@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from bailiwick.errors import BailiwickError, Closed, IoError, LockHeld
+from bailiwick.errors import BailiwickError, Closed, HashMismatch, IoError, LockHeld
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
 from bailiwick.stores.volume import VolumeStore
@@ -37,8 +37,8 @@ def taken(monkeypatch):
     """Whether each small write was done in one piece."""
     seen, real = [], SmallWrite.in_one_piece
 
-    def noting(self, turn):
-        written = real(self, turn)
+    def noting(self, turn, looked):
+        written = real(self, turn, looked)
         seen.append(written is not None)
         return written
 
@@ -132,7 +132,7 @@ class Player:
     async def _write(self, store, handle, data, plan):
         real = SmallWrite.in_one_piece
         if self.in_steps:
-            SmallWrite.in_one_piece = lambda write, turn: None
+            SmallWrite.in_one_piece = lambda *_: None
         try:
             return await store.write(handle, data, hashed(data), plan)
         finally:
@@ -229,15 +229,19 @@ async def test_what_is_usual_and_what_is_not(tmp_path, in_memory, taken):
         await fs.write("d/newer", b"newer", mode="create")
         fork = StoreDriver(await fs.store.versions.fork("work"))
         assert taken == [True] * 5
-        await fork.write("d/f", b"looked up for the first time")
         taken.clear()
+        await fork.write("d/f", b"looked up for the first time")
         await fork.write("d/f", b"over in a fork")
         await fork.write("d/other", b"may hide another")
-        assert taken == [True, False]
+        assert taken == [True, True, False]
         await fork.aclose()
         taken.clear()
-        await fs.write("made/f", b"in a new directory", parents=True)
         await fs.write("d/f", b"expected", expected_sha256=hashed(b"with a mode"))
+        assert taken == [True]
+        taken.clear()
+        with pytest.raises(HashMismatch):
+            await fs.write("d/newest", b"expected", expected_sha256=hashed(b"with a mode"))
+        await fs.write("made/f", b"in a new directory", parents=True)
         handle = await fs.store.resolve(ScopedPath("other"), "entry")
         lease = await fs.store.versions.lock(handle, 60)
         handle.close()
@@ -311,7 +315,7 @@ async def test_what_another_process_changed_is_written_over(tmp_path, in_memory,
         assert (written.file_mode, written.size_before) == (0o640, 18)
         assert (await fs.store.write(held, b"new", hashed(b"new"), WritePlan())).created
         held.close()
-        assert taken == [False, True], "what was remembered is forgotten"
+        assert taken == [True, True]
         assert await fs.read("kept") == b"second"
         assert (await fs.store.versions.check()).problems == []
 

@@ -17,13 +17,13 @@ from bailiwick.stores.volume.content.chunks import Stored
 from bailiwick.stores.volume.core import FIRST, ChangeTurn, VolumeCore
 from bailiwick.stores.volume.lookup.cache import Cache, Own
 from bailiwick.stores.volume.lookup.paths import VolumeHandle
+from bailiwick.stores.volume.refusals import check_expected
 from bailiwick.stores.volume.rows.checksums import inode_guard, log_guard, name_guard
 from bailiwick.stores.volume.rows.database import run_through
 from bailiwick.stores.volume.rows.mutation import LOG, NEW_INODE, NO_MORE, PUT_NAME, TOUCH
 from bailiwick.stores.volume.rows.records import (
     FILE,
     PERMISSION_BITS,
-    BoundName,
     Inode,
     RowKey,
     RowPlace,
@@ -74,14 +74,20 @@ class SmallWrite:
         return self._core.work(self._core.at_once, self._in_turn_elsewhere)
 
     def _in_turn(self, turn: VolumeTurn) -> Written:
-        written = self.in_one_piece(turn)
-        return run_through(self._core.run(self._in_steps, turn)) if written is None else written
+        """On the thread of those who look: what they have seen is as the turn would see it, where
+        nobody has changed anything since."""
+        seen = self._core.cache
+        return self._done_in(turn, seen if seen.seen == turn.begun_at else None)
 
     def _in_turn_elsewhere(self, turn: VolumeTurn) -> Written:
-        written = self._in_turn(turn)
+        written = self._done_in(turn, None)
         if self._own is not None:
             self._core.note(turn, self._own)
         return written
+
+    def _done_in(self, turn: VolumeTurn, seen: Cache | None) -> Written:
+        written = self.in_one_piece(turn, seen)
+        return run_through(self._core.run(self._in_steps, turn)) if written is None else written
 
     # --- in steps ------------------------------------------------------------------------------
 
@@ -96,34 +102,42 @@ class SmallWrite:
 
     # --- in one piece --------------------------------------------------------------------------
 
-    def in_one_piece(self, turn: VolumeTurn) -> Written | None:
-        """None where it is to be done in steps: nothing was done."""
+    def in_one_piece(self, turn: VolumeTurn, seen: Cache | None) -> Written | None:
+        """None where it is to be done in steps: nothing was done. What is ``seen`` by others is
+        asked for what the turn does not remember itself."""
         core, held, plan = self._core, self._held, self._plan
         parent, view = held.parent, core.view
         cache = turn.cache(view.branch)
+        seen = seen or cache
         if (
             parent is None
             or held.missing
             or turn.locks
             or self._mark.lock_token is not None
             or len(self._data) > plan.size_max
-            or plan.expected_sha256 is not None
-            or plan.expected_version is not None
-            or not cache.leads_up(parent, view.root)
         ):
             return None
         if view.branch != FIRST:
             run_through(core.refuse_deleted(turn.session))
-        name = held.path.name
-        bound = cache.names.get((parent, name))
-        if bound is None:  # not known, or known not to be there
-            bound = run_through(RowTree(turn.session, view, core.levels, cache).name(parent, name))
-        if bound is None:
-            return self._under_a_new_name(turn, cache, RowPlace(parent, name))
-        old = cache.inodes.get(bound.node)
-        if old is None or bound.kind != FILE or plan.mode == "create":
+        tree = RowTree(turn.session, view, core.levels, cache)
+        stands = cache.leads_up(parent, view.root) or seen.leads_up(parent, view.root)
+        if not stands and run_through(tree.way_up(parent)) is None:
             return None
-        return self._over(turn, cache, old)
+        place = RowPlace(parent, held.path.name)
+        bound = cache.names.get(place) or seen.names.get(place)
+        if bound is None and place not in cache.names and place not in seen.names:
+            bound = run_through(tree.name(*place))
+        node = parent if bound is None else bound.node
+        found = cache.inodes.get(node) or seen.inodes.get(node) or run_through(tree.inode(node))
+        if found is None:
+            return None
+        if bound is None:
+            return self._under_a_new_name(turn, cache, place, found)
+        if bound.kind != FILE or plan.mode == "create":
+            return None
+        if plan.conditional:
+            check_expected(held.path, found, plan.expected)
+        return self._over(turn, cache, found)
 
     def _over(self, turn: VolumeTurn, cache: Cache, old: Inode) -> Written:
         """Give a file that stands other content."""
@@ -134,13 +148,14 @@ class SmallWrite:
         self._own = Own(before, version, (), inode)
         return Written(False, inode.size, self._sha256.hex(), inode.version, inode.mode, old.size)
 
-    def _under_a_new_name(self, turn: VolumeTurn, cache: Cache, place: RowPlace) -> Written | None:
+    def _under_a_new_name(
+        self, turn: VolumeTurn, cache: Cache, place: RowPlace, directory: Inode
+    ) -> Written | None:
         """Make a file. In a fork the name may hide another, which is looked at in steps."""
-        core, numbers = self._core, turn.numbers
+        core, numbers, plan = self._core, turn.numbers, self._plan
         volume, branch, _, _ = core.view
         parent, name = place
-        directory = cache.inodes.get(parent)
-        if directory is None or len(core.levels) > 1 or self._plan.mode == "replace":
+        if len(core.levels) > 1 or plan.mode == "replace" or plan.conditional:
             return None
         before, version = numbers.last, numbers.next()
         inode = self._put(turn, version, numbers.next(), None)
@@ -150,10 +165,9 @@ class SmallWrite:
         run(_LOG, (volume, branch, version, 1, now_ns, parent, name, node, 0, *NO_MORE))
         above = directory._replace(mtime_ns=now_ns)
         run(_TOUCH, (volume, branch, parent, above.born, now_ns, inode_guard(above)))
-        cache.inodes[node], cache.inodes[parent] = inode, above
-        cache.names[place], cache.places[node] = BoundName(node, FILE), place
+        cache.know(place, inode, above)
         keys = [RowKey(version, 0, "", node, 0), RowKey(version, parent, name, node, 0)]
-        self._own = Own(before, numbers.last, (keys,), None)
+        self._own = Own(before, numbers.last, (keys,), inode, place, above)
         return Written(True, inode.size, self._sha256.hex(), inode.version, inode.mode)
 
     def _put(self, turn: VolumeTurn, version: int, node: int, old: Inode | None) -> Inode:

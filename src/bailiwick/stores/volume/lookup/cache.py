@@ -42,12 +42,15 @@ WHERE v.id = $1
 
 class Own(NamedTuple):
     """A change of our own: the numbers it took, after ``first`` up to ``last``, and the keys that
-    each of its versions touched. A file that was ``written`` is known as it is now."""
+    each of its versions touched. A file that was ``written`` is known as it is now; one that is new
+    also by its ``place``, with the directory ``above`` it."""
 
     first: int
     last: int
     keys: Sequence[list[RowKey]]
     written: Inode | None
+    place: RowPlace | None = None
+    above: Inode | None = None
 
 
 class Cache:
@@ -155,7 +158,15 @@ class Cache:
                 self.forget(*key)
         if own.written is not None:
             self.inodes[own.written.id] = own.written
+            if own.place is not None and own.above is not None:
+                self.know(own.place, own.written, own.above)
         self.seen = own.last
+
+    def know(self, place: RowPlace, inode: Inode, above: Inode) -> None:
+        """Remember a node that was made, and the directory in which it was."""
+        node = inode.id
+        self.inodes[node], self.inodes[above.id] = inode, above
+        self.names[place], self.places[node] = BoundName(node, inode.kind), place
 
     def forget(self, version: int, parent: int, name: str, node: int, was: int) -> None:
         """Forget what one row of the change table touches."""
