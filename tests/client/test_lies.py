@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 from bailiwick import errors
-from bailiwick.client import connect, events, pool, reconnection, transport
+from bailiwick.client import connect, events, reconnection, transport
 from tests.client.lying import CAPABILITIES, answer, lying
 from tests.waiting import for_ever, let_pass, loop_turns
 
@@ -448,9 +448,3 @@ async def test_the_token_is_in_no_log_and_no_name(caplog):
         await fs.stat("a")
         assert TOKEN not in repr(fs) + repr(fs.description) + repr(fs.grant)
     assert TOKEN not in caplog.text
-
-
-def test_without_the_extra_it_says_which(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "h11", None)
-    with pytest.raises(errors.Unsupported, match=r"bailiwick\[client\]"):
-        pool.loaded()

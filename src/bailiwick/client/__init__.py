@@ -5,7 +5,7 @@ decides nothing: grants, rules and records are the server's. What it is answered
 anybody may have written: whatever is no answer of Bailiwick's is an error, and nothing is followed,
 unpacked or believed beyond what was asked for.
 
-Not imported by ``import bailiwick``; needs the extra ``bailiwick[client]``.
+Not imported by ``import bailiwick``.
 """
 
 from __future__ import annotations

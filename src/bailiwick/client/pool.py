@@ -1,4 +1,4 @@
-"""Connections to one server, each kept for the next request: HTTP/1.1, spoken by h11.
+"""Connections to one server, each kept for the next request: HTTP/1.1 (`http1`).
 
 One request at a time on a connection. One that is not answered to its end is closed with it, and
 one that the server has ended meanwhile is not used again. Nothing is asked a second time here.
@@ -10,16 +10,21 @@ import asyncio
 import select
 import ssl
 import time
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from bailiwick.client.failures import cut_off, too_slow, unreachable, untrusted
-from bailiwick.errors import Closed, IoError, ParseError, Unsupported
-
-if TYPE_CHECKING:
-    import h11
+from bailiwick.client.http1 import (
+    NotHttp,
+    ResponseHead,
+    ResponseReader,
+    chunk,
+    field_lines,
+    request_line,
+)
+from bailiwick.errors import Closed, IoError, ParseError
 
 CONNECT_SECONDS_MAX = 10.0
 """How long it may take until a server takes the connection: a server that runs does at once."""
@@ -34,9 +39,6 @@ CONNECTIONS_MAX = 256
 ADDRESS_BYTES_MAX = 65_536
 """The longest address that is asked for: servers take no more, and say so less clearly."""
 
-HEAD_BYTES_MAX = 100 * 1024
-"""The most that the headers of an answer may hold."""
-
 INTERIM_ANSWERS_MAX = 100
 """What may come before an answer (1xx): whoever says more than that never answers."""
 
@@ -45,6 +47,7 @@ _PIECE_BYTES: Final = 65_536
 before what has come is taken up."""
 
 Content = bytes | AsyncIterable[bytes]
+Read = TypeVar("Read")
 
 
 class NeverSent(Exception):
@@ -72,7 +75,6 @@ class ConnectionPool:
     ) -> None:
         """``timeout_s`` is how long a connection may take, and nothing may be taken by the server.
         Without ``tls`` a server by https is one that the system's certificates vouch for."""
-        self._h11 = loaded()
         parts = urlsplit(address)
         name = (parts.hostname or "").encode("idna").decode()
         secure = parts.scheme == "https"
@@ -82,7 +84,10 @@ class ConnectionPool:
         self._prefix = quote(parts.path, safe="/%:@!$&'()*+,;=~")
         named = f"[{name}]" if ":" in name else name
         host = named if parts.port is None else f"{named}:{parts.port}"
-        self._headers = [_field("host", host), *(_field(*each) for each in headers.items())]
+        try:
+            self._fields = field_lines((("host", host), *headers.items()))
+        except NotHttp:
+            raise _does_not_fit() from None
         self._room = asyncio.Semaphore(CONNECTIONS_MAX)
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
@@ -101,29 +106,24 @@ class ConnectionPool:
         target = self._prefix + target
         if len(target) > ADDRESS_BYTES_MAX:
             raise ParseError("what was given is too long for an address")
-        try:
-            fields = [*self._headers, *(_field(*each) for each in headers.items())]
-            address = target.encode("ascii") or b"/"
-        except UnicodeEncodeError:
-            raise ParseError("what was given does not fit into a request") from None
         if type(content) is bytes:
-            fields.append((b"content-length", b"%d" % len(content)))
-        elif content is None:
-            if method != "GET" and method != "HEAD":
-                fields.append((b"content-length", b"0"))
-        elif not any(name.lower() == "content-length" for name in headers):
-            fields.append((b"transfer-encoding", b"chunked"))
+            length = b"content-length: %d\r\n\r\n" % len(content)
+        elif content is not None:
+            length = b"transfer-encoding: chunked\r\n\r\n"
+        else:
+            length = b"\r\n" if method == "GET" else b"content-length: 0\r\n\r\n"
         try:
-            request = self._h11.Request(method=method, target=address, headers=fields)
-        except self._h11.LocalProtocolError:
-            raise ParseError("what was given does not fit into a request") from None
+            line, own = request_line(method, target or "/"), field_lines(headers.items())
+        except NotHttp:
+            raise _does_not_fit() from None
+        request = b"%b%b%b%b" % (line, self._fields, own, length)
         connection = await self._taken()
         try:
-            response = await connection.asked(request, content, silence_s)
+            head = await connection.asked(request, content, silence_s)
         except BaseException:
             self.let_go(connection)
             raise
-        return RawAnswer(self, connection, response, silence_s)
+        return RawAnswer(self, connection, head, silence_s)
 
     async def _taken(self) -> _Connection:
         if self.is_closed:
@@ -149,13 +149,12 @@ class ConnectionPool:
             raise too_slow(self._timeout_s) from None
 
     async def _connected(self) -> _Connection:
-        library, loop = self._h11, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(min(self._timeout_s, CONNECT_SECONDS_MAX)):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(library, self._timeout_s),
-                    self._host, self._port, ssl=self._tls,
-                )  # fmt: skip
+                    lambda: _Connection(self._timeout_s), self._host, self._port, ssl=self._tls
+                )
         except TimeoutError:
             raise NeverSent(unreachable("it did not take the connection in time")) from None
         except ssl.SSLError as error:
@@ -203,21 +202,17 @@ class RawAnswer:
         self,
         pool: ConnectionPool,
         connection: _Connection,
-        response: h11.Response,
+        head: ResponseHead,
         silence_s: float | None,
     ) -> None:
-        self.status = response.status_code
-        self._headers = response.headers
+        self.status, self._headers = head
         self._pool = pool
         self._connection: _Connection | None = connection
         self._silence_s = silence_s
 
     def header(self, name: str) -> str | None:
         """A header by its name in small letters; of several the last."""
-        wanted, found = name.encode(), None
-        for field, value in self._headers:
-            if field == wanted:
-                found = value
+        found = self._headers.get(name.encode())
         return None if found is None else found.decode("latin-1")
 
     async def read(self) -> bytes:
@@ -241,12 +236,10 @@ class RawAnswer:
 class _Connection(asyncio.Protocol):
     """One connection, and what came on it that nobody has read."""
 
-    def __init__(self, library: Any, timeout_s: float) -> None:
-        self._h11 = library
-        self._wire: h11.Connection = library.Connection(
-            library.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX
-        )
+    def __init__(self, timeout_s: float) -> None:
+        self._reader = ResponseReader()
         self._timeout_s = timeout_s
+        self._is_sent = False
         self._came: list[bytes] = []
         self._came_bytes = 0
         self._ended = False
@@ -305,15 +298,13 @@ class _Connection(asyncio.Protocol):
         return not select.select([number], [], [], 0)[0]
 
     def rest(self) -> bool:
-        """Be ready for another request; False where that cannot be."""
-        done = self._h11.DONE
-        if self._ended or self._came or self._wire.their_state is not done:
+        """Be ready for another request; False where that cannot be. What was said beyond the answer
+        would be taken for the next one."""
+        reader = self._reader
+        if self._ended or self._came or not self._is_sent:
             return False
-        if self._wire.our_state is not done:
+        if not (reader.keeps and reader.is_between):
             return False
-        if self._wire.trailing_data[0]:
-            return False  # said beyond the answer: it would be taken for the next one
-        self._wire.start_next_cycle()
         self.since = time.monotonic()
         return True
 
@@ -322,42 +313,34 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def asked(
-        self, request: h11.Request, content: Content | None, silence_s: float | None
-    ) -> h11.Response:
-        """Send a request; the beginning of its answer."""
-        head = self._wire.send(request)
-        assert head is not None
+        self, request: bytes, content: Content | None, silence_s: float | None
+    ) -> ResponseHead:
+        """Send a request, of which ``request`` is the head; the head of its answer."""
         with suppress(_NobodyThere):  # the answer may have come before all was taken
-            await self._sent(head, content)
+            await self._send(request, content)
         for _ in range(INTERIM_ANSWERS_MAX):
-            event = await self._event(silence_s)
-            if type(event) is self._h11.Response:
-                return cast("h11.Response", event)
-            if type(event) is not self._h11.InformationalResponse:
-                break
+            head = await self._next(self._reader.head, silence_s)
+            if head.status >= 200:
+                return head
         raise cut_off("it ended early, or is no HTTP")
 
-    async def _sent(self, head: bytes, content: Content | None) -> None:
-        wire, library = self._wire, self._h11
+    async def _send(self, request: bytes, content: Content | None) -> None:
+        self._is_sent = False
+        write = self._transport.write
         if content is None or type(content) is bytes:
-            pieces = [head]
-            if content:
-                pieces += wire.send_with_data_passthrough(library.Data(data=content)) or ()
-            pieces += wire.send_with_data_passthrough(library.EndOfMessage()) or ()
             if content is None or len(content) <= _PIECE_BYTES:
-                pieces = [b"".join(pieces)]
-            for piece in pieces:
-                self._transport.write(piece)
-            await self._taken_up()
-            return
-        self._transport.write(head)
-        try:
-            async for chunk in cast(AsyncIterable[bytes], content):
-                self._transport.write(wire.send(library.Data(data=bytes(chunk))))
-                await self._taken_up()
-            self._transport.write(wire.send(library.EndOfMessage()))
-        except library.LocalProtocolError:
-            raise ParseError("what was sent is not as long as was said") from None
+                write(request + (content or b""))
+            else:
+                write(request)
+                write(content)
+        else:
+            write(request)
+            async for data in cast(AsyncIterable[bytes], content):
+                if data:  # a chunk of nothing would end the body
+                    write(chunk(data))
+                    await self._taken_up()
+            write(chunk(b""))
+        self._is_sent = True
         await self._taken_up()
 
     async def _taken_up(self) -> None:
@@ -373,29 +356,16 @@ class _Connection(asyncio.Protocol):
 
     async def body(self, silence_s: float | None) -> bytes:
         """What came next of a body; nothing at its end."""
-        while True:
-            event = await self._event(silence_s)
-            if type(event) is self._h11.Data:
-                if event.data:
-                    return bytes(event.data)
-            elif type(event) is self._h11.EndOfMessage:
-                return b""
-            else:
-                raise cut_off("it ended early, or is no HTTP")
+        return await self._next(self._reader.body, silence_s)
 
-    async def _event(self, silence_s: float | None) -> Any:
-        wire, library = self._wire, self._h11
+    async def _next(self, read: Callable[[], Read | None], silence_s: float | None) -> Read:
+        """What is read next, once enough of it has come."""
         try:
-            while True:
-                event = wire.next_event()
-                if event is not library.NEED_DATA:
-                    return event
-                data = await self._read(silence_s)
-                if not data and wire.their_state is library.SEND_RESPONSE:
-                    raise cut_off("it ended early, or is no HTTP")
-                wire.receive_data(data)
-        except library.RemoteProtocolError:
+            while (found := read()) is None:
+                self._reader.feed(await self._read(silence_s))
+        except NotHttp:
             raise cut_off("it ended early, or is no HTTP") from None
+        return found
 
     async def _read(self, silence_s: float | None) -> bytes:
         if not self._came and not self._ended:
@@ -422,17 +392,5 @@ class _Connection(asyncio.Protocol):
         return data
 
 
-def _field(name: str, value: str) -> tuple[bytes, bytes]:
-    return name.encode(), value.encode()
-
-
-def loaded() -> Any:
-    """The HTTP library, where it is installed."""
-    try:
-        import h11
-    except ImportError:
-        raise Unsupported(
-            "speaking with a server needs the package h11",
-            hint="pip install 'bailiwick[client]'",
-        ) from None
-    return h11
+def _does_not_fit() -> ParseError:
+    return ParseError("what was given does not fit into a request")
