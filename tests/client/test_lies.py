@@ -179,15 +179,6 @@ async def test_a_server_that_says_nothing_is_given_up():
 # --- cut off ------------------------------------------------------------------------------------
 
 
-async def test_a_read_is_asked_again_and_a_change_is_not():
-    async with told([b"", answer(STAT)]) as fs:
-        assert (await fs.stat("a")).name == "a"
-        fs.liar.said, before = b"", len(fs.liar.heard)
-        error = await refused(fs.write_text("a", "x"))
-        assert (type(error), len(fs.liar.heard)) == (errors.IoError, before + 1)
-        assert "may have been done" in error.hint
-
-
 async def test_nobody_there_is_said_plainly():
     async with lying(b"") as liar:
         url = liar.url

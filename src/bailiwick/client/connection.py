@@ -12,6 +12,7 @@ import msgspec
 
 from bailiwick.client.core import session_of
 from bailiwick.client.failures import no_answer
+from bailiwick.client.retries import RETRY_SECONDS
 from bailiwick.client.scope import RemoteScope
 from bailiwick.client.transport import (
     RemoteRequest,
@@ -43,10 +44,13 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
     root: str | None
     fork: str | None
     timeout_s: float
+    retry_s: float
     tls: ssl.SSLContext | None
 
     async def connected(self) -> RemoteScope:
-        transport = Transport(self.address, self.token, timeout_s=self.timeout_s, tls=self.tls)
+        transport = Transport(
+            self.address, self.token, timeout_s=self.timeout_s, tls=self.tls, retry_s=self.retry_s
+        )
         try:
             prefix = ""
             if self.root is not None:
@@ -114,6 +118,7 @@ def connect(
     root: str | None = None,
     fork: str | None = None,
     timeout: float = TIMEOUT_SECONDS,
+    retry: float = RETRY_SECONDS,
     tls: ssl.SSLContext | None = None,
 ) -> Connecting:
     """Work on a server: ``async with bailiwick.connect("http://127.0.0.1:4180", token=…) as fs``.
@@ -124,11 +129,15 @@ def connect(
       may say the same: ``http://127.0.0.1:4180/roots/workspace/demo``.
     - ``fork``: a branch of the root to act in.
     - ``timeout``: seconds that one answer may take.
+    - ``retry``: seconds for which what got no answer is asked again, some times; 0 is never. A
+      change is sent under a key, so that it is made once however often it is sent. What cannot be
+      known in the end is an error with ``details["unanswered"]`` or ``details["interrupted"]``:
+      look before you try again. A source that was given to be read once is not sent again.
     - ``tls``: for https, whom to trust and how to show who we are.
 
     Raises what the server answers, and `IoError` where it cannot be reached.
     """
-    return Connecting(_server(address, token, root, fork, timeout, tls))
+    return Connecting(_server(address, token, root, fork, timeout, retry, tls))
 
 
 def connect_sync(
@@ -138,10 +147,11 @@ def connect_sync(
     root: str | None = None,
     fork: str | None = None,
     timeout: float = TIMEOUT_SECONDS,
+    retry: float = RETRY_SECONDS,
     tls: ssl.SSLContext | None = None,
 ) -> SyncConnecting:
     """`connect` for blocking code: the same options, the same verbs, no ``await``."""
-    return SyncConnecting(_server(address, token, root, fork, timeout, tls))
+    return SyncConnecting(_server(address, token, root, fork, timeout, retry, tls))
 
 
 def _server(
@@ -150,6 +160,7 @@ def _server(
     root: str | None,
     fork: str | None,
     timeout: float,
+    retry: float,
     tls: ssl.SSLContext | None,
 ) -> _Server:
     """Check what was given, before anything is sent anywhere."""
@@ -165,8 +176,15 @@ def _server(
         parse_root_name(root)
     if token is not None:
         checked_token(token)
-    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout > 0:
+    if not _is_number(timeout) or not timeout > 0:
         raise ParseError("timeout is a number of seconds")
+    if not _is_number(retry) or not retry >= 0:
+        raise ParseError("retry is a number of seconds, 0 for never")
     return _Server(
-        address=where, token=token, root=root, fork=fork, timeout_s=float(timeout), tls=tls
-    )
+        address=where, token=token, root=root, fork=fork, timeout_s=float(timeout),
+        retry_s=float(retry), tls=tls,
+    )  # fmt: skip
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -13,7 +13,7 @@ import msgspec
 
 from bailiwick.client.core import RemoteCore, bound, remote
 from bailiwick.client.failures import cut_off, no_answer
-from bailiwick.client.transport import PAUSE_SECONDS, TRIES_MAX, HttpAnswer
+from bailiwick.client.transport import HttpAnswer
 from bailiwick.client.values import asked, rebuilt
 from bailiwick.errors import FileTooLarge, IoError, ParseError, RangeNotSatisfiable
 from bailiwick.model import (
@@ -204,7 +204,8 @@ class RemoteContent(RemoteCore):
         lie within it."""
         given = asked(verbs.STREAM, locals())
         end = None if length is None else offset + length
-        first, tries, pause = offset, 1, PAUSE_SECONDS
+        first, transport = offset, self._session.transport
+        retries = transport.retries_of_a_stream()
         while True:
             try:
                 async with self._download(given, first, end, tag) as (answer, part):
@@ -217,7 +218,7 @@ class RemoteContent(RemoteCore):
                             first += len(chunk)
                             if first > end:
                                 raise no_answer("it sends more than it said")
-                            tries, pause = 1, PAUSE_SECONDS
+                            retries = transport.retries_of_a_stream()
                             yield chunk
                 if first == end:
                     return
@@ -226,12 +227,11 @@ class RemoteContent(RemoteCore):
                 if first == offset:
                     return  # nothing stands there, which is no error
                 raise
-            except IoError:
+            except IoError as error:
                 self._refuse_closed()
-                if tag is None or tries == TRIES_MAX:
+                if tag is None:
                     raise
-            tries, pause = tries + 1, pause * 2
-            await asyncio.sleep(pause)
+                await retries.failed(error, harmless=True)
 
     @asynccontextmanager
     async def _download(

@@ -28,6 +28,9 @@ _WORDS_MAX = 4_096
 _DETAILS_MAX = 64
 """Details of an error that are kept; the most that any of ours has is five."""
 
+_UNANSWERED = "unanswered"
+_NOT_KNOWN = "what was asked may have been done: look before you try again"
+
 
 class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An error as a server tells it. Category and retryable go with the kind."""
@@ -113,18 +116,30 @@ def untrusted(error: ssl.SSLError) -> IoError:
 
 def cut_off(why: str) -> IoError:
     return IoError(
-        f"the connection to the server was cut off: {why}",
-        errno=errno.ECONNRESET,
-        hint="what was asked may have been done: look before you try again",
-    )
+        f"the connection to the server was cut off: {why}", errno=errno.ECONNRESET,
+        hint=_NOT_KNOWN, details={_UNANSWERED: True},
+    )  # fmt: skip
 
 
 def too_slow(seconds: float) -> IoError:
     return IoError(
-        f"the server did not answer within {seconds:g} seconds",
-        errno=errno.ETIMEDOUT,
-        hint="what was asked may have been done: look before you try again",
-    )
+        f"the server did not answer within {seconds:g} seconds", errno=errno.ETIMEDOUT,
+        hint=_NOT_KNOWN,
+    )  # fmt: skip
+
+
+def is_unanswered(error: BailiwickError) -> bool:
+    """Whether the answer was lost, and with it what became of what was asked."""
+    return error.details.get(_UNANSWERED) is True
+
+
+def comes_back_s(error: BailiwickError) -> float | None:
+    """In how many seconds a server that has done nothing yet says that it may be asked again; None
+    where it does not."""
+    seconds = error.details.get("retry_after_s")
+    if error.status != 503 or not isinstance(seconds, (int, float)):
+        return None
+    return max(0.0, float(seconds))
 
 
 def _foreign(status: int) -> BailiwickError:
@@ -132,7 +147,7 @@ def _foreign(status: int) -> BailiwickError:
     if status >= 500:
         return IoError(
             f"something between here and the server answered {status}", errno=errno.ECONNREFUSED,
-            hint="is the server running?",
+            hint="is the server running?", details={_UNANSWERED: True},
         )  # fmt: skip
     return no_answer(f"status {status}, without a kind")
 

@@ -51,11 +51,13 @@ Read = TypeVar("Read")
 
 
 class NeverSent(Exception):
-    """There was no connection, so that nothing was asked; ``error`` says why."""
+    """There was no connection, so that nothing was asked; ``error`` says why. Whoever could not
+    show that they are the server will not be able to the next time."""
 
-    def __init__(self, error: IoError) -> None:
+    def __init__(self, error: IoError, *, may_be_back: bool = True) -> None:
         super().__init__(str(error))
         self.error = error
+        self.may_be_back = may_be_back
 
 
 class _NobodyThere(Exception):
@@ -158,7 +160,7 @@ class ConnectionPool:
         except TimeoutError:
             raise NeverSent(unreachable("it did not take the connection in time")) from None
         except ssl.SSLError as error:
-            raise NeverSent(untrusted(error)) from None
+            raise NeverSent(untrusted(error), may_be_back=False) from None
         except (OSError, UnicodeError):
             raise NeverSent(unreachable("it refused the connection")) from None
         self._all.add(connection)

@@ -4,7 +4,9 @@ An answer is bounded in size and time, comes as it is (nothing is unpacked), and
 asked (a redirect is an error: the token goes to no other place). Settings of proxies in the
 environment are not looked at, for the same reason.
 
-Asked again is what changes nothing, and what was never sent.
+Asked again, some times, is what got no answer or met a server that was closing: what changes
+nothing; a change that is at hand as a whole, under a key by which the server knows it again; and
+whatever was never sent. A stream that was begun cannot be sent again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import msgspec
 
 from bailiwick.client.failures import failure_of, no_answer, pending, too_slow
 from bailiwick.client.pool import ConnectionPool, Content, NeverSent, RawAnswer
-from bailiwick.errors import FileTooLarge, InternalError, IoError, ParseError
+from bailiwick.client.retries import FIRST_RETRIES_MAX, RETRIES_MAX, RETRY_SECONDS, Retries
+from bailiwick.errors import BailiwickError, FileTooLarge, InternalError, IoError, ParseError
 from bailiwick.finishing import to_the_end
 from bailiwick.model import MiB
 
@@ -34,10 +37,6 @@ ANSWER_BYTES_MAX = 100 * MiB
 
 ERROR_BYTES_MAX = 1 * MiB
 """The same for an error: a message, and some details."""
-
-TRIES_MAX = 3
-PAUSE_SECONDS = 0.05
-"""How often something safe is asked in all, and the first pause between; each is twice as long."""
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 _decoder = msgspec.json.Decoder()
@@ -61,16 +60,29 @@ class RemoteRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Whether asking again changes nothing."""
         return self.method in ("GET", "HEAD")
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is to be sent is at hand, and could be sent again."""
+        return self.content is None or type(self.content) is bytes
+
 
 class Transport:
     """A server, and the token by which it knows us."""
 
     def __init__(
-        self, address: str, token: str | None, *, timeout_s: float, tls: ssl.SSLContext | None
+        self,
+        address: str,
+        token: str | None,
+        *,
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+        retry_s: float = RETRY_SECONDS,
     ) -> None:
         self.address = checked_address(address)
         self.timeout_s = timeout_s
+        self.retry_s = retry_s
         self._tls = tls
+        self._retries_max = FIRST_RETRIES_MAX
         headers = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "bailiwick"}
         if token is not None:
             headers["authorization"] = f"Bearer {checked_token(token)}"
@@ -78,7 +90,9 @@ class Transport:
 
     def with_token(self, token: str) -> Transport:
         """This server for another subject, to be closed by itself."""
-        return Transport(self.address, token, timeout_s=self.timeout_s, tls=self._tls)
+        return Transport(
+            self.address, token, timeout_s=self.timeout_s, tls=self._tls, retry_s=self.retry_s
+        )
 
     async def aclose(self) -> None:
         await self._pool.aclose()
@@ -88,16 +102,19 @@ class Transport:
         `IoError` where it gives no answer at all.
 
         A server carries out what has reached it, whether its caller is still there or not. So a
-        caller who is cancelled waits for the answer to a change, as long as any other."""
+        caller who is cancelled waits for the answer to a change, as long as any other; but not for
+        the next try."""
+        retries = Retries(self.retry_s, self._retries_max)
         if asked.is_safe:
-            return await self._exchanged(asked)
+            return await self._answered(asked, retries)
         upload = None
         if asked.content is not None and type(asked.content) is not bytes:
             upload = _Upload(cast("AsyncIterable[bytes]", asked.content))
             asked = msgspec.structs.replace(asked, content=upload)
         try:
             return await to_the_end(
-                self._exchanged(asked), lambda: upload is not None and not upload.is_whole
+                self._answered(asked, retries),
+                lambda: retries.give_up() or (upload is not None and not upload.is_whole),
             )
         except IoError:
             task = asyncio.current_task()
@@ -108,12 +125,29 @@ class Transport:
                 )  # fmt: skip
             raise
 
-    async def _exchanged(self, asked: RemoteRequest) -> dict[str, Any]:
+    async def _answered(self, asked: RemoteRequest, retries: Retries) -> dict[str, Any]:
+        while True:
+            try:
+                document = await self._exchanged(asked, retries)
+            except NeverSent as failure:
+                await retries.failed(failure.error, harmless=failure.may_be_back)
+            except BailiwickError as error:
+                if not asked.is_whole:
+                    raise
+                await retries.failed(error)
+            else:
+                self._retries_max = RETRIES_MAX
+                return document
+
+    async def _exchanged(self, asked: RemoteRequest, retries: Retries) -> dict[str, Any]:
+        headers = asked.headers
+        if asked.is_whole and not asked.is_safe:
+            headers = {**headers, **retries.headers()}
         patience_s = self._patience(asked)
         try:
             async with asyncio.timeout(patience_s):
                 silence_s = self.timeout_s if patience_s is None else None
-                answer = await self._begun(asked, silence_s)
+                answer = await self._begun(asked, headers, silence_s)
                 try:
                     await answer.refuse_failure()
                     return await answer.document()
@@ -124,44 +158,44 @@ class Transport:
 
     def _patience(self, asked: RemoteRequest) -> float | None:
         """How long an exchange may take in all. An upload takes as long as its source."""
-        return self.timeout_s if asked.content is None or type(asked.content) is bytes else None
+        return self.timeout_s if asked.is_whole else None
 
     @asynccontextmanager
     async def opened(self, asked: RemoteRequest) -> AsyncIterator[HttpAnswer]:
         """An answer as it begins; whatever is an error is raised."""
         answer: HttpAnswer | None = None
         silence_s = self.timeout_s if asked.silence_s is None else asked.silence_s
+        retries = self.retries_of_a_stream()
         try:
-            try:
-                async with asyncio.timeout(self._patience(asked)):
-                    answer = await self._begun(asked, silence_s)
-                    await answer.refuse_failure()
-            except TimeoutError:
-                raise too_slow(self.timeout_s) from None
+            while answer is None:
+                try:
+                    async with asyncio.timeout(self._patience(asked)):
+                        answer = await self._begun(asked, asked.headers, silence_s)
+                        await answer.refuse_failure()
+                except TimeoutError:
+                    raise too_slow(self.timeout_s) from None
+                except NeverSent as failure:
+                    await retries.failed(failure.error, harmless=failure.may_be_back)
+                except IoError as error:
+                    if answer is not None or not asked.is_safe:
+                        raise
+                    await retries.failed(error)
             yield answer
         finally:
             if answer is not None:
                 answer.close()
 
-    async def _begun(self, asked: RemoteRequest, silence_s: float | None) -> HttpAnswer:
-        pause = PAUSE_SECONDS
+    def retries_of_a_stream(self) -> Retries:
+        """Tries of what its reader takes up again by itself."""
+        return Retries(self.retry_s, FIRST_RETRIES_MAX)
+
+    async def _begun(
+        self, asked: RemoteRequest, headers: Mapping[str, str], silence_s: float | None
+    ) -> HttpAnswer:
         target = self._target(asked)
-        for tries in range(1, TRIES_MAX + 1):
-            try:
-                return HttpAnswer(
-                    await self._pool.send(
-                        asked.method, target, asked.headers, asked.content, silence_s
-                    )
-                )
-            except NeverSent as failure:
-                if tries == TRIES_MAX:
-                    raise failure.error from None
-            except IoError:
-                if tries == TRIES_MAX or not asked.is_safe:
-                    raise
-            await asyncio.sleep(pause)
-            pause *= 2
-        raise AssertionError("the last try returns or raises")
+        return HttpAnswer(
+            await self._pool.send(asked.method, target, headers, asked.content, silence_s)
+        )
 
     def _target(self, asked: RemoteRequest) -> str:
         given = (

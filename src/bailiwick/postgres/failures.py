@@ -38,6 +38,9 @@ _REFUSED: Final = {
     "42501": "PostgreSQL refuses this user what is needed",
 }
 
+_SOON: Final = {"retry_after_s": 1.0}
+"""A database is started again, or its standby takes over, within seconds."""
+
 _MACHINE: Final = ("08", "25", "53", "57", "58", "72", "F0", "XX")
 """Classes of what happens to a server and to connections, whatever is asked of it."""
 
@@ -53,16 +56,20 @@ def from_postgres(error: BaseException) -> BailiwickError:
     if code in _NOT_TEXT:
         return ParseError("a name is not valid text")
     if code in _TRY_AGAIN:
-        return Busy("the database is busy", hint=f"SQLSTATE {code}")
+        return Busy("the database is busy", hint=f"SQLSTATE {code}", details=dict(_SOON))
     if code in _THERE:
-        return IoError("this was done already", hint="ask for it again under the same key")
+        return IoError(
+            "this was done already", hint="ask for it again under the same key", details=dict(_SOON)
+        )
     if code in _NO_ROOM:
         return IoError("the database has no room left", errno=errno.ENOSPC)
     for beginning, what in _REFUSED.items():
         if code.startswith(beginning):
             return IoError(what, hint=f"SQLSTATE {code}")
     if code.startswith(_MACHINE):
-        return IoError("the database failed, or is not there", hint=f"SQLSTATE {code}")
+        return IoError(
+            "the database failed, or is not there", hint=f"SQLSTATE {code}", details=dict(_SOON)
+        )
     return InternalError(f"the database refused ({code}): {error}")
 
 
@@ -75,5 +82,5 @@ def is_lost(error: BaseException) -> bool:
 
 def _from_client(error: BaseException) -> BailiwickError:
     if isinstance(error, TimeoutError):
-        return Busy("the database does not answer in time")
-    return IoError("the database cannot be reached", hint=type(error).__name__)
+        return Busy("the database does not answer in time", details=dict(_SOON))
+    return IoError("the database cannot be reached", hint=type(error).__name__, details=dict(_SOON))

@@ -26,7 +26,7 @@ from bailiwick.verbs.checksum import sha256_of
 from bailiwick.verbs.edit import collect
 from bailiwick.versions import MadeChange, Recalls
 
-_WRITES: Final = frozenset({"write_text", "append", "truncate"})
+_WRITES: Final = frozenset({"write_text", "write_stream", "append", "truncate"})
 _KINDS: Final = {
     "make_dir": "created", "symlink": "created", "remove": "deleted", "move": "moved",
     "set_mode": "updated", "set_times": "updated",

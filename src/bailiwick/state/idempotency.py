@@ -77,13 +77,14 @@ class LeftKey(NamedTuple):
     taken: TakenKey
     owner: str
 
-    def interrupted(self) -> InternalError:
-        """What whoever asks again is told where nobody else knows either."""
-        return InternalError(
-            "the server ended while it did this, and whether it was done is not known",
-            hint="look at what it would have changed; to do it again, use another key",
-            details={"interrupted": True},
-        )
+
+def interrupted() -> InternalError:
+    """What whoever asks again is told where nobody knows what became of it."""
+    return InternalError(
+        "the server ended while it did this, and whether it was done is not known",
+        hint="look at what it would have changed; to do it again, use another key",
+        details={"interrupted": True},
+    )
 
 
 class IdempotencyBook:

@@ -45,6 +45,7 @@ from bailiwick.fronts.http.console_files import ConsoleFiles
 from bailiwick.fronts.http.messages import bodies, conditions, errors, idempotency, replies
 from bailiwick.fronts.http.messages.bodies import Receive
 from bailiwick.fronts.http.messages.parameters import decoded, parse_query, require
+from bailiwick.fronts.http.messages.recent_answers import RecentAnswers
 from bailiwick.fronts.http.messages.replies import Send
 from bailiwick.fronts.http.messages.requests import Reply, Request, sane_request_id
 from bailiwick.fronts.http.routes import ROUTES
@@ -62,7 +63,8 @@ _CLOSE = (b"connection", b"close")
 
 _ONCE = (b"authorization", b"host", b"origin", b"content-length", b"content-type", b"x-request-id",
          b"cookie", KEY, b"sec-fetch-site", b"range", b"if-match", b"if-none-match",
-         b"transfer-encoding", b"content-encoding", idempotency.HEADER)  # fmt: skip
+         b"transfer-encoding", b"content-encoding", idempotency.HEADER,
+         idempotency.TRY)  # fmt: skip
 """Headers that mean something here: given twice, two readers could take two different ones."""
 
 _METHODS = ("DELETE", "GET", "HEAD", "POST", "PUT")
@@ -121,6 +123,7 @@ class Application:
         self.started = time.monotonic()
         self.leases = LeaseNames(settings.lock_key)
         self.executions = Executions(self)
+        self.recent_answers = RecentAnswers()
         self.streams = 0
         self._refusals = Refusals(authority.ledger)
         self._console = ConsoleFiles(authority.tokens, secure=settings.secure)
@@ -165,18 +168,13 @@ class Application:
                     request.body = await bodies.read_json(receive, headers, found.decoder)
                 elif not found.takes_body:
                     bodies.refuse_body(headers)
+                known = None
                 if idempotency.HEADER in headers:
-                    reply = await idempotency.once(request, partial(self._done, request))
-                else:
-                    result = await _noted(request)
-                    answer = replies.whole(result, request.request_id)
-                    if answer is None:
-                        reply = replies.rendered(result, request.request_id)
-                    else:
-                        quickly = None if head else scope.get(WHOLE)
-                        if quickly is not None and quickly(answer):
-                            return
-                        reply = replies.plain(answer)
+                    known = await idempotency.once(request, partial(self._done, request))
+                quickly = None if head else scope.get(WHOLE)
+                reply = known or _replied(await _noted(request), request.request_id, quickly)
+                if reply is None:
+                    return
             except Exception as error:
                 reply = self._refused(request, headers, error)
             await replies.send_reply(reply, send, receive, head=head)
@@ -253,7 +251,7 @@ class Application:
         if route.changes and self.settings.read_only:
             raise ReadOnly("this server only reads")
         if self.closing.is_set():
-            raise Closed("the server is closing")
+            raise _closing()
         request.query = found.parse(scope["query_string"])
 
     # --- routes ------------------------------------------------------------------------------
@@ -279,7 +277,7 @@ class Application:
                 self._enter(scope, caller)
                 admit_mounted(caller, scope["method"], headers)
                 if self.closing.is_set():
-                    raise Closed("the server is closing")
+                    raise _closing()
                 told = {
                     "bailiwick.subject": caller.subject, "bailiwick.grant": caller.grant_id,
                     "bailiwick.accountable": caller.budget.subject,
@@ -431,6 +429,22 @@ def _methods(route: Route) -> tuple[str, ...]:
     """What a route is asked by: HEAD wherever GET is. A route of its own for HEAD comes later in
     the table, and counts."""
     return ("GET", "HEAD") if route.method == "GET" else (route.method,)
+
+
+def _replied(
+    result: Any, request_id: str | None, quickly: Callable[[replies.Whole], bool] | None
+) -> Reply | None:
+    """What came of a request as a reply; None where it was sent at once."""
+    answer = replies.whole(result, request_id)
+    if answer is None:
+        return replies.rendered(result, request_id)
+    if quickly is not None and quickly(answer):
+        return None
+    return replies.plain(answer)
+
+
+def _closing() -> Closed:
+    return Closed("the server is closing", hint="ask again", details={"retry_after_s": 1.0})
 
 
 def _refuse_repeated(given: list[tuple[bytes, bytes]]) -> None:

@@ -104,6 +104,16 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   `PUT /file/raw`, `POST /file/upload` and `POST /exec/{{id}}/input`, whose bodies are streams, on
   what runs a command, whose answer is one, and on `POST /grants/{{id}}/delegate`, whose answer is a
   secret; nothing on what only reads.
+- `Idempotency-Try` beside the key: the number of this try, from 1, of those that may have reached a
+  server (one that was refused a connection, or answered 503 with `Retry-After`, does not count).
+  Whoever sends it says so when it asks again, so nothing is kept of its first try but what the
+  change itself keeps: no bound of keys is used up, `PUT /file/raw` takes it as well, and where it
+  cannot help it is no error. With 2 or more, a volume gives the answer that was lost, or does it
+  now. In other roots it is the process that did it which knows, for its last 1,024 changes; else it
+  is `internal_error` with `details.interrupted`, and nothing is done. The Python client does this
+  with every change.
+- `Retry-After`, and `details.retryAfterS`, say when to ask again: of a server that is closing, a
+  database or object store that was lost, and whoever asks too often.
 - `HEAD` is answered wherever `GET` is: the same headers, and no body.
 - A call that needs a person's approval waits {settings.ASK_WAIT_SECONDS:g} s, then answers 202
   with `{{"kind": "approval_pending", "approvalId", "expiresAt", "requestId"}}`. The same request

@@ -7,6 +7,10 @@ being asked, the caller may not, something else was in the way.
 Where a root keeps the key with the change, nobody has to be told that it is not known: an answer
 that was lost, with its server or on the way from the database, is made again from what was changed;
 and where nothing was changed, it is done now.
+
+A sender that says which of its tries this is (`Idempotency-Try`) will say so when it asks again.
+Nothing is written down for its first one: the key goes with the change where the root keeps it, and
+else the answer stays in the memory of this process for a while.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from typing import Any
 import msgspec
 
 from bailiwick.errors import (
-    BailiwickError,
     Busy,
     Closed,
     InternalError,
@@ -30,15 +33,16 @@ from bailiwick.errors import (
 from bailiwick.fronts.http.messages import replies
 from bailiwick.fronts.http.messages.requests import Headers, Reply, Request
 from bailiwick.fronts.http.table import Route
-from bailiwick.fronts.http.verbs import answering, body_of, from_body, place_of
+from bailiwick.fronts.http.verbs import answering, body_of, from_body, from_query, place_of
 from bailiwick.limits import Limits
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import refuse_if_not_allowed
 from bailiwick.scope.lost_answers import keeps_key, lost_answer
-from bailiwick.state.idempotency import LeftKey, StoredAnswer, TakenKey
+from bailiwick.state.idempotency import LeftKey, StoredAnswer, TakenKey, interrupted
 from bailiwick.wire.verbs import VERBS
 
 HEADER = b"idempotency-key"
+TRY = b"idempotency-try"
 
 KEY_CHARACTERS_MAX = 255
 """A key is a random word, or a name that its sender can make again."""
@@ -59,39 +63,116 @@ def takes_key(route: Route) -> bool:
     return route.changes and is_whole and not route.secret
 
 
-async def once(request: Request, done: Callable[[], Awaitable[Reply]]) -> Reply:
-    """Have a request answered by ``done``, or as it was answered before."""
+async def once(request: Request, done: Callable[[], Awaitable[Reply]]) -> Reply | None:
+    """Have a request answered by ``done``, or as it was answered before. None where it is to be
+    done as any other: what it changes is marked with its key."""
     key = request.header(HEADER)
     if key is None or not request.route.changes:
-        return await done()
-    if not takes_key(request.route):
-        raise ParseError("this route takes no Idempotency-Key", hint=_hint(request.route))
+        return None
     if not _KEY(key):
         raise ParseError(
             f"an Idempotency-Key is 1 to {KEY_CHARACTERS_MAX} printable characters without spaces"
         )
+    if TRY in request.headers:
+        return await _tried(request, key, done)
+    if not takes_key(request.route):
+        raise ParseError("this route takes no Idempotency-Key", hint=_hint(request.route))
+    return await _kept(request, key, done)
+
+
+async def _kept(request: Request, key: str, done: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Under a key that is taken before anything is done, and kept with its answer for a day."""
     scope = await _scope(request)
     limits = Limits() if scope is None else scope.limits
-    caller = f"{request.caller.subject}\0{request.caller.grant_id or ''}"
     book = request.authority.idempotency
     counts_for = request.caller.budget.subject
-    known = await book.take(caller, counts_for, key, _digest(request), limits)
+    known = await book.take(_caller(request), counts_for, key, _digest(request), limits)
     if isinstance(known, StoredAnswer):
         if scope is not None:
             _refuse_if_not_allowed(request, scope)
         return _again(request, known)
-    recalling = scope if scope is not None and keeps_key(scope, request.route.verb) else None
+    recalling = scope if _recalls(request, scope) else None
     taken = await _taken_over(request, known, recalling)
     try:
         reply = None
         if recalling is not None:
             request.key = taken.mark
             if taken is not known:
-                reply = await _recalled(request, recalling, taken)
+                reply = await _recalled(request, recalling)
         reply = reply or await done()
         await _keep(request, taken, reply, recalled=recalling is not None)
     finally:
         book.ended(taken)
+    return reply
+
+
+async def _tried(request: Request, key: str, done: Callable[[], Awaitable[Reply]]) -> Reply | None:
+    """Under a key whose sender says which of its tries this is. Only those count that may have
+    reached a server."""
+    is_first = _try_of(request) == 1
+    whose = hashlib.sha256(_caller(request).encode()).digest()
+    mark = hashlib.sha256(whose + key.encode() + _digest(request)).digest()
+    scope = await _scope(request)
+    if scope is not None and _recalls(request, scope):
+        request.key = mark
+        return None if is_first else await _asked_again(request, scope, done)
+    if not (takes_key(request.route) or request.route.raw_body):
+        if is_first:
+            return None
+        raise interrupted()
+    recent = request.app.recent_answers
+    if not is_first or recent.knows(mark):
+        answer = await recent.known(mark)
+        if answer is None:
+            raise interrupted()
+        if scope is not None:
+            _refuse_if_not_allowed(request, scope)
+        return _unread(request, _again(request, answer))
+    with recent.remembering(mark) as told:
+        reply = await done()
+        if not _says_that_nothing_was_done(reply):
+            told.set_result(_stored(reply))
+        return reply
+
+
+async def _asked_again(
+    request: Request, scope: Scope, done: Callable[[], Awaitable[Reply]]
+) -> Reply:
+    """What was made under the key, or else what is made now. An earlier try may still be under way:
+    who of both is second finds what the first has made in its way, and then the answer as well."""
+    _refuse_if_not_allowed(request, scope)
+    reply = await _recalled(request, scope)
+    if reply is not None:
+        return _unread(request, reply)
+    reply = await done()
+    if reply.failure is not None:
+        reply = await _recalled(request, scope) or reply
+    return reply
+
+
+def _recalls(request: Request, scope: Scope | None) -> bool:
+    """Whether the root knows again what a request has changed, and how it is answered."""
+    verb = VERBS.get(request.route.verb)
+    if scope is None or verb is None or verb.id != request.route.name:
+        return False
+    return keeps_key(scope, verb.name)
+
+
+def _try_of(request: Request) -> int:
+    number = request.headers[TRY]
+    if not number.isdigit() or len(number) > 3 or not int(number):
+        raise ParseError("Idempotency-Try is a number from 1 to 999")
+    return int(number)
+
+
+def _caller(request: Request) -> str:
+    return f"{request.caller.subject}\0{request.caller.grant_id or ''}"
+
+
+def _unread(request: Request, reply: Reply) -> Reply:
+    """An answer to a request whose body nobody has read, and nobody will."""
+    if request.route.raw_body:
+        reply.headers.append((b"connection", b"close"))
     return reply
 
 
@@ -102,16 +183,20 @@ async def _taken_over(
     if isinstance(known, TakenKey):
         return known
     if recalling is None:
-        raise known.interrupted()
+        raise interrupted()
     _refuse_if_not_allowed(request, recalling)
     return await request.authority.idempotency.take_over(known)
 
 
-async def _recalled(request: Request, scope: Scope, taken: TakenKey) -> Reply | None:
+async def _recalled(request: Request, scope: Scope) -> Reply | None:
     """The answer that was lost; None where nothing was done."""
     verb = VERBS[request.route.verb]
-    given = from_body(verb.name, body_of(verb))(request.body)
-    made = await lost_answer(scope, verb.name, taken.mark, given)
+    if request.route.raw_body:
+        given = from_query(verb.name, verb)(request.query)
+    else:
+        given = from_body(verb.name, body_of(verb))(request.body)
+    assert request.key is not None, "it was asked for under a key"
+    made = await lost_answer(scope, verb.name, request.key, given)
     if made is None:
         return None
     answer = answering(verb)(made)
@@ -127,16 +212,23 @@ async def _keep(request: Request, taken: TakenKey, reply: Reply, *, recalled: bo
     book = request.authority.idempotency
     if recalled and isinstance(reply.failure, _FAILED_OF_ITSELF):
         return
-    if reply.status == 202 or (reply.failure is not None and _nothing_was_done(reply.failure)):
+    if _says_that_nothing_was_done(reply):
         await book.give_back(taken)
         return
+    await book.keep(taken, _stored(reply))
+
+
+def _stored(reply: Reply) -> StoredAnswer:
     assert reply.body is not None, "what changes something answers as a whole"
     headers = [each for each in reply.headers if each[0] not in _OF_THE_CONNECTION]
-    await book.keep(taken, StoredAnswer(reply.status, headers, reply.body))
+    return StoredAnswer(reply.status, headers, reply.body)
 
 
-def _nothing_was_done(error: BailiwickError) -> bool:
-    """Whether an error says that it may be otherwise the next time, and that nothing was done."""
+def _says_that_nothing_was_done(reply: Reply) -> bool:
+    """Whether an answer says that nothing was done, and that it may be otherwise the next time."""
+    error = reply.failure
+    if reply.status == 202 or error is None:
+        return reply.status == 202
     if isinstance(error, (IoError, InternalError)):
         return False  # it may have been done, and not recorded
     return error.retryable or isinstance(error, PolicyError)

@@ -7,6 +7,7 @@ Every answer is for this origin alone and is kept by nobody. One about a file na
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -135,10 +136,8 @@ def _extra_headers(error: BailiwickError) -> Headers:
         return [(b"allow", str(error.details.get("allow", "")).encode("latin-1"))]
     if isinstance(error, RangeNotSatisfiable) and type(error.details.get("size")) is int:
         return [(b"content-range", b"bytes */%d" % error.details["size"])]
-    if isinstance(error, RateLimited):
-        seconds = float(error.details.get("retry_after_s", 1.0))
-        return [(b"retry-after", b"%d" % (int(seconds) + 1))]
-    return []
+    seconds = error.details.get("retry_after_s", 1.0 if isinstance(error, RateLimited) else None)
+    return [] if seconds is None else [(b"retry-after", b"%d" % max(1, math.ceil(seconds)))]
 
 
 def _pending(error: ApprovalTimeout) -> PendingReply:

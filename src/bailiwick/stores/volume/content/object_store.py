@@ -413,19 +413,24 @@ class ObjectBlobs:
         if "kind: Timeout" in text:
             hint = f"nothing came from {where}: try again"
             return IoError(
-                "the object store gave no answer in time", errno=_errno.ETIMEDOUT, hint=hint
-            )
+                "the object store gave no answer in time", errno=_errno.ETIMEDOUT, hint=hint,
+                details={"retry_after_s": _BACK_SECONDS},
+            )  # fmt: skip
         if "kind: Connect" in text:
             hint = f"is it running? {where}"
             return IoError(
-                "the object store is not reachable", errno=_errno.ECONNREFUSED, hint=hint
-            )
+                "the object store is not reachable", errno=_errno.ECONNREFUSED, hint=hint,
+                details={"retry_after_s": _BACK_SECONDS},
+            )  # fmt: skip
         if "BadScheme" in text:
             hint = "say allow_http=true for an endpoint without TLS"
             return IoError("the object store is not spoken to without TLS", hint=hint)
         answer = f" ({status[1]})" if status else ""
         return IoError(f"the object store failed{answer}", hint=f"try again: {where}")
 
+
+_BACK_SECONDS: Final = 1.0
+"""When to ask again for an object store that is started anew."""
 
 _NO_PLACE: Final = re.compile(
     "NoSuchBucket|ContainerNotFound|The specified (bucket|container) does not exist"
