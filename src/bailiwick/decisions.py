@@ -6,7 +6,15 @@ from msgspec import structs
 
 from bailiwick.approvals import Approvals
 from bailiwick.call import Asked, Call, Target
-from bailiwick.errors import HashMismatch, MissingAccess, PathNotFound, PolicyDenied
+from bailiwick.errors import (
+    Busy,
+    Closed,
+    HashMismatch,
+    IoError,
+    MissingAccess,
+    PathNotFound,
+    PolicyDenied,
+)
 from bailiwick.grant import Grant, parse_subject
 from bailiwick.operations import EXEC, READ, Access
 from bailiwick.paths import ROOT, ScopedPath
@@ -49,7 +57,8 @@ class Judging:
         access: frozenset[Access],
         destination: ScopedPath | None = None,
     ) -> Decision:
-        """What the policy says of one path. A policy that raises has refused."""
+        """What the policy says of one path. A policy that raises has refused; one that could not
+        read what it goes by has decided nothing, and is `Busy`, `Closed` or `IoError`."""
         if self._always is not None:
             return self._always
         try:
@@ -72,6 +81,8 @@ class Judging:
                     self.policy.decide(structs.replace(context, subject=parse_subject(each)))
                     for each in call.grant.via
                 ]
+        except (Busy, Closed, IoError):
+            raise
         except Exception as error:
             return Deny("policy", f"the policy failed: {type(error).__name__}")
         if is_remembered(decision):  # a person knows whom they answered

@@ -295,6 +295,35 @@ async def test_a_policy_that_fails_refuses(opening):
             assert "secret detail" not in str(refused.value)
 
 
+@pytest.mark.spec("POL-1", "SCALE-6")
+@pytest.mark.parametrize("failure", [bailiwick.Busy, bailiwick.IoError, bailiwick.Closed])
+async def test_a_policy_that_cannot_read_its_rules_has_not_decided(opening, failure):
+    """Nothing is done, and whoever asks is told to try again: not that a rule says no."""
+
+    class Unread(Rules):
+        fails = True
+
+        def decide(self, context):
+            if self.fails:
+                raise failure("the database does not answer in time")
+            return super().decide(context)
+
+    policy = Unread()
+    async with opening(policy=policy) as fs:
+        await unruled(fs).write_text("f", "x")
+        calls = (
+            lambda: fs.read_text("f"), lambda: fs.write_text("f", ""), lambda: fs.list(),
+            lambda: fs.remove("f"), lambda: fs.move("f", "g"), lambda: fs.copy("f", "g"),
+        )  # fmt: skip
+        for call in calls:
+            with pytest.raises(failure) as failed:
+                await call()
+            assert failed.value.retryable
+        policy.fails = False
+        assert await snapshot(fs) == {"f": b"x"}
+        await fs.move("f", "g")
+
+
 @pytest.mark.spec("POL-1", "PATH-6")
 async def test_what_a_policy_is_shown(opening):
     policy = Rules()
