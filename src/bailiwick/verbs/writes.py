@@ -150,7 +150,7 @@ async def _overwriting(call: Call, write: Write, asked: WritePlan) -> Overwritin
     old = await standing_content(call)
     if old is not None:
         inline = len(old) <= INLINE_BYTES_MAX
-        call.sha256_before = sha256_inline(old) if inline else await sha256_of(old)
+        call.sha256_before = sha256(old).hexdigest() if inline else await sha256_of(old)
     return None if call.questions is None else Overwriting(call, write, asked, old)
 
 
