@@ -10,6 +10,7 @@ from bailiwick.errors import ParseError
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.runs import RunChanges, RunInfo, found_run
 from bailiwick.scope.versions import VersionVerbs
+from bailiwick.verbs.path_pages import path_page
 from bailiwick.verbs.runs import run_verbs
 from bailiwick.versions import UndoResult
 
@@ -123,10 +124,10 @@ class RunVerbs(VersionVerbs):
         ``brief`` counts hunks and does not show them, which costs next to nothing."""
         book = run_verbs.required(self._pipeline.runs)
         part = run_verbs.part_of(self._places_of(paths), None, step)
-        page = run_verbs.page_of(brief, cursor, limit)
+        page = path_page(cursor, limit)
         return await self._run(
             operations.READ, "runs", self._top,
-            lambda call: run_verbs.changes(call, book, run, part, page),
+            lambda call: run_verbs.changes(call, book, run, part, page, brief=bool(brief)),
         )  # fmt: skip
 
     async def undo(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -18,6 +17,7 @@ from bailiwick.resolution import named
 from bailiwick.search.glob import Filter, Glob, compile_filter, compile_glob
 from bailiwick.store import Child, Handle
 from bailiwick.verbs.listing import page_size
+from bailiwick.verbs.path_pages import cursor_at, names_in
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.walks.walk import UNREADABLE, FileRun, Visit, Walk
 
@@ -69,7 +69,7 @@ async def find(call: Call, ignores: Ignores, asked: FindAsked) -> Found:
 
     walk = Walk(
         call, ignores, include_ignored=asked.include_ignored, depth=asked.depth,
-        after=_names_in(asked.cursor),
+        after=names_in(asked.cursor),
     )  # fmt: skip
     wanted = _Wanted(asked.limit, asked.cursor, asked.empty, asked.include_ignored)
     return await _collect(call, walk, fitting, wanted)
@@ -80,7 +80,7 @@ async def files(
 ) -> Found:
     """Flat: every file beneath the prefix, or the file that it names. A missing prefix holds
     `NOTHING`, which is no error."""
-    after = _names_in(cursor)
+    after = names_in(cursor)
     walk = Walk(call, ignores, include_ignored=include_ignored, after=after)
     if call.handle.type == "file":
         named_file = await _named(call, ignores)
@@ -129,7 +129,7 @@ async def glob(
         ignores,
         include_ignored=include_ignored,
         may_enter=lambda path: compiled.may_match_below(path.relative_to(base)),
-        after=_names_in(cursor),
+        after=names_in(cursor),
     )
     wanted = _Wanted(limit, cursor, None, include_ignored)
     return await _collect(call, walk, partial(_matching, compiled, base), wanted)
@@ -239,29 +239,8 @@ def _found(
         request_id=call.request_id,
         reason=reason,
         unreadable=walk.unreadable,
-        next_cursor=_cursor_at(last.relative_to(base)) if cut and last is not None else None,
+        next_cursor=cursor_at(last.relative_to(base)) if cut and last is not None else None,
     )
-
-
-_names = msgspec.json.Decoder(tuple[str, ...])
-
-
-def _cursor_at(path: ScopedPath) -> str:
-    """Where to go on, by name: whatever comes and goes meanwhile, nothing is shown twice, and
-    nothing left out that was there all the time."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(path.parts)).decode("ascii")
-
-
-def _names_in(cursor: str | None) -> tuple[str, ...]:
-    if cursor is None:
-        return ()
-    try:
-        names = _names.decode(base64.b64decode(cursor, altchars=b"-_", validate=True))
-    except (ValueError, msgspec.MsgspecError):
-        names = ()
-    if not names:
-        raise ParseError("the cursor is not one that find, files or glob gave")
-    return names
 
 
 _NOT_SEEN: tuple[type[BailiwickError], ...] = (PathNotFound, *UNREADABLE)

@@ -22,7 +22,9 @@ async def test_a_person_accepts_and_rejects_over_http(tmp_path):
         assert first["lines"] == [" 1", "-2", "+two", " 3"]
         assert first["subject"].startswith("agent_run:")
         run = first["run"]
-        assert (await person.get(f"/review?run={run}&limit=1")).json()["nextCursor"] == "1"
+        page = (await person.get(f"/review?run={run}&limit=1")).json()
+        rest = (await person.get(f"/review?run={run}&cursor={page['nextCursor']}")).json()
+        assert [file["path"] for file in (*page["files"], *rest["files"])] == ["a", "b"]
         looked = await person.post("/review", json={"reject": [first["id"]], "preview": True})
         assert (looked.json()["undone"], looked.json()["left"]) == (["a"], 2)
         body = {"accept": [second["id"]], "reject": [first["id"]], "note": "keep the digit"}

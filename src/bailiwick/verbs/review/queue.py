@@ -28,6 +28,7 @@ from bailiwick.reviews import (
     SettledVersion,
 )
 from bailiwick.runs import RunBook, RunRow, found_run
+from bailiwick.verbs.path_pages import path_page
 from bailiwick.verbs.review.names import PREFIX_MIN, HunkName, given_names
 from bailiwick.verbs.review.path_reviews import (
     HunksAsked,
@@ -341,14 +342,12 @@ async def queue(
 def page_of(
     call: Call, files: Sequence[ReviewFile], cursor: str | None, limit: int | None, truncated: bool
 ) -> ReviewQueue:
-    """Some of a queue."""
-    first = _parsed(cursor)
-    most = call.limits.history_default if limit is None else limit
-    end = first + most
+    """Some of a queue, which is sorted by path."""
+    page = path_page(cursor, call.limits.history_default if limit is None else limit)
+    some, following = page.of(files, call.grant.base)
     return ReviewQueue(
-        files=list(files[first:end]), left=sum(len(each.hunks) for each in files),
-        next_cursor=str(end) if end < len(files) else None, truncated=truncated,
-        request_id=call.request_id,
+        files=list(some), left=sum(len(each.hunks) for each in files), next_cursor=following,
+        truncated=truncated, request_id=call.request_id,
     )  # fmt: skip
 
 
@@ -358,14 +357,6 @@ def _only(file: ReviewFile, ids: Collection[str]) -> ReviewFile:
         file, hunks=hunks,
         added=sum(each.added for each in hunks), removed=sum(each.removed for each in hunks),
     )  # fmt: skip
-
-
-def _parsed(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
-        raise ParseError("this is no cursor of a review")
-    return int(cursor)
 
 
 class ReviewSpoken(NamedTuple):

@@ -11,7 +11,7 @@ import msgspec
 from bailiwick.call import Call
 from bailiwick.errors import MissingAccess, ParseError, PathNotFound, Unsupported
 from bailiwick.grant import subject_stands_above
-from bailiwick.paths import ScopedPath, parse
+from bailiwick.paths import ScopedPath
 from bailiwick.proposal import Proposal
 from bailiwick.reviews import ReviewBook
 from bailiwick.runs import (
@@ -25,6 +25,7 @@ from bailiwick.runs import (
     found_run,
 )
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
+from bailiwick.verbs.path_pages import PathPage
 from bailiwick.verbs.runs.path_stories import PathStory, Stories, change_of, ours_by
 from bailiwick.verbs.runs.run_digests import digest_of, visible
 from bailiwick.verbs.runs.taking_back import bring, plan_return
@@ -172,40 +173,22 @@ def _with_verdicts(changes: Sequence[RunChange], book: ReviewBook, root: str) ->
     return [judged(each) for each in changes] if said else list(changes)
 
 
-class ChangesPage(NamedTuple):
-    """Which of the paths are asked for: so many after a place; ``brief`` without their lines."""
-
-    after: ScopedPath | None
-    limit: int | None
-    brief: bool
-
-
-def page_of(brief: bool, cursor: str | None, limit: int | None) -> ChangesPage:
-    """What a caller asked for. Raises `ParseError`."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ParseError("limit is a positive number")
-    if cursor is not None and not isinstance(cursor, str):
-        raise ParseError("this is no cursor of a run")
-    return ChangesPage(None if cursor is None else parse(cursor).path, limit, bool(brief))
-
-
 async def changes(
-    call: Call, book: RunBook, name: str, part: RunPart, page: ChangesPage
+    call: Call, book: RunBook, name: str, part: RunPart, page: PathPage, *, brief: bool
 ) -> RunChanges:
+    """What a run changed; ``brief`` without its lines."""
     row = found_run(await rows_for(call, book), name)
     digest = await digest_of(call, book, row, part.step)
     found = [each for each in visible(call, digest) if each.kind and part.covers(each)]
-    if page.after is not None:
-        found = [each for each in found if each.path.order > page.after.order]
-    some = found if page.limit is None else found[: page.limit]
-    if page.brief:
+    some, following = page.of(found, call.grant.base)
+    if brief:
         said = await _counted(call, book, row, some, part.step)
         told = [_brief(each, said.get(each.path, 0)) for each in some]
     else:
         told = (await _told(call, book, row, part.step, some, digest.truncated)).changes
     return RunChanges(
         run=row.id, changes=told, truncated=digest.truncated, request_id=call.request_id,
-        next_cursor=str(some[-1].path) if some and len(some) < len(found) else None,
+        next_cursor=following,
     )  # fmt: skip
 
 
