@@ -1,6 +1,10 @@
 """Commands in a weaker sandbox, where the operator has said so: what they change passes the same
 boundary, and every record says what they were run in."""
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
 
 import bailiwick
@@ -55,6 +59,29 @@ async def test_what_was_changed_is_one_change_that_can_be_undone(project, kind):
         await fs.undo(result.request_id)
         assert (project / "gone").read_text() == "gone\n"
         assert not (project / "n").exists()
+
+
+@pytest.fixture
+def on_another_filesystem(tmp_path):
+    """A directory beside which nothing can be linked or cloned."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK) or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second filesystem: mount a tmpfs at /dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory) as directory:
+        yield Path(directory)
+
+
+async def test_the_tree_may_lie_on_another_filesystem(on_another_filesystem, tmp_path, kind):
+    project = on_another_filesystem / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("a\n" * 500_000)
+    share = bailiwick.HostShare(sandbox=kind)
+    state = str(tmp_path / "state")
+    async with bailiwick.open(project, state_dir=state, commands=share) as fs:
+        result = await fs.exec(shell="wc -l < a.txt > lines; echo b >> a.txt").result()
+        assert result.exit_code == 0
+    assert (project / "lines").read_text().strip() == "500000"
+    assert (project / "a.txt").read_text() == "a\n" * 500_000 + "b\n"
 
 
 @pytest.mark.spec("EXEC-8")

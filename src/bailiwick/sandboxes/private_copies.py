@@ -120,7 +120,8 @@ class _Filling:
             os.close(old)
 
     def _content(self, old: int, new: int) -> None:
-        while moved := os.copy_file_range(old, new, _PIECE_BYTES):
+        # Not by `copy_file_range`, which does not go from one filesystem to another.
+        while moved := os.sendfile(new, old, None, _PIECE_BYTES):
             self._bytes_left -= moved
             if self._bytes_left < 0:
                 raise Unsupported(
