@@ -80,12 +80,17 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
         self._turn.acquire()  # for the thread that will run it
         super().__init__(_Resting(self._turn))
         self._hooks: tuple[Any, Any] | None = None
-        self._borrowers: set[int] = set()
+        self._users: set[int] = set()
         self._lends = True
 
     def run_forever(self) -> None:
         self.call_soon(self._look_at_hooks)
-        super().run_forever()
+        me = threading.get_ident()
+        self._users.add(me)
+        try:
+            super().run_forever()
+        finally:
+            self._users.discard(me)
 
     def _look_at_hooks(self) -> None:
         hooks = sys.get_asyncgen_hooks()
@@ -102,10 +107,10 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
     @property
-    def is_borrowed_here(self) -> bool:
-        """Whether the calling thread borrows it, or is about to: what is called in between, by the
-        collector, must not wait for this loop, which would wait for its turn."""
-        return threading.get_ident() in self._borrowers
+    def is_here(self) -> bool:
+        """Whether the calling thread runs it, borrows it, or is about to: what is called in
+        between, by the collector, must not wait for this loop, which would wait for its turn."""
+        return threading.get_ident() in self._users
 
     @property
     def lends(self) -> bool:
@@ -123,34 +128,31 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
     def lend(self, use: Callable[[], object]) -> bool:
         """Call ``use`` as though on this loop, in the calling thread, where it `lends`. False where
         the loop does not come to rest soon. Nothing may be raised here by a signal."""
+        assert self._hooks is not None, "it lends"
         me, turn = threading.get_ident(), self._turn
-        self._borrowers.add(me)
+        self._users.add(me)
         try:
             if not (turn.acquire(False) or turn.acquire(timeout=_PATIENCE_S)):
                 return False
             try:
-                if not self._lends or self.get_debug():  # meanwhile
+                if not self._lends:  # any more
                     return False
-                self._be_used(use)
+                before = sys.get_asyncgen_hooks()
+                self.scheduled = False
+                asyncio._set_running_loop(self)
+                sys.set_asyncgen_hooks(*self._hooks)
+                try:
+                    use()
+                finally:
+                    sys.set_asyncgen_hooks(*before)
+                    asyncio._set_running_loop(None)
+                    if self.scheduled:
+                        self.call_soon_threadsafe(_wake)
                 return True
             finally:
                 turn.release()
         finally:
-            self._borrowers.remove(me)
-
-    def _be_used(self, use: Callable[[], object]) -> None:
-        assert self._hooks is not None, "it lends"
-        before = sys.get_asyncgen_hooks()
-        self.scheduled = False
-        asyncio._set_running_loop(self)
-        sys.set_asyncgen_hooks(*self._hooks)
-        try:
-            use()
-        finally:
-            sys.set_asyncgen_hooks(*before)
-            asyncio._set_running_loop(None)
-            if self.scheduled:
-                self.call_soon_threadsafe(_wake)
+            self._users.remove(me)
 
 
 def _wake() -> None:

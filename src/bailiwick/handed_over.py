@@ -51,10 +51,14 @@ class HandedOver(Generic[Result]):
     has changed by then. The same for a task that waits and is cancelled.
     """
 
-    __slots__ = (
-        "_begun", "_ended", "_given_submit", "_loop", "_on_end", "_process", "_raised", "_signals",
-        "_stoppable", "_task", "_telling", "_warned", "_work",
-    )  # fmt: skip
+    _begun = False
+    _ended = False
+    _task: asyncio.Task[Result] | None = None
+    _on_end: Callable[[], object] | None = None
+    _telling: threading.Lock | None = None
+    _process = -1
+    _raised: BaseException | None = None
+    _warned = False
 
     def __init__(
         self,
@@ -70,14 +74,7 @@ class HandedOver(Generic[Result]):
         self._work = work
         self._given_submit = submit
         self._stoppable = stoppable
-        self._begun = False
-        self._task: asyncio.Task[Result] | None = None
-        self._ended = False
-        self._on_end: Callable[[], object] | None = None
-        self._telling: threading.Lock | None = None
         self._signals = HeldSignals()
-        self._raised: BaseException | None = None
-        self._warned = False
 
     def wait(self) -> Result:
         """What the work returns or raises, for a thread without an event loop. Of what is raised
@@ -96,7 +93,8 @@ class HandedOver(Generic[Result]):
                 raise
             raise self._raised from error
         finally:
-            self._raised = None  # it holds this frame
+            if self._raised is not None:
+                self._raised = None  # it holds this frame
 
     async def wait_here(self) -> Result:
         """Wait for the end on another event loop. A cancellation that came too late is delivered
@@ -163,7 +161,8 @@ class HandedOver(Generic[Result]):
             else:
                 if not self._begin_here():
                     self._hand_over()
-                self._wait()
+                if not self._ended:
+                    self._wait()
         except BaseException as error:
             self._outlast(error)
             raise

@@ -27,11 +27,13 @@ Handler = Callable[[int, FrameType | None], object]
 _CATCHABLE: Final = sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
-_last_seen: tuple[list[object], list[int]] = ([], [])
-"""What stood for each signal when all were last looked at, and for which of them a handler did."""
+_Handled = list[tuple[int, Handler]]
+
+_last_seen: tuple[list[object], _Handled] = ([], [])
+"""What stood for each signal when all were last looked at, and those of it that are handlers."""
 
 
-def _handled() -> list[int]:
+def _handled() -> _Handled:
     """The signals that have handlers. Every blocking call asks, and mostly nobody has set one since
     the last."""
     global _last_seen
@@ -39,7 +41,7 @@ def _handled() -> list[int]:
     before, handled = _last_seen
     if standing != before:
         both = zip(_CATCHABLE, standing, strict=True)
-        handled = [number for number, each in both if callable(each)]
+        handled = [(number, each) for number, each in both if callable(each)]
         _last_seen = standing, handled
     return handled
 
@@ -77,12 +79,13 @@ class HeldSignals:
         if _thread.get_ident() != _main_thread:
             return
         ours = self._note
-        for number in _handled():
-            handler = _signal.getsignal(number)
-            if callable(handler) and handler != ours:
+        for number, handler in _handled():
+            if handler != ours:
                 self._handlers[number] = handler
                 self._held.append(number)
-                _signal.signal(number, ours)
+                stood = _signal.signal(number, ours)
+                if stood is not handler:  # another handler has just set it
+                    self._handlers[number] = stood
 
     def release(self) -> None:
         """Give the handlers back, and call those whose signals came. What one of them raises comes

@@ -103,13 +103,14 @@ class Portal:
         to ``let_go``: nobody else will. Raises `RuntimeError` on the portal's own thread, which
         would wait for itself forever.
         """
-        if self.is_here:
+        if self._loop.is_here:
             coroutine.close()
             raise RuntimeError(
                 "a blocking scope was called on its own event loop, which would never end: "
                 "call it from another thread"
             )
-        self._refuse_forked(coroutine)
+        if self._forked:
+            self._refuse_forked(coroutine)
         work = HandedOver(self._loop, coroutine, submit=self._submit, stoppable=stoppable)
         try:
             return work.wait()
@@ -148,10 +149,7 @@ class Portal:
     @property
     def is_here(self) -> bool:
         """Whether the calling thread is the portal's own, or has borrowed its loop."""
-        thread = self._thread
-        if threading.get_ident() == thread.ident:
-            return thread.is_alive()  # else the number is another's by now
-        return self._loop.is_borrowed_here
+        return self._loop.is_here
 
     def end(self, chunks: AsyncGenerator[Any, None]) -> None:
         """Close a stream that was begun here, from whatever thread lets go of it."""
