@@ -84,14 +84,6 @@ def a_choice(choices: tuple[str, ...]) -> Check:
     return check
 
 
-def or_none(check: Check) -> Check:
-    def check_if_given(name: str, value: object) -> None:
-        if value is not None:
-            check(name, value)
-
-    return check_if_given
-
-
 def _wrong(name: str, what: str, value: object) -> ParseError:
     given = "" if isinstance(value, str) and what.startswith("one of") else type(value).__name__
     return ParseError(f"{name} must be {what}" + (f", not {given}" if given else ""))
@@ -101,24 +93,30 @@ def _table(kinds: dict[Check, str]) -> dict[str, Check]:
     return {name: check for check, names in kinds.items() for name in names.split()}
 
 
-_CHECKS = _table(
+_OPTIONAL = _table(
+    {
+        an_int: "length line limit tail depth size_min size_max modified_after_ns"
+        " max_results max_file_bytes file_mode atime_ns since_ns",
+        a_text: "format cursor encoding expected_sha256 expected_version old new"
+        " expected_destination_sha256 expected_destination_version"
+        " request_id subject version through",
+        a_flag: "empty bom",
+        texts: "include exclude",
+        edits: "edits",
+        a_choice(get_args(LineEnding)): "line_ending",
+        a_choice(get_args(EntryType)): "type",
+    }
+)
+"""Those that may be None, which most are."""
+
+_CHECKS = _OPTIONAL | _table(
     {
         an_int: "offset size context mtime_ns",
         seconds: "ttl",
-        or_none(an_int): "length line limit tail depth size_min size_max modified_after_ns"
-        " max_results max_file_bytes file_mode atime_ns since_ns",
         a_text: "target pattern host_path name",
-        or_none(a_text): "format cursor encoding expected_sha256 expected_version old new"
-        " expected_destination_sha256 expected_destination_version"
-        " request_id subject version through",
         a_flag: "parents replace_all dry_run include_ignored literal ignore_case word"
         " report_skipped recursive missing_ok replace overwrite rebase expand preview",
-        or_none(a_flag): "empty bom",
-        or_none(texts): "include exclude",
-        or_none(edits): "edits",
         a_choice(get_args(WriteMode)): "mode",
-        or_none(a_choice(get_args(LineEnding))): "line_ending",
-        or_none(a_choice(get_args(EntryType))): "type",
     }
 )
 
@@ -126,7 +124,8 @@ _CHECKS = _table(
 def check_all(given: Mapping[str, object]) -> None:
     """Refuse the first argument that is not what its name says."""
     for name, value in given.items():
-        _CHECKS[name](name, value)
+        if value is not None or name not in _OPTIONAL:
+            _CHECKS[name](name, value)
 
 
 def check_known(given: Mapping[str, object]) -> None:

@@ -62,6 +62,9 @@ class Ignores:
         self._monotonic_ns = monotonic_ns
         self._levels: dict[ScopedPath, _Known] = {}
         self._in_force: dict[str, _InForce] = {}
+        self._missing: dict[ScopedPath, int] = {}
+        """When ignore files were last found missing: those of a directory matter to all that lie
+        beneath it."""
         self._times_forgotten = 0
 
     def anew(self) -> Ignores:
@@ -79,6 +82,7 @@ class Ignores:
         """Much was changed, and nobody asks what."""
         self._levels.clear()
         self._in_force.clear()
+        self._missing.clear()
         self._times_forgotten += 1  # what is being looked up meanwhile is not kept
 
     def known_mark(self, call: Call, path: ScopedPath) -> tuple[MatchedIgnore | None] | None:
@@ -103,10 +107,18 @@ class Ignores:
         is_missing = getattr(call.store, "is_missing", None)
         if is_missing is None:
             return None
-        now = self._monotonic_ns()
-        if not all(map(is_missing, known.absent)):
-            return None
-        self._in_force[directory] = renewed = known._replace(checked_ns=now)
+        now = oldest_ns = self._monotonic_ns()
+        missing = self._missing
+        for path in known.absent:
+            checked_ns = missing.get(path)
+            if checked_ns is not None and now - checked_ns < _MARK_FRESH_NS:
+                oldest_ns = min(oldest_ns, checked_ns)
+            elif is_missing(path):
+                _bound(missing)
+                missing[path] = now
+            else:
+                return None
+        self._in_force[directory] = renewed = known._replace(checked_ns=oldest_ns)
         return renewed
 
     async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
@@ -266,6 +278,8 @@ async def _text_of(store: Reader, handle: Handle, name: str) -> dict[str, str]:
         handle.close()
 
 
-def _bound(cache: dict[ScopedPath, _Known] | dict[str, _InForce]) -> None:
+def _bound(
+    cache: dict[ScopedPath, _Known] | dict[str, _InForce] | dict[ScopedPath, int],
+) -> None:
     if len(cache) >= _CACHE_ENTRIES_MAX:
         cache.clear()

@@ -145,7 +145,9 @@ def check_expected(held: Held, current: CurrentFile | None, plan: WritePlan, sto
         if plan.expected_sha256 is not None:
             raise too_large(plan, held.path)
     elif size <= INLINE_BYTES_MAX:
-        content = _first(current.fd, size)
+        content = plan.expected_content
+        if content is None or len(content) != size or not _as_found(held, current.status):
+            content = _first(current.fd, size)
         known = plan.expected_sha256 is not None and content == plan.expected_content
         sha256 = plan.expected_sha256 if known else None
         current.seal(sha256 or hashlib.sha256(content).hexdigest(), size, content)
@@ -155,6 +157,19 @@ def check_expected(held: Held, current: CurrentFile | None, plan: WritePlan, sto
     wrong_version = plan.expected_version not in (None, version)
     if wrong_hash or wrong_version:
         raise mismatch(held.path, current.sha256 if current.hashed == size else None, version)
+
+
+def _as_found(held: Held, now: os.stat_result) -> bool:
+    """Whether a file looks as it did when it was looked up, and so holds what was read of it since.
+    That is enough to begin a swap: once it is out, what it holds is compared."""
+    found = held.status
+    return (
+        found is not None
+        and same_object(found, now)
+        and found.st_size == now.st_size
+        and found.st_mtime_ns == now.st_mtime_ns
+        and found.st_ctime_ns == now.st_ctime_ns
+    )
 
 
 def _first(fd: int, length: int) -> bytes:
