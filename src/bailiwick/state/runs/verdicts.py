@@ -161,7 +161,8 @@ class VerdictBook:
         )
 
     def has_notes(self, root: str, holder: NoteHolder) -> bool:
-        return (root, holder.subject, json.dumps(holder.via)) in self._waiting.get()
+        waiting = self._waiting.get()
+        return bool(waiting) and (root, holder.subject, json.dumps(holder.via)) in waiting
 
     async def waiting_notes(
         self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int

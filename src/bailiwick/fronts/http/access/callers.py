@@ -34,6 +34,7 @@ KEY = b"x-bailiwick-session"
 of the host; what a page keeps for itself reaches its own server alone."""
 
 _CALLERS_KEPT = 10_000
+_SHOWN_KEPT = 256
 
 
 class CallerBudget:
@@ -104,6 +105,9 @@ class Callers:
         self._settings = settings
         self._seen: object = None
         self._known: dict[bytes, tuple[HttpCaller, Token]] = {}
+        # By the header as it came, for a little while: what a client sends with every request is
+        # neither taken apart nor hashed each time.
+        self._shown: dict[bytes, HttpCaller] = {}
         self._budgets: dict[tuple[str, bool], CallerBudget] = {}
         self._anonymous = HttpCaller(ANONYMOUS, None, False)
         # Decided once: a server that had a token does not open because the last one has ended.
@@ -121,10 +125,8 @@ class Callers:
             self._look_again(state)
         shown = headers.get(b"authorization")
         if shown is not None:
-            kind, _, secret = shown.partition(b" ")
-            if kind.lower() != b"bearer":
-                raise _unknown("this server takes Bearer tokens")
-            return self._known_by(secret.strip(), by_cookie=False)
+            caller = self._shown.get(shown)
+            return self._by_token(shown) if caller is None else caller
         cookie = headers.get(b"cookie")
         if cookie is not None:
             secret = session_of(cookie, headers, query)
@@ -133,6 +135,17 @@ class Callers:
         if self._open and client is not None and is_loopback(client):
             return self._anonymous
         raise _unknown("this server wants a token")
+
+    def _by_token(self, shown: bytes) -> HttpCaller:
+        kind, _, secret = shown.partition(b" ")
+        if kind.lower() != b"bearer":
+            raise _unknown("this server takes Bearer tokens")
+        caller = self._known_by(secret.strip(), by_cookie=False)
+        if caller.token is not None and caller.token.expires_ns is None:
+            if len(self._shown) >= _SHOWN_KEPT:
+                self._shown.clear()
+            self._shown[shown] = caller
+        return caller
 
     def _known_by(self, secret: bytes, *, by_cookie: bool) -> HttpCaller:
         key = hashlib.sha256(secret).digest()
@@ -144,6 +157,7 @@ class Callers:
             raise _unknown("this token is not known, or no more")
         if known is None:
             if len(self._known) >= _CALLERS_KEPT:
+                self._shown.clear()
                 self._forgotten(self._known.pop(next(iter(self._known)))[0])
             subject = parse_subject(token.subject)
             caller = HttpCaller(subject, token.grant_id, by_cookie, key, token)
@@ -160,6 +174,7 @@ class Callers:
     def _look_again(self, state: object) -> None:
         """Forget whoever has no token any more; the others keep their scopes and their pace."""
         self._seen = state
+        self._shown.clear()
         self._open = self._open and not self._tokens.tokens()
         for key, (caller, token) in list(self._known.items()):
             if not self._tokens.holds(key, token):
