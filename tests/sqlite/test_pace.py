@@ -1,5 +1,7 @@
 """How quick commits are, as it is told by the last few of them."""
 
+import asyncio
+
 from bailiwick.sqlite.pace import CommitPace
 
 
@@ -25,3 +27,19 @@ def test_a_slow_disk_shows_by_its_third_commit_and_is_forgiven_as_soon():
 
 def test_where_none_counts_as_quick_the_first_does_not_either():
     assert not CommitPace(0.0).is_quick
+
+
+async def goes_on_after(*seconds):
+    """Whether the next task of the same caller is done at once, after transactions that took so
+    long."""
+    pace = CommitPace(0.001)
+    assert await pace.is_alone()
+    for each in seconds:
+        pace.took(each)
+    return pace.goes_on()
+
+
+def test_a_task_that_was_interrupted_leaves_the_next_where_it_comes_from():
+    assert asyncio.run(goes_on_after(0.0001, 0.0001, 0.3, 0.3))
+    assert not asyncio.run(goes_on_after(0.005, 0.005, 0.005))
+    assert asyncio.run(goes_on_after(*[0.005] * 9, *[0.0001] * 3))

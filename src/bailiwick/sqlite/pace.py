@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 _CROWD_TASKS = 64
 """Where two tasks came at once, so many are left to the thread, which does them together."""
@@ -10,14 +11,13 @@ _CROWD_TASKS = 64
 _STREAK_TASKS = 16
 """So many quick tasks one caller has done one after the other; then others get their turn."""
 
-_NEWEST_SHARE = 0.05
-"""What one transaction counts in the average: a disk that is slow is found out by the first few,
-and one that was slow once is forgiven after some that the thread did quickly."""
-
 _ALL_SLOW = 0b11111
 _SLOW_COMMITS = 3
 """So many of the last five commits tell that the disk is slow: one that the machine interrupted,
 for milliseconds where others work on it too, says nothing."""
+
+_KEPT = 5
+"""Transactions whose middle one tells how long they take, for the same reason."""
 
 
 class CommitPace:
@@ -30,7 +30,8 @@ class CommitPace:
         self._here_s = here_s
         self._arriving = 0  # tasks that have come in this turn of the event loop
         self._crowded = 0  # so many tasks more are left to the thread
-        self._average_s = 0.0
+        self._usual_s = 0.0  # what a transaction of one task takes
+        self._taken: deque[float] = deque([0.0] * _KEPT, maxlen=_KEPT)
         self._last = 0  # who has come last, and how often in a row
         self._streak = 0
         self.is_quick = here_s > 0.0
@@ -41,7 +42,7 @@ class CommitPace:
     def goes_on(self) -> bool:
         """Whether a task that has just come is again of the caller of the last one, and may be done
         at once: whoever waits for each of its changes has no company."""
-        if self._crowded or self._average_s >= self._inline_s or self._streak >= _STREAK_TASKS:
+        if self._crowded or self._usual_s >= self._inline_s or self._streak >= _STREAK_TASKS:
             return False
         if id(asyncio.current_task()) != self._last:
             return False
@@ -57,7 +58,7 @@ class CommitPace:
         """
         if self._crowded:
             self._crowded -= 1
-        elif self._average_s >= self._inline_s:
+        elif self._usual_s >= self._inline_s:
             return False
         else:
             self._last, self._streak = id(asyncio.current_task()), 0
@@ -72,7 +73,8 @@ class CommitPace:
 
     def took(self, seconds: float) -> None:
         """A transaction of one task took so long, wherever it was done."""
-        self._average_s += (seconds - self._average_s) * _NEWEST_SHARE
+        self._taken.append(seconds)
+        self._usual_s = sorted(self._taken)[_KEPT // 2]
 
     def committed(self, seconds: float) -> None:
         """A commit took so long, whatever was in it."""
