@@ -22,7 +22,7 @@ from tests.stores.volume.volumes import blob_files, in_database, open_volume, op
 pytestmark = pytest.mark.both_engines
 
 TEXT = b"".join(b"line %d of a log that says much the same\n" % number for number in range(160_000))
-SIZES = (4 * KiB, 4 * KiB + 1, 100_000, 1_499_999, 1_500_000, 6 * MiB)
+SIZES = (8 * KiB, 8 * KiB + 1, 100_000, 1_499_999, 1_500_000, 6 * MiB)
 
 PACKED = "SELECT count(*) FROM chunk WHERE packed IS NOT NULL"
 PLAIN = "SELECT count(*) FROM chunk WHERE packed IS NULL"
@@ -36,7 +36,7 @@ async def test_text_is_kept_smaller_and_read_as_it_was(tmp_path, size):
         written = await fs.write("w", data)
         assert written.sha256 == hashlib.sha256(data).hexdigest()
         await fs.write_stream("s", chunks.of(data[::-1][: size // 2], data[::-1][size // 2 :]))
-        if size > 4 * KiB:
+        if size > 8 * KiB:
             info = await fs.store.versions.info()
             assert info.stored_bytes < info.bytes / 2
         if size >= 1_500_000:
@@ -53,7 +53,7 @@ async def test_text_is_kept_smaller_and_read_as_it_was(tmp_path, size):
 @pytest.mark.spec("VOL-2")
 async def test_what_does_not_get_a_tenth_smaller_is_kept_as_it_is(tmp_path):
     async with opened(tmp_path / "v.db", compression="zstd") as fs:
-        await fs.write("small", TEXT[: 4 * KiB])  # in the row of its node
+        await fs.write("small", TEXT[: 8 * KiB])  # in the row of its node
         await fs.write("random", os.urandom(100_000))
         await fs.write("large", os.urandom(5 * MiB))
         await fs.write("nearly", os.urandom(95_000) + bytes(5_000))

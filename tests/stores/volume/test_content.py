@@ -10,13 +10,14 @@ from bailiwick.errors import IoError
 from bailiwick.model import KiB, MiB
 from bailiwick.paths import ScopedPath
 from bailiwick.store import WritePlan
+from bailiwick.stores.volume import store
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.contract import chunks
 from tests.stores.volume.volumes import blob_files, in_database, opened
 
 pytestmark = pytest.mark.both_engines
 
-SIZES = (0, 1, 4 * KiB, 4 * KiB + 1, 512 * KiB, 512 * KiB + 1, 1_499_999, 1_500_000, 9 * MiB + 5)
+SIZES = (0, 1, 8 * KiB, 8 * KiB + 1, 512 * KiB, 512 * KiB + 1, 1_499_999, 1_500_000, 9 * MiB + 5)
 
 
 @pytest.mark.spec("VOL-2", "READ-1", "WRITE-1")
@@ -42,7 +43,7 @@ async def test_every_size_is_read_as_it_was_written(tmp_path, size):
 @pytest.mark.spec("VOL-2")
 async def test_equal_chunks_are_stored_once(tmp_path):
     async with opened(tmp_path / "v.db") as fs:
-        for size, stored in ((4_095 + 2, 1), (600_000, 2), (5 * MiB, 2)):
+        for size, stored in ((8_193, 1), (600_000, 2), (5 * MiB, 2)):
             before = await in_database(fs, "SELECT count(*) FROM chunk")
             blobs = len(blob_files(tmp_path))
             for number in range(3):
@@ -59,10 +60,31 @@ async def test_equal_chunks_are_stored_once(tmp_path):
 @pytest.mark.spec("VOL-2")
 async def test_small_content_makes_no_chunk(tmp_path):
     async with opened(tmp_path / "v.db") as fs:
-        await fs.write("f", b"x" * 4_096)
-        await fs.append("g", b"x" * 4_095)
+        await fs.write("f", b"x" * 8_192)
+        await fs.append("g", b"x" * 8_191)
         await fs.append("g", b"x")
         assert await in_database(fs, "SELECT count(*) FROM chunk") == 0
+
+
+@pytest.mark.spec("VOL-2", "WRITE-3")
+async def test_what_is_kept_in_chunks_although_it_is_small_grows_and_shrinks(tmp_path, monkeypatch):
+    """As an older Bailiwick made it, for which less was small."""
+    async with opened(tmp_path / "v.db") as fs:
+        with monkeypatch.context() as older:
+            older.setattr(store, "INLINE_BYTES_MAX", 4_096)
+            for name in ("grown", "cut", "stretched", "over"):
+                await fs.write(name, b"x" * 5_000)
+        assert await in_database(fs, "SELECT count(*) FROM inode WHERE content IS NOT NULL") == 4
+    async with opened(tmp_path / "v.db") as fs:
+        await fs.append("grown", b"more")
+        await fs.truncate("cut", 4_500)
+        await fs.truncate("stretched", 5_001)
+        await fs.write("over", b"y" * 5_000)
+        assert await fs.read("grown") == b"x" * 5_000 + b"more"
+        assert await fs.read("cut") == b"x" * 4_500
+        assert await fs.read("stretched") == b"x" * 5_000 + b"\0"
+        assert await fs.read("over") == b"y" * 5_000
+        assert (await fs.store.versions.check()).problems == []
 
 
 @pytest.mark.spec("WRITE-3", "VOL-2")

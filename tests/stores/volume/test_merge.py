@@ -12,7 +12,7 @@ pytestmark = pytest.mark.both_engines
 
 DIRECTORIES = ("d", "e", "d/f")
 NAMES = ("a", "b", "c")
-CONTENTS = (b"1", b"2", b"3" * 5_000)
+CONTENTS = (b"1", b"2", b"3" * 9_000)
 
 
 def by_path(base, ours, theirs):

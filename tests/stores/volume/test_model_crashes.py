@@ -113,7 +113,7 @@ async def walked(fs, seed, steps):
     for _ in range(steps):
         verb, path, to = chance.choice(VERBS), chance.choice(names), chance.choice(names)
         if verb in ("write", "append"):
-            call = getattr(fs, verb)(path, chance.randbytes(chance.choice((0, 3, 5_000))))
+            call = getattr(fs, verb)(path, chance.randbytes(chance.choice((0, 3, 5_000, 9_000))))
         elif verb == "make_dir":
             call = fs.make_dir(path)
         elif verb == "symlink":

@@ -68,7 +68,7 @@ marks = st.builds(
     note=st.sampled_from([None, b"", b"note"]),
 )
 paths = st.sampled_from(["f", "d/e/f", *PATHS])
-contents = st.sampled_from([b"", b"a", b"abc", b"x" * 4096, b"x" * 4097])
+contents = st.sampled_from([b"", b"a", b"abc", b"x" * 8_192, b"x" * 8_193])
 writes = st.tuples(st.just("write"), paths, contents, plans, marks)
 steps = st.one_of(
     writes, writes, writes, writes,

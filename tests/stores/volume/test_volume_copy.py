@@ -246,12 +246,12 @@ async def test_a_copy_that_was_begun_of_another_is_not_gone_on_with(tmp_path, mo
     await assert_same(one, target)
 
 
-@pytest.mark.parametrize("size", [3, 5_000])
+@pytest.mark.parametrize("size", [3, 9_000])
 async def test_what_is_damaged_is_not_copied(tmp_path, size):
     source, target = places(tmp_path, None, "sqlite", "sqlite")
     async with opened(source) as fs:
         await fs.write("a", bytes(size))
-        table = "inode" if size < 4_096 else "chunk"
+        table = "inode" if size < 9_000 else "chunk"
         value = b"\x01" * size
         await in_database(fs, f"UPDATE {table} SET data = $1 WHERE length(data) = $2", value, size)
     with pytest.raises(IoError):

@@ -223,7 +223,7 @@ async def _grown(
     volume = turn.tree.view.volume
     if old is None:
         old = _NOTHING_YET
-    if size <= INLINE_BYTES_MAX:
+    if size <= INLINE_BYTES_MAX and old.content is None:
         return Stored((old.data or b"") + data, None)
     if not data and keep is None:
         return Stored(old.data, old.content)

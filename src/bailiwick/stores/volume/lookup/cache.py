@@ -17,7 +17,7 @@ from bailiwick.stores.volume.rows.records import BoundName, BranchView, Inode, R
 NAMES_MAX: Final = 65_536
 """About 10 MiB of names."""
 
-INODES_MAX: Final = 8_192
+INODES_MAX: Final = 4_096
 """With the largest content that is kept in a row, 32 MiB."""
 
 CHANGES_MAX: Final = 4_096
