@@ -56,6 +56,7 @@ from bailiwick.stores.volume.lookup.paths import (
     find_object,
     is_known_missing,
     recall,
+    recall_inode,
     stand,
 )
 from bailiwick.stores.volume.lookup.subtree_counts import count_beneath
@@ -299,7 +300,7 @@ class VolumeStore:
         held = self._held(file)
         if offset < 0 or length < 0:
             check_range(held.path, offset, length)
-        inode = held.inode
+        inode = held.inode or recall_inode(self._core, held)
         if inode is not None and inode.kind == FILE and inode.content is None:
             # In its row, and so at hand.
             return Content((inode.data or b"")[offset : offset + length], inode.size, inode.version)

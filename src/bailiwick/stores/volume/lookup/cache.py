@@ -87,13 +87,14 @@ class Cache:
         self.places.clear()
 
     def leads_up(self, directory: int, root: int) -> bool:
-        """Whether it is remembered that a directory stands, and so do all that it lies in."""
-        places, inodes = self.places, self.inodes
+        """Whether it is remembered that a directory stands, and so do all that it lies in: what
+        was removed has no name."""
+        places = self.places
         for _ in range(LEVELS_MAX):
             if directory == root:
                 return True
             place = places.get(directory)
-            if place is None or inodes.get(directory) is None:
+            if place is None:
                 return False
             directory = place.parent
         return False

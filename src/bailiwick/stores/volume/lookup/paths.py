@@ -66,7 +66,8 @@ def recall(core: VolumeCore, path: ScopedPath, *, is_entry: bool) -> VolumeHandl
     for count, name in enumerate(parts, start=1):
         bound = names.get((node, name))
         if bound is None:
-            if is_entry and count == len(parts) and (node, name) in names:
+            is_free = kind == DIRECTORY and (node, name) in names
+            if is_entry and is_free and count == len(parts):
                 return VolumeHandle(core, path, None, node, is_entry=True)
             return None
         parent = node
@@ -79,6 +80,17 @@ def recall(core: VolumeCore, path: ScopedPath, *, is_entry: bool) -> VolumeHandl
     if is_entry and parent is not None:
         return VolumeHandle(core, path, inode, parent, is_entry=True)
     return VolumeHandle(core, path, inode)
+
+
+def recall_inode(core: VolumeCore, held: VolumeHandle) -> Inode | None:
+    """What has the name of an entry now, where that is remembered."""
+    if held.parent is None or held.missing:
+        return None
+    cache = core.remembered()
+    if cache is None or not cache.leads_up(held.parent, core.view.root):
+        return None
+    bound = cache.names.get((held.parent, held.path.name))
+    return None if bound is None else cache.inodes.get(bound.node)
 
 
 def is_known_missing(core: VolumeCore, path: ScopedPath) -> bool:

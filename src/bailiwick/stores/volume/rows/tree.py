@@ -271,6 +271,8 @@ class RowTree:
         else:
             bound = await self.name_uncached(parent, name)
         self.cache.names[key] = bound
+        if bound is not None:
+            self.cache.places[bound.node] = RowPlace(parent, name)
         return bound
 
     async def name_uncached(self, parent: int, name: str, depth: int = 0) -> BoundName | None:
@@ -487,16 +489,16 @@ def unknown_of(cache: Cache, root: int, parts: tuple[str, ...]) -> UnknownPath |
 
 def last_step_of(cache: Cache, root: int, parts: tuple[str, ...]) -> RowPlace | None:
     """The last step of a path, where it is not known what lies there, and all above it is."""
-    node, kind, names, place = root, DIRECTORY, cache.names, None
-    for count, name in enumerate(parts, start=1):
-        if kind != DIRECTORY:
-            return None
-        place = RowPlace(node, name)
+    names, node, kind, place = cache.names, root, DIRECTORY, None
+    for name in parts:
+        place = (node, name)
         bound = names.get(place)
         if bound is None:
-            return place if count == len(parts) and place not in names else None
+            is_last = name == parts[-1]  # or called like it: then one step more is known
+            wanted = is_last and kind == DIRECTORY and place not in names
+            return RowPlace(*place) if wanted else None
         node, kind = bound
-    return None if node in cache.inodes else place
+    return None if place is None or node in cache.inodes else RowPlace(*place)
 
 
 def remember_step(cache: Cache, step: RowPlace, row: Row) -> None:
