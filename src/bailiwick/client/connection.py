@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from bailiwick.client.core import session_of
+from bailiwick.client.core import prefix_of, session_of
 from bailiwick.client.failures import no_answer
 from bailiwick.client.retries import RETRY_SECONDS
 from bailiwick.client.scope import RemoteScope
@@ -19,7 +19,6 @@ from bailiwick.client.transport import (
     Transport,
     checked_address,
     checked_token,
-    segment,
 )
 from bailiwick.errors import ParseError
 from bailiwick.grant import parse_root_name
@@ -55,7 +54,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
             prefix = ""
             if self.root is not None:
                 kind, name = parse_root_name(self.root)
-                prefix = f"/roots/{kind}/{segment(name)}"
+                prefix = prefix_of(kind, name)
             told = await transport.ask(
                 RemoteRequest(
                     method="GET", route=f"{prefix}/capabilities", query={"fork": self.fork}

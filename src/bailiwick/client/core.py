@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import lru_cache, wraps
+from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from urllib.parse import quote
 
@@ -50,6 +50,12 @@ _NOTES_MAX = 100
 """What people took back that is kept until somebody asks for it: the newest."""
 
 
+@lru_cache(256)
+def prefix_of(kind: str, name: str) -> str:
+    """What the routes of a root begin with."""
+    return f"/roots/{kind}/{segment(name)}"
+
+
 class RemoteSession(msgspec.Struct, frozen=True, kw_only=True):
     """Where a remote scope acts, as whom, and how: what is the same for all its calls.
 
@@ -72,8 +78,7 @@ class RemoteSession(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def prefix(self) -> str:
-        root = self.grant.root
-        return f"/roots/{root.kind}/{segment(root.id)}"
+        return prefix_of(self.grant.root.kind, self.grant.root.id)
 
 
 class SessionLife:
@@ -87,21 +92,23 @@ class SessionLife:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """A call under way, for which closing waits. What fails because of it was closed."""
         self.refuse_closed()
         self._working += 1
         self._idle.clear()
-        try:
-            yield
-        except IoError:
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._working -= 1
+        if not self._working:
+            self._idle.set()
+        if isinstance(error, IoError):
             self.refuse_closed()
-            raise
-        finally:
-            self._working -= 1
-            if not self._working:
-                self._idle.set()
 
     def refuse_closed(self) -> None:
         if self.closed:
@@ -296,7 +303,7 @@ class RemoteCore:
             )
 
         can_repeat = content is None or type(content) is bytes
-        with self._life.working():
+        with self._life:
             document = await self._patiently(once) if can_repeat else await once(self._approval)
         if document.get("kind") != kind:
             raise no_answer(f"it is no {kind}")
@@ -375,11 +382,17 @@ def bound(
     """A verb that takes what the method of a scope takes. ``act`` is given the scope, and of the
     arguments those that are not as usual."""
     signature = inspect.signature(method)
-    usual = {name: each.default for name, each in signature.parameters.items()}
+    taken = [*signature.parameters.values()][1:]
+    usual = {each.name: each.default for each in taken}
+    in_order = [each.name for each in taken if each.kind is each.POSITIONAL_OR_KEYWORD]
+    needed = {each.name for each in taken if each.default is each.empty}
 
     @wraps(method)
     async def done(self: RemoteCore, *args: Arguments.args, **more: Arguments.kwargs) -> Result:
-        given = signature.bind(self, *args, **more).arguments
+        given: dict[str, Any] = {**dict(zip(in_order, args, strict=False)), **more}
+        is_all = len(given) == len(args) + len(more) and needed <= given.keys() <= usual.keys()
+        if not is_all:
+            signature.bind(self, *args, **more)  # which says what is wrong with them
         return await act(
             self, {name: value for name, value in given.items() if value is not usual[name]}
         )

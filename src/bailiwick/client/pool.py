@@ -144,8 +144,11 @@ class ConnectionPool:
             raise
 
     async def _find_room(self) -> None:
+        if not self._room.locked():
+            await self._room.acquire()
+            return
         try:
-            async with asyncio.timeout(self._timeout_s if self._room.locked() else None):
+            async with asyncio.timeout(self._timeout_s):
                 await self._room.acquire()
         except TimeoutError:
             raise too_slow(self._timeout_s) from None

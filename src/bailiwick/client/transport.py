@@ -199,7 +199,7 @@ class Transport:
 
     def _target(self, asked: RemoteRequest) -> str:
         given = (
-            f"{name}={_escaped(_query_text(value))}"
+            f"{name}={_escaped(_query_text(value), safe='/')}"
             for name, value in asked.query.items()
             if value is not None
         )
@@ -325,9 +325,9 @@ def segment(text: str) -> str:
     return _escaped(text)
 
 
-def _escaped(text: str) -> str:
+def _escaped(text: str, safe: str = "") -> str:
     try:
-        return quote(text, safe="")
+        return quote(text, safe=safe)
     except UnicodeEncodeError:
         raise ParseError("the text holds half a character (a lone surrogate)") from None
 

@@ -7,6 +7,7 @@ operation. What is unusual about a route is said where it is handled.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Generic, TypeVar, get_args
 
 import msgspec
@@ -65,6 +66,7 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 _OPERATION = {verb: operation for operation in OPERATIONS.values() for verb in operation.verbs}
 
 
+@cache
 def names_in(path: str) -> tuple[str, ...]:
     """The names in a path that stand for a value: ``{id}`` is ``id``."""
     return tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
