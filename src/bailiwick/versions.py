@@ -170,10 +170,11 @@ class Marks(Protocol):
 
 class MadeChange(NamedTuple):
     """One thing that was changed, and what has stood there since: None for what went, and for what
-    has no content."""
+    has no content. ``version`` is that of all that was changed with it."""
 
     change: Change
     written: Written | None
+    version: str
 
 
 @runtime_checkable
@@ -181,8 +182,8 @@ class Recalls(Protocol):
     """A power of a log: to know a change again by the key that it was made under."""
 
     async def made_under(self, key: bytes) -> list[MadeChange] | None:
-        """What was changed under a key, on whichever branch; None where nothing was. Raises
-        `BailiwickError` where it cannot be read."""
+        """What was changed under a key, on whichever branch; None where nothing was, and an empty
+        list where it is too much to be told. Raises `BailiwickError` where it cannot be read."""
         ...
 
 

@@ -57,6 +57,7 @@ CHANGES = {
     "move": lambda fs: fs.move("f", "g"),
     "remove": lambda fs: fs.remove("f"),
     "directory": lambda fs: fs.make_dir("d/e", parents=True),
+    "copy": lambda fs: fs.copy("f", "g"),
 }
 
 
@@ -106,6 +107,20 @@ async def test_a_change_whose_answer_is_cut_off_is_made_once(tmp_path, cut_befor
         assert found == await seen(plain)
     for field in ("path", "created", "changed", "destination", "size", "sha256", "replacements"):
         assert getattr(made, field, None) == getattr(alone, field, None), field
+
+
+@pytest.mark.parametrize("cut", ["answer", "request"])
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+async def test_a_transaction_whose_answer_is_cut_off_is_made_once(tmp_path, place, cut):
+    async with through(tmp_path, place) as (fs, proxy):
+        await fs.write_text("f", "one\n")
+        proxy.cuts = [cut, cut]
+        async with fs.transaction() as inside:
+            first = await inside.append("f", "x")
+            await inside.append("f", "y")
+            await inside.write_text("g", "z")
+        assert first.size == 5
+        assert await seen(fs) == {"f": b"one\nxy", "g": b"z"}
 
 
 @pytest.mark.parametrize("cut", ["request", "refusal"])
@@ -294,6 +309,23 @@ async def test_an_answer_is_not_given_again_to_who_may_not_ask_any_more(tmp_path
                 await house.authority.revoke(grant.id, by=PERSON)
         refused = await agent.post("/file/write", json=body, headers=again)
         assert refused.status_code in (401, 403)
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+async def test_of_tries_that_are_under_way_together_one_makes_it(tmp_path, place):
+    """The first is still at work when its sender asks again: all are told of the same change."""
+    body = {"path": "f", "content": "x", "mode": "create"}
+    async with serving(tmp_path, place=place) as house:
+        told = await asyncio.gather(*(
+            house.client().post(
+                "/file/write", json=body,
+                headers={"idempotency-key": "k", "idempotency-try": str(number)},
+            )
+            for number in range(2, 8)
+        ))  # fmt: skip
+        assert {each.status_code for each in told} == {201}, [each.text for each in told]
+        assert len({each.json()["version"] for each in told}) == 1
+        assert sum("idempotency-replayed" not in each.headers for each in told) == 1
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "", "1000", "1.5", "\xb2"])

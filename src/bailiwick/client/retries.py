@@ -14,9 +14,10 @@ import secrets
 from bailiwick.client.failures import comes_back_s, is_unanswered
 from bailiwick.errors import BailiwickError
 
-RETRY_SECONDS = 15.0
+RETRY_SECONDS = 20.0
 """For how long after the first failure it is tried again, unless told: in that time a server is
-started anew, and one that has lost its database has found it again."""
+started anew, one that has lost its database has found it again, and one that has died is known to
+have (after fifteen)."""
 
 RETRIES_MAX = 16
 FIRST_RETRIES_MAX = 2

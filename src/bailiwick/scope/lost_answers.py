@@ -1,22 +1,25 @@
 """What a change was answered with whose answer was lost, told from what the store kept of it.
 
 A store that keeps the key of a change with it (`Recalls`) knows whether the change was made, which
-whoever asks again under that key cannot. Of verbs that make one change and no more, the answer is
-made again from that change and from what stood there before and after it. What cannot be told any
-more, or not to this caller, is left out of it.
+whoever asks again under that key cannot. Of verbs whose changes are one version, the answer is made
+again from that version and from what stood there before and after it. What cannot be told any more,
+or not to this caller, is left out of it; where that is all of it, it is said that it was done.
+
+What a transaction would be answered is known before it is committed, and cannot be made again: it
+is kept by whoever asks for it (`foretold`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from bailiwick.change_log import Logs
-from bailiwick.errors import BailiwickError
+from bailiwick.errors import BailiwickError, InternalError
 from bailiwick.model import Change, ChangeResult, Edit, EditResult, WriteResult
-from bailiwick.scope.content import ContentVerbs
+from bailiwick.paths import ScopedPath, parse
 from bailiwick.scope.core import seen_from
 from bailiwick.store import Written
 from bailiwick.text.codec import line_ending_of
@@ -24,7 +27,10 @@ from bailiwick.text.diff import unified_diff
 from bailiwick.text.edits import apply_edits
 from bailiwick.verbs.checksum import sha256_of
 from bailiwick.verbs.edit import collect
-from bailiwick.versions import MadeChange, Recalls
+from bailiwick.versions import MadeChange, MergeResult, Recalls, RestoreResult, UndoResult
+
+if TYPE_CHECKING:
+    from bailiwick.scope import Scope
 
 _WRITES: Final = frozenset({"write_text", "write_stream", "append", "truncate"})
 _KINDS: Final = {
@@ -33,17 +39,35 @@ _KINDS: Final = {
 }  # fmt: skip
 """Changes that have no content of their own, and what is told of each."""
 
-_KEYED: Final = _WRITES | _KINDS.keys() | {"edit"}
+_ARCHIVES: Final = frozenset({"extract_archive", "create_archive"})
+"""Of these the answer tells what was found in an archive, which nobody has kept."""
+
+_BULK: Final = frozenset({"copy", "restore", "undo", "merge"})
+
+_KEYED: Final = _WRITES | _KINDS.keys() | _ARCHIVES | _BULK | {"edit"}
 
 
-def keeps_key(scope: ContentVerbs, verb: str) -> bool:
+def keeps_key(scope: Scope, verb: str) -> bool:
     """Whether a change by a verb, made under a key, can be known again by it."""
-    return verb in _KEYED and scope._pipeline.marks is not None and _log(scope) is not None
+    return verb in _KEYED and knows_keys(scope)
+
+
+def knows_keys(scope: Scope) -> bool:
+    """Whether the store keeps with a change the key that it was made under."""
+    return scope._pipeline.marks is not None and _log(scope) is not None
+
+
+async def was_made(scope: Scope, key: bytes) -> bool:
+    """Whether anything was changed under a key. Raises `BailiwickError` where that cannot be
+    told."""
+    log = _log(scope)
+    assert log is not None, "asked only where keys are kept"
+    return await log.made_under(key) is not None
 
 
 async def lost_answer(
-    scope: ContentVerbs, verb: str, key: bytes, given: dict[str, Any]
-) -> WriteResult | EditResult | ChangeResult | None:
+    scope: Scope, verb: str, key: bytes, given: dict[str, Any]
+) -> msgspec.Struct | None:
     """What the call of a verb, as it was ``given``, made under a key; None where it made nothing.
     Raises `BailiwickError` where that cannot be told."""
     log = _log(scope)
@@ -51,9 +75,16 @@ async def lost_answer(
     made = await log.made_under(key)
     if made is None:
         return None
+    if not made or verb in _ARCHIVES:
+        raise InternalError(
+            "this was done; its answer was lost, and cannot be told again",
+            hint="look at what it changed", details={"done": True},
+        )  # fmt: skip
     request_id = scope._request_id or scope._pipeline.machine.new_request_id()
     if verb in _KINDS:
         result: Any = _changed(made, _KINDS[verb], request_id)
+    elif verb in _BULK:
+        result = await _TOLD[verb](scope, made, request_id, given)
     else:
         change, written = next((each.change, each.written) for each in made if each.written)
         assert written is not None
@@ -64,7 +95,7 @@ async def lost_answer(
     return seen_from(result, scope.grant.base)  # type: ignore[no-any-return]
 
 
-def _log(scope: ContentVerbs) -> Recalls | None:
+def _log(scope: Scope) -> Recalls | None:
     store = scope._pipeline.store
     log = store.log if "Logs" in store.powers and isinstance(store, Logs) else None
     return log if isinstance(log, Recalls) else None
@@ -84,7 +115,7 @@ def _changed(made: Sequence[MadeChange], kind: str, request_id: str) -> ChangeRe
 
 
 async def _written(
-    scope: ContentVerbs, change: Change, written: Written, request_id: str, given: dict[str, Any]
+    scope: Scope, change: Change, written: Written, request_id: str, given: dict[str, Any]
 ) -> WriteResult:
     created, size, sha256, version, file_mode, _ = written
     result = WriteResult(
@@ -104,7 +135,7 @@ async def _written(
 
 
 async def _edited(
-    scope: ContentVerbs, change: Change, written: Written, request_id: str, given: dict[str, Any]
+    scope: Scope, change: Change, written: Written, request_id: str, given: dict[str, Any]
 ) -> EditResult:
     edits: list[Edit] = collect(
         given.get("edits"), given.get("old"), given.get("new"), given.get("replace_all", False)
@@ -124,3 +155,58 @@ async def _edited(
         version=written.version, dry_run=False, request_id=request_id, encoding=edited.encoding,
         bom=edited.bom, line_ending=line_ending_of(edited.text_after),
     )  # fmt: skip
+
+
+# --- many things in one version -----------------------------------------------------------------
+
+
+async def _copied(
+    scope: Scope, made: Sequence[MadeChange], request_id: str, given: dict[str, Any]
+) -> ChangeResult:
+    top = min((each.change for each in made), key=lambda each: each.path.levels)
+    root, base = scope.grant.root, scope.grant.base
+    source = parse(given["path"], root.mount_point, root.names).path.beneath(base)
+    return ChangeResult(
+        path=source, changed=True, request_id=request_id, destination=top.path,
+        count=1 + len(top.beneath),
+    )  # fmt: skip
+
+
+async def _restored(
+    scope: Scope, made: Sequence[MadeChange], request_id: str, given: dict[str, Any]
+) -> RestoreResult:
+    top = min((each.change.path for each in made), key=lambda each: each.levels)
+    count = sum(1 + len(each.change.beneath) for each in made)
+    return RestoreResult(path=top, version=made[0].version, changed=count, request_id=request_id)
+
+
+async def _undone(
+    scope: Scope, made: Sequence[MadeChange], request_id: str, given: dict[str, Any]
+) -> UndoResult:
+    """What was undone is in its own way by now, and is told as such: what else is was left."""
+    undone = _places(made)
+    look = await scope.undo(**{**given, "preview": True, "lock_token": None})
+    shown = {seen_from(each, scope.grant.base) for each in undone}
+    return UndoResult(
+        version=made[0].version, undone=undone, preview=False, request_id=request_id,
+        conflicts=[each for each in look.conflicts if each.path not in shown],
+    )  # fmt: skip
+
+
+async def _merged(
+    scope: Scope, made: Sequence[MadeChange], request_id: str, given: dict[str, Any]
+) -> MergeResult:
+    """With conflicts nothing would have been taken over."""
+    return MergeResult(
+        version=made[0].version, changed=_places(made), conflicts=[], preview=False,
+        request_id=request_id,
+    )  # fmt: skip
+
+
+def _places(made: Sequence[MadeChange]) -> list[ScopedPath]:
+    found = {each.change.path for each in made}
+    found |= {each.change.origin for each in made if each.change.origin is not None}
+    return sorted(found, key=lambda path: path.order)
+
+
+_TOLD: Final = {"copy": _copied, "restore": _restored, "undo": _undone, "merge": _merged}

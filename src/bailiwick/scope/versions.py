@@ -230,7 +230,8 @@ class VersionVerbs(ScopeCore):
         branch = Branch(draft.store, f"transaction:{call.request_id}", self._lent, draft=drafted)
         ended = False
         try:
-            yield type(self)(branch.lent(self._lent), call.request_id)
+            # What is made under a key is all of it, when it is committed.
+            yield type(self)(branch.lent(self._lent), call.request_id)._as_called(key=None)
             await branch.aclose()
             if isinstance(pipeline.ledger, Flushes):
                 # What was done inside is on record as done before all of it comes to pass.

@@ -29,6 +29,12 @@ def from_sqlite(error: apsw.Error, whose: str = "state") -> BailiwickError:
         return Busy(f"the {whose} database is held by another process")
     if isinstance(error, apsw.ConnectionClosedError):
         return Closed(f"the {whose} is closed")
+    if error.extendedresult == apsw.SQLITE_CONSTRAINT_UNIQUE:
+        # Somebody who was taken for lost has made the change after all.
+        return IoError(
+            "this was done already", hint="ask for it again under the same key",
+            details={"retry_after_s": 1.0},
+        )  # fmt: skip
     for cls, (number, what, hint) in _ERRNO.items():
         if isinstance(error, cls):
             return IoError(f"the {whose} database {what}", errno=number, hint=hint)

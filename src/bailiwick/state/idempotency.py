@@ -46,6 +46,9 @@ PART = DatabasePart(
     ),
 )
 
+_FORETOLD_STATUS = 200
+"""Of what is foretold: a row has a status once it is answered."""
+
 _COLLECTED_MAX = 1_000
 """Answers whose time is up that one request clears away: it should not pay for a whole day."""
 
@@ -72,10 +75,12 @@ class TakenKey(NamedTuple):
 
 
 class LeftKey(NamedTuple):
-    """A key of which nobody knows here what became of what was asked under it."""
+    """A key of which nobody knows here what became of what was asked under it. ``foretold`` is what
+    would have been answered, had it come to pass."""
 
     taken: TakenKey
     owner: str
+    foretold: StoredAnswer | None
 
 
 def interrupted() -> InternalError:
@@ -169,18 +174,22 @@ class IdempotencyBook:
                 "this Idempotency-Key was used for another request",
                 hint="a key is for one request and its repetitions: draw a new one",
             )
+        answer = None
+        if headers is not None and body is not None:
+            pairs = msgspec.msgpack.decode(headers, type=Headers).pairs
+            answer = StoredAnswer(status or _FORETOLD_STATUS, pairs, body)
         if status is not None and headers is not None:
-            if body is None:
+            if answer is None:
                 raise FileTooLarge(
                     f"this was done and answered with {status}; the answer was too large to keep",
                     hint="look at what it changed",
                     details={"status": status},
                 )
-            return StoredAnswer(status, msgspec.msgpack.decode(headers, type=Headers).pairs, body)
+            return answer
         mine = owner == self._database.owner.name
         if taken.digest in self._under_way if mine else self._database.owner.is_alive(owner):
             raise _under_way()
-        return LeftKey(taken, owner)
+        return LeftKey(taken, owner, answer)
 
     def _make_room(self, connection: Connection, whose: bytes, limits: Limits) -> None:
         ((count, size),) = select(
@@ -200,8 +209,16 @@ class IdempotencyBook:
                     details={"limit": most},
                 )
 
+    async def foretell(self, taken: TakenKey, answer: StoredAnswer) -> None:
+        """Keep what a key will be answered with, should what is about to be done come to pass."""
+        assert answer.status == _FORETOLD_STATUS, "there is no room for another"
+        await self._write(taken, answer, None)
+
     async def keep(self, taken: TakenKey, answer: StoredAnswer) -> None:
         """Keep what a key is answered with from now on."""
+        await self._write(taken, answer, answer.status)
+
+    async def _write(self, taken: TakenKey, answer: StoredAnswer, status: int | None) -> None:
         headers = msgspec.msgpack.encode(Headers(answer.headers))
         most = taken.limits.idempotency_answer_bytes_max
         body = answer.body if len(answer.body) <= most else None
@@ -210,7 +227,7 @@ class IdempotencyBook:
         def job(connection: Connection) -> None:
             connection.execute(
                 "UPDATE answers SET status = ?, headers = ?, body = ?, bytes = ? WHERE digest = ?",
-                (answer.status, headers, body, size, taken.digest),
+                (status, headers, body, size, taken.digest),
             )
 
         await self._database.write(job)
@@ -236,5 +253,5 @@ def _mark(digest: bytes, created_ns: int) -> bytes:
 def _under_way() -> Busy:
     return Busy(
         "the first request with this Idempotency-Key is still under way",
-        hint="ask again in a moment",
-    )
+        hint="ask again in a moment", details={"retry_after_s": 1.0},
+    )  # fmt: skip

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.spec("SCALE-3", "HTTP-11")
 
 KEY = {"idempotency-key": "one"}
 DEAD = "status = NULL, headers = NULL, body = NULL, bytes = 0, owner = '0123456789abcdef'"
+FORETOLD = "status = NULL, owner = '0123456789abcdef'"
+"""What a server leaves that dies between a change and its answer."""
 TEXT = "one\ntwo\nthree\n"
 
 CALLS = {
@@ -40,7 +42,29 @@ CALLS = {
     "symlink": ("/symlink", {"path": "link", "target": "d/f"}),
     "mode": ("/mode", {"path": "d/f", "fileMode": "0600"}),
     "times": ("/times", {"path": "d/f", "modifiedNs": 1_000_000_000}),
+    "copy": ("/copy", {"path": "d/f", "destination": "copied"}),
+    "copy all": ("/copy", {"path": "d", "destination": "copied", "recursive": True}),
+    "restore": ("/restore", {"path": "g", "version": "before"}),
+    "undo": ("/undo", {"requestId": "planted"}),
+    "merge": ("/merge", {"name": "line"}),
+    "batch": (
+        "/batch",
+        {
+            "operations": [
+                {"op": "write", "path": "d/f", "content": "1"},
+                {"op": "append", "path": "d/f", "content": "2"},
+                {"op": "move", "path": "d/in", "destination": "out"},
+                {"op": "remove", "path": "g"},
+            ]
+        },
+    ),
 }  # fmt: skip
+
+VERBS = {
+    "/file/write": "write_text", "/dir": "make_dir", "/mode": "set_mode", "/times": "set_times",
+    "/batch": "_commit",
+}  # fmt: skip
+"""Where it is not the last word of the route."""
 
 
 def volume(tmp_path, request):
@@ -61,6 +85,13 @@ async def planted(house):
     for path, content in (("d/f", TEXT), ("d/in/g", "g"), ("g", "g")):
         body = {"path": path, "content": content, "parents": True}
         assert (await client.post("/file/write", json=body)).status_code == 201
+    # Something to go back to, and on a line beside something to be merged.
+    assert (await client.post("/snapshot", json={"name": "before"})).status_code == 201
+    assert (await client.post("/fork", json={"name": "line"})).status_code == 201
+    body = {"path": "of the line", "content": "x"}
+    assert (await client.post("/file/write?fork=line", json=body)).status_code == 201
+    body, named = {"path": "g", "content": "planted"}, {"x-request-id": "planted"}
+    assert (await client.post("/file/write", json=body, headers=named)).status_code == 200
     return client
 
 
@@ -79,7 +110,7 @@ async def test_it_is_answered_as_it_was(place, tmp_path, call):
         first = await client.post(route, json=body, headers={**KEY, "x-request-id": "r"})
         assert first.status_code < 300, first.text
         stands = await tree(client)
-        change(house, DEAD)
+        change(house, FORETOLD if call == "batch" else DEAD)
         again = await client.post(route, json=body, headers={**KEY, "x-request-id": "r"})
         assert (again.status_code, again.json()) == (first.status_code, first.json())
         assert again.headers.get("etag") == first.headers.get("etag")
@@ -95,8 +126,7 @@ async def test_it_is_answered_as_it_was(place, tmp_path, call):
 async def test_what_was_not_done_is_done_now(place, tmp_path, call, monkeypatch):
     """The first died before it did anything."""
     route, body = CALLS[call]
-    verb = {"/file/write": "write_text", "/dir": "make_dir", "/mode": "set_mode",
-            "/times": "set_times"}.get(route, route.rpartition("/")[2])  # fmt: skip
+    verb = VERBS.get(route, route.rpartition("/")[2])
 
     async def lost(*given, **more):
         raise IoError("the database cannot be reached")
@@ -186,20 +216,60 @@ async def test_a_key_may_be_used_again_when_its_time_is_up(place, tmp_path, cloc
         assert (await client.get("/file?path=d/f")).json()["content"] == TEXT + "xx"
 
 
-@pytest.mark.parametrize("route", ["/copy", "/batch"])
-async def test_what_is_more_than_one_change_is_still_not_known(place, tmp_path, route):
-    body = {
-        "/copy": {"path": "d", "destination": "e", "recursive": True},
-        "/batch": {"operations": [{"op": "append", "path": "d/f", "content": "x"}]},
-    }[route]
+async def test_where_the_answer_cannot_be_told_it_is_said_that_it_was_done(place, tmp_path):
+    """What came out of an archive is known to who took it out, and to nobody since."""
     async with serving(tmp_path, place=place) as house:
         client = await planted(house)
-        first = await client.post(route, json=body, headers=KEY)
+        pack = {"paths": ["d"], "destination": "d.zip"}
+        for route, body in (
+            ("/archive/create", pack), ("/archive/extract", {"path": "d.zip", "destination": "e"}),
+        ):  # fmt: skip
+            key = {"idempotency-key": route}
+            first = await client.post(route, json=body, headers=key)
+            assert first.status_code < 300, first.text
+            stands = await tree(client)
+            change(house, DEAD)
+            again = await client.post(route, json=body, headers=key)
+            check_error(again.status_code, again.json(), "internal_error")
+            assert again.json()["details"] == {"done": True}
+            assert await tree(client) == stands
+
+
+async def test_what_is_many_changes_is_still_not_known(place, tmp_path):
+    body = {"operations": [{"op": "append", "path": "d/f", "content": "x"}], "atomic": False}
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        first = await client.post("/batch", json=body, headers=KEY)
         assert first.status_code == 200, first.text
         change(house, DEAD)
-        again = await client.post(route, json=body, headers=KEY)
+        again = await client.post("/batch", json=body, headers=KEY)
         check_error(again.status_code, again.json(), "internal_error")
         assert again.json()["details"] == {"interrupted": True}
+
+
+async def test_the_key_of_another_opens_nothing(place, tmp_path):
+    """Not under another grant, nor for another subject; the control is that its own caller is
+    answered."""
+    body = {"path": "d/f", "content": "x"}
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        agent = await house.agent("read", "write")
+        other = await house.agent("read", "write", subject="agent_run:c2/r2")
+        reader = await house.agent("read", subject="agent_run:c3/r3")
+        first = await agent.post("/file/append", json=body, headers=KEY)
+        assert first.status_code == 200
+        change(house, DEAD)
+        for stranger in (client, other):
+            done = await stranger.post("/file/append", json=body, headers=KEY)
+            assert done.status_code == 200
+            assert "idempotency-replayed" not in done.headers
+            assert done.json()["version"] != first.json()["version"]
+        refused = await reader.post("/file/append", json=body, headers=KEY)
+        check_error(refused.status_code, refused.json(), "missing_access")
+        control = await agent.post("/file/append", json=body, headers=KEY)
+        assert control.headers["idempotency-replayed"] == "true"
+        assert control.json()["version"] == first.json()["version"]
+        assert (await client.get("/file?path=d/f")).json()["content"] == TEXT + "xxx"
 
 
 async def test_a_directory_keeps_no_keys(tmp_path, monkeypatch):

@@ -71,8 +71,7 @@ async def test_a_key_that_was_damaged_is_found(tmp_path):
         assert any("log says of version" in str(each) for each in problems), problems
 
 
-@pytest.mark.usefixtures("in_own_database")
-async def test_in_postgres_it_can_be_asked_again(tmp_path):
+async def test_it_can_be_asked_again(tmp_path):
     async with opened(tmp_path / "v.db") as fs:
         await under(fs).write("f", b"x")
         with pytest.raises(IoError) as refused:

@@ -94,9 +94,11 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   same caller within a day is answered the same, with `Idempotency-Replayed: true`, and nothing is
   done twice, by whichever worker and across restarts. With another request it is `parse_error`.
   While the first is under way it is `busy`. Where the server ended between doing it and keeping
-  the answer, a volume knows whether it was done: the answer is made again, or it is done now. In
-  other roots, and for what is more than one change (a copy, a batch, a merge, an archive), it is
-  `internal_error` with `details.interrupted`: whether it was done is not known. Not kept, so that
+  the answer, a volume knows whether it was done: the answer is made again, or it is done now; for
+  an archive that was done it is `internal_error` with `details.done`. In other roots, and for what
+  is many changes or none of the tree (a copy from another root, a batch that is not atomic, a lock,
+  a snapshot, a fork), it is `internal_error` with `details.interrupted`: whether it was done is not
+  known. Not kept, so that
   the same key may be used again, is an answer that says that nothing was done: a 202, one that is
   `retryable`, one that says that the caller may not; but `io_error` is kept where nobody can know.
   Grants and rules are asked again before an answer is given again. Keys and answers are bounded

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from bailiwick.errors import (
     BailiwickError,
     FileAlreadyExists,
@@ -60,6 +62,8 @@ class VolumeStage:
         self._plan: Final = WritePlan(size_max=size_max)
         self._symlinks: Final = symlinks
         self._mark: Final = mark
+        # One version is made under a key: that in which it appears.
+        self._apart: Final = msgspec.structs.replace(mark, key=None)
         self._top: int | None = None
         self._implied: set[ScopedPath] = set()
         self._types: dict[ScopedPath, str] = {}
@@ -130,7 +134,7 @@ class VolumeStage:
             return
 
         async def job(turn: ChangeTurn) -> int:
-            mutation = turn.mutation("stage", self._mark)
+            mutation = turn.mutation("stage", self._apart)
             top = self._top
             if top is None:
                 top = await self._make_top(turn, mutation)
@@ -325,7 +329,7 @@ class VolumeStage:
 
         async def job(turn: ChangeTurn) -> None:
             if await turn.tree.inode(top) is not None:
-                mutation = turn.mutation("discard", self._mark)
+                mutation = turn.mutation("discard", self._apart)
                 await mutation.end_inode(BoundName(top, DIRECTORY))
 
         # Where this fails gc takes it away: it is noted as fallen since it was begun.

@@ -18,6 +18,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -29,6 +31,7 @@ from bailiwick.errors import (
     IoError,
     ParseError,
     PolicyError,
+    QuotaExceeded,
 )
 from bailiwick.fronts.http.messages import replies
 from bailiwick.fronts.http.messages.requests import Headers, Reply, Request
@@ -37,7 +40,7 @@ from bailiwick.fronts.http.verbs import answering, body_of, from_body, from_quer
 from bailiwick.limits import Limits
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import refuse_if_not_allowed
-from bailiwick.scope.lost_answers import keeps_key, lost_answer
+from bailiwick.scope.lost_answers import keeps_key, knows_keys, lost_answer, was_made
 from bailiwick.state.idempotency import LeftKey, StoredAnswer, TakenKey, interrupted
 from bailiwick.wire.verbs import VERBS
 
@@ -97,8 +100,9 @@ async def _kept(request: Request, key: str, done: Callable[[], Awaitable[Reply]]
         reply = None
         if recalling is not None:
             request.key = taken.mark
-            if taken is not known:
-                reply = await _recalled(request, recalling)
+            request.foretell = partial(_foretell, request, taken)
+            if isinstance(known, LeftKey):
+                reply = await _recalled(request, recalling, known.foretold)
         reply = reply or await done()
         await _keep(request, taken, reply, recalled=recalling is not None)
     finally:
@@ -114,6 +118,9 @@ async def _tried(request: Request, key: str, done: Callable[[], Awaitable[Reply]
     mark = hashlib.sha256(whose + key.encode() + _digest(request)).digest()
     scope = await _scope(request)
     if scope is not None and _recalls(request, scope):
+        if _is_foretold(request):
+            with suppress(QuotaExceeded):
+                return await _kept(request, key, done)
         request.key = mark
         return None if is_first else await _asked_again(request, scope, done)
     if not (takes_key(request.route) or request.route.raw_body):
@@ -152,10 +159,26 @@ async def _asked_again(
 
 def _recalls(request: Request, scope: Scope | None) -> bool:
     """Whether the root knows again what a request has changed, and how it is answered."""
-    verb = VERBS.get(request.route.verb)
-    if scope is None or verb is None or verb.id != request.route.name:
+    if scope is None:
         return False
-    return keeps_key(scope, verb.name)
+    if _is_foretold(request):
+        return knows_keys(scope)
+    verb = VERBS.get(request.route.verb)
+    if verb is None or verb.id != request.route.name:
+        return False
+    # What comes from another root comes in as many versions as it has parts.
+    return getattr(request.body, "from_root", None) is None and keeps_key(scope, verb.name)
+
+
+def _is_foretold(request: Request) -> bool:
+    """Whether what a request is answered with is known before it comes to pass, and only then: the
+    operations of a batch that is one change."""
+    return request.route.verb == "transaction" and request.body.atomic
+
+
+async def _foretell(request: Request, taken: TakenKey, result: Any) -> None:
+    reply = replies.rendered(Reply(result), request.request_id)
+    await request.authority.idempotency.foretell(taken, _stored(reply))
 
 
 def _try_of(request: Request) -> int:
@@ -188,14 +211,22 @@ async def _taken_over(
     return await request.authority.idempotency.take_over(known)
 
 
-async def _recalled(request: Request, scope: Scope) -> Reply | None:
+async def _recalled(
+    request: Request, scope: Scope, foretold: StoredAnswer | None = None
+) -> Reply | None:
     """The answer that was lost; None where nothing was done."""
+    assert request.key is not None, "it was asked for under a key"
+    if _is_foretold(request):
+        if not await was_made(scope, request.key):
+            return None
+        if foretold is None:
+            raise interrupted()
+        return _again(request, foretold)
     verb = VERBS[request.route.verb]
     if request.route.raw_body:
         given = from_query(verb.name, verb)(request.query)
     else:
         given = from_body(verb.name, body_of(verb))(request.body)
-    assert request.key is not None, "it was asked for under a key"
     made = await lost_answer(scope, verb.name, request.key, given)
     if made is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -53,12 +54,13 @@ class Request:
     ``body`` is the decoded JSON of a route that takes some. ``scope`` was chosen by the access that
     the route needs, and is kept here for whoever must know whose grant has ended. ``request_id``
     is the one that the client gave, if it did and it can be used; ``conditional`` says that headers
-    of the request name what must hold.
+    of the request name what must hold. ``foretell`` keeps what will be answered should what is
+    about to be done come to pass, where somebody will ask for it again.
     """
 
     __slots__ = (
-        "app", "body", "caller", "conditional", "headers", "key", "names", "query", "receive",
-        "request_id", "root", "route", "scope",
+        "app", "body", "caller", "conditional", "foretell", "headers", "key", "names", "query",
+        "receive", "request_id", "root", "route", "scope",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +78,7 @@ class Request:
         self.receive = receive
         self.request_id = sane_request_id(headers.get(b"x-request-id"))
         self.key: bytes | None = None
+        self.foretell: Callable[[Any], Awaitable[None]] | None = None
         self.conditional = False
         self.query: dict[str, Any] = {}
         self.body: Any = None

@@ -96,7 +96,10 @@ async def batch(request: Request) -> BatchResult:
                 error.details = {**error.details, "operation": number}
                 _refuse_second_question(body, number, error)
                 raise
-    return BatchResult(atomic=True, results=results)
+        result = BatchResult(atomic=True, results=results)
+        if request.foretell is not None:
+            await request.foretell(result)
+    return result
 
 
 def _refuse_misplaced_locks(body: BatchBody) -> None:

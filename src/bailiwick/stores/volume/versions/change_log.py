@@ -148,8 +148,10 @@ class VolumeLog:
             if row is None:
                 return None
             branch, *made = row
-            told = await _changes_of(self._core, session, branch, _Version(*made))
-        return [MadeChange(change, _written(change, inode)) for change, inode in told or []]
+            version = _Version(*made)
+            told = await _changes_of(self._core, session, branch, version)
+        number = str(version.version)
+        return [MadeChange(change, _written(change, inode), number) for change, inode in told or []]
 
     async def read(self, after: int, limit: int) -> Logged:
         view = self._core.view
