@@ -289,6 +289,10 @@ class Limits(Value, frozen=True, kw_only=True):
     """How long a rejection waits for an agent to end what it is in the middle of: a call that is
     about to end, and no longer than a person waits for an answer."""
 
+    request_seconds_max: Seconds = 120.0
+    """How long a request over HTTP may take in all, however many waits for a slow database or
+    object store it is made of: clients wait no longer. An upload takes as long as its source."""
+
     database_connections_max: Annotated[int, msgspec.Meta(ge=2, le=1_000)] = 10
     """Connections of one process to a PostgreSQL server, which has a hundred of them where nobody
     says otherwise: ten servers have room. One is for what is changed, the others for looks."""

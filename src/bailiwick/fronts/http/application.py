@@ -36,6 +36,7 @@ from bailiwick.fronts.http.access.callers import (
     admit,
     admit_mounted,
 )
+from bailiwick.fronts.http.access.deadlines import Deadlines
 from bailiwick.fronts.http.access.executions import Executions
 from bailiwick.fronts.http.access.gates import HostGate
 from bailiwick.fronts.http.access.leases import LeaseNames
@@ -124,6 +125,7 @@ class Application:
         self.leases = LeaseNames(settings.lock_key)
         self.executions = Executions(self)
         self.recent_answers = RecentAnswers()
+        self._deadlines = Deadlines()
         self.streams = 0
         self._refusals = Refusals(authority.ledger)
         self._console = ConsoleFiles(authority.tokens, secure=settings.secure)
@@ -172,7 +174,11 @@ class Application:
                 if idempotency.HEADER in headers:
                     known = await idempotency.once(request, partial(self._done, request))
                 quickly = None if head else scope.get(WHOLE)
-                reply = known or _replied(await _noted(request), request.request_id, quickly)
+                reply = known or _replied(
+                    await self._deadlines.hold(request, _noted(request)),
+                    request.request_id,
+                    quickly,
+                )
                 if reply is None:
                     return
             except Exception as error:
@@ -211,12 +217,13 @@ class Application:
             await holding.aclose()
         if self._parting:
             await asyncio.wait(self._parting)
+        self._deadlines.close()
         await self._refusals.aclose()
 
     async def _done(self, request: Request) -> Reply:
         """What a request is answered with, whatever becomes of it."""
         try:
-            result = await _noted(request)
+            result = await self._deadlines.hold(request, _noted(request))
             reply = result if type(result) is Reply else Reply(result)
             return replies.rendered(reply, request.request_id)
         except Exception as error:
