@@ -72,7 +72,9 @@ async def merge(turn: ChangeTurn, source: int, mark: Mark) -> int | None:
 
 async def merge_draft(turn: ChangeTurn, draft: DraftChanges, mark: Mark) -> int | None:
     """Take over a draft as it was seen: what others have put meanwhile into a directory that it
-    moves is a conflict too. Raises `HashMismatch` where the draft is no longer kept."""
+    moves is a conflict too, and so is a file that both have made or changed, be it that it holds the
+    same: who counts to seven twice has counted to eight. Raises `HashMismatch` where the draft is no
+    longer kept."""
     merging = _Merge(turn, draft.branch, mark, draft)
     if not await merging.look_at(draft):
         raise HashMismatch("the transaction took too long", hint="begin it again")
@@ -239,7 +241,7 @@ class _Merge:
         if standing is not None and await self._leaves(standing.node):
             standing = None
         here = None if standing is None else await self._ours.inode(standing.node)
-        if here is not None and _has_same_content(here, theirs.inode):
+        if here is not None and self._draft is None and _has_same_content(here, theirs.inode):
             return
         self._added.append((node, theirs))
 
@@ -269,10 +271,11 @@ class _Merge:
                 return
             merged = merged._replace(mode=theirs.inode.mode)
         if _content(theirs.inode) != _content(base.inode):
-            if _has_same_bytes(theirs.inode, ours.inode):
+            is_changed = _content(ours.inode) != _content(base.inode)
+            if _has_same_bytes(theirs.inode, ours.inode) and not (is_changed and self._draft):
                 # With its time, be it that both wrote the same: from here on they are alike.
                 merged = merged._replace(mtime_ns=theirs.inode.mtime_ns)
-            elif _content(ours.inode) != _content(base.inode):
+            elif is_changed:
                 await self._conflict(node, "it was changed on both sides")
                 return
             else:
