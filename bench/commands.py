@@ -1,18 +1,23 @@
 """`python -m bench.commands`: what a sandbox takes to start, over a plain subprocess.
 
-`/bin/true` on a tree of 10,000 files, each way in turn, as whoever runs this. On a busy machine the
-figure says how busy it is: a command is five processes, one after the other.
+`/bin/true` on a tree of 10,000 files, each way in turn, as whoever runs this: the sandbox alone, as
+a command of a scope, and with a change that is brought back. On a busy machine the clock says how
+busy it is, since a command is five processes, one after the other: the second figure is what all of
+them took of the processor.
 """
 
 import asyncio
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import bailiwick
 from bailiwick.sandbox import Invocation, Tree, View
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.sandboxes.uppers import make_removable, touched
@@ -47,30 +52,53 @@ def read_back(view: View) -> None:
         os.close(fd)
 
 
-async def measure(view: View) -> dict[str, float]:
+def processor_s() -> float:
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(each.ru_utime + each.ru_stime for each in map(resource.getrusage, whose))
+
+
+async def measure(view: View, state_dir: str) -> dict[str, tuple[float, float]]:
     sandbox = Bubblewrap()
     lacks = [lack for lack in sandbox.missing() if lack.fatal]
     if lacks:
         sys.exit(f"{lacks[0].what}: {lacks[0].remedy}")
-    taken: dict[str, list[float]] = {"plain": [], "sandbox": [], "reading back": []}
-    for _ in range(ROUNDS):
-        times = [time.perf_counter()]
-        subprocess.run(TRUE.argv)
-        times.append(time.perf_counter())
-        await finished(sandbox.start(TRUE, view))
-        times.append(time.perf_counter())
-        read_back(view)
-        times.append(time.perf_counter())
-        for number, name in enumerate(taken):
-            taken[name].append((times[number + 1] - times[number]) * 1000)
-    return {name: statistics.median(values) for name, values in taken.items()}
+    async with bailiwick.open(str(view.trees[0].lower), state_dir=state_dir) as scope:
+
+        async def plain() -> None:
+            subprocess.run(TRUE.argv)
+
+        async def changing() -> None:
+            result = await scope.exec(shell="echo x >> d3/4").result()
+            assert len(result.changes) == 1
+
+        async def reading() -> None:
+            read_back(view)
+
+        ways: dict[str, Callable[[], Awaitable[object]]] = {
+            "plain": plain,
+            "sandbox": lambda: finished(sandbox.start(TRUE, view)),
+            "reading back": reading,
+            "command": lambda: scope.exec(TRUE.argv).result(),
+            "with a change": changing,
+        }
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+        for _ in range(ROUNDS):
+            for name, way in ways.items():
+                clock, processor = time.perf_counter(), processor_s()
+                await way()
+                taken[name].append((time.perf_counter() - clock, processor_s() - processor))
+    return {
+        name: tuple(statistics.median(each) * 1000 for each in zip(*pairs, strict=True))
+        for name, pairs in taken.items()
+    }
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         view = plant(Path(directory))
-        for name, milliseconds in asyncio.run(measure(view)).items():
-            print(f"{name:14}{milliseconds:8.1f} ms")
+        found = asyncio.run(measure(view, f"{directory}/state"))
+        for name, (clock, processor) in found.items():
+            print(f"{name:14}{clock:8.1f} ms{processor:8.1f} ms of the processor")
         make_removable(view.trees[0].work)
 
 

@@ -80,6 +80,10 @@ class PlacedCopy(WorkingCopy, Visible, Protocol):
         """What was noted last; None where no session has worked here."""
         ...
 
+    async def leave(self) -> None:
+        """It is left for later: have what is known of it outlive the machine."""
+        ...
+
     def close(self) -> None:
         """Let go of it; what was changed stays, and can be opened again."""
         ...

@@ -145,6 +145,10 @@ class Tree(Value, frozen=True, kw_only=True):
     """Names beneath, relative, that are not there for the program: neither to be opened nor listed
     nor looked at. A name that passes through something that is no directory is passed over."""
 
+    searched: bool = False
+    """Whether sockets, FIFOs and devices in it are among what is masked; else they are looked for
+    before a command is started."""
+
 
 class HostPath(Value, frozen=True):
     """Something of the host that may be read, at the same place inside."""

@@ -472,15 +472,16 @@ class Watches(Protocol):
 @runtime_checkable
 class HostDirectory(Protocol):
     """Being a directory of this machine, in which programs can work. It changes no answer, so
-    `Store.powers` does not name it."""
+    `Store.powers` does not name it. ``open_directory`` gives a descriptor of it, to be closed by
+    whoever asked, ``version_of`` the version of what the kernel tells of an object there so
+    (`os.stat_result`), as `Stat` has it. ``tells_times`` says of an open directory beneath whether
+    what is changed in it gets a time that no earlier look at `CLOCK_REALTIME_COARSE` is past."""
 
-    def open_directory(self) -> int:
-        """A descriptor of the directory, to be closed by whoever asked."""
-        ...
+    def open_directory(self) -> int: ...
 
-    def version_of(self, status: Any) -> str:
-        """The version of what the kernel tells of it so (`os.stat_result`), as `Stat` has it."""
-        ...
+    def version_of(self, status: Any) -> str: ...
+
+    def tells_times(self, directory: int) -> bool: ...
 
 
 class Staged(NamedTuple):

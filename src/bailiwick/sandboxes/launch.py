@@ -241,8 +241,9 @@ def _prepare(view: View, opened: contextlib.ExitStack) -> plans.PreparedView:
 
 
 def _look_through(view: View, prepared: plans.PreparedView) -> None:
-    for paths, fd in zip(prepared.masked, prepared.lowers, strict=True):
-        paths += specials(fd)
+    for tree, paths, fd in zip(view.trees, prepared.masked, prepared.lowers, strict=True):
+        if not tree.searched:
+            paths += specials(fd)
     prepared.home_masked.extend(_specials_of_home(view))
 
 

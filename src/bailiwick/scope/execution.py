@@ -77,6 +77,7 @@ class OwnCopy:
                 else:
                     published = await _withheld(started, refused)
             if started.writable and (await copy.alterations()).any_left:
+                await copy.leave()
                 return SettledWork(published, copy.id)
             await copy.discard()
             return SettledWork(published, None)

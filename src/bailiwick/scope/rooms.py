@@ -200,7 +200,9 @@ class SessionRoom:
         await self.clear()
         if self.copy is None:
             return
-        if not (await self.copy.alterations()).any_left:
+        if (await self.copy.alterations()).any_left:
+            await self.copy.leave()
+        else:
             await self.copy.discard()
         await self.forget()
 

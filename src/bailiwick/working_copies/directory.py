@@ -21,7 +21,7 @@ from bailiwick.paths import RESERVED_PREFIX, NameRule, ScopedPath, parse
 from bailiwick.sandbox import Touched, Tree
 from bailiwick.working_copies.base_images import BaseImages
 from bailiwick.working_copies.folder import Folder
-from bailiwick.working_copies.lower import Lower, ShownTree
+from bailiwick.working_copies.lower import Lower, ShownTree, hidden
 from bailiwick.working_copies.survey import CHANGED_SINCE, Survey
 from bailiwick.working_copy import Alterations, Altered, Base, Dropped, Publishing
 
@@ -100,7 +100,7 @@ class DirectoryCopy:
     def load(self) -> None:
         """Take up what was found when it began."""
         self._folder.gather(self._uppers.gather)
-        self._base, self._has_base = self._folder.load_survey(), True
+        self._base, self._has_base = self._folder.load_survey(self._lower.recall), True
 
     def close(self) -> None:
         """Let go of it; what was changed stays."""
@@ -124,7 +124,6 @@ class DirectoryCopy:
                 for beneath in self._base.beneath(touched.path):
                     now.put(beneath, self._base.get(beneath))
         self._base, self._has_base = now, True
-        self._folder.save_survey(now)
 
     async def show(self, masked: tuple[str, ...]) -> None:
         shown, before = await self._lower.show(self._base, masked), self._shown
@@ -139,8 +138,7 @@ class DirectoryCopy:
         for path in shown.changed:
             if (base := self._base.get(path)) is not None:
                 self._base.put(path, base._replace(version=CHANGED_SINCE))
-        if shown.changed:
-            self._folder.save_survey(self._base)
+        self._folder.save_survey(self._base)
 
     def seen(self) -> Iterator[NameSeen]:
         """Directories come before what lies in them."""
@@ -150,7 +148,8 @@ class DirectoryCopy:
         folder = self._folder
         return Tree(
             place=place, lower=self._shown.directory,
-            masked=masked if self._lower.masks else (),
+            masked=hidden(self._lower, self._base, masked),
+            searched=self._base.doors is not None,
             upper=folder.upper_path if writable else None,
             work=folder.overlay_path if writable else None,
         )  # fmt: skip
@@ -175,6 +174,7 @@ class DirectoryCopy:
         reading.all(self._uppers.read(upper, lower))
         self._sources = reading.sources
         self._bases.keep(self._shown, reading.altered.values())
+        self._save_looked_up()
         self._sizes = {path: each.size for path, each in reading.altered.items()}
         altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
         return Alterations(altered, reading.unfit, reading.dropped)
@@ -234,6 +234,15 @@ class DirectoryCopy:
                 with suppress(BailiwickError):
                     path = parse(touched.path, "/", self._names).path
                     self._bases.keep_one(shown, path, base)
+        self._save_looked_up()
+
+    def _save_looked_up(self) -> None:
+        """What was looked up is what it was: whoever takes the copy up again compares with that."""
+        if self._base.has_looked_up:
+            self._folder.save_since(self._base)
+
+    async def leave(self) -> None:
+        await in_thread(self._folder.flush)
 
     # --- what became of it --------------------------------------------------------------------
 
@@ -253,7 +262,7 @@ class DirectoryCopy:
     def _put_all(self, now: Mapping[ScopedPath, Base | None]) -> None:
         for path, base in now.items():
             self._base.put(str(path), base)
-        self._folder.save_survey(self._base)
+        self._folder.save_since(self._base)
 
     def _show_again(self, settled: Collection[ScopedPath]) -> None:
         """A directory that a program made anew hides all that lies below: what has come into the

@@ -6,6 +6,7 @@
     bases/        what files held that were changed, when they were touched first
     about.json    whose it is, and what for
     survey        what the tree held when it began
+    since         what is known of single paths of it since
     lower         the name of the tree that it lies over, where that was written out for it
     session       how the session goes on that works in it, where one does
     record        of an overlay: what was changed by verbs, instead of upper and survey
@@ -35,7 +36,7 @@ from bailiwick.model import MiB, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.versions import Mark, Plan, Touch
 from bailiwick.working_copies.removal import remove_tree
-from bailiwick.working_copies.survey import Survey
+from bailiwick.working_copies.survey import Survey, by_path
 from bailiwick.working_copy import Base, Publishing
 
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -50,6 +51,9 @@ _HELD_BYTES_MAX: Final = 1 * MiB
 _LOCK_TRIES: Final = 20
 _LOCK_PAUSE_S: Final = 0.05
 """A second in all: far longer than a program takes to start."""
+
+
+Recall = Callable[[bytes, Mapping[str, Base | None]], Survey]
 
 
 class About(Value, frozen=True, kw_only=True):
@@ -77,6 +81,7 @@ class Folder:
         self.upper, self._replaced, overlay = _opened_all(directory, "upper", "kept", "overlay")
         os.close(overlay)
         self._parts: dict[str, int] = {}
+        self._unflushed: set[str] = set()
 
     @property
     def directory(self) -> int:
@@ -125,17 +130,23 @@ class Folder:
     # --- records ------------------------------------------------------------------------------
 
     def save_about(self) -> None:
-        self._save("about.json", msgspec.json.encode(self.about))
+        self._save("about.json", msgspec.json.encode(self.about), durable=False)
 
     def save_survey(self, survey: Survey) -> None:
-        self._save("survey", msgspec.msgpack.encode(survey.entries))
+        self._save("survey", survey.encoded(), durable=False)
+        self.save_since(survey)
 
-    def load_survey(self) -> Survey:
-        data = self._load("survey")
-        if data is None:
+    def save_since(self, survey: Survey) -> None:
+        self._save("since", survey.encoded_since(), durable=False)
+
+    def load_survey(self, recall: Recall) -> Survey:
+        """As whoever has made it takes it up again."""
+        found, since = self._load("survey"), self._load("since")
+        if found is None:
             return Survey({})
         with _readable():
-            return Survey(msgspec.msgpack.decode(data, type=dict[str, Base]))
+            known = msgspec.msgpack.decode(since or b"\x80", type=dict[bytes, Base | None])
+            return recall(found, by_path(known))
 
     def save_lower(self, name: str) -> None:
         self._save("lower", name.encode())
@@ -170,16 +181,33 @@ class Folder:
         with _readable():
             return _decode(data)
 
-    def _save(self, name: str, data: bytes) -> None:
-        """Whole or not at all."""
+    def _save(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        """Whole or not at all. What is not durable at once becomes so with what is saved next and
+        is: as long as nothing was changed there is nothing to be found again."""
         staged = name + ".new"
         file = os.open(staged, _NEW_FLAGS, 0o600, dir_fd=self._directory)
         try:
             _write_all(file, data)
-            os.fsync(file)
+            if durable:
+                os.fsync(file)
         finally:
             os.close(file)
         os.rename(staged, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        if durable:
+            self._unflushed.discard(name)
+            self.flush()
+        else:
+            self._unflushed.add(name)
+
+    def flush(self) -> None:
+        """Have what was written down about it outlive the machine."""
+        while self._unflushed:
+            with suppress(FileNotFoundError):
+                file = os.open(self._unflushed.pop(), _READ_FLAGS, dir_fd=self._directory)
+                try:
+                    os.fsync(file)
+                finally:
+                    os.close(file)
         os.fsync(self._directory)
 
     def _load(self, name: str) -> bytes | None:

@@ -13,6 +13,8 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, closing, suppress
 from typing import Final, NamedTuple
 
+import msgspec
+
 from bailiwick.change_log import Logs
 from bailiwick.errors import (
     HardlinkRefused,
@@ -30,7 +32,7 @@ from bailiwick.paths import RESERVED_PREFIX, ROOT, ScopedPath
 from bailiwick.store import Handle, Reader, Store
 from bailiwick.versions import lines, past
 from bailiwick.working_copies.lower import Below, ShowsBelow
-from bailiwick.working_copies.survey import Survey, names_at, type_of
+from bailiwick.working_copies.survey import Survey, by_path, names_at, type_of
 from bailiwick.working_copies.tree_cache import HeldTree, TreeCache, TreeDraft
 from bailiwick.working_copies.tree_writer import TreeNode, TreeWriter, write_all
 from bailiwick.working_copy import Base
@@ -64,6 +66,9 @@ class _Walked(NamedTuple):
 class StoreSurvey(Survey):
     """What stood in a store, with what it takes to write it out."""
 
+    doors = ()
+    """What is written out has none."""
+
     def __init__(self, walked: _Walked) -> None:
         super().__init__({path: _base(node) for path, node in walked.nodes.items()})
         self.walked: Final = walked
@@ -91,6 +96,9 @@ class MaterialisedLower:
                 found = _Walked(version, walk.found, walk.below)
             self._last = found
         return StoreSurvey(found)
+
+    def recall(self, found: bytes, since: Mapping[str, Base | None]) -> Survey:
+        return Survey(by_path(msgspec.msgpack.decode(found, type=dict[bytes, Base])), since)
 
     async def look(self, paths: Collection[ScopedPath]) -> dict[ScopedPath, Base | None]:
         found = {}

@@ -214,6 +214,9 @@ class OverlayCopy:
     async def keep_bases(self) -> None:
         """All are kept at first touch."""
 
+    async def leave(self) -> None:
+        """All is durable when it was changed."""
+
     async def note_session(self, note: SessionNote) -> None:
         raise _no_programs()
 

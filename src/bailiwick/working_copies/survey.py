@@ -1,4 +1,4 @@
-"""What stands in a directory of the host, path by path: what a working copy is compared with.
+"""What stands in a tree, path by path: what a working copy is compared with.
 
 By descriptors, one component at a time, and no link is followed: others may change the tree while
 it is looked at.
@@ -9,28 +9,25 @@ from __future__ import annotations
 import os
 import stat as stat_bits
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final, TypeVar
+
+import msgspec
 
 from bailiwick.commands import NameSeen
-from bailiwick.errors import Unsupported
 from bailiwick.model import EntryType
-from bailiwick.paths import DEPTH_MAX, RESERVED_PREFIX, ScopedPath
+from bailiwick.paths import RESERVED_PREFIX, ScopedPath
 from bailiwick.working_copy import Base
 
+Known = TypeVar("Known")
 VersionOf = Callable[[os.stat_result], str]
 
 CHANGED_SINCE: Final = ""
 """Stands for the version of what was changed while the program may have seen it already: it is
 nobody's, so that it is never taken for what stands there."""
 
-_LIST_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-_new: Final = tuple.__new__
-"""Makes a named tuple in half the time its class takes."""
-
-_FORMAT: Final = 0o170000
-_MODE: Final = 0o7777
+LIST_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _TYPES: Final[dict[int, EntryType]] = {
     stat_bits.S_IFREG: "file", stat_bits.S_IFDIR: "directory", stat_bits.S_IFLNK: "symlink",
@@ -38,24 +35,50 @@ _TYPES: Final[dict[int, EntryType]] = {
 
 
 class Survey:
-    """All that stood in a tree, by its path as the host has it (`os.fsdecode`)."""
+    """All that stood in a tree, by its path as the host has it (`os.fsdecode`), and what is known
+    of single paths since: that goes before it."""
 
-    def __init__(self, entries: dict[str, Base]) -> None:
-        self.entries = entries
-        self._sorted: list[str] | None = None
+    doors: tuple[str, ...] | None = None
+    """What leads to programs outside, by its path; None where nobody has looked for that."""
+
+    has_looked_up = False
+    """Whether more is known than was encoded."""
+
+    def __init__(
+        self, found: Mapping[str, Base], since: Mapping[str, Base | None] | None = None
+    ) -> None:
+        self._found = found
+        self._since: Final[dict[str, Base | None]] = {}
+        self._added: list[str] | None = []
+        for path, base in (since or {}).items():
+            self.put(path, base)
 
     def get(self, path: str) -> Base | None:
-        return self.entries.get(path)
+        return self._since[path] if path in self._since else self._found_at(path)
+
+    def _found_at(self, path: str) -> Base | None:
+        return self._found.get(path)
 
     def beneath(self, path: str) -> Iterator[str]:
         """All that lay in a directory, whatever its depth."""
-        if self._sorted is None:
-            self._sorted = sorted(self.entries)
-        prefix = path + "/"
-        index = bisect_left(self._sorted, prefix)
-        while index < len(self._sorted) and self._sorted[index].startswith(prefix):
-            yield self._sorted[index]
-            index += 1
+        if self._added is None:
+            self._added = sorted(each for each in self._since if not self._was_found(each))
+        for each in self._found_beneath(path):
+            if self._since.get(each, CHANGED_SINCE) is not None:
+                yield each
+        for each in starting_with(f"{path}/", self._added):
+            if self._since[each] is not None:
+                yield each
+
+    def _was_found(self, path: str) -> bool:
+        return path in self._found
+
+    def _found_beneath(self, path: str) -> Iterator[str]:
+        return starting_with(f"{path}/", self._order)
+
+    @cached_property
+    def _order(self) -> Sequence[str]:
+        return sorted(self._found)
 
     def names_in(self, path: str) -> Iterator[str]:
         """The names that stood in a directory itself."""
@@ -65,90 +88,78 @@ class Survey:
                 yield name
 
     def seen(self) -> Iterator[NameSeen]:
-        """All of it, directories before what lies in them."""
-        for path, base in sorted(self.entries.items()):
-            yield NameSeen(path, base.type)
+        """All that was found, directories before what lies in them."""
+        for path in self._order:
+            yield NameSeen(path, self._found[path].type)
 
     def put(self, path: str, base: Base | None) -> None:
         """What stands at one path by now."""
-        if base is None:
-            self.entries.pop(path, None)
-        else:
-            self.entries[path] = base
-        self._sorted = None
+        self._since[path] = base
+        if not self._was_found(path):
+            self._added = None
+
+    def encoded(self) -> bytes:
+        """What was found, for whoever takes the working copy up again."""
+        return encoded(self._found)
+
+    def encoded_since(self) -> bytes:
+        self.has_looked_up = False
+        return encoded(self._since)
 
 
-def survey(top: int, version_of: VersionOf, *, since_ns: int, entries_max: int) -> Survey:
-    """Look at everything beneath the open directory ``top``. What was changed after ``since_ns``
-    has no version: the program may have seen it as it was before. What lies deeper than any path
-    can name is left out."""
-    found: dict[str, Base] = {}
-    above: list[_SurveyLevel] = []
-    level = _SurveyLevel("", os.open(".", _LIST_FLAGS, dir_fd=top))
-    try:
-        while True:
-            _add_all(level, found, version_of, since_ns)
-            if len(above) >= DEPTH_MAX:
-                level.below.clear()
-            if len(found) > entries_max:
-                raise Unsupported(
-                    "there is more in this root than a command can be given",
-                    details={"limit": entries_max},
-                )
-            below, name = None, ""
-            while below is None:
-                if level.below:
-                    name = level.below.pop()
-                    below = _opened(level.directory, name)
-                elif above:
-                    os.close(level.directory)
-                    level = above.pop()
-                else:
-                    return Survey(found)
-            above.append(level)
-            level = _SurveyLevel(f"{level.prefix}{name}/", below)
-    finally:
-        for each in (*above, level):
-            os.close(each.directory)
+def encoded(paths: Mapping[str, object]) -> bytes:
+    """By the bytes that the host has for a name: not every one is text."""
+    return msgspec.msgpack.encode({os.fsencode(path): each for path, each in paths.items()})
 
 
-class _SurveyLevel:
-    """A directory on the way down, held open, and those in it that are still to be looked into."""
+def by_path(encoded: Mapping[bytes, Known]) -> dict[str, Known]:
+    return {os.fsdecode(path): each for path, each in encoded.items()}
 
-    def __init__(self, prefix: str, directory: int) -> None:
-        self.prefix = prefix
-        self.directory = directory
-        self.below: list[str] = []
+
+def starting_with(prefix: str, order: Sequence[str]) -> Iterator[str]:
+    index = bisect_left(order, prefix)
+    while index < len(order) and order[index].startswith(prefix):
+        yield order[index]
+        index += 1
 
 
 def look(top: int, path: ScopedPath, version_of: VersionOf) -> Base | None:
     """What stands at one path by now."""
-    directory = os.open(".", _LIST_FLAGS, dir_fd=top)
+    status = status_at(top, path)
+    return None if status is None else base_of(status, version_of)
+
+
+def status_at(
+    top: int, path: str, is_same: Callable[[str, os.stat_result], bool] | None = None
+) -> os.stat_result | None:
+    """What the kernel tells of one path, but nothing of what lies in another directory than it did:
+    ``is_same`` says of each on the way whether it is the one."""
+    *above, name = path.split("/")
+    directory, way = os.open(".", LIST_FLAGS, dir_fd=top), ""
     try:
-        for part in path.parts[:-1]:
-            below = _opened(directory, part)
-            os.close(directory)
+        for part in above:
+            below = opened(directory, part)
             if below is None:
-                directory = -1
                 return None
-            directory = below
-        try:
-            status = os.lstat(path.name, dir_fd=directory)
-        except OSError:
-            return None
-        return _base(status, version_of)
-    finally:
-        if directory >= 0:
             os.close(directory)
+            directory = below
+            way = f"{way}/{part}" if way else part
+            if is_same is not None and not is_same(way, os.fstat(directory)):
+                return None
+        return os.lstat(name, dir_fd=directory)
+    except OSError:
+        return None
+    finally:
+        os.close(directory)
 
 
 def names_at(top: int, path: ScopedPath) -> Iterator[tuple[str, os.stat_result]]:
     """What stands in one directory, links on the way not followed; nothing where it is gone."""
-    directory: int | None = os.open(".", _LIST_FLAGS, dir_fd=top)
+    directory: int | None = os.open(".", LIST_FLAGS, dir_fd=top)
     try:
         for part in path.parts:
             assert directory is not None
-            above, directory = directory, _opened(directory, part)
+            above, directory = directory, opened(directory, part)
             os.close(above)
             if directory is None:
                 return
@@ -174,39 +185,13 @@ def _statuses(directory: int) -> Iterator[tuple[str, os.stat_result]]:
                 continue
 
 
-def _add_all(
-    level: _SurveyLevel, found: dict[str, Base], version_of: VersionOf, since_ns: int
-) -> None:
-    """What stands in one directory. In one piece: every file of a tree comes by here before each
-    command, and to call what `look` is made of for each takes a third longer."""
-    prefix, below = level.prefix, level.below
-    with os.scandir(level.directory) as names:
-        for each in names:
-            name = each.name
-            if name.startswith(RESERVED_PREFIX):
-                continue
-            try:
-                status = each.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            mode = status.st_mode
-            kind = _TYPES.get(mode & _FORMAT, "other")
-            if kind == "directory":
-                below.append(name)
-                version = version_of(status)
-            else:
-                changed = status.st_ctime_ns >= since_ns
-                version = CHANGED_SINCE if changed else version_of(status)
-            found[prefix + name] = _new(Base, (kind, version, status.st_size, mode & _MODE))
-
-
-def _base(status: os.stat_result, version_of: VersionOf) -> Base:
+def base_of(status: os.stat_result, version_of: VersionOf) -> Base:
     mode = stat_bits.S_IMODE(status.st_mode)
     return Base(type_of(status), version_of(status), status.st_size, mode)
 
 
-def _opened(directory: int, name: str) -> int | None:
+def opened(directory: int, name: str) -> int | None:
     try:
-        return os.open(name, _LIST_FLAGS, dir_fd=directory)
+        return os.open(name, LIST_FLAGS, dir_fd=directory)
     except OSError:
         return None  # gone, no directory any more, or not ours to look into

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bailiwick.commands import NameSeen
 from bailiwick.sandbox import Tree
-from bailiwick.working_copies.lower import Lower, ShownTree
+from bailiwick.working_copies.lower import Lower, ShownTree, hidden
 from bailiwick.working_copies.survey import Survey
 
 
@@ -30,8 +30,12 @@ class TreeInSight:
 
     def tree(self, place: str, masked: tuple[str, ...]) -> Tree:
         assert self._shown is not None, "it was not shown"
-        masked = masked if self._lower.masks else ()
-        return Tree(place=place, lower=self._shown.directory, masked=masked)
+        return Tree(
+            place=place,
+            lower=self._shown.directory,
+            masked=hidden(self._lower, self._survey, masked),
+            searched=self._survey.doors is not None,
+        )
 
     def close(self) -> None:
         shown, self._shown = self._shown, None

@@ -108,6 +108,7 @@ class DirectoryWorkplace:
         record = OverlayRecord(folder)
         try:
             await in_thread(record.open)
+            await in_thread(folder.flush)
         except BaseException:
             record.close()
             folder.close()

@@ -458,8 +458,10 @@ class DiskStore:
     def open_directory(self) -> int:
         return os.open(".", syscalls.LIST_FLAGS, dir_fd=self._lookup.root.fd)
 
-    def version_of(self, status: os.stat_result) -> str:
-        return version_of(status)
+    version_of = staticmethod(version_of)
+
+    def tells_times(self, directory: int) -> bool:
+        return syscalls.tells_times(directory)
 
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None

@@ -190,6 +190,19 @@ def filesystem_type(fd: int) -> int:
 
 TMPFS: Final = 0x01021994
 
+_OF_THIS_MACHINE: Final = {
+    0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, TMPFS, 0x858458F6, 0x794C7630, 0x2FC12FC1,
+    0xCA451A4E,
+}  # fmt: skip
+"""ext4, xfs, btrfs, f2fs, tmpfs, ramfs, overlayfs, zfs, bcachefs."""
+
+
+def tells_times(fd: int) -> bool:
+    """Whether what is changed on the filesystem of an object gets the time of this machine's clock,
+    to less than a second: others have a clock of their own, or whole seconds."""
+    is_fine = os.fstat(fd).st_ctime_ns % 1_000_000_000 != 0
+    return is_fine and filesystem_type(fd) in _OF_THIS_MACHINE
+
 
 def read_at_hand(fd: int, buffer: bytearray | memoryview, offset: int) -> int | None:
     """Read what the kernel has in memory; None where a disk would have to be waited for. Raises
