@@ -14,7 +14,7 @@ import pytest
 
 import bailiwick
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
-from bailiwick.stores.disk import syscalls
+from bailiwick.stores.disk.store import DiskStore
 from bailiwick.working_copies import tree_names
 
 
@@ -29,7 +29,7 @@ def _bubblewrap():
 def project(request, tmp_path, monkeypatch):
     """On a filesystem whose times tell what was changed, and on one whose do not."""
     if request.param == "no times":
-        monkeypatch.setattr(syscalls, "tells_times", lambda fd: False)
+        monkeypatch.setattr(DiskStore, "tells_times", staticmethod(lambda fd: False))
     root = tmp_path / "project"
     for name in ("a/f", "b/f", "top"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ async def test_a_door_that_was_made_between_two_commands_is_not_there(project):
 @pytest.mark.spec("EXEC-9")
 async def test_a_directory_is_listed_again_only_when_it_was_changed(project, monkeypatch):
     directory = os.open(project, os.O_RDONLY)
-    tells = syscalls.tells_times(directory)
+    tells = DiskStore.tells_times(directory)
     os.close(directory)
     if not tells:
         return

@@ -14,6 +14,7 @@ from bailiwick.sandboxes import bubblewrap, on_copies
 from bailiwick.sandboxes.on_copies import Landlock, Unconfined
 from tests.authority.support import Person, governed, rule
 from tests.scope.test_exec import ALLOW_EXEC, RUNNING, left_in, told
+from tests.scope.test_exec_roots import NOTES
 
 pytestmark = pytest.mark.spec("EXEC-5")
 
@@ -135,9 +136,22 @@ async def test_every_record_and_question_says_which(tmp_path, kind):
         ]
         assert commands
         assert all(each.endswith(f"(sandbox {kind})") for each in commands)
-        with pytest.raises(Unsupported):
+        with pytest.raises(Unsupported, match="each command has a copy of its own") as refused:
             async with scope.session() as session:
                 await session.exec(["true"]).result()
+        assert "bubblewrap" in str(refused.value.hint)
+
+
+@pytest.mark.spec("EXEC-4")
+async def test_another_root_is_refused_with_what_to_do(tmp_path, kind):
+    options = f'exec = {{sandbox = "{kind}"}}'
+    rules = ALLOW_EXEC + NOTES
+    async with governed(tmp_path, rules, on_disk=True, options=options) as house:
+        scope = await house.scope(RUNNING)
+        with pytest.raises(Unsupported, match="no other root") as refused:
+            await scope.exec(["true"], roots=["knowledge:notes"]).result()
+        assert "bubblewrap" in str(refused.value.hint)
+        assert (await scope.exec(["true"]).result()).exit_code == 0
 
 
 @pytest.mark.spec("EXEC-1")

@@ -92,9 +92,9 @@ def run_sync(
 def _check_engine(engine: str) -> None:
     if engine == "monty":
         raise Unsupported(
-            "the engine monty is not built: it knows a part of Python only, and runs beside us"
-            " without a sandbox of the system",
-            hint='leave engine out: "sandbox" runs all of Python',
+            "the engine monty is not offered: its Python has neither generators nor exceptions of"
+            " one's own, which `state` is made of, and its workers run outside of the sandbox",
+            hint='leave engine out: "sandbox" runs all of Python, behind the walls of commands',
         )
     if engine != "sandbox":
         raise ParseError("there is no such engine", hint='engine is "sandbox"')

@@ -105,7 +105,11 @@ class Unconfined:
             if each.fatal:
                 raise Unsupported(each.what, hint=each.remedy)
         if len(view.trees) != 1:
-            raise Unsupported(f"in the sandbox {self.name} a command sees one tree")
+            raise Unsupported(
+                f"in the sandbox {self.name} a command sees no other root: nothing can be mounted",
+                hint="leave out `roots`, copy what it needs into its own root first, or use the"
+                " sandbox bubblewrap",
+            )
 
 
 class Landlock(Unconfined):

@@ -459,9 +459,7 @@ class DiskStore:
         return os.open(".", syscalls.LIST_FLAGS, dir_fd=self._lookup.root.fd)
 
     version_of = staticmethod(version_of)
-
-    def tells_times(self, directory: int) -> bool:
-        return syscalls.tells_times(directory)
+    tells_times = staticmethod(syscalls.tells_times)
 
     def narrowed(
         self, *, symlinks: Symlinks | None = None, hardlinks: Hardlinks | None = None
