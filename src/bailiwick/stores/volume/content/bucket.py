@@ -53,7 +53,10 @@ class Bucket:
 
         def asked() -> bool:
             pages = obstore.list(self._place.store, f"{key}/", chunk_size=1)
-            return any(_is_beneath(each["path"], key) for page in pages for each in page)
+            try:
+                return any(_is_beneath(each["path"], key) for page in pages for each in page)
+            except obstore.exceptions.InvalidPathError:
+                return True  # what is told there is no path: but it is there
 
         return self._asked(asked) is True
 
@@ -87,6 +90,8 @@ class Bucket:
     def _asked(self, asked: Callable[[], Seen]) -> Seen | None:
         try:
             return asked()
+        except ValueError:
+            return None  # no object can be asked for by such a key: one with a line feed
         except failures() as error:
             if is_missing(error):
                 return None

@@ -404,6 +404,13 @@ class ObjectBlobs:
                 errno=_errno.EACCES,
                 hint=f"check those in the environment, and what they may do in {where}",
             )
+        if isinstance(error, exceptions.InvalidPathError):
+            return IoError(
+                "what lies here cannot be listed: the key of an object is no path",
+                errno=_errno.EILSEQ,
+                hint="read the others by their names, or give that object another key: one without"
+                f" empty names, dots and control characters, in {where}",
+            )
         if _NO_PLACE(text):
             return IoError(
                 f"there is no such {self._place} in the object store",
