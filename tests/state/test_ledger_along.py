@@ -35,6 +35,7 @@ def threads(monkeypatch):
 def _quick_disk(monkeypatch):
     monkeypatch.setattr(database_module, "_HERE_S", 10.0)
     monkeypatch.setattr(queue_module, "_SETTLE_SECONDS_MAX", 600.0)  # no thread comes in between
+    monkeypatch.setattr(queue_module, "_ALONG_RECORDS", 1)
 
 
 def step(ledger, number):
@@ -147,6 +148,25 @@ async def test_a_feed_hears_once_in_a_turn_of_what_went_along(tmp_path):
         assert not heard
         await told.wait()
         assert heard == [3]
+
+
+async def test_records_go_along_together_or_when_the_first_is_due(tmp_path, monkeypatch):
+    monkeypatch.setattr(queue_module, "_ALONG_RECORDS", 3)
+    async with ledger_at(tmp_path / "state") as ledger:
+
+        def recorded():
+            return ledger._database.read("SELECT count(*) FROM ledger")[0][0]
+
+        kept = []
+        for number in range(1, 6):
+            ledger.settle(change_of(intent(number)), step(ledger, number), ())
+            kept.append(recorded())
+        assert kept == [0, 0, 0, 3, 3]
+        monkeypatch.setattr(queue_module, "_ALONG_SECONDS", 1_000.0)
+        number = step(ledger, 6)
+        assert recorded() == 5
+        assert ledger._database.read("SELECT number FROM ledger_intents") == [(number,)]
+        assert (await ledger.verify()).ok
 
 
 async def test_what_goes_along_with_the_next_intent_needs_no_transaction_of_its_own(tmp_path):

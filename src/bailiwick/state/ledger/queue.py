@@ -54,8 +54,11 @@ _SETTLE_SECONDS_MAX = 0.005
 """How long a settled change may wait for company, most often the next one's intent: a commit for
 itself would hold that up. Its own intent is durable all the while."""
 
-_ALONG_RECORDS_MAX = 8
-"""Records that go along with an intent: an event loop stands still for them."""
+_ALONG_RECORDS = 8
+_ALONG_SECONDS = 0.0025
+"""So many records go along with an intent, since an event loop stands still for them; or as many as
+there are, once the first will be due within that time. Written together they take half as long as
+each by itself, and an intent that goes alone a third."""
 
 _RETRY_SECONDS = 1.0
 """When records that could not be written are tried again, if nothing else is written before."""
@@ -397,8 +400,13 @@ class Announcement(_Flush):
     def run(self, connection: Connection) -> None:
         queue = self._queue
         statements = queue._statements or queue._statements_on(connection)
-        if queue._pending and not queue.failing:
-            self._items = queue._first(min(len(queue._pending), _ALONG_RECORDS_MAX))
+        waiting = len(queue._pending)
+        if (
+            waiting
+            and not queue.failing
+            and (waiting >= _ALONG_RECORDS or queue._due - time.monotonic() < _ALONG_SECONDS)
+        ):
+            self._items = queue._first(min(waiting, _ALONG_RECORDS))
             self._write(statements)
         self._keep(statements)
 
