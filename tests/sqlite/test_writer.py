@@ -371,3 +371,18 @@ async def test_what_has_nothing_left_to_do_is_given_up_and_what_is_queued_at_the
         await asyncio.to_thread(asked.wait)
     assert ended == ([(1, None)] if closing else [])
     assert frame.seen == (["begin", "commit False"] if closing else [])
+
+
+async def test_of_a_connection_that_others_read_on_nothing_is_used_out_of_turn(tmp_path):
+    turn, in_turn = threading.RLock(), []
+
+    class Watching(Frame):
+        def wait(self, patiently):
+            in_turn.append((patiently, turn._is_owned()))
+
+    with writing(tmp_path / "db", Watching(), turn=turn, here_s=10.0) as writer:
+        for number in range(0, 6, 3):
+            assert writer.run_here(insert(number)) is not None
+            await writer.run(insert(number + 1))
+            await asyncio.gather(writer.run(insert(number + 2)), writer.run(insert(100 + number)))
+    assert in_turn == [(False, True), (True, True)] * 2

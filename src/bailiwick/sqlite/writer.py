@@ -320,13 +320,11 @@ class WriterThread:
         try:
             if self._closed:
                 return None
-            if self._patient:
-                self._wait(patiently=False)
             if turn is None:
-                self._transaction_of_one(job, control, done)
+                self._transaction_of_one(job, control, done, patiently=False)
             else:
                 with turn:
-                    self._transaction_of_one(job, control, done)
+                    self._transaction_of_one(job, control, done, patiently=False)
         except BaseException as error:
             self._frame.undone()
             if not done.is_begun:
@@ -342,7 +340,8 @@ class WriterThread:
         return done
 
     def _wait(self, *, patiently: bool) -> None:
-        """Nearly all transactions in a row are begun on one thread, so it is said seldom."""
+        """Nearly all transactions in a row are begun on one thread, so it is said seldom. In the
+        turn: nothing of a connection may be used while another thread reads on it."""
         self._patient = patiently
         self._frame.wait(patiently)
 
@@ -350,8 +349,6 @@ class WriterThread:
         """Do all tasks, in one transaction unless SQLite undoes one of its own accord."""
         waiting = deque(tasks)
         tried: list[_Tried] = []
-        if not self._patient:
-            self._wait(patiently=True)
         while waiting:
             group: list[TaskDone] = []
             together = list(waiting)
@@ -378,6 +375,8 @@ class WriterThread:
     def _transaction(self, waiting: deque[Task], group: list[TaskDone]) -> None:
         """Do what waits and commit it; ``group`` gets what was tried."""
         connection, control = self._connection, False
+        if not self._patient:
+            self._wait(patiently=True)
         changes = connection.total_changes()
         self._execute("BEGIN IMMEDIATE")
         try:
@@ -396,10 +395,17 @@ class WriterThread:
             self.broken = False
 
     def _transaction_of_one(
-        self, job: Callable[[apsw.Connection], Any], control: bool, attempt: TaskDone
+        self,
+        job: Callable[[apsw.Connection], Any],
+        control: bool,
+        attempt: TaskDone,
+        *,
+        patiently: bool = True,
     ) -> None:
         """One job as a transaction, without a savepoint: what is to be undone is all there is."""
         connection, execute = self._connection, self._execute
+        if self._patient != patiently:
+            self._wait(patiently=patiently)
         changes = connection.total_changes()
         execute("BEGIN IMMEDIATE")
         try:
