@@ -342,7 +342,7 @@ class Pipeline(Recording):
                     return proposal.result(None)
                 if self.intends:
                     await self._intend(call)
-                if self.meters and proposal.cost is not None and call.metered:
+                if self.meters and proposal.cost is not None and self.meter.counts(call.grant):
                     await proposal.cost()
                 return await self._publish(call, proposal, act)
             except Stale:

@@ -159,9 +159,6 @@ def append(statements: Statements, keys: Keys, records: Sequence[tuple[int, byte
         seq += 1
         mac = record_mac(keys, mac, seq, time_ns, body)
         rows.append((seq, time_ns, body, mac))
-    if len(rows) == 1:  # a change that goes along with the next one's intent
-        statements.execute(_INSERT, rows[0])
-        return seq
     together = len(rows) - len(rows) % _ROWS_TOGETHER
     for start in range(0, together, _ROWS_TOGETHER):
         block = rows[start : start + _ROWS_TOGETHER]

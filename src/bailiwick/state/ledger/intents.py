@@ -69,11 +69,8 @@ def keep_intent(
     statements.execute(_INSERT, (*row, keys.intent(_encode(row))))
 
 
-def drop_intents(statements: Statements, owner: str, numbers: Sequence[int]) -> None:
-    if len(numbers) == 1:
-        statements.execute(_DELETE, (owner, numbers[0]))
-    else:
-        statements.executemany(_DELETE, [(owner, number) for number in numbers])
+def drop_intents(statements: Statements, owner: str, numbers: Iterable[int]) -> None:
+    statements.executemany(_DELETE, [(owner, number) for number in numbers])
 
 
 def record_interrupted(

@@ -1,8 +1,8 @@
 """Records on their way into the ledger: queued by whoever works, written in batches by the writer.
 
 On the caller's thread a record costs two appends. Encoding, hashing and inserting happen on the
-database's own thread, some hundred records in a transaction; or, while commits are quick, along
-with the next intent, whose commit is made anyway. What cannot be written stays queued
+database's own thread, some hundred records in a transaction; or, while commits are quick, a few
+along with an intent, whose commit is made anyway. What cannot be written stays queued
 and is tried again; where the queue is full, the records of reads are given up, counted, and their
 number is put on record as soon as that is possible. The records of changes are never given up.
 """
@@ -251,8 +251,6 @@ class RecordQueue:
         """The first that are queued, by whoever has the database to themselves."""
         with self._counting:
             self._taken += wanted
-        if wanted == 1:
-            return [self._pending.popleft()]
         return [self._pending.popleft() for _ in range(wanted)]
 
     def _written(self, count: int) -> None:
