@@ -260,7 +260,7 @@ class RecordQueue:
     def _encoded(self, items: list[Record | Settled]) -> list[tuple[int, bytes]]:
         rows = []
         for item in items:
-            record = item.record if type(item) is Settled else item
+            record = item.record if isinstance(item, Settled) else item
             try:
                 rows.append((record.time_ns, encode_record(record, self._hide)))
             except Exception as error:

@@ -219,7 +219,8 @@ class HistoryLedger:
         verb, subject, request, effects, contents, missed = fresh
         for sha256, data in contents.items():
             execute(_PUT_NEEDED, (sha256, len(data), now_ns, data))
-        ((entry,),) = execute(_NEXT).fetchall()
+        numbers: list[Any] = execute(_NEXT).fetchall()
+        entry: int = numbers[0][0]
         execute(_PUT_ENTRY, (entry, now_ns, verb, subject, request, self.owner.name, missed))
         _put_effects(self._statements, entry, 0, effects)
         tell(entry)
@@ -481,7 +482,8 @@ def _close(
     for number in outcome.dropped:
         execute(_DROP_EFFECT, (entry, number))
     if outcome.dropped or outcome.added:
-        ((last,),) = execute(_LAST_SEQ, (entry,)).fetchall()
+        numbers: list[Any] = execute(_LAST_SEQ, (entry,)).fetchall()
+        last: int = numbers[0][0]
         _put_effects(statements, entry, last + 1, outcome.added)
         if last < 0 and not outcome.added:
             execute(_DROP_ENTRY, (entry,))
