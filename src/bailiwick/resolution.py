@@ -26,7 +26,6 @@ from bailiwick.paths import (
     check_new_name,
     folded,
     parse,
-    parse_text,
     too_deep,
 )
 from bailiwick.policy import Hide
@@ -46,9 +45,8 @@ def named(call: Call, target: Target) -> ScopedPath:
 
 def resolve(call: Call, target: Target) -> Awaitable[Handle]:
     """What a target leads to. Where nothing can be hidden, the store's own answer will do."""
-    grant, text = call.grant, target.text
-    read = parse_text if type(text) is str else parse
-    path, target.directory = read(text, grant.root.mount_point, grant.root.names)
+    grant = call.grant
+    path, target.directory = parse(target.text, grant.root.mount_point, grant.root.names)
     if (
         call.pipeline.discreet
         or grant.path != "."  # the rest of `Grant.whole`, looked at by every call

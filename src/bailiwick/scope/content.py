@@ -121,7 +121,8 @@ class ContentVerbs(ScopeCore):
         )
         if lock_token is not None:
             prepare = locking(lock_token, prepare)
-        return await self._start(call, prepare)
+        result: WriteResult = await self._start(call, prepare)
+        return result
 
     async def write_text(
         self,
@@ -154,7 +155,8 @@ class ContentVerbs(ScopeCore):
         )
         if lock_token is not None:
             prepare = locking(lock_token, prepare)
-        return await self._start(call, prepare)
+        result: WriteResult = await self._start(call, prepare)
+        return result
 
     async def write_json(
         self,
