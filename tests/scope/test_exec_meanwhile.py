@@ -51,9 +51,9 @@ async def changed_while(fs, script, change, **options):
     return await execution.result()
 
 
-async def applied_later(fs, result):
+async def applied_later(fs, result, **options):
     async with await fs.open_work(result.work_id) as left:
-        return await left.apply()
+        return await left.apply(**options)
 
 
 def rewrite(path):
@@ -177,6 +177,28 @@ async def test_what_was_left_is_applied_where_nobody_changed_it(project):
         applied = await applied_later(fs, result)
         assert {str(each.path) for each in applied.changes} == {"a/f", "n"}
     assert (project / "a" / "f").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("damage", [None, 0, 10, 40])
+@pytest.mark.spec("EXEC-8")
+async def test_nothing_is_joined_with_what_was_lost_with_the_machine(project, damage):
+    """What a file held before is written down without waiting for the disk."""
+    lines = [f"{number}\n" for number in range(20)]
+    (project / "top").write_text("".join(lines))
+    async with opened(project) as fs:
+        result = await fs.exec(shell="sed -i s/^2$/two/ top", publish="manual").result()
+    for base in (project.parent / "state" / "work").glob("*/*/bases/*"):
+        if damage is not None:
+            os.truncate(base, damage)
+    (project / "top").write_text("".join([*lines[:-1], "theirs\n"]))
+    left = (project / "top").read_text()
+    async with opened(project) as fs:
+        published = await applied_later(fs, result, merge=True)
+    if damage is None:
+        assert (project / "top").read_text() == left.replace("2\n", "two\n", 1)
+    else:
+        assert [str(each.path) for each in published.conflicts] == ["top"]
+        assert (project / "top").read_text() == left
 
 
 @pytest.mark.spec("EXEC-8")

@@ -43,7 +43,8 @@ class BaseImages:
         with suppress(OSError):  # gone, or another thing by now
             data = _read(shown, path, base)
             if data is not None and 0 not in data:
-                self._folder.save_base(path, data)
+                # A flush for each would take longer than all the rest of bringing them back.
+                self._folder.save_base(path, data, durable=False)
 
 
 def _read(shown: ShownTree, path: ScopedPath, base: Base) -> bytes | None:

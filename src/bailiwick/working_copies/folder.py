@@ -48,6 +48,8 @@ _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HELD_BYTES_MAX: Final = 1 * MiB
 """What is held of a file that is put aside, before it is written."""
 
+_DIGEST_BYTES: Final = 32
+
 _LOCK_TRIES: Final = 20
 _LOCK_PAUSE_S: Final = 0.05
 """A second in all: far longer than a program takes to start."""
@@ -284,13 +286,15 @@ class Folder:
             return False
         return True
 
-    def save_base(self, path: ScopedPath, data: bytes) -> None:
-        """Whole or not at all."""
+    def save_base(self, path: ScopedPath, data: bytes, *, durable: bool = True) -> None:
+        """Whole or not at all. One that is not durable may be lost with the machine, and is known
+        to be: its hash goes before it."""
         name, bases = _base_name(path), self._bases(making=True)
         file = os.open(name + ".new", _NEW_FLAGS, 0o600, dir_fd=bases)
         try:
-            _write_all(file, data)
-            os.fsync(file)
+            _write_all(file, hashlib.sha256(data).digest() + data)
+            if durable:
+                os.fsync(file)
         finally:
             os.close(file)
         os.rename(name + ".new", name, src_dir_fd=bases, dst_dir_fd=bases)
@@ -301,7 +305,8 @@ class Folder:
         except FileNotFoundError:
             return None
         with os.fdopen(file, "rb") as opened:
-            return opened.read()
+            digest, data = opened.read(_DIGEST_BYTES), opened.read()
+        return data if hashlib.sha256(data).digest() == digest else None
 
     def forget_base(self, path: ScopedPath) -> None:
         with suppress(FileNotFoundError):
