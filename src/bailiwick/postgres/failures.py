@@ -8,6 +8,7 @@ from typing import Final
 import asyncpg
 
 from bailiwick.errors import BailiwickError, Busy, InternalError, IoError, ParseError
+from bailiwick.postgres.words import not_ours
 
 FAILURES: Final = (
     asyncpg.PostgresError,
@@ -37,6 +38,9 @@ _REFUSED: Final = {
     "3D": "PostgreSQL has no such database",
     "42501": "PostgreSQL refuses this user what is needed",
 }
+
+_OTHER_TABLES: Final = ("42", "23502")
+"""There is no such table or column, or it is something else; what should be in a row is not."""
 
 _SOON: Final = {"retry_after_s": 1.0}
 """A database is started again, or its standby takes over, within seconds."""
@@ -70,7 +74,9 @@ def from_postgres(error: BaseException) -> BailiwickError:
         return IoError(
             "the database failed, or is not there", hint=f"SQLSTATE {code}", details=dict(_SOON)
         )
-    return InternalError(f"the database refused ({code}): {error}")
+    if code.startswith(_OTHER_TABLES):
+        return not_ours(f"SQLSTATE {code}")
+    return InternalError(f"the database refused a statement (SQLSTATE {code})")
 
 
 def is_lost(error: BaseException) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from bailiwick.errors import Unsupported
+from bailiwick.errors import IoError, Unsupported
 
 VERSION_MIN: Final = 16
 """Earlier ones want a name for every table that is made by a query."""
@@ -34,3 +34,12 @@ def in_postgres_words(script: str) -> str:
     for pattern, word in _WORDS:
         script = pattern.sub(word, script)
     return script
+
+
+def not_ours(hint: str) -> IoError:
+    """For tables that are not as they were made: somebody has changed them, or they are of
+    something else."""
+    return IoError(
+        "the tables in the database are not those that Bailiwick made",
+        hint=f"is this the right database? Else restore them from a backup ({hint})",
+    )

@@ -29,7 +29,7 @@ def from_sqlite(error: apsw.Error, whose: str = "state") -> BailiwickError:
         return Busy(f"the {whose} database is held by another process")
     if isinstance(error, apsw.ConnectionClosedError):
         return Closed(f"the {whose} is closed")
-    if error.extendedresult == apsw.SQLITE_CONSTRAINT_UNIQUE:
+    if getattr(error, "extendedresult", None) == apsw.SQLITE_CONSTRAINT_UNIQUE:
         # Somebody who was taken for lost has made the change after all.
         return IoError(
             "this was done already", hint="ask for it again under the same key",

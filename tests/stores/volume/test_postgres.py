@@ -1,10 +1,12 @@
 """Volumes in PostgreSQL: opened by their address, shared by processes, refused in our own words."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
 
+import asyncpg
 import pytest
 
 import bailiwick
@@ -112,6 +114,32 @@ async def test_tables_of_a_newer_bailiwick_are_refused(postgres, tmp_path, monke
     monkeypatch.setattr(schema, "newest_version", lambda: 3)
     with pytest.raises(Unsupported, match="newer Bailiwick"):
         opened(postgres.dsn, tmp_path)
+
+
+@pytest.mark.spec("SCALE-8")
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "UPDATE bailiwick.about SET version = -1",
+        "DELETE FROM bailiwick.about",
+        "ALTER TABLE bailiwick.about RENAME COLUMN version TO edition",
+        "ALTER TABLE bailiwick.about ALTER COLUMN version TYPE TEXT",
+        "ALTER TABLE bailiwick.volume RENAME COLUMN last TO newest",
+        "DROP TABLE bailiwick.change",
+    ],
+)
+async def test_tables_that_are_not_ours_are_told_without_their_words(postgres, tmp_path, lie):
+    with postgres.fresh_database() as dsn:
+        async with contextlib.aclosing(StoreDriver(opened(dsn, tmp_path))) as fs:
+            await fs.write("f", b"secret")
+        liar = await asyncpg.connect(dsn)
+        await liar.execute(lie)
+        await liar.close()
+        with pytest.raises(IoError, match="not those that Bailiwick made") as refused:
+            async with contextlib.aclosing(StoreDriver(opened(dsn, tmp_path))) as fs:
+                await fs.write("f", b"x")
+        assert "secret" not in str(refused.value)
+        assert "relation" not in str(refused.value)
 
 
 async def test_a_change_waits_for_another_process_only_so_long(postgres, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from bailiwick.errors import Busy
-from bailiwick.postgres.words import in_postgres_words, refuse_older
+from bailiwick.postgres.words import in_postgres_words, not_ours, refuse_older
 from bailiwick.state.database import DatabasePart, refuse_newer
 
 NAMESPACE: Final = "bailiwick_state"
@@ -67,7 +67,7 @@ async def migrate(connection: Any, parts: Sequence[DatabasePart]) -> None:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATING)
         if not await connection.fetchval(_FOUND):
             await connection.execute(_OWN)
-        known = dict(await connection.fetch(_VERSIONS))
+        known = await _known(connection)
         behind = [part for part in parts if known.get(part.name, 0) < len(part.versions)]
         if not behind:
             return
@@ -91,10 +91,18 @@ async def migrate(connection: Any, parts: Sequence[DatabasePart]) -> None:
 async def _is_newest(connection: Any, parts: Sequence[DatabasePart]) -> bool:
     if not await connection.fetchval(_FOUND):
         return False
-    known = dict(await connection.fetch(_VERSIONS))
+    known = await _known(connection)
     for part in parts:
         refuse_newer(part, known.get(part.name, 0))
     return all(known.get(part.name) == len(part.versions) for part in parts)
+
+
+async def _known(connection: Any) -> dict[str, int]:
+    """Which version each part is at. Raises `IoError` for what cannot be one."""
+    known = dict(await connection.fetch(_VERSIONS))
+    if not all(type(each) is int and each > 0 for each in known.values()):
+        raise not_ours("its versions are none")
+    return known
 
 
 def _numbered(script: str) -> str:

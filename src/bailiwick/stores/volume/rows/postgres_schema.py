@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import Busy
-from bailiwick.postgres.words import in_postgres_words, refuse_older
+from bailiwick.postgres.words import in_postgres_words, not_ours, refuse_older
 from bailiwick.stores.volume.rows import schema
 
 MIGRATING: Final = 0x62776B76
@@ -130,7 +130,9 @@ async def _version(connection: Any) -> int | None:
     """The version of the tables; None where there are none."""
     if not await connection.fetchval(FOUND):
         return None
-    version: int = await connection.fetchval(_VERSION)
+    version: object = await connection.fetchval(_VERSION)
+    if not isinstance(version, int) or version < 0:
+        raise not_ours("their version is none")
     if version > schema.newest_version():
         raise schema.newer(version)
     return version

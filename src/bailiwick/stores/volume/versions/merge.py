@@ -72,9 +72,9 @@ async def merge(turn: ChangeTurn, source: int, mark: Mark) -> int | None:
 
 async def merge_draft(turn: ChangeTurn, draft: DraftChanges, mark: Mark) -> int | None:
     """Take over a draft as it was seen: what others have put meanwhile into a directory that it
-    moves is a conflict too, and so is a file that both have made or changed, be it that it holds the
-    same: who counts to seven twice has counted to eight. Raises `HashMismatch` where the draft is no
-    longer kept."""
+    moves is a conflict too, and so is a file that both have made or changed, be it that it holds
+    the same: two who each count one more have not counted two. Raises `HashMismatch` where the
+    draft is no longer kept."""
     merging = _Merge(turn, draft.branch, mark, draft)
     if not await merging.look_at(draft):
         raise HashMismatch("the transaction took too long", hint="begin it again")
