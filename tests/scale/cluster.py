@@ -60,6 +60,16 @@ class Server:
         self.process.stdout.close()
         return bool(line) and "url" in json.loads(line)
 
+    def memory_mib(self):
+        """What it holds of the machine's memory."""
+        pages = pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def faults(self):
+        """What it wrote down of faults of its own."""
+        log = (self.place / "log").read_text(errors="replace")
+        return log[log.find("Traceback") :][:20_000] if "Traceback" in log else ""
+
     def kill(self):
         self.process.kill()
         self.process.wait()
