@@ -292,6 +292,8 @@ class VolumeHand(ScopeHand):
     async def fill(self, files: dict[str, bytes]) -> None:
         for path, data in files.items():
             await self.scope.write_bytes(path, data, parents=True)
+        await self.close()  # what it remembers of what it wrote would flatter it
+        await self.open()
 
     async def close(self) -> None:
         await self._closing.aclose()
