@@ -306,8 +306,8 @@ class LinksWithin(Protocol):
 class KnowsMissing(Protocol):
     """A power: telling that nothing stands somewhere, quicker than a lookup that fails."""
 
-    def is_missing(self, path: ScopedPath) -> bool:
-        """Whether nothing stands there; False where that takes a lookup."""
+    def is_missing(self, *paths: ScopedPath) -> bool:
+        """Whether nothing stands at any of them; False where that takes a lookup."""
         ...
 
 

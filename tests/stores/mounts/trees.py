@@ -93,8 +93,8 @@ class SeenFromWithin:
             async for chunk in self.whole.stream(file.held, offset, length):
                 yield chunk
 
-    def is_missing(self, path):
-        return self.whole.is_missing(path.beneath(at("there")))
+    def is_missing(self, *paths):
+        return self.whole.is_missing(*(path.beneath(at("there")) for path in paths))
 
     async def _with(self, verb, handles, *args, **kwargs):
         with self.told():

@@ -217,10 +217,10 @@ class DiskStore:
         except OSError as error:
             raise from_os_error(error, path) from None
 
-    def is_missing(self, path: ScopedPath) -> bool:
+    def is_missing(self, *paths: ScopedPath) -> bool:
         if self._workers.closed:
             self._workers.refuse_closed()
-        return self._lookup.is_missing(path)
+        return all(map(self._lookup.is_missing, paths))
 
     async def descend(self, directory: Handle, name: str) -> Held:
         held = held_object(directory)

@@ -158,7 +158,10 @@ class MountsStore:
             held = await self._store(here.mount).descend(here.held, name)
         return MountHandle(here.path.child(name), here.mount, held)
 
-    def is_missing(self, path: ScopedPath) -> bool:
+    def is_missing(self, *paths: ScopedPath) -> bool:
+        return all(map(self._is_missing, paths))
+
+    def _is_missing(self, path: ScopedPath) -> bool:
         mount = self._table.mount_of(path)
         if mount is None:
             return path not in self._table.above

@@ -50,11 +50,11 @@ from bailiwick.stores.volume.content.uploads import VolumeUpload, cut
 from bailiwick.stores.volume.core import MAIN, ChangeTurn, VolumeCore, default_modes, open_core
 from bailiwick.stores.volume.lookup.paths import (
     VolumeHandle,
+    are_known_missing,
     current_directory,
     current_inode,
     find_entry,
     find_object,
-    is_known_missing,
     recall,
     recall_inode,
     stand,
@@ -194,9 +194,9 @@ class VolumeStore:
             handle = await self._look_up(path, look, directory=directory, parents=parents)
         return handle
 
-    def is_missing(self, path: ScopedPath) -> bool:
+    def is_missing(self, *paths: ScopedPath) -> bool:
         self._check_open()
-        return is_known_missing(self._core, path)
+        return are_known_missing(self._core, paths)
 
     def _recall(self, path: ScopedPath, look: Look, *, directory: bool) -> VolumeHandle | None:
         self._check_open()
@@ -204,7 +204,7 @@ class VolumeStore:
             handle = recall(self._core, path, is_entry=look == "entry")
         except IoError as error:
             raise named(error, path) from error
-        if handle is None or not directory or handle.type == "directory":
+        if handle is None or not directory or handle.type in ("directory", None):
             return handle
         handle.close()
         raise NotADirectory("not a directory", path=path)

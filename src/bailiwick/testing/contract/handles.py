@@ -299,3 +299,4 @@ async def _(store: Store) -> None:
     entry.close()
     for text, missing in (("f", False), (".", False), ("missing", True), ("missing/a", True)):
         assert missing or not store.is_missing(_at(text)), text
+        assert missing or not store.is_missing(_at("missing"), _at(text)), text

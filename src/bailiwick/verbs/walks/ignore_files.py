@@ -108,16 +108,18 @@ class Ignores:
         if is_missing is None:
             return None
         now = oldest_ns = self._monotonic_ns()
-        missing = self._missing
+        missing, unsure = self._missing, []
         for path in known.absent:
             checked_ns = missing.get(path)
             if checked_ns is not None and now - checked_ns < _MARK_FRESH_NS:
                 oldest_ns = min(oldest_ns, checked_ns)
-            elif is_missing(path):
-                _bound(missing)
-                missing[path] = now
             else:
+                unsure.append(path)
+        if unsure:
+            if not is_missing(*unsure):
                 return None
+            _bound(missing)
+            missing.update(dict.fromkeys(unsure, now))
         self._in_force[directory] = renewed = known._replace(checked_ns=oldest_ns)
         return renewed
 
@@ -212,7 +214,7 @@ class Ignores:
         return _seen(call, directory.path, texts)
 
     async def _texts_at(
-        self, store: Reader, directory: ScopedPath, is_missing: Callable[[ScopedPath], bool] | None
+        self, store: Reader, directory: ScopedPath, is_missing: Callable[..., bool] | None
     ) -> dict[str, str]:
         """The ignore files of a directory: most often there are none, which ``is_missing`` may say
         sooner than a lookup."""

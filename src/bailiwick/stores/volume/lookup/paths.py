@@ -93,13 +93,19 @@ def recall_inode(core: VolumeCore, held: VolumeHandle) -> Inode | None:
     return None if bound is None else cache.inodes.get(bound.node)
 
 
-def is_known_missing(core: VolumeCore, path: ScopedPath) -> bool:
-    """Whether it is remembered that nothing has this name. Others are asked for their changes only
-    where it is."""
-    return _is_missing_in(core.cache, core.view.root, path.parts) and (
-        (cache := core.remembered()) is not None
-        and _is_missing_in(cache, core.view.root, path.parts)
-    )
+def are_known_missing(core: VolumeCore, paths: tuple[ScopedPath, ...]) -> bool:
+    """Whether it is remembered that nothing has any of these names. Others are asked for their
+    changes once for all of them, and only where it is."""
+
+    def are_missing_in(cache: Cache) -> bool:
+        root = core.view.root
+        return all(_is_missing_in(cache, root, path.parts) for path in paths)
+
+    known, seen = core.cache, core.cache.seen
+    if not are_missing_in(known):
+        return False
+    cache = core.remembered()
+    return cache is not None and (cache.seen == seen or are_missing_in(cache))
 
 
 def _is_missing_in(cache: Cache, node: int, parts: tuple[str, ...]) -> bool:
