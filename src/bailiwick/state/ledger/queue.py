@@ -74,7 +74,7 @@ class Keeper(NamedTuple):
     kept: ChangesKept | None
 
 
-class Settled(msgspec.Struct, frozen=True, gc=False):
+class Settled(msgspec.Struct, frozen=True):
     """A change that was made, or failed, after it was announced."""
 
     record: Record
