@@ -39,7 +39,13 @@ from bailiwick.state.ledger.intents import (
 from bailiwick.state.ledger.key import KEY_BYTES, Keys, load_key, make_key
 from bailiwick.state.ledger.notes import OpenNotes, TakenNotes, note_of, take_over
 from bailiwick.state.ledger.query import LedgerFilter, LedgerPage, Reading
-from bailiwick.state.ledger.queue import Announcement, ChangesKept, KeepChanges, Keeper, RecordQueue
+from bailiwick.state.ledger.queue import (
+    AnnouncedIntent,
+    ChangesKept,
+    KeepChanges,
+    Keeper,
+    RecordQueue,
+)
 from bailiwick.state.ledger.retention import Moved, Retention
 from bailiwick.state.ledger.verification import Verification, verify
 
@@ -159,8 +165,8 @@ class DurableLedger:
             keep_intent(statements, self._keys, database.owner.name, number, intent, self._hide)
 
         try:
-            announcement = Announcement(self._queue, keep)
-            if not database.write_here(announcement.run, announcement.ended):
+            announced = AnnouncedIntent(self._queue, keep)
+            if not database.write_here(announced.run, announced.ended):
                 await database.write(keep)
         except BaseException as error:
             del self._open[number]

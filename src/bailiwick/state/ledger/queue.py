@@ -384,7 +384,7 @@ class _Flush:
             loop.call_soon_threadsafe(kept)
 
 
-class Announcement(_Flush):
+class AnnouncedIntent(_Flush):
     """An intent that is kept on the thread of whoever announces it, and what goes along: the few
     that are queued first. An attempt that was queued for them comes all the same, and finds what
     came since."""
