@@ -130,6 +130,24 @@ async def test_a_mark_is_as_old_as_the_first_of_what_it_rests_on(disk):
 
 
 @pytest.mark.spec("TREE-6")
+async def test_a_mark_is_as_old_as_what_others_beneath_the_same_directory_found_missing(disk):
+    async with disk() as fs:
+        await plant(fs, {"d/a": "x", "e/b": "x"})
+        now_ns = fs._ignores._monotonic_ns()
+        fs._ignores._monotonic_ns = lambda: now_ns
+        for name in ("d/a", "e/b"):
+            await fs.read_text(name)
+        now_ns += 10**9  # what was looked at before is old
+        await fs.read_text("d/a")
+        with open(f"{place_of(fs)}/.gitignore", "w") as file:
+            file.write("b\n")
+        now_ns += 200_000_000
+        assert (await fs.read_text("e/b")).matched_ignore in (None, "file")  # ``e`` is looked at
+        now_ns += 50_000_000
+        assert (await fs.read_text("e/b")).matched_ignore == "file"
+
+
+@pytest.mark.spec("TREE-6")
 async def test_other_names_of_ignore_files_can_be_set(opening):
     async with opening(ignore_files=[".mineignore"]) as fs:
         await plant(fs, {".gitignore": "a\n", ".mineignore": "b\n", "a": "", "b": ""})

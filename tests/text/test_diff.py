@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bailiwick.text import diff as diffs
 from bailiwick.text.agreement import common_prefix, common_suffix
 from bailiwick.text.diff import unified_diff
 
@@ -85,6 +86,29 @@ def test_a_diff_applies_and_is_shortest(a, b, context):
     body = keepends(diff.text)[2:]
     assert diff.added == sum(line.startswith("+") for line in body)
     assert diff.removed == sum(line.startswith("-") for line in body)
+
+
+@pytest.mark.spec("DIFF-1")
+@settings(max_examples=400)
+@given(
+    before=texts, gone=texts, new=texts, after=texts, context=st.integers(0, 4),
+    lines_max=st.integers(3, 30), characters_max=st.integers(10, 100),
+)  # fmt: skip
+def test_texts_that_differ_in_one_place_have_the_diff_that_comparing_lines_gives(
+    before, gone, new, after, context, lines_max, characters_max
+):
+    whole = before + gone + after, before + new + after
+
+    def written():
+        return [
+            unified_diff(*whole, "a", "b", context=context, **most)
+            for most in ({}, {"lines_max": lines_max}, {"characters_max": characters_max})
+        ]
+
+    quickly = written()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(diffs, "_in_one_place", lambda *_: None)
+        assert quickly == written()
 
 
 @pytest.mark.spec("DIFF-1", "EDIT-5")

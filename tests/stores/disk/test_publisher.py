@@ -322,6 +322,42 @@ async def test_what_happens_to_the_file_while_staging_counts(every_place, faults
     assert not every_place.litter()
 
 
+@pytest.mark.spec("DISK-5", "WRITE-3")
+@pytest.mark.parametrize("directory", ["", "d/"])
+async def test_what_comes_under_a_new_name_while_staging_counts(every_place, faults, directory):
+    (every_place.root / "d").mkdir()
+    file = every_place.root / directory / "f"
+    fs = every_place.open()
+    await fs.write(f"{directory}warm", b"")
+
+    async def write_while(change):
+        faults.calls.clear()
+        faults.on("write", lambda *_: change())
+        return await fs.write(f"{directory}f", b"ours")
+
+    def make_file():
+        file.write_bytes(b"theirs")
+        file.chmod(0o640)
+
+    result = await write_while(make_file)
+    assert (result.created, result.file_mode, mode_of(file)) == (False, 0o640, 0o640)
+    assert file.read_bytes() == b"ours"
+    file.unlink()
+    with pytest.raises(IsADirectory):
+        await write_while(file.mkdir)
+    file.rmdir()
+    secret = every_place.outside / "secret"
+    with pytest.raises(SymlinkEscape):
+        await write_while(lambda: file.symlink_to(secret))
+    file.unlink()
+    assert secret.read_bytes() == b"secret"
+    faults.fail_always("rename_new", errno.EINVAL)
+    assert (await fs.write(f"{directory}f", b"ours")).created
+    assert file.read_bytes() == b"ours"
+    assert mode_of(file) == 0o600
+    assert not every_place.litter()
+
+
 async def test_a_guessed_staging_name_does_not_stop_the_usual_write(place, monkeypatch):
     fs = place.open()
     await fs.write("f", b"old")
