@@ -72,6 +72,10 @@ class BeginsAtOnce:
         return super().call_soon(callback, *args, context=context)  # type: ignore[misc, no-any-return]
 
 
+class SelectorLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
+    """asyncio's own."""
+
+
 class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
     """An event loop with a thread of its own, which other threads may borrow while it rests."""
 

@@ -3,7 +3,7 @@ loop of a server, on which a request takes its first step where it came in."""
 
 import pytest
 
-from bailiwick.fronts.http.transport.event_loop import SelectorLoop
+from bailiwick.first_step import SelectorLoop
 from tests.conftest import LOOP_FACTORY
 from tests.fronts.http.stepping import Steps
 

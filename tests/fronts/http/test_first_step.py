@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from bailiwick.errors import IoError
-from bailiwick.first_step import BeginsAtOnce
+from bailiwick.first_step import BeginsAtOnce, SelectorLoop
 from bailiwick.fronts.http import settings
 from bailiwick.fronts.http.routes import system
-from bailiwick.fronts.http.transport.event_loop import SelectorLoop, new_event_loop
+from bailiwick.fronts.http.transport.event_loop import new_event_loop
 from bailiwick.pipeline import Pipeline
 from tests.fronts.http.serving import AGENT, PERSON, check_error, parsed, serving
 from tests.fronts.http.stepping import Kept, Slow, answers_with, records, warm

@@ -1,6 +1,6 @@
 """All have the event loop of a server, on which a request takes its first step where it came in."""
 
-from bailiwick.fronts.http.transport.event_loop import SelectorLoop
+from bailiwick.first_step import SelectorLoop
 from tests.conftest import LOOP_FACTORY
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from bailiwick.first_step import BeginsAtOnce
 from bailiwick.fronts.mcp import json_rpc
 from bailiwick.fronts.mcp.json_rpc import RequestId, RpcRefusal, can_elicit, no_method, wrong_params
 from bailiwick.fronts.mcp.pipes import LongLine
@@ -132,9 +133,10 @@ class Conversation:
             self._refuse(request_id, refusal)
             return
         if work is not None:
-            task = asyncio.ensure_future(self._answer(client, method, work))
-            self._under_way[request_id] = task
-            task.add_done_callback(lambda _: self._under_way.pop(request_id, None))
+            task = _begin(self._answer(client, method, work))
+            if not task.done():
+                self._under_way[request_id] = task
+                task.add_done_callback(lambda _: self._under_way.pop(request_id, None))
 
     def _begun(
         self, request_id: RequestId, method: str, params: Any
@@ -366,6 +368,14 @@ _METHODS: dict[str, Method] = {
     ),
     "subscriptions/listen": Method(json_rpc.ListenParams, Conversation._listen, handshake=False),
 }
+
+
+def _begin(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Take the first step at once, where that can be: most requests are answered by it."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, BeginsAtOnce) and asyncio.current_task() is None:
+        return loop.begin(work)
+    return loop.create_task(work)
 
 
 def _read(kind: type[Any], params: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from bailiwick.build.served import OWN, named_places, open_served, state_for
 from bailiwick.config.units import parse_duration
 from bailiwick.errors import BailiwickError, ParseError, escape_for_display
+from bailiwick.first_step import SelectorLoop
 from bailiwick.fronts.mcp.conversation import Conversation
 from bailiwick.fronts.mcp.pipes import Inlet, LongLine, Outlet
 from bailiwick.fronts.mcp.service import Service, server_info
@@ -48,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until the client goes; the answer is the exit code."""
     options = _options(sys.argv[1:] if argv is None else list(argv))
     try:
-        return asyncio.run(_serve(options))
+        with asyncio.Runner(loop_factory=SelectorLoop) as runner:
+            return runner.run(_serve(options))
     except BailiwickError as error:
         sys.stderr.write(f"{error.kind}: {escape_for_display(error.message)}\n")
         if error.hint:

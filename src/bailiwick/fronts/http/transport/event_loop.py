@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bailiwick.first_step import BeginsAtOnce
+from bailiwick.first_step import BeginsAtOnce, SelectorLoop
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -18,7 +18,3 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         pass
 
     return UvLoop()
-
-
-class SelectorLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
-    """asyncio's own."""
