@@ -57,7 +57,9 @@ class _KeptRules:
     its place meanwhile, what is added to the old one is lost with it, and never taken for new.
     """
 
-    __slots__ = ("answers", "beneath", "count", "destinations", "recent", "rules", "shortlists")
+    __slots__ = (
+        "answers", "beneath", "commanded", "count", "destinations", "recent", "rules", "shortlists",
+    )  # fmt: skip
 
     def __init__(self, answers: Sequence[Remembered], rules: tuple[CompiledRule, ...]) -> None:
         self.answers = answers
@@ -71,6 +73,22 @@ class _KeptRules:
         self.recent: tuple[Grant | None, frozenset[Access], str, Shortlist | None] = (
             None, frozenset(), "", None,
         )  # fmt: skip
+
+        self.commanded: tuple[Holder | None, dict[object, Shortlist]] = (None, {})
+
+    def shortlist_for_command(
+        self, holder: Holder, operation: str, access: frozenset[Access]
+    ) -> Shortlist:
+        """Kept until another command comes: all that lies in a tree is judged for one."""
+        last, lists = self.commanded
+        if last != holder:
+            lists = {}
+            self.commanded = (holder, lists)
+        found = lists.get((operation, access))
+        if found is None:
+            found = Shortlist(concerning(self.rules, holder), operation, access, holder)
+            lists[operation, access] = found
+        return found
 
     def shortlist_of(self, grant: Grant, operation: str, access: frozenset[Access]) -> Shortlist:
         # A grant is known by its identity: two with one id need not hold the same. The shortlist
@@ -176,8 +194,8 @@ class RulePolicy:
             bound, command,
         )  # fmt: skip
         if command is not None:
-            rules = concerning(kept.rules, holder)
-            return Shortlist(rules, context.operation, context.access, holder).decide(context.path)
+            judging = kept.shortlist_for_command(holder, context.operation, context.access)
+            return judging.decide(context.path)
         key = ((context.grant_id, bound), context.operation, context.access)
         shortlist = kept.shortlists.get(key)
         if shortlist is None or shortlist.held_by != holder:
