@@ -186,19 +186,24 @@ class WriteSet:
         concerned = {table for table in tables_of(sql) if self._rows.get(table)}
         if not concerned:
             return False
+        if sql in (NAME, INODE, PLACE) and values[1] in self._new_branches():
+            return True  # of which the database knows nothing yet
         if sql is NAME:
             return self._is_gathered(values[3], values[4])
         if sql is OWN_NAME:
             return self._is_gathered(values[2], values[3])
         if sql is INODE:
-            return any(key[1] == values[3] for key in self._rows["inode"])
+            return any(key[1] == values[3] for key in self._rows.get("inode", ()))
         if sql is PLACE:
             # What ends a name does not say whose it was.
             return any(
                 statement.kind != "insert" or given[statement.columns.index("node")] == values[3]
-                for statement, given in self._rows["dentry"].values()
+                for statement, given in self._rows.get("dentry", {}).values()
             )
         return True
+
+    def _new_branches(self) -> set[int]:
+        return {branch for branch, _ in self._rows.get("lineage", ())}
 
     def _is_gathered(self, parent: int, name: str) -> bool:
         return self._names.get((parent, name), 0) > 0
