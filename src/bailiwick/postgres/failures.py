@@ -42,7 +42,7 @@ _REFUSED: Final = {
 _OTHER_TABLES: Final = ("42", "23502")
 """There is no such table or column, or it is something else; what should be in a row is not."""
 
-_SOON: Final = {"retry_after_s": 1.0}
+SOON: Final = {"retry_after_s": 1.0}
 """A database is started again, or its standby takes over, within seconds."""
 
 _MACHINE: Final = ("08", "25", "53", "57", "58", "72", "F0", "XX")
@@ -60,10 +60,10 @@ def from_postgres(error: BaseException) -> BailiwickError:
     if code in _NOT_TEXT:
         return ParseError("a name is not valid text")
     if code in _TRY_AGAIN:
-        return Busy("the database is busy", hint=f"SQLSTATE {code}", details=dict(_SOON))
+        return Busy("the database is busy", hint=f"SQLSTATE {code}", details=dict(SOON))
     if code in _THERE:
         return IoError(
-            "this was done already", hint="ask for it again under the same key", details=dict(_SOON)
+            "this was done already", hint="ask for it again under the same key", details=dict(SOON)
         )
     if code in _NO_ROOM:
         return IoError("the database has no room left", errno=errno.ENOSPC)
@@ -72,7 +72,7 @@ def from_postgres(error: BaseException) -> BailiwickError:
             return IoError(what, hint=f"SQLSTATE {code}")
     if code.startswith(_MACHINE):
         return IoError(
-            "the database failed, or is not there", hint=f"SQLSTATE {code}", details=dict(_SOON)
+            "the database failed, or is not there", hint=f"SQLSTATE {code}", details=dict(SOON)
         )
     if code.startswith(_OTHER_TABLES):
         return not_ours(f"SQLSTATE {code}")
@@ -88,5 +88,5 @@ def is_lost(error: BaseException) -> bool:
 
 def _from_client(error: BaseException) -> BailiwickError:
     if isinstance(error, TimeoutError):
-        return Busy("the database does not answer in time", details=dict(_SOON))
-    return IoError("the database cannot be reached", hint=type(error).__name__, details=dict(_SOON))
+        return Busy("the database does not answer in time", details=dict(SOON))
+    return IoError("the database cannot be reached", hint=type(error).__name__, details=dict(SOON))

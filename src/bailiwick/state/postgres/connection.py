@@ -19,7 +19,7 @@ from typing import Any, Final
 import asyncpg
 
 from bailiwick.errors import BailiwickError, Busy, Closed, IoError
-from bailiwick.postgres.failures import FAILURES, from_postgres
+from bailiwick.postgres.failures import FAILURES, SOON, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.state.postgres.database_loop import DatabaseLoop
 
@@ -142,10 +142,10 @@ class PostgresConnection:
         """The connection, told all that was put off."""
         if not self._sent:
             if not self._answers():
-                raise Busy("the database of the state does not answer")
+                raise Busy("the database of the state does not answer", details=dict(SOON))
             await self._connect()
         if self._raw.is_closed():
-            raise IoError("the connection to the database was lost")
+            raise IoError("the connection to the database was lost", details=dict(SOON))
         if self._deferred:
             statements, self._deferred = "; ".join(self._deferred), []
             self._sent = True

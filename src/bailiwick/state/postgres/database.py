@@ -19,7 +19,7 @@ import asyncpg
 
 from bailiwick.errors import BailiwickError, Busy, Closed
 from bailiwick.limits import Limits
-from bailiwick.postgres.failures import FAILURES, from_postgres
+from bailiwick.postgres.failures import FAILURES, SOON, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.sqlite.writer import Frame
 from bailiwick.state.database import Database, DatabasePart, Job, Result
@@ -114,7 +114,10 @@ class PostgresState(Database):
         if asyncio._get_running_loop() is None:
             return self._loop.run(self._ask(sql, *values), self._patience_s)
         if not self._pulse.is_heard:
-            raise Busy("the database of the state does not answer", hint="try again in a moment")
+            raise Busy(
+                "the database of the state does not answer", hint="try again in a moment",
+                details=dict(SOON),
+            )  # fmt: skip
         try:
             return self._loop.run(self._ask(sql, *values), _READ_HERE_S)
         except Busy:
