@@ -10,8 +10,8 @@ from bailiwick.errors import ParseError
 from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.runs import RunChanges, RunInfo, found_run
 from bailiwick.scope.versions import VersionVerbs
-from bailiwick.verbs.path_pages import path_page
 from bailiwick.verbs.runs import run_verbs
+from bailiwick.verbs.walks.path_pages import path_page
 from bailiwick.versions import UndoResult
 
 

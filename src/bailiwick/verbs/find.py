@@ -17,8 +17,8 @@ from bailiwick.resolution import named
 from bailiwick.search.glob import Filter, Glob, compile_filter, compile_glob
 from bailiwick.store import Child, Handle
 from bailiwick.verbs.listing import page_size
-from bailiwick.verbs.path_pages import cursor_at, names_in
 from bailiwick.verbs.walks.ignore_files import Ignores
+from bailiwick.verbs.walks.path_pages import cursor_at, names_in
 from bailiwick.verbs.walks.walk import UNREADABLE, FileRun, Visit, Walk
 
 Fits = Callable[[Child], bool]

@@ -28,7 +28,6 @@ from bailiwick.reviews import (
     SettledVersion,
 )
 from bailiwick.runs import RunBook, RunRow, found_run
-from bailiwick.verbs.path_pages import path_page
 from bailiwick.verbs.review.names import PREFIX_MIN, HunkName, given_names
 from bailiwick.verbs.review.path_reviews import (
     HunksAsked,
@@ -41,6 +40,7 @@ from bailiwick.verbs.review.path_reviews import (
 from bailiwick.verbs.runs.path_stories import Stories
 from bailiwick.verbs.runs.taking_back import PlannedReturn, bring
 from bailiwick.verbs.walks.ignore_files import Ignores
+from bailiwick.verbs.walks.path_pages import path_page
 from bailiwick.versions import TellsBeneath, UndoResult, Version, counts_apart, past
 
 Result = TypeVar("Result")

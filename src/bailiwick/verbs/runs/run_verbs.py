@@ -25,11 +25,11 @@ from bailiwick.runs import (
     found_run,
 )
 from bailiwick.verbs.bulk_changes import Work, look, propose, sorted_conflicts, touched_paths
-from bailiwick.verbs.path_pages import PathPage
 from bailiwick.verbs.runs.path_stories import PathStory, Stories, change_of, ours_by
 from bailiwick.verbs.runs.run_digests import digest_of, visible
 from bailiwick.verbs.runs.taking_back import bring, plan_return
 from bailiwick.verbs.walks.ignore_files import Ignores
+from bailiwick.verbs.walks.path_pages import PathPage
 from bailiwick.version_acts import Undo
 from bailiwick.versions import Done, Plan, Undoing, UndoResult, past
 
