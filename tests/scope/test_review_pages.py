@@ -1,5 +1,5 @@
-"""A queue of reviews, and what a run changed, by the page: nothing is told twice or left out, whatever
-is done in between."""
+"""A queue of reviews, and what a run changed, by the page: nothing is told twice or left out,
+whatever is done in between."""
 
 import base64
 
