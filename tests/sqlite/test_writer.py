@@ -151,8 +151,9 @@ async def test_a_task_that_comes_alone_is_done_where_it_comes_from_if_there_is_n
         assert here not in both
         assert await writer.run(where) is not here, "others may be about to come"
     with writing(tmp_path / "db", inline_s=1e-9, never_waits=True) as writer:
-        assert await writer.run(where) is here
-        assert await writer.run(where) is not here, "the first was too slow"
+        for _ in range(3):
+            assert await writer.run(where) is here
+        assert await writer.run(where) is not here, "three of the last five were too slow"
     with writing(tmp_path / "db", never_waits=True) as writer:
         assert await writer.run(where) is not here
 
