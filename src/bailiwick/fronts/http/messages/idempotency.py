@@ -166,8 +166,16 @@ def _recalls(request: Request, scope: Scope | None) -> bool:
     verb = VERBS.get(request.route.verb)
     if verb is None or verb.id != request.route.name:
         return False
-    # What comes from another root comes in as many versions as it has parts.
-    return getattr(request.body, "from_root", None) is None and keeps_key(scope, verb.name)
+    if verb.name == "copy" and _is_in_several_versions(request.body):
+        return False
+    return keeps_key(scope, verb.name)
+
+
+def _is_in_several_versions(copy: Any) -> bool:
+    """What comes from another root comes in as many versions as it has parts, and what is copied
+    over a file is given its time by a version of its own."""
+    over = copy.expected_destination_version, copy.expected_destination_hash
+    return copy.from_root is not None or any(each is not None for each in over)
 
 
 def _is_foretold(request: Request) -> bool:
