@@ -22,6 +22,11 @@ _ERRNO: dict[type[apsw.Error], tuple[int, str, str]] = {
 }
 
 
+_KEY_IS_TAKEN = "UNIQUE constraint failed: change.volume, change.key"
+"""What SQLite says where a change in a volume is made a second time under its key. Any other
+constraint that fails is a fault of ours."""
+
+
 def from_sqlite(error: apsw.Error, whose: str = "state") -> BailiwickError:
     """The error that stands for SQLite's, in words about ``whose`` database it is. What is neither
     the machine's nor a lock's is ours."""
@@ -29,7 +34,7 @@ def from_sqlite(error: apsw.Error, whose: str = "state") -> BailiwickError:
         return Busy(f"the {whose} database is held by another process")
     if isinstance(error, apsw.ConnectionClosedError):
         return Closed(f"the {whose} is closed")
-    if getattr(error, "extendedresult", None) == apsw.SQLITE_CONSTRAINT_UNIQUE:
+    if isinstance(error, apsw.ConstraintError) and _KEY_IS_TAKEN in str(error):
         # Somebody who was taken for lost has made the change after all.
         return IoError(
             "this was done already", hint="ask for it again under the same key",
