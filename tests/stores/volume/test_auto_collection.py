@@ -86,10 +86,10 @@ async def test_only_one_of_several_collects_at_a_time(tmp_path, monkeypatch):
         for each in keepers:
             each.begin()
         while passes < 3:
-            await rewritten(stores[0], 10, 5_000)
+            await rewritten(stores[0], 10, 20_000)
             before = passes
             await until(lambda before=before: passes > before)
-        await until_stored(stores[0], 5_000)
+        await until_stored(stores[0], 20_000)
     finally:
         for each in keepers:
             await each.aclose()
@@ -203,7 +203,7 @@ async def test_closing_in_the_middle_stops_between_two_steps(tmp_path, monkeypat
 
     monkeypatch.setattr(VolumeAutoCollection, "_pace", held)
     async with opened(tmp_path / "v.db") as volume:
-        await rewritten(volume, 30, 5_000)
+        await rewritten(volume, 30, 20_000)
         kept = VolumeAutoCollection(volume.store, "main", 0.0, first_s=0.0)
         kept.begin()
         await between.wait()
