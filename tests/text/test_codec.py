@@ -168,6 +168,7 @@ def test_unencodable_text_is_refused_with_its_place(text, encoding):
         encode(text, encoding)
     assert caught.value.details["line"] == 2
     assert caught.value.details["column"] == 2
+    assert ("utf-8" in caught.value.hint) == (not encoding.startswith("utf-"))
 
 
 @pytest.mark.spec("WRITE-5")

@@ -248,9 +248,10 @@ def _first_changed(text: str, other: str) -> int:
 def _unencodable(text: str, index: int, encoding: str) -> ParseError:
     line = text.count("\n", 0, index) + 1
     column = index - text.rfind("\n", 0, index)
+    holds_all_characters = encoding.startswith("utf-")
     return ParseError(
         f"the text has a character at line {line}, column {column} that {encoding} cannot hold",
-        hint="remove it, or name another encoding such as utf-8",
+        hint="remove it" if holds_all_characters else "remove it, or name utf-8 as the encoding",
         details={"index": index, "line": line, "column": column, "encoding": encoding},
     )
 
