@@ -14,7 +14,7 @@ import bailiwick
 from bailiwick import Scope, SyncScope
 from bailiwick.portal import Portal
 from bailiwick.scope.review import Review
-from bailiwick.sync_review import SyncReview
+from bailiwick.sync_twins import SyncReview
 from tests.scope.every_verb import BESIDES, TREE, TWO_ROOTS, VERBS
 from tests.waiting import until
 
@@ -56,11 +56,11 @@ def test_blocking_verbs_have_the_same_signature(waiting, blocking, name):
         "stream": "Generator[bytes, None, None]", "watch": "Generator[Change, None, None]",
         "transaction": "Generator[SyncScope, None, None]", "lock": "SyncLease",
         "session": "SyncSession", "open_session": "SyncSession", "open_work": "SyncWork",
-        "runs": "list[SyncRun]", "run_info": "SyncRun",
+        "exec": "SyncExecution", "runs": "list[SyncRun]", "run_info": "SyncRun",
         **dict.fromkeys(
             (
-                "with_request", "with_approval", "with_caller", "with_text_max", "delegate",
-                "create_temp", "fork", "open_fork",
+                "with_request", "with_approval", "with_caller", "with_run", "with_text_max",
+                "delegate", "create_temp", "fork", "open_fork",
             ),
             "SyncScope",
         ),

@@ -105,12 +105,12 @@ if TYPE_CHECKING:
     from bailiwick.operations import Command
     from bailiwick.paths import ScopedPath
     from bailiwick.policy import Allow, Ask, Context, Decision, Deny, Hide
-    from bailiwick.portal import SyncLease, SyncScope
+    from bailiwick.portal import SyncScope
     from bailiwick.sandbox import CommandLimits, WindowSize
     from bailiwick.scope import Lease, Scope
     from bailiwick.scope.sessions import Session
     from bailiwick.search.results import GrepMatch, GrepResult
-    from bailiwick.sync_session import SyncSession
+    from bailiwick.sync_twins import SyncLease, SyncSession
     from bailiwick.versions import (
         Comparison,
         Conflict,
@@ -155,12 +155,12 @@ _HOMES = {
     "bailiwick.paths": "ScopedPath",
     "bailiwick.operations": "Command",
     "bailiwick.policy": "Allow Ask Context Decision Deny Hide",
-    "bailiwick.portal": "SyncLease SyncScope",
+    "bailiwick.portal": "SyncScope",
     "bailiwick.sandbox": "CommandLimits WindowSize",
     "bailiwick.scope": "Lease Scope",
     "bailiwick.scope.sessions": "Session",
     "bailiwick.search.results": "GrepMatch GrepResult",
-    "bailiwick.sync_session": "SyncSession",
+    "bailiwick.sync_twins": "SyncLease SyncSession",
     "bailiwick.versions": (
         "Comparison Conflict Difference Fork History MergeResult RestoreResult Snapshot UndoResult "
         "Version"

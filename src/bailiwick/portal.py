@@ -13,10 +13,9 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Mapping
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from bailiwick.approvals import Asker
 from bailiwick.errors import FORKED, BailiwickError, Closed
 from bailiwick.first_step import LentLoop
 from bailiwick.grant import Grant, Root, Subject
@@ -25,14 +24,20 @@ from bailiwick.held_signals import unbroken
 from bailiwick.limits import Limits
 from bailiwick.model import Change, ChangeResult
 from bailiwick.operations import Access
-from bailiwick.paths import PathText, ScopedPath
-from bailiwick.scope import Lease, Scope
-from bailiwick.scope.execution import Execution
-from bailiwick.scope.sessions import Session
-from bailiwick.sync_execution import SyncExecution
-from bailiwick.sync_runs import LooksAtRuns
-from bailiwick.sync_session import SyncSession
-from bailiwick.sync_work import OpensWork
+from bailiwick.paths import PathText
+from bailiwick.scope import Scope
+from bailiwick.sync_twins import (
+    LooksAtRuns,
+    SyncExecution,
+    SyncLease,
+    SyncSession,
+    SyncWork,
+    blocking,
+    close,
+    giving,
+    next_of,
+    returning,
+)
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -154,10 +159,10 @@ class Portal:
     def end(self, chunks: AsyncGenerator[Any, None]) -> None:
         """Close a stream that was begun here, from whatever thread lets go of it."""
         if self.is_here:  # as when it is collected there: this thread cannot wait for itself
-            self.run_later(_close(chunks))
+            self.run_later(close(chunks))
             return
         with contextlib.suppress(Closed):  # a closed portal has ended the stream already
-            self.run(_close(chunks), stoppable=False)
+            self.run(close(chunks), stoppable=False)
 
     def run_later(self, coroutine: Coroutine[Any, Any, object]) -> None:
         """Have something run that nobody waits for."""
@@ -260,38 +265,20 @@ async def _part(scope: Scope | None, portal: Portal) -> None:
         portal.give_back()
 
 
-def _blocking(
-    verb: Callable[Concatenate[Scope, Arguments], Coroutine[Any, Any, Result]],
-    let_go: Callable[[Result], Coroutine[Any, Any, object]] | None = None,
-) -> Callable[Concatenate[SyncScope, Arguments], Result]:
-    """The blocking twin of a verb: same arguments, same result, same errors.
-
-    The verb is looked up by its name: a scope on a server has verbs of its own.
-    """
+def _scoped(
+    verb: Callable[Concatenate[Scope, Arguments], Scope | Coroutine[Any, Any, Scope]],
+) -> Callable[Concatenate[SyncScope, Arguments], SyncScope]:
+    """The blocking twin of a verb that gives another scope."""
     name = verb.__name__
 
     @functools.wraps(verb)
-    def run(scope: SyncScope, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        work: Coroutine[Any, Any, Result] = getattr(scope._scope, name)(*arguments, **options)
-        return scope._portal.run(work, let_go=let_go)
+    def run(me: SyncScope, /, *given: Arguments.args, **more: Arguments.kwargs) -> SyncScope:
+        scope: Scope | Coroutine[Any, Any, Scope] = getattr(me._scope, name)(*given, **more)
+        if isinstance(scope, Coroutine):
+            scope = me._portal.run(scope, let_go=_let_go)
+        return SyncScope(scope, me._portal, me._stay)
 
-    run.__qualname__ = f"SyncScope.{name}"
-    return run
-
-
-def _executing(
-    verb: Callable[Concatenate[Scope, Arguments], Execution],
-) -> Callable[Concatenate[SyncScope, Arguments], SyncExecution]:
-    """The blocking twin of a verb that runs a program."""
-    name = verb.__name__
-
-    @functools.wraps(verb)
-    def run(me: SyncScope, /, *given: Arguments.args, **more: Arguments.kwargs) -> SyncExecution:
-        begin = SyncExecution.begin(lambda: getattr(me._scope, name)(*given, **more))
-        execution = me._portal.run(begin, let_go=_let_go)
-        return SyncExecution(execution, me._portal.run)
-
-    return run
+    return returning(run, "SyncScope")
 
 
 async def _hush(end: Callable[[], None]) -> None:
@@ -299,13 +286,14 @@ async def _hush(end: Callable[[], None]) -> None:
     end()
 
 
-class SyncScope(OpensWork, LooksAtRuns):
+class SyncScope(LooksAtRuns):
     """A `Scope` for blocking code. See `Scope` for what each verb does."""
 
     def __init__(self, scope: Scope, portal: Portal, stay: Stay | None = None) -> None:
         """``stay`` ends when nobody has it any more."""
+        super().__init__(scope, portal.run)
         self._scope = scope
-        self._portal: Portal = portal
+        self._portal = portal
         self._stay = stay
 
     def __repr__(self) -> str:
@@ -339,51 +327,13 @@ class SyncScope(OpensWork, LooksAtRuns):
     def description(self) -> dict[str, str]:
         return self._scope.description
 
-    def with_request(self, request_id: str) -> SyncScope:
-        """This scope with an id: its results, errors and records carry ``request_id``."""
-        return SyncScope(self._scope.with_request(request_id), self._portal, self._stay)
-
-    def with_approval(self, approval_id: str) -> SyncScope:
-        """This scope for a call that a person has approved: exactly the call they saw."""
-        return SyncScope(self._scope.with_approval(approval_id), self._portal, self._stay)
-
-    def with_caller(
-        self, front: str, *, asker: Asker | None = None, wait_s: float | None = None
-    ) -> SyncScope:
-        """This scope as a front uses it: its name on record, and how its person is asked."""
-        scope = self._scope.with_caller(front, asker=asker, wait_s=wait_s)
-        return SyncScope(scope, self._portal, self._stay)
-
-    def with_text_max(self, text_bytes: int) -> SyncScope:
-        """This scope with text reads that return at most ``text_bytes``."""
-        return SyncScope(self._scope.with_text_max(text_bytes), self._portal, self._stay)
-
-    def delegate(
-        self,
-        subject: Subject,
-        *,
-        access: Collection[Access] | None = None,
-        path: str = ".",
-        rebase: bool = False,
-        allowed: Collection[str] = (),
-        denied: Collection[str] = (),
-        expires_in: float | None = None,
-        reason: str = "",
-    ) -> SyncScope:
-        """A scope for another subject, which holds at most what this one does."""
-        scope = self._portal.run(
-            self._scope.delegate(
-                subject, access=access, path=path, rebase=rebase, allowed=allowed, denied=denied,
-                expires_in=expires_in, reason=reason,
-            ),
-            let_go=_let_go,
-        )  # fmt: skip
-        return SyncScope(scope, self._portal, self._stay)
-
-    def create_temp(self, *, seconds: float | None = None) -> SyncScope:
-        """A private root of its own, removed when it is closed, or with this process."""
-        scope = self._portal.run(self._scope.create_temp(seconds=seconds), let_go=_let_go)
-        return SyncScope(scope, self._portal, self._stay)
+    with_request = _scoped(Scope.with_request)
+    with_approval = _scoped(Scope.with_approval)
+    with_caller = _scoped(Scope.with_caller)
+    with_run = _scoped(Scope.with_run)
+    with_text_max = _scoped(Scope.with_text_max)
+    delegate = _scoped(Scope.delegate)
+    create_temp = _scoped(Scope.create_temp)
 
     def close(self) -> None:
         """Let go of a scope that was delegated or is temporary; a ``with`` closes its own."""
@@ -395,7 +345,7 @@ class SyncScope(OpensWork, LooksAtRuns):
         """Every change at or beneath ``path``: those after the cursor ``since``, then new ones."""
         changes = self._scope.watch(path, since=since, expand=expand)
         try:
-            while (change := self._portal.run(_next(changes))) is not None:
+            while (change := self._portal.run(next_of(changes))) is not None:
                 yield change
         finally:
             self._portal.end(changes)
@@ -411,53 +361,53 @@ class SyncScope(OpensWork, LooksAtRuns):
         """The bytes of a file of any size, chunk by chunk, one chunk in memory."""
         chunks = self._scope.stream(path, offset, length, as_of=as_of)
         try:
-            while (chunk := self._portal.run(_next(chunks))) is not None:
+            while (chunk := self._portal.run(next_of(chunks))) is not None:
                 yield chunk
         finally:
             self._portal.end(chunks)
 
-    read_bytes = _blocking(Scope.read_bytes)
-    read_text = _blocking(Scope.read_text)
-    read_json = _blocking(Scope.read_json)
-    write_bytes = _blocking(Scope.write_bytes)
-    write_text = _blocking(Scope.write_text)
-    write_json = _blocking(Scope.write_json)
-    write_stream = _blocking(Scope.write_stream)
-    append = _blocking(Scope.append)
-    truncate = _blocking(Scope.truncate)
-    edit = _blocking(Scope.edit)
-    list = _blocking(Scope.list)
-    find = _blocking(Scope.find)
-    files = _blocking(Scope.files)
-    glob = _blocking(Scope.glob)
-    grep = _blocking(Scope.grep)
-    stat = _blocking(Scope.stat)
-    lstat = _blocking(Scope.lstat)
-    exists = _blocking(Scope.exists)
-    readlink = _blocking(Scope.readlink)
-    diff = _blocking(Scope.diff)
-    make_dir = _blocking(Scope.make_dir)
-    remove = _blocking(Scope.remove)
-    move = _blocking(Scope.move)
-    copy = _blocking(Scope.copy)
-    symlink = _blocking(Scope.symlink)
-    set_mode = _blocking(Scope.set_mode)
-    set_times = _blocking(Scope.set_times)
-    copy_in = _blocking(Scope.copy_in)
-    extract_archive = _blocking(Scope.extract_archive)
-    create_archive = _blocking(Scope.create_archive)
-    on_change = _blocking(Scope.on_change, _hush)
-    change_cursor = _blocking(Scope.change_cursor)
-    history = _blocking(Scope.history)
-    restore = _blocking(Scope.restore)
-    undo = _blocking(Scope.undo)
-    snapshot = _blocking(Scope.snapshot)
-    snapshots = _blocking(Scope.snapshots)
-    delete_snapshot = _blocking(Scope.delete_snapshot)
-    forks = _blocking(Scope.forks)
-    delete_fork = _blocking(Scope.delete_fork)
-    compare = _blocking(Scope.compare)
-    merge = _blocking(Scope.merge)
+    read_bytes = blocking(Scope.read_bytes)
+    read_text = blocking(Scope.read_text)
+    read_json = blocking(Scope.read_json)
+    write_bytes = blocking(Scope.write_bytes)
+    write_text = blocking(Scope.write_text)
+    write_json = blocking(Scope.write_json)
+    write_stream = blocking(Scope.write_stream)
+    append = blocking(Scope.append)
+    truncate = blocking(Scope.truncate)
+    edit = blocking(Scope.edit)
+    list = blocking(Scope.list)
+    find = blocking(Scope.find)
+    files = blocking(Scope.files)
+    glob = blocking(Scope.glob)
+    grep = blocking(Scope.grep)
+    stat = blocking(Scope.stat)
+    lstat = blocking(Scope.lstat)
+    exists = blocking(Scope.exists)
+    readlink = blocking(Scope.readlink)
+    diff = blocking(Scope.diff)
+    make_dir = blocking(Scope.make_dir)
+    remove = blocking(Scope.remove)
+    move = blocking(Scope.move)
+    copy = blocking(Scope.copy)
+    symlink = blocking(Scope.symlink)
+    set_mode = blocking(Scope.set_mode)
+    set_times = blocking(Scope.set_times)
+    copy_in = blocking(Scope.copy_in)
+    extract_archive = blocking(Scope.extract_archive)
+    create_archive = blocking(Scope.create_archive)
+    on_change = blocking(Scope.on_change, _hush)
+    change_cursor = blocking(Scope.change_cursor)
+    history = blocking(Scope.history)
+    restore = blocking(Scope.restore)
+    undo = blocking(Scope.undo)
+    snapshot = blocking(Scope.snapshot)
+    snapshots = blocking(Scope.snapshots)
+    delete_snapshot = blocking(Scope.delete_snapshot)
+    forks = blocking(Scope.forks)
+    delete_fork = blocking(Scope.delete_fork)
+    compare = blocking(Scope.compare)
+    merge = blocking(Scope.merge)
 
     def copy_from(
         self,
@@ -477,15 +427,8 @@ class SyncScope(OpensWork, LooksAtRuns):
             )
         )
 
-    def fork(self, name: str, *, version: str | None = None) -> SyncScope:
-        """A branch of its own, as the tree is now or was at a version or snapshot."""
-        scope = self._portal.run(self._scope.fork(name, version=version), let_go=_let_go)
-        return SyncScope(scope, self._portal, self._stay)
-
-    def open_fork(self, name: str) -> SyncScope:
-        """Another branch of the root, to be closed."""
-        scope = self._portal.run(self._scope.open_fork(name), let_go=_let_go)
-        return SyncScope(scope, self._portal, self._stay)
+    fork = _scoped(Scope.fork)
+    open_fork = _scoped(Scope.open_fork)
 
     @contextlib.contextmanager
     def transaction(self, *, lock_token: int | None = None) -> Generator[SyncScope, None, None]:
@@ -500,32 +443,15 @@ class SyncScope(OpensWork, LooksAtRuns):
             raise
         self._portal.run(_leave(inside, None))
 
-    def lock(self, path: PathText, *, ttl: float = 60.0) -> SyncLease:
-        """A lease on a place and all that lies in it, to be entered or released."""
-        lease = self._portal.run(_take(self._scope, path, ttl), let_go=Lease.release)
-        return SyncLease(lease, self._portal)
-
-    exec = _executing(Scope.exec)
-    work = _blocking(Scope.work)
-    changes = _blocking(Scope.changes)
-    apply = _blocking(Scope.apply)
-    discard = _blocking(Scope.discard)
-
-    def session(
-        self,
-        *,
-        cwd: PathText = ".",
-        env: Mapping[str, str] | None = None,
-        roots: Collection[str] = (),
-    ) -> SyncSession:
-        """One working copy for many commands, to be entered or closed: see `Scope.session`."""
-        begin = SyncSession.begin(lambda: self._scope.session(cwd=cwd, env=env, roots=roots))
-        return SyncSession(self._portal.run(begin, let_go=_let_go), self._portal.run)
-
-    def open_session(self, id: str) -> SyncSession:
-        """A session that was left: see `Scope.open_session`."""
-        session = self._portal.run(self._scope.open_session(id), let_go=_let_go)
-        return SyncSession(session, self._portal.run)
+    lock = giving(Scope.lock, SyncLease)
+    exec = giving(Scope.exec, SyncExecution)
+    session = giving(Scope.session, SyncSession)
+    open_session = giving(Scope.open_session, SyncSession)
+    work = blocking(Scope.work)
+    open_work = giving(Scope.open_work, SyncWork)
+    changes = blocking(Scope.changes)
+    apply = blocking(Scope.apply)
+    discard = blocking(Scope.discard)
 
 
 def behind(scope: SyncScope) -> tuple[Scope, Portal]:
@@ -534,48 +460,9 @@ def behind(scope: SyncScope) -> tuple[Scope, Portal]:
     return scope._scope, scope._portal
 
 
-class SyncLease:
-    """A `Lease` for blocking code: ``with fs.lock("a") as lease``."""
-
-    def __init__(self, lease: Lease, portal: Portal) -> None:
-        self._lease = lease
-        self._portal = portal
-
-    @property
-    def path(self) -> ScopedPath:
-        return self._lease.path
-
-    @property
-    def token(self) -> int:
-        return self._lease.token
-
-    @property
-    def expires_ns(self) -> int:
-        return self._lease.expires_ns
-
-    def renew(self, ttl: float = 60.0) -> None:
-        """Keep it for ``ttl`` seconds from now."""
-        self._portal.run(self._lease.renew(ttl))
-
-    def release(self) -> bool:
-        """Give it back. Returns whether it was still held."""
-        return self._portal.run(self._lease.release(), stoppable=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        with contextlib.suppress(BailiwickError):  # it ends by itself
-            self.release()
-
-
-async def _let_go(given: Scope | Execution | Session) -> None:
+async def _let_go(scope: Scope) -> None:
     """Close what nobody got. By its own method: one on a server is of another class."""
-    await given.aclose()
-
-
-async def _take(scope: Scope, path: PathText, ttl: float) -> Lease:
-    return await scope.lock(path, ttl=ttl)
+    await scope.aclose()
 
 
 async def _enter(block: contextlib.AbstractAsyncContextManager[Result]) -> Result:
@@ -590,11 +477,3 @@ async def _leave(
     except BaseException as raised:
         if raised is not error:
             raise
-
-
-async def _next(values: AsyncGenerator[Result, None]) -> Result | None:
-    return await anext(values, None)
-
-
-async def _close(values: AsyncGenerator[Any, None]) -> None:
-    await values.aclose()

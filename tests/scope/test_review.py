@@ -21,7 +21,7 @@ from bailiwick.audit import Intent
 from bailiwick.paths import ScopedPath
 from bailiwick.state.ledger.query import LedgerFilter
 from bailiwick.stores.volume.versions import change_log
-from bailiwick.sync_review import SyncReview
+from bailiwick.sync_twins import SyncReview
 from bailiwick.verbs.runs.path_stories import hunk_id
 from tests.scope.test_runs import ACCESS, each_kind, rooted, text
 
