@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from bailiwick.errors import NotADirectory
 from bailiwick.model import MiB, Stat, Symlinks, WriteMode
@@ -24,6 +24,16 @@ PAGES_MAX = 1_000
 """More pages than any case asks for: a listing that goes round in circles is stopped here."""
 
 
+class WriteHow(TypedDict, total=False):
+    """How something is written: as `WritePlan` has it, which says what holds unless told."""
+
+    mode: WriteMode
+    expected_sha256: str | None
+    expected_version: str | None
+    file_mode: int | None
+    parents: bool
+
+
 class Driver(Protocol):
     """A tree, by path. Raises the errors of `bailiwick.errors`."""
 
@@ -33,28 +43,10 @@ class Driver(Protocol):
         self, path: str, offset: int = 0, length: int | None = None
     ) -> AsyncIterator[bytes]: ...
 
-    async def write(
-        self,
-        path: str,
-        data: bytes,
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        file_mode: int | None = None,
-        parents: bool = False,
-    ) -> Written: ...
+    async def write(self, path: str, data: bytes, **how: Unpack[WriteHow]) -> Written: ...
 
     async def write_stream(
-        self,
-        path: str,
-        chunks: AsyncIterator[bytes],
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        file_mode: int | None = None,
-        parents: bool = False,
+        self, path: str, chunks: AsyncIterator[bytes], **how: Unpack[WriteHow]
     ) -> Written: ...
 
     async def append(self, path: str, data: bytes, *, parents: bool = False) -> Written: ...
@@ -149,47 +141,17 @@ class StoreDriver:
             async for chunk in chunks:
                 yield chunk
 
-    async def write(
-        self,
-        path: str,
-        data: bytes,
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        file_mode: int | None = None,
-        parents: bool = False,
-    ) -> Written:
-        plan = WritePlan(
-            mode=mode,
-            expected_sha256=expected_sha256,
-            expected_version=expected_version,
-            file_mode=file_mode,
-            parents=parents,
-        )
+    async def write(self, path: str, data: bytes, **how: Unpack[WriteHow]) -> Written:
+        plan = WritePlan(**how)
         sha256 = hashlib.sha256(data).hexdigest()
-        async with self._held(path, "entry", parents=parents, file=True) as handle:
+        async with self._held(path, "entry", parents=plan.parents, file=True) as handle:
             return await self.store.write(handle, data, sha256, plan)
 
     async def write_stream(
-        self,
-        path: str,
-        chunks: AsyncIterator[bytes],
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        file_mode: int | None = None,
-        parents: bool = False,
+        self, path: str, chunks: AsyncIterator[bytes], **how: Unpack[WriteHow]
     ) -> Written:
-        plan = WritePlan(
-            mode=mode,
-            expected_sha256=expected_sha256,
-            expected_version=expected_version,
-            file_mode=file_mode,
-            parents=parents,
-        )
-        async with self._held(path, "entry", parents=parents, file=True) as handle:
+        plan = WritePlan(**how)
+        async with self._held(path, "entry", parents=plan.parents, file=True) as handle:
             return await self.store.write_stream(handle, chunks, plan)
 
     async def append(self, path: str, data: bytes, *, parents: bool = False) -> Written:

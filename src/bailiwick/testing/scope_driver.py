@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Unpack
 
-from bailiwick.model import Page, Stat, WriteMode, WriteResult
+from bailiwick.model import Page, Stat, WriteResult
 from bailiwick.scope import Scope
 from bailiwick.store import Child, Written
-from bailiwick.testing.driver import PAGES_MAX, ended
+from bailiwick.testing.driver import PAGES_MAX, WriteHow, ended
 
 
 class ScopeDriver:
@@ -26,49 +27,13 @@ class ScopeDriver:
             async for chunk in chunks:
                 yield chunk
 
-    async def write(
-        self,
-        path: str,
-        data: bytes,
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        file_mode: int | None = None,
-        parents: bool = False,
-    ) -> Written:
-        result = await self.scope.write_bytes(
-            path,
-            data,
-            mode=mode,
-            expected_sha256=expected_sha256,
-            expected_version=expected_version,
-            file_mode=file_mode,
-            parents=parents,
-        )
-        return _written(result)
+    async def write(self, path: str, data: bytes, **how: Unpack[WriteHow]) -> Written:
+        return _written(await self.scope.write_bytes(path, data, **how))
 
     async def write_stream(
-        self,
-        path: str,
-        chunks: AsyncIterator[bytes],
-        *,
-        mode: WriteMode = "overwrite",
-        expected_sha256: str | None = None,
-        expected_version: str | None = None,
-        file_mode: int | None = None,
-        parents: bool = False,
+        self, path: str, chunks: AsyncIterator[bytes], **how: Unpack[WriteHow]
     ) -> Written:
-        result = await self.scope.write_stream(
-            path,
-            chunks,
-            mode=mode,
-            expected_sha256=expected_sha256,
-            expected_version=expected_version,
-            file_mode=file_mode,
-            parents=parents,
-        )
-        return _written(result)
+        return _written(await self.scope.write_stream(path, chunks, **how))
 
     async def append(self, path: str, data: bytes, *, parents: bool = False) -> Written:
         return _written(await self.scope.append(path, data, parents=parents))
