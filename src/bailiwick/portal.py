@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from bailiwick.errors import FORKED, BailiwickError, Closed
 from bailiwick.first_step import LentLoop
@@ -255,6 +255,45 @@ class Stay:
         if not sys.is_finalizing():  # then there is no loop any more that could close it
             with contextlib.suppress(Closed):  # a forked child has nothing to close
                 self.end()
+
+
+class Closes(Protocol):
+    """What is closed when it was used."""
+
+    async def aclose(self) -> None: ...
+
+
+Opened = TypeVar("Opened", bound=Closes)
+
+
+class Opening(Generic[Opened]):
+    """What is about to be opened: ``async with bailiwick.open(…) as fs``."""
+
+    def __init__(self, opens: Callable[[], Coroutine[Any, Any, Opened]]) -> None:
+        self._opens = opens
+        self._opened: Opened | None = None
+
+    async def __aenter__(self) -> Opened:
+        self._opened = opened = await self._opens()
+        return opened
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._opened is not None:
+            await self._opened.aclose()
+
+
+class SyncOpening:
+    """A scope about to be opened for blocking code: ``with bailiwick.open_sync(…) as fs``."""
+
+    def __init__(self, opens: Callable[[], Coroutine[Any, Any, Scope]]) -> None:
+        self._opens = opens
+        self._stay = Stay()
+
+    def __enter__(self) -> SyncScope:
+        return self._stay.begin(self._opens())
+
+    def __exit__(self, *error: object) -> None:
+        self._stay.end()
 
 
 async def _part(scope: Scope | None, portal: Portal) -> None:

@@ -6,8 +6,8 @@ They trust what they named.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from types import TracebackType
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from bailiwick.build.commands import check_share, finish_publishing
@@ -24,7 +24,7 @@ from bailiwick.build.own import join, join_overlay
 from bailiwick.build.places import EMBEDDED, NamedPlace, open_volume, read_opened
 from bailiwick.build.stores import disk_store, memory_store, remembered
 from bailiwick.errors import NotADirectory, RootNotFound
-from bailiwick.portal import Stay, SyncScope
+from bailiwick.portal import Opening, SyncOpening
 from bailiwick.scope import Scope
 from bailiwick.store import Store
 
@@ -35,56 +35,12 @@ _VOLUME_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 """How files are called that hold a database: whoever names one most likely means a volume."""
 
 
-class Opening:
-    """A place about to be opened: ``async with bailiwick.open(…) as fs``."""
-
-    def __init__(self, place: NamedPlace, options: Options) -> None:
-        refuse_ledger_limits(options)
-        self._place = place
-        self._options = options
-        self._scope: Scope | None = None
-
-    async def __aenter__(self) -> Scope:
-        self._scope = scope = await open_scope(self._place, self._options)
-        return scope
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._scope is not None:
-            await self._scope.aclose()
-
-
-class SyncOpening:
-    """A place that is opened for blocking code: ``with bailiwick.open_sync(…) as fs``."""
-
-    def __init__(self, place: NamedPlace, options: Options) -> None:
-        refuse_ledger_limits(options)
-        self._place = place
-        self._options = options
-        self._stay = Stay()
-
-    def __enter__(self) -> SyncScope:
-        return self._stay.begin(open_scope(self._place, self._options))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stay.end()
-
-
 def open(
     place: str | os.PathLike[str] | Store = EMBEDDED,
     *,
     mounts: Mapping[str, Any] | None = None,
     **options: Unpack[OpenOptions],
-) -> Opening:
+) -> Opening[Scope]:
     """Open a place for the local user: ``async with bailiwick.open("./project") as fs``.
 
     ``place`` is a directory, ``"memory:"``, or a volume: versioned files in one SQLite file,
@@ -118,7 +74,7 @@ def open(
     For a volume, and a directory with history, also ``keep_versions_days`` (30): how long earlier
     versions are kept.
     """
-    return Opening(read_opened(place, mounts, blocking=False), read_options(dict(options)))
+    return Opening(_opens(read_opened(place, mounts, blocking=False), options))
 
 
 def open_sync(
@@ -128,7 +84,13 @@ def open_sync(
     **options: Unpack[OpenOptions],
 ) -> SyncOpening:
     """`open` for blocking code: the same options, the same verbs, no ``await``."""
-    return SyncOpening(read_opened(place, mounts, blocking=True), read_options(dict(options)))
+    return SyncOpening(_opens(read_opened(place, mounts, blocking=True), options))
+
+
+def _opens(place: NamedPlace, given: OpenOptions) -> Callable[[], Coroutine[Any, Any, Scope]]:
+    options = read_options(dict(given))
+    refuse_ledger_limits(options)
+    return partial(open_scope, place, options)
 
 
 async def open_scope(place: NamedPlace, options: Options) -> Scope:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -62,6 +61,7 @@ from bailiwick.limits import Limits
 from bailiwick.operations import ALL_ACCESS, Access
 from bailiwick.pipeline import LowerTree, Pipeline
 from bailiwick.policies.rules import RulePolicy
+from bailiwick.portal import Opening
 from bailiwick.root_plans import OpenedRoot, RootPlan
 from bailiwick.scope import Scope
 from bailiwick.state import idempotency
@@ -184,58 +184,29 @@ class Authority(CoreAuthority):
         *,
         synchronise: bool = True,
         surface: Surface = "none",
-    ) -> AuthorityOpening:
+    ) -> Opening[Authority]:
         """The authority that a ``bailiwick.toml`` describes, to be opened by ``async with``.
 
         What the file grants stands from then on, and what it does not grant any more ends. With
         ``synchronise=False`` the grants are left as they are: for looking at them. ``surface`` is
         where people are asked if the file does not say.
         """
-        return AuthorityOpening(path, state_dir, synchronise, surface)
+        opened = partial(_compose, os.fspath(path), state_dir, synchronise, surface)
+        return Opening(opened)
 
     @classmethod
-    def open(cls, *, state_dir: str | None = None, surface: Surface = "none") -> AuthorityOpening:
+    def open(cls, *, state_dir: str | None = None, surface: Surface = "none") -> Opening[Authority]:
         """An authority without a configuration, whose roots are added by `add_root`. Without a
         ``state_dir`` what it remembers is gone with the process. ``surface`` is where people are
         asked when the front cannot ask."""
-        return AuthorityOpening(None, state_dir, True, surface)
-
-
-class AuthorityOpening:
-    """An authority about to be opened: ``async with bailiwick.Authority.from_config(…) as a``."""
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None,
-        state_dir: str | None,
-        synchronise: bool,
-        surface: Surface = "none",
-    ) -> None:
-        self._path = None if path is None else os.fspath(path)
-        self._state_dir = state_dir
-        self._synchronise = synchronise
-        self._surface: Surface = surface
-        self._authority: Authority | None = None
-
-    async def __aenter__(self) -> Authority:
-        source = read_source(self._path)
-        directory = state_directory(source, self._state_dir)
-        self._authority = await _compose(source, directory, self._synchronise, self._surface)
-        return self._authority
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._authority is not None:
-            await self._authority.aclose()
+        return Opening(partial(_compose, None, state_dir, True, surface))
 
 
 async def _compose(
-    source: ConfigSource, directory: str | None, synchronising: bool, surface: Surface
+    path: str | None, state_dir: str | None, synchronising: bool, surface: Surface
 ) -> Authority:
+    source = read_source(path)
+    directory = state_directory(source, state_dir)
     machine, places = own_machine(), places_of(source, directory)
     database = await in_thread(open_state, source, directory, let_go=Database.aclose)
     try:

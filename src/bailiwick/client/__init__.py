@@ -10,7 +10,7 @@ Not imported by ``import bailiwick``.
 
 from __future__ import annotations
 
-from bailiwick.client.connection import Connecting, SyncConnecting, connect, connect_sync
+from bailiwick.client.connection import connect, connect_sync
 from bailiwick.client.scope import RemoteScope
 
-__all__ = ["Connecting", "RemoteScope", "SyncConnecting", "connect", "connect_sync"]
+__all__ = ["RemoteScope", "connect", "connect_sync"]

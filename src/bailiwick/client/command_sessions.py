@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from bailiwick.client.executions import RemoteExecution
@@ -161,10 +160,7 @@ class RemoteCommandSession:
         await self._id()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     # --- asking --------------------------------------------------------------------------------

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Coroutine
-from types import TracebackType
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
@@ -22,7 +21,7 @@ from bailiwick.client.transport import (
 )
 from bailiwick.errors import ParseError
 from bailiwick.grant import parse_root_name
-from bailiwick.portal import Stay, SyncScope
+from bailiwick.portal import Opening, SyncOpening
 from bailiwick.scope import Scope
 
 if TYPE_CHECKING:
@@ -69,47 +68,6 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
         return RemoteScope(msgspec.structs.replace(session, closing=transport.aclose))
 
 
-class Connecting:
-    """A server about to be spoken with: ``async with bailiwick.connect(…) as fs``."""
-
-    def __init__(self, server: _Server) -> None:
-        self._server = server
-        self._scope: RemoteScope | None = None
-
-    async def __aenter__(self) -> RemoteScope:
-        self._scope = scope = await self._server.connected()
-        return scope
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._scope is not None:
-            await self._scope.aclose()
-
-
-class SyncConnecting:
-    """A server that is connected to for blocking code: ``with bailiwick.connect_sync(…) as fs``."""
-
-    def __init__(self, server: _Server) -> None:
-        self._server = server
-        self._stay = Stay()
-
-    def __enter__(self) -> SyncScope:
-        # It has the verbs of a scope, which is all that its blocking twin knows of it.
-        return self._stay.begin(cast(Coroutine[Any, Any, Scope], self._server.connected()))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stay.end()
-
-
 def connect(
     address: str,
     *,
@@ -119,7 +77,7 @@ def connect(
     timeout: float = TIMEOUT_SECONDS,
     retry: float = RETRY_SECONDS,
     tls: ssl.SSLContext | None = None,
-) -> Connecting:
+) -> Opening[RemoteScope]:
     """Work on a server: ``async with bailiwick.connect("http://127.0.0.1:4180", token=…) as fs``.
 
     - ``token``: as `bailiwick serve` printed it, or `bailiwick grant token` made it. Without one a
@@ -136,7 +94,7 @@ def connect(
 
     Raises what the server answers, and `IoError` where it cannot be reached.
     """
-    return Connecting(_server(address, token, root, fork, timeout, retry, tls))
+    return Opening(_server(address, token, root, fork, timeout, retry, tls).connected)
 
 
 def connect_sync(
@@ -148,9 +106,11 @@ def connect_sync(
     timeout: float = TIMEOUT_SECONDS,
     retry: float = RETRY_SECONDS,
     tls: ssl.SSLContext | None = None,
-) -> SyncConnecting:
+) -> SyncOpening:
     """`connect` for blocking code: the same options, the same verbs, no ``await``."""
-    return SyncConnecting(_server(address, token, root, fork, timeout, retry, tls))
+    server = _server(address, token, root, fork, timeout, retry, tls)
+    # It has the verbs of a scope, which is all that its blocking twin knows of it.
+    return SyncOpening(cast(Callable[[], Coroutine[Any, Any, Scope]], server.connected))
 
 
 def _server(

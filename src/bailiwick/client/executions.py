@@ -7,7 +7,6 @@ import asyncio
 import signal as signals
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from contextlib import aclosing, suppress
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -73,10 +72,7 @@ class RemoteExecution:
     async def __aenter__(self) -> Self:
         return await self._begun()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     def __aiter__(self) -> AsyncIterator[Piece]:

@@ -10,7 +10,6 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from bailiwick.commands import ExecResult
@@ -148,10 +147,7 @@ class Execution:
     async def __aenter__(self) -> Self:
         return await self._begun()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     def __aiter__(self) -> AsyncIterator[Piece]:

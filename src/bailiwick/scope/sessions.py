@@ -10,7 +10,6 @@ import copy
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy as copied
-from types import TracebackType
 from typing import Final, Literal, Self
 
 import msgspec
@@ -267,10 +266,7 @@ class Session:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     def _refuse_closed(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from types import TracebackType
 from typing import Any, Self
 
 from bailiwick import operations
@@ -352,12 +351,7 @@ class Lease:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         with suppress(BailiwickError):  # it ends by itself
             await self.release()
 
@@ -382,11 +376,6 @@ class Locking:
         self._lease = await self._take()
         return self._lease
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._lease is not None:
-            await self._lease.__aexit__(kind, error, traceback)
+            await self._lease.__aexit__(*error)

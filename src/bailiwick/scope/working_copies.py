@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from bailiwick import operations
@@ -296,8 +295,5 @@ class OpenWork:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    async def __aexit__(self, *error: object) -> None:
         self.close()

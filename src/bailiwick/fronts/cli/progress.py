@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import time
-from types import TracebackType
 from typing import Self, TextIO
 
 from bailiwick.errors import escape_for_display
@@ -32,12 +31,7 @@ class Bar:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
