@@ -8,9 +8,10 @@ both twins; the blocking one may be called from any thread but the scope's own l
 from __future__ import annotations
 
 import base64
+import inspect
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from bailiwick.errors import (
     BailiwickError,
@@ -53,6 +54,7 @@ with extra("deepagents"):
         slice_read_response,
     )
 
+Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 Work = Callable[[Scope], Coroutine[Any, Any, Answer]]
 
@@ -77,161 +79,7 @@ _ABOUT_SIZE = frozenset(("file_too_large", "quota_exceeded"))
 """Refusals that a model can do something about, once it knows them."""
 
 
-class BailiwickBackend(BackendProtocol):
-    """Files of a deep agent: ``create_deep_agent(backend=BailiwickBackend(scope))``.
-
-    It acts as ``agent_run:deepagents/<session>``. Ignored files are there as well: the framework
-    takes a backend for a whole filesystem.
-    """
-
-    _runs_commands = False
-
-    def __init__(
-        self,
-        scope: Scope | SyncScope,
-        *,
-        session: str | None = None,
-        allowed_paths: list[str] | None = None,
-    ) -> None:
-        self._actor = Actor(
-            scope, front="deepagents", session=session or new_session(),
-            allowed_paths=allowed_paths, reason="files of a deep agent",
-            passes_execute=self._runs_commands,
-        )  # fmt: skip
-        self._asker = GraphAsker()
-
-    async def aclose(self) -> None:
-        """Let go of the agent's scope."""
-        await self._actor.aclose()
-
-    # --- the protocol, twice -------------------------------------------------------------------
-
-    def ls(self, path: str) -> LsResult:
-        return self._blocking("ls", _ls(path), lambda error: LsResult(error=error))
-
-    async def als(self, path: str) -> LsResult:
-        return await self._waiting("ls", _ls(path), lambda error: LsResult(error=error))
-
-    def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
-        return self._blocking("read", _read(file_path, offset, limit), _unread)
-
-    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
-        return await self._waiting("read", _read(file_path, offset, limit), _unread)
-
-    def grep(
-        self,
-        pattern: str,
-        path: str | None = None,
-        glob: str | None = None,
-        *,
-        max_count: int | None = None,
-    ) -> GrepResult:
-        return self._blocking("grep", _grep(pattern, path, glob, max_count), _unfound_lines)
-
-    async def agrep(
-        self,
-        pattern: str,
-        path: str | None = None,
-        glob: str | None = None,
-        *,
-        max_count: int | None = None,
-    ) -> GrepResult:
-        return await self._waiting("grep", _grep(pattern, path, glob, max_count), _unfound_lines)
-
-    def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        return self._blocking("glob", _glob(pattern, path), lambda error: GlobResult(error=error))
-
-    async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
-        return await self._waiting(
-            "glob", _glob(pattern, path), lambda error: GlobResult(error=error)
-        )
-
-    def write(self, file_path: str, content: str) -> WriteResult:
-        return self._blocking("write", _write(file_path, content), _unwritten)
-
-    async def awrite(self, file_path: str, content: str) -> WriteResult:
-        return await self._waiting("write", _write(file_path, content), _unwritten)
-
-    def edit(
-        self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
-    ) -> EditResult:
-        work = _edit(file_path, old_string, new_string, replace_all)
-        return self._blocking("edit", work, lambda error: EditResult(error=error))
-
-    async def aedit(
-        self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
-    ) -> EditResult:
-        work = _edit(file_path, old_string, new_string, replace_all)
-        return await self._waiting("edit", work, lambda error: EditResult(error=error))
-
-    def delete(self, file_path: str) -> DeleteResult:
-        return self._blocking("delete", _delete(file_path), lambda error: DeleteResult(error=error))
-
-    async def adelete(self, file_path: str) -> DeleteResult:
-        return await self._waiting(
-            "delete", _delete(file_path), lambda error: DeleteResult(error=error)
-        )
-
-    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [self._actor.run_blocking(_upload(path, data)) for path, data in files]
-
-    async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [await self._actor.run(_upload(path, data)) for path, data in files]
-
-    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return [self._actor.run_blocking(_download(path)) for path in paths]
-
-    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return [await self._actor.run(_download(path)) for path in paths]
-
-    # --- pausing -------------------------------------------------------------------------------
-
-    async def _waiting(
-        self, label: str, work: Work[Answer], failed: Callable[[str], Answer]
-    ) -> Answer:
-        try:
-            answer = await self._actor.attempt(label, work)
-            if not isinstance(answer, Pending):
-                return answer
-            word = self._asker.ask(answer)
-            if word is None:
-                return failed(_words(answer.answer()))
-            return await self._actor.run(work, asker=by_word(word.allowed, word.binding))
-        except BailiwickError as error:
-            return failed(_words(failure(error)))
-
-    def _blocking(self, label: str, work: Work[Answer], failed: Callable[[str], Answer]) -> Answer:
-        try:
-            answer = self._actor.attempt_blocking(label, work)
-            if not isinstance(answer, Pending):
-                return answer
-            word = self._asker.ask(answer)
-            if word is None:
-                return failed(_words(answer.answer()))
-            return self._actor.run_blocking(work, asker=by_word(word.allowed, word.binding))
-        except BailiwickError as error:
-            return failed(_words(failure(error)))
-
-
-def _words(told: dict[str, Any]) -> str:
-    """A failure as one line, which is what this framework shows."""
-    hint = f" ({told['hint']})" if "hint" in told else ""
-    return f"Error: {told['errorKind']}: {told['message']}{hint}"
-
-
-def _unread(error: str) -> ReadResult:
-    return ReadResult(error=error)
-
-
-def _unwritten(error: str) -> WriteResult:
-    return WriteResult(error=error)
-
-
-def _unfound_lines(error: str) -> GrepResult:
-    return GrepResult(error=error)
-
-
-# --- what each does ------------------------------------------------------------------------------
+# --- what each does -----------------------------------------------------------------------------
 
 
 def _ls(path: str) -> Work[LsResult]:
@@ -258,9 +106,9 @@ def _info(entry: Entry) -> FileInfo:
     return info
 
 
-def _read(path: str, offset: int, limit: int) -> Work[ReadResult]:
+def _read(file_path: str, offset: int = 0, limit: int = 2000) -> Work[ReadResult]:
     async def work(scope: Scope) -> ReadResult:
-        place = from_top(path)
+        place = from_top(file_path)
         try:
             document = await whole_text(scope, place)
         except FileTooLarge:
@@ -297,7 +145,7 @@ async def _read_window(scope: Scope, place: str, offset: int, limit: int) -> Rea
 
 
 def _grep(
-    pattern: str, path: str | None, glob: str | None, max_count: int | None
+    pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
 ) -> Work[GrepResult]:
     async def work(scope: Scope) -> GrepResult:
         base = from_top(path or "/")
@@ -331,7 +179,7 @@ def _below(path: str, base: str) -> str:
     return path.rpartition("/")[2] if path == top else path.removeprefix(f"{top}/")
 
 
-def _glob(pattern: str, path: str | None) -> Work[GlobResult]:
+def _glob(pattern: str, path: str | None = None) -> Work[GlobResult]:
     async def work(scope: Scope) -> GlobResult:
         base = from_top(path or "/")
         try:
@@ -354,25 +202,29 @@ def _glob(pattern: str, path: str | None) -> Work[GlobResult]:
     return work
 
 
-def _write(path: str, content: str) -> Work[WriteResult]:
+def _write(file_path: str, content: str) -> Work[WriteResult]:
     async def work(scope: Scope) -> WriteResult:
-        written = await scope.write_text(from_top(path), content, parents=True)
+        written = await scope.write_text(from_top(file_path), content, parents=True)
         return WriteResult(path=to_absolute(written.path))
 
     return work
 
 
-def _edit(path: str, old: str, new: str, replace_all: bool) -> Work[EditResult]:
+def _edit(
+    file_path: str, old_string: str, new_string: str, replace_all: bool = False
+) -> Work[EditResult]:
     async def work(scope: Scope) -> EditResult:
-        edited = await scope.edit(from_top(path), old=old, new=new, replace_all=replace_all)
+        edited = await scope.edit(
+            from_top(file_path), old=old_string, new=new_string, replace_all=replace_all
+        )
         return EditResult(path=to_absolute(edited.path), occurrences=edited.replacements)
 
     return work
 
 
-def _delete(path: str) -> Work[DeleteResult]:
+def _delete(file_path: str) -> Work[DeleteResult]:
     async def work(scope: Scope) -> DeleteResult:
-        removed = await scope.remove(from_top(path), recursive=True)
+        removed = await scope.remove(from_top(file_path), recursive=True)
         return DeleteResult(path=to_absolute(removed.path))
 
     return work
@@ -409,3 +261,117 @@ def literal(error: BailiwickError) -> str:
     if refused and error.kind not in _ABOUT_SIZE:
         return "permission_denied"
     return error.kind
+
+
+# --- the backend -------------------------------------------------------------------------------
+
+
+def _words(told: dict[str, Any]) -> str:
+    """A failure as one line, which is what this framework shows."""
+    hint = f" ({told['hint']})" if "hint" in told else ""
+    return f"Error: {told['errorKind']}: {told['message']}{hint}"
+
+
+def twins(
+    label: str, does: Callable[Arguments, Work[Answer]], failed: Callable[..., Answer]
+) -> tuple[
+    Callable[Concatenate[BailiwickBackend, Arguments], Answer],
+    Callable[Concatenate[BailiwickBackend, Arguments], Coroutine[Any, Any, Answer]],
+]:
+    """The blocking and the waiting method of one thing that a backend does. ``failed`` says in the
+    framework's own form what went wrong."""
+
+    def blocking(
+        self: BailiwickBackend, /, *given: Arguments.args, **more: Arguments.kwargs
+    ) -> Answer:
+        return self._blocking(label, does(*given, **more), failed)
+
+    async def waiting(
+        self: BailiwickBackend, /, *given: Arguments.args, **more: Arguments.kwargs
+    ) -> Answer:
+        return await self._waiting(label, does(*given, **more), failed)
+
+    # The framework looks which arguments a method takes.
+    taken = inspect.signature(does)
+    me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    shown = taken.replace(parameters=[me, *taken.parameters.values()])
+    blocking.__signature__ = waiting.__signature__ = shown  # type: ignore[attr-defined]
+    return blocking, waiting
+
+
+class BailiwickBackend(BackendProtocol):
+    """Files of a deep agent: ``create_deep_agent(backend=BailiwickBackend(scope))``.
+
+    It acts as ``agent_run:deepagents/<session>``. Ignored files are there as well: the framework
+    takes a backend for a whole filesystem.
+    """
+
+    _runs_commands = False
+
+    def __init__(
+        self,
+        scope: Scope | SyncScope,
+        *,
+        session: str | None = None,
+        allowed_paths: list[str] | None = None,
+    ) -> None:
+        self._actor = Actor(
+            scope, front="deepagents", session=session or new_session(),
+            allowed_paths=allowed_paths, reason="files of a deep agent",
+            passes_execute=self._runs_commands,
+        )  # fmt: skip
+        self._asker = GraphAsker()
+
+    async def aclose(self) -> None:
+        """Let go of the agent's scope."""
+        await self._actor.aclose()
+
+    # --- the protocol, twice -------------------------------------------------------------------
+
+    ls, als = twins("ls", _ls, LsResult)
+    read, aread = twins("read", _read, ReadResult)
+    grep, agrep = twins("grep", _grep, GrepResult)
+    glob, aglob = twins("glob", _glob, GlobResult)
+    write, awrite = twins("write", _write, WriteResult)
+    edit, aedit = twins("edit", _edit, EditResult)
+    delete, adelete = twins("delete", _delete, DeleteResult)
+
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        return [self._actor.run_blocking(_upload(path, data)) for path, data in files]
+
+    async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        return [await self._actor.run(_upload(path, data)) for path, data in files]
+
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        return [self._actor.run_blocking(_download(path)) for path in paths]
+
+    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        return [await self._actor.run(_download(path)) for path in paths]
+
+    # --- pausing -------------------------------------------------------------------------------
+
+    async def _waiting(
+        self, label: str, work: Work[Answer], failed: Callable[..., Answer]
+    ) -> Answer:
+        try:
+            answer = await self._actor.attempt(label, work)
+            if not isinstance(answer, Pending):
+                return answer
+            word = self._asker.ask(answer)
+            if word is None:
+                return failed(error=_words(answer.answer()))
+            return await self._actor.run(work, asker=by_word(word.allowed, word.binding))
+        except BailiwickError as error:
+            return failed(error=_words(failure(error)))
+
+    def _blocking(self, label: str, work: Work[Answer], failed: Callable[..., Answer]) -> Answer:
+        try:
+            answer = self._actor.attempt_blocking(label, work)
+            if not isinstance(answer, Pending):
+                return answer
+            word = self._asker.ask(answer)
+            if word is None:
+                return failed(error=_words(answer.answer()))
+            return self._actor.run_blocking(work, asker=by_word(word.allowed, word.binding))
+        except BailiwickError as error:
+            return failed(error=_words(failure(error)))

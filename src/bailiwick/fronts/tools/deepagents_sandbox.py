@@ -9,7 +9,7 @@ from __future__ import annotations
 from bailiwick.commands import ExecResult
 from bailiwick.errors import Unsupported
 from bailiwick.fronts.tools import new_session
-from bailiwick.fronts.tools.deepagents import BailiwickBackend, Work
+from bailiwick.fronts.tools.deepagents import BailiwickBackend, Work, twins
 from bailiwick.fronts.tools.extras import extra
 from bailiwick.portal import SyncScope
 from bailiwick.scope import Scope
@@ -21,6 +21,34 @@ from bailiwick.toolbox.untrusted_text import cut_note
 
 with extra("deepagents"):
     from deepagents.backends.protocol import ExecuteResponse, SandboxBackendProtocol
+
+
+def _not_run(error: str) -> ExecuteResponse:
+    return ExecuteResponse(output=error, exit_code=None)
+
+
+def _execute(command: str, *, timeout: int | None = None) -> Work[ExecuteResponse]:
+    asked = CommandArguments(command=command, timeout=timeout or None)
+
+    async def work(scope: Scope) -> ExecuteResponse:
+        printed, result = await run_to_its_end(scope, asked, ToolConfig().max_tool_result_bytes)
+        code = result.exit_code
+        return ExecuteResponse(
+            output=_shown(printed, result),
+            exit_code=128 + (result.signal or 0) if code is None else code,
+            truncated=printed.omitted_bytes > 0 or result.truncated,
+        )
+
+    return work
+
+
+def _shown(printed: Printed, result: ExecResult) -> str:
+    """What it printed, and what a model has to know beside it."""
+    text = printed.head
+    if printed.omitted_bytes:
+        text += f"{cut_note(printed.omitted_bytes, PRINT_LESS)}\n{printed.tail}"
+    hint = what_to_do(result)
+    return text if hint is None else f"{text}\n[{hint}]"
 
 
 class BailiwickSandbox(BailiwickBackend, SandboxBackendProtocol):
@@ -52,41 +80,4 @@ class BailiwickSandbox(BailiwickBackend, SandboxBackendProtocol):
     def id(self) -> str:
         return self._id
 
-    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        return self._blocking("execute", _execute(command, timeout), _not_run)
-
-    async def aexecute(
-        self,
-        command: str,
-        *,
-        timeout: int | None = None,  # noqa: ASYNC109  # the protocol's
-    ) -> ExecuteResponse:
-        return await self._waiting("execute", _execute(command, timeout), _not_run)
-
-
-def _not_run(error: str) -> ExecuteResponse:
-    return ExecuteResponse(output=error, exit_code=None)
-
-
-def _execute(command: str, seconds: int | None) -> Work[ExecuteResponse]:
-    asked = CommandArguments(command=command, timeout=seconds or None)
-
-    async def work(scope: Scope) -> ExecuteResponse:
-        printed, result = await run_to_its_end(scope, asked, ToolConfig().max_tool_result_bytes)
-        code = result.exit_code
-        return ExecuteResponse(
-            output=_shown(printed, result),
-            exit_code=128 + (result.signal or 0) if code is None else code,
-            truncated=printed.omitted_bytes > 0 or result.truncated,
-        )
-
-    return work
-
-
-def _shown(printed: Printed, result: ExecResult) -> str:
-    """What it printed, and what a model has to know beside it."""
-    text = printed.head
-    if printed.omitted_bytes:
-        text += f"{cut_note(printed.omitted_bytes, PRINT_LESS)}\n{printed.tail}"
-    hint = what_to_do(result)
-    return text if hint is None else f"{text}\n[{hint}]"
+    execute, aexecute = twins("execute", _execute, _not_run)
