@@ -70,6 +70,23 @@ class Act(msgspec.Struct, Generic[Outcome], frozen=True, eq=False):
         raise NotImplementedError
 
 
+class ActOfPlaces(Act[Outcome], frozen=True, eq=False):
+    """One that is bound by its places alone, and by what stands there."""
+
+    async def fingerprint(self) -> None:
+        return None
+
+
+class _Between(ActOfPlaces[Outcome], frozen=True, eq=False):
+    """One that takes something from its ``entry`` to a ``destination``."""
+
+    destination: Handle
+
+    @property
+    def places(self) -> tuple[Handle, ...]:
+        return self.entry, self.destination
+
+
 def _is_stricter(mine: object, theirs: object) -> bool:
     """Whether how something is done lets less be done: only over what is known, or over nothing."""
     if isinstance(mine, WritePlan) and isinstance(theirs, WritePlan):
@@ -136,14 +153,11 @@ class Truncate(Act[Written], frozen=True, eq=False):
         return store.truncate(self.entry, self.size, self.plan)
 
 
-class WriteStream(Act[Written], frozen=True, eq=False):
+class WriteStream(ActOfPlaces[Written], frozen=True, eq=False):
     """Content that is staged as it comes, and published after its last chunk."""
 
     chunks: AsyncGenerator[bytes, None]
     plan: WritePlan
-
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
 
     async def on(self, store: Store) -> Written:
         async with aclosing(self.chunks):
@@ -176,7 +190,7 @@ class Symlink(Act[None], frozen=True, eq=False):
         return store.symlink(self.entry, self.target)
 
 
-class Remove(Act[int], frozen=True, eq=False):
+class Remove(ActOfPlaces[int], frozen=True, eq=False):
     recursive: bool
     expected: Expected
 
@@ -184,15 +198,11 @@ class Remove(Act[int], frozen=True, eq=False):
     def whole(self) -> object:  # type: ignore[override]
         return self.entry if self.recursive and self.entry.type == "directory" else None
 
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
-
     def on(self, store: Store) -> Awaitable[int]:
         return store.remove(self.entry, recursive=self.recursive, **on_condition(self.expected))
 
 
-class Move(Act[bool], frozen=True, eq=False):
-    destination: Handle
+class Move(_Between[bool], frozen=True, eq=False):
     replace: bool
     expected: Expected
     replaced: Expected
@@ -201,13 +211,6 @@ class Move(Act[bool], frozen=True, eq=False):
     def whole(self) -> object:  # type: ignore[override]
         return self.entry if self.entry.type == "directory" else None
 
-    @property
-    def places(self) -> tuple[Handle, ...]:
-        return self.entry, self.destination
-
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
-
     def on(self, store: Store) -> Awaitable[bool]:
         return store.move(
             self.entry, self.destination, replace=self.replace, **on_condition(self.expected),
@@ -215,39 +218,23 @@ class Move(Act[bool], frozen=True, eq=False):
         )  # fmt: skip
 
 
-class Copy(Act[int], frozen=True, eq=False):
-    destination: Handle
+class Copy(_Between[int], frozen=True, eq=False):
     recursive: bool
 
     @property
     def whole(self) -> object:  # type: ignore[override]
         return self.entry if self.entry.type == "directory" else None
 
-    @property
-    def places(self) -> tuple[Handle, ...]:
-        return self.entry, self.destination
-
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
-
     def on(self, store: Store) -> Awaitable[int]:
         return store.copy(self.entry, self.destination, recursive=self.recursive)
 
 
-class CopyOver(Act[int], frozen=True, eq=False):
+class CopyOver(_Between[int], frozen=True, eq=False):
     """Write a file over another, as a write on condition is published, and give it the time of what
     it was copied from, as long as it is still that."""
 
-    destination: Handle
     plan: WritePlan
     mtime_ns: int
-
-    @property
-    def places(self) -> tuple[Handle, ...]:
-        return self.entry, self.destination
-
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
 
     async def on(self, store: Store) -> int:
         async with aclosing(store.stream(self.entry, 0, None)) as chunks:
@@ -258,23 +245,15 @@ class CopyOver(Act[int], frozen=True, eq=False):
         return 1
 
 
-class Unpack(Act[None], frozen=True, eq=False):
+class Unpack(_Between[None], frozen=True, eq=False):
     """Make what an archive holds out of sight, and have it appear at its ``destination`` at once,
     or merge it into the directory there so that an error undoes all of it. ``settle`` is awaited
     right before that."""
 
-    destination: Handle
     parts: Callable[[], AsyncGenerator[list[Staged | bytes], None]]
     size_max: int
     replace: bool
     settle: Callable[[], Awaitable[None]]
-
-    @property
-    def places(self) -> tuple[Handle, ...]:
-        return self.entry, self.destination
-
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
 
     async def on(self, store: Store) -> None:
         assert isinstance(store, Stages)
@@ -345,13 +324,10 @@ class Within:
         return self._store
 
 
-class CopyIn(Act[int], frozen=True, eq=False):
+class CopyIn(ActOfPlaces[int], frozen=True, eq=False):
     """Make a copy of what another root holds; ``make`` does it, at this place."""
 
     make: Callable[[Within], Awaitable[int]]
-
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
 
     async def on(self, store: Store) -> int:
         with closing(Within(store, self.entry.path)) as within:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
-from bailiwick.acts import Act, on_condition
+from bailiwick.acts import Act, ActOfPlaces, on_condition
 from bailiwick.errors import escape_for_display
 from bailiwick.finishing import to_the_end
 from bailiwick.model import Expected
@@ -108,14 +108,11 @@ class Renew(Act[Leased], frozen=True, eq=False):
         return leases(store).renew(self.lease, self.ttl)
 
 
-class Release(Act[bool], frozen=True, eq=False):
+class Release(ActOfPlaces[bool], frozen=True, eq=False):
     """Nobody is asked about giving something back."""
 
     lease: Leased
     asks: ClassVar[bool] = False
-
-    async def fingerprint(self) -> None:
-        """Bound by what stands at its places."""
 
     def on(self, store: Store) -> Awaitable[bool]:
         return leases(store).release(self.lease)
