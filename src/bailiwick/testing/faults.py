@@ -15,14 +15,16 @@ import errno
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from bailiwick.errors import BailiwickError, Busy, from_os_error
-from bailiwick.model import ANYTHING, EntryType, Expected, Stat
+from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
-from bailiwick.store import Children, Content, Handle, Look, Store, WritePlan, Written
+from bailiwick.store import Handle, Look, Store, WritePlan, Written
 from bailiwick.testing.driver import ended
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 ANY = "*"
@@ -138,6 +140,22 @@ class WatchedHandle:
         self.inner.close()
 
 
+def _run_by(
+    method: Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[FaultyStore, Arguments], Coroutine[Any, Any, Result]]:
+    """A method that the inner store does, between its faults."""
+    name = method.__name__
+
+    @wraps(method)
+    async def run(
+        store: FaultyStore, /, *given: Arguments.args, **more: Arguments.kwargs
+    ) -> Result:
+        call = partial(getattr(store.inner, name), *map(_inner, given), **more)
+        return await store._run(name, call)
+
+    return run
+
+
 class FaultyStore:
     """The inner store, except where the plan says otherwise."""
 
@@ -232,21 +250,10 @@ class FaultyStore:
             raise
         return handle
 
-    async def stat(self, handle: Handle) -> Stat:
-        return await self._run("stat", lambda: self.inner.stat(_inner(handle)))
-
-    async def children(
-        self, directory: Handle, *, after: str | None = None, limit: int | None = None
-    ) -> Children:
-        return await self._run(
-            "children", lambda: self.inner.children(_inner(directory), after=after, limit=limit)
-        )
-
-    async def names_beside(self, entry: Handle) -> list[str]:
-        return await self._run("names_beside", lambda: self.inner.names_beside(_inner(entry)))
-
-    async def read(self, file: Handle, offset: int, length: int) -> Content:
-        return await self._run("read", lambda: self.inner.read(_inner(file), offset, length))
+    stat = _run_by(Store.stat)
+    children = _run_by(Store.children)
+    names_beside = _run_by(Store.names_beside)
+    read = _run_by(Store.read)
 
     async def stream(self, file: Handle, offset: int, length: int | None) -> AsyncIterator[bytes]:
         due = self._due("stream")
@@ -257,8 +264,7 @@ class FaultyStore:
                 yield chunk
         await self._fire(due, "after")
 
-    async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
-        return await self._run("write", lambda: self.inner.write(_inner(entry), data, sha256, plan))
+    write = _run_by(Store.write)
 
     async def write_stream(
         self, entry: Handle, chunks: AsyncIterator[bytes], plan: WritePlan
@@ -270,72 +276,22 @@ class FaultyStore:
         await self._fire(due, "after")
         return written
 
-    async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
-        return await self._run("append", lambda: self.inner.append(_inner(entry), data, plan))
-
-    async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
-        return await self._run("truncate", lambda: self.inner.truncate(_inner(entry), size, plan))
-
-    async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
-        return await self._run(
-            "make_dir",
-            lambda: self.inner.make_dir(_inner(entry), file_mode=file_mode, parents=parents),
-        )
-
-    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
-        return await self._run(
-            "remove",
-            lambda: self.inner.remove(_inner(entry), recursive=recursive, expected=expected),
-        )
-
-    async def move(
-        self, source: Handle, destination: Handle, *, replace: bool,
-        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
-    ) -> bool:  # fmt: skip
-        return await self._run(
-            "move",
-            lambda: self.inner.move(
-                _inner(source),
-                _inner(destination),
-                replace=replace,
-                expected=expected,
-                replaced=replaced,
-            ),
-        )
-
-    async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
-        return await self._run(
-            "copy",
-            lambda: self.inner.copy(_inner(source), _inner(destination), recursive=recursive),
-        )
-
-    async def symlink(self, entry: Handle, target: str) -> None:
-        await self._run("symlink", lambda: self.inner.symlink(_inner(entry), target))
-
-    async def readlink(self, entry: Handle) -> str:
-        return await self._run("readlink", lambda: self.inner.readlink(_inner(entry)))
-
-    async def set_mode(
-        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
-    ) -> None:
-        await self._run(
-            "set_mode", lambda: self.inner.set_mode(_inner(entry), file_mode, expected=expected)
-        )
-
-    async def set_times(
-        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
-    ) -> None:
-        await self._run(
-            "set_times",
-            lambda: self.inner.set_times(_inner(entry), mtime_ns, atime_ns, expected=expected),
-        )
-
-    async def aclose(self) -> None:
-        await self._run("aclose", self.inner.aclose)
+    append = _run_by(Store.append)
+    truncate = _run_by(Store.truncate)
+    make_dir = _run_by(Store.make_dir)
+    remove = _run_by(Store.remove)
+    move = _run_by(Store.move)
+    copy = _run_by(Store.copy)
+    symlink = _run_by(Store.symlink)
+    readlink = _run_by(Store.readlink)
+    set_mode = _run_by(Store.set_mode)
+    set_times = _run_by(Store.set_times)
+    aclose = _run_by(Store.aclose)
 
 
-def _inner(handle: Handle) -> Handle:
-    return handle.inner if isinstance(handle, WatchedHandle) else handle
+def _inner(given: Any) -> Any:
+    """A handle as the inner store knows it; all else as it is."""
+    return given.inner if isinstance(given, WatchedHandle) else given
 
 
 async def at_every_call(
