@@ -7,9 +7,9 @@ not known, and not shown.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, closing
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -23,9 +23,9 @@ from bailiwick.errors import (
     ReadOnly,
     SymlinkEscape,
 )
-from bailiwick.model import ANYTHING, EntryType, Expected, Stat
+from bailiwick.model import EntryType, Stat
 from bailiwick.paths import ROOT, ScopedPath
-from bailiwick.store import Child, Children, Content, Handle, Look, WritePlan, Written
+from bailiwick.store import Child, Children, Content, Handle, Look
 from bailiwick.stores.history.capture import Elsewhere
 from bailiwick.stores.history.core import HistoryCore
 from bailiwick.stores.history.lineage import END, START, HistoryPosition, begin_of, end_of
@@ -300,51 +300,12 @@ class PastStore:
 
     # --- nothing is changed ------------------------------------------------------------------
 
-    def _refuse(self) -> NoReturn:
+    async def _refuse(self, *given: Any, **more: Any) -> NoReturn:
         self._check_open()
         raise ReadOnly("an earlier version is only looked at")
 
-    async def write(self, entry: Handle, data: bytes, sha256: str, plan: WritePlan) -> Written:
-        self._refuse()
-
-    async def write_stream(
-        self, entry: Handle, chunks: AsyncIterator[bytes], plan: WritePlan
-    ) -> Written:
-        self._refuse()
-
-    async def append(self, entry: Handle, data: bytes, plan: WritePlan) -> Written:
-        self._refuse()
-
-    async def truncate(self, entry: Handle, size: int, plan: WritePlan) -> Written:
-        self._refuse()
-
-    async def make_dir(self, entry: Handle, *, file_mode: int | None, parents: bool) -> bool:
-        self._refuse()
-
-    async def remove(self, entry: Handle, *, recursive: bool, expected: Expected = ANYTHING) -> int:
-        self._refuse()
-
-    async def move(
-        self, source: Handle, destination: Handle, *, replace: bool,
-        expected: Expected = ANYTHING, replaced: Expected = ANYTHING,
-    ) -> bool:  # fmt: skip
-        self._refuse()
-
-    async def copy(self, source: Handle, destination: Handle, *, recursive: bool) -> int:
-        self._refuse()
-
-    async def symlink(self, entry: Handle, target: str) -> None:
-        self._refuse()
-
-    async def set_mode(
-        self, entry: Handle, file_mode: int, *, expected: Expected = ANYTHING
-    ) -> None:
-        self._refuse()
-
-    async def set_times(
-        self, entry: Handle, mtime_ns: int, atime_ns: int | None, *, expected: Expected = ANYTHING
-    ) -> None:
-        self._refuse()
+    write = write_stream = append = truncate = make_dir = remove = _refuse
+    move = copy = symlink = set_mode = set_times = _refuse
 
     async def aclose(self) -> None:
         self._closed = True
