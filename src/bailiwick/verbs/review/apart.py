@@ -24,7 +24,9 @@ from bailiwick.verbs.runs.path_stories import (
     hunk_header,
     hunk_id,
     hunk_lines,
+    is_text,
     kind_between,
+    text_at,
     whole_texts,
 )
 from bailiwick.versions import ChangeKind
@@ -74,9 +76,9 @@ class ApartChange:
         self.becomes = becomes
         self.against = against
         self._text: ReviewedText | None = None
-        if gone is None and _is_text(each.now) and _is_text(becomes):
-            self._text = ReviewedText(_data(each.now))
-            self._text.write(_APART, _data(becomes))
+        if gone is None and is_text(each.now) and is_text(becomes):
+            self._text = ReviewedText(text_at(each.now))
+            self._text.write(_APART, text_at(becomes))
         self._pieces = [] if self._text is None else self._text.hunks()
         self.hunks = self._hunks(name)
         self.version = f"{_digest(each.theirs)}.{_digest(self.now)}"
@@ -146,7 +148,7 @@ class ApartChange:
         assert becomes is not None
         data, _ = self._without(hunks)
         if becomes.data != theirs.data:
-            back = merged(_data(becomes), data, _data(theirs))
+            back = merged(text_at(becomes), data, text_at(theirs))
             if back is None:
                 return None
             data = back
@@ -157,7 +159,7 @@ class ApartChange:
         assert self.now is not None
         assert self.becomes is not None
         lines = [each.lines for each in hunks if each.lines is not None]
-        data = _data(self.becomes) if self._text is None else self._text.without(lines)
+        data = text_at(self.becomes) if self._text is None else self._text.without(lines)
         mode = self.now.mode if any(each.modes for each in hunks) else self.becomes.mode
         return data, mode
 
@@ -205,14 +207,6 @@ def is_alike(a: StoryContent | None, b: StoryContent | None) -> bool:
 def _digest(stood: StoryContent | None) -> str:
     seen = "" if stood is None else f"{stood.type} {stood.sha256} {stood.target} {stood.mode:o}"
     return hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()[:_VERSION_DIGITS]
-
-
-def _is_text(stood: StoryContent | None) -> bool:
-    return stood is None or stood.data is not None
-
-
-def _data(stood: StoryContent | None) -> bytes:
-    return b"" if stood is None or stood.data is None else stood.data
 
 
 def _joined(each: ApartPath) -> StoryContent | None:

@@ -22,8 +22,10 @@ from bailiwick.verbs.runs.path_stories import (
     hunk_header,
     hunk_id,
     hunk_lines,
+    is_text,
     is_unlisted,
     kind_between,
+    text_at,
     whole_texts,
 )
 from bailiwick.verbs.runs.taking_back import (
@@ -83,7 +85,7 @@ class PathReview:
         self.type: EntryType = "file" if agreed is None else agreed.type
         self.agreed = agreed
         self.now = agreed
-        self._text = ReviewedText(_data(agreed)) if _is_text(agreed) else None
+        self._text = ReviewedText(text_at(agreed)) if is_text(agreed) else None
         self._runs: dict[str, int] = {}  # when each touched it last
         self._steps = 0
         self._used: dict[str, set[int]] = {}
@@ -97,26 +99,26 @@ class PathReview:
         if stood is not None:
             self.type, self.path = stood.type, stood.path
         self.place = self.path
-        fits = _is_text(self.agreed) and _is_text(stood)
+        fits = is_text(self.agreed) and is_text(stood)
         if run is None:
             if self.agreed is not None and _mode(before) == _mode(stood) and stood is not None:
                 stood = stood._replace(mode=self.agreed.mode)  # it has that which an agent set
             if fits and self._text is not None:
-                self._text.write(None, _data(stood))
+                self._text.write(None, text_at(stood))
             elif before is not None and stood is not None and not differs(before, stood):
                 # Who moves it has not written what is in it.
                 if self.agreed is not None and self.agreed.path == before.path:
                     self.agreed = self.agreed._replace(path=stood.path)
                 return
             else:
-                self._text = ReviewedText(_data(stood)) if _is_text(stood) else None
+                self._text = ReviewedText(text_at(stood)) if is_text(stood) else None
             self.agreed = stood
             return
         self._runs[run] = self._steps
         if fits:
             if self._text is None:
-                self._text = ReviewedText(_data(self.agreed))
-            self._text.write(run, _data(stood))
+                self._text = ReviewedText(text_at(self.agreed))
+            self._text.write(run, text_at(stood))
         elif self._text is not None:
             self._keep_agreed(self._text.agreed)
             self._text = None
@@ -243,7 +245,7 @@ class PathReview:
         if len(chosen) == len(left):
             self.unlisted = ""
             self.agreed = self.now
-            self._text = ReviewedText(_data(self.now)) if _is_text(self.now) else None
+            self._text = ReviewedText(text_at(self.now)) if is_text(self.now) else None
             self._runs.clear()
         elif self.agreed is None:
             self.agreed = self.now
@@ -335,16 +337,8 @@ def _header(hunk: LeftHunk, otherwise: str) -> str:
     return otherwise if hunk.lines is None else hunk_header(hunk.lines)
 
 
-def _is_text(stood: StoryContent | None) -> bool:
-    return stood is None or stood.data is not None
-
-
 def _mode(stood: StoryContent | None) -> int | None:
     return None if stood is None else stood.mode
-
-
-def _data(stood: StoryContent | None) -> bytes:
-    return b"" if stood is None or stood.data is None else stood.data
 
 
 # --- telling it from versions -----------------------------------------------------------------

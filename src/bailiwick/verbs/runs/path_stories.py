@@ -45,6 +45,15 @@ class StoryContent(NamedTuple):
     size: int = 0
 
 
+def is_text(stood: StoryContent | None) -> bool:
+    return stood is None or stood.data is not None
+
+
+def text_at(stood: StoryContent | None) -> bytes:
+    """The text of what stood somewhere: none of what was not there, or no text."""
+    return b"" if stood is None or stood.data is None else stood.data
+
+
 class StoryStep(NamedTuple):
     """One version: who made it (`OURS` for the run), and what stood there then; None: nothing."""
 
@@ -236,18 +245,14 @@ class WovenStory:
         self.weave = Weave((before.data or b"") if before else b"", "")
         self.others: list[OthersHunk] = []
         for step in story.during:
-            self.weave.write(step.by, _data(step.stood))
+            self.weave.write(step.by, text_at(step.stood))
         self.hunks = self.weave.settle(lambda by: by == OURS)
         for step in story.since:
-            self.weave.write(step.by or "\0other", _data(step.stood))
+            self.weave.write(step.by or "\0other", text_at(step.stood))
         self.ids = _ids(run, story.path, self.hunks)
 
     def by_id(self) -> dict[str, WovenHunk]:
         return dict(zip(self.ids, self.hunks, strict=True))
-
-
-def _data(stood: StoryContent | None) -> bytes:
-    return b"" if stood is None or stood.data is None else stood.data
 
 
 def _ids(run: str, path: ScopedPath, hunks: list[WovenHunk]) -> list[str]:
@@ -345,9 +350,9 @@ def _of_others(story: PathStory) -> list[OthersHunk]:
     """What others made of it while the run went on."""
     found: list[OthersHunk] = []
     for author in sorted({each.by for each in story.during} - {OURS}):
-        weave = Weave(_data(story.before), "\0before")
+        weave = Weave(text_at(story.before), "\0before")
         for step in story.during:
-            weave.write(step.by, _data(step.stood))
+            weave.write(step.by, text_at(step.stood))
         found += [
             OthersHunk(subject=author, header=hunk_header(each), lines=hunk_lines(each))
             for each in weave.settle(lambda by, author=author: by == author)  # type: ignore[misc]
