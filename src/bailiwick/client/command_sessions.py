@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from bailiwick.client.core import NOTHING, AsksByVerbs, remote
 from bailiwick.client.executions import RemoteExecution
 from bailiwick.client.failures import no_answer
-from bailiwick.client.values import path_text, rebuilt
+from bailiwick.client.values import path_text
 from bailiwick.errors import Closed, ParseError, PathNotFound, Unsupported
 from bailiwick.operations import Network
 from bailiwick.paths import PathText, ScopedPath
 from bailiwick.sandbox import CommandLimits, WindowSize
-from bailiwick.scope.working_copies import Hunks
-from bailiwick.text.diff import UnifiedDiff
-from bailiwick.verbs.working_copies import Publish
+from bailiwick.scope.sessions import Session
 from bailiwick.wire import command_verbs
 from bailiwick.wire.names import Unreadable, path_of
 from bailiwick.wire.verbs import Verb
-from bailiwick.working_copy import Published, WorkChanges
 
 if TYPE_CHECKING:
     from bailiwick.client.commands import RemoteCommands
@@ -41,19 +39,33 @@ class _Opened:
         self.closed = False
 
 
-def parts(hunks: Hunks | None) -> dict[str, Any]:
-    """Hunks of single files, where some are meant, as the wire has them."""
+def put_plainly(scope: object, said: dict[str, Any]) -> None:
+    """Paths, and hunks of single files, as far as some are meant, as the wire has them."""
+    if said.get("paths") is not None:
+        said["paths"] = list(said["paths"])
+    hunks = said.get("hunks")
     if hunks is None:
-        return {}
+        return
     if not isinstance(hunks, Mapping) or not hunks:
         raise ParseError("hunks are numbers by the path of their file")
     try:
-        return {"hunks": {path_text(path): sorted(each) for path, each in hunks.items()}}
+        said["hunks"] = {path_text(path): sorted(each) for path, each in hunks.items()}
     except TypeError:
         raise ParseError("hunks are numbers by the path of their file") from None
 
 
-class RemoteCommandSession:
+def given_up(document: Mapping[str, Any]) -> list[ScopedPath]:
+    """The paths that an answer says were given up."""
+    told = document.get("discarded")
+    if not isinstance(told, list):
+        raise no_answer("it does not say what was given up")
+    try:
+        return [*map(path_of, told)]
+    except Unreadable as error:
+        raise no_answer(str(error)) from None
+
+
+class RemoteCommandSession(AsksByVerbs):
     """A session on a server, as a `Session` is one here. It is opened there when it is entered or
     first used; ``id`` is empty until then."""
 
@@ -117,28 +129,12 @@ class RemoteCommandSession:
 
         return self._scope._executing(command_verbs.SESSION_EXEC, prepared)
 
-    async def publish(
-        self,
-        publish: Publish = "atomic",
-        *,
-        paths: Iterable[PathText] | None = None,
-        merge: bool = False,
-    ) -> Published:
-        """Bring what was changed back into the tree: all of it or these paths, as one change."""
-        given = {"publish": publish, "merge": merge, **some(paths)}
-        return rebuilt(Published, await self._told(command_verbs.SESSION_PUBLISH, given))
-
-    async def discard(self, paths: Iterable[PathText] | None = None) -> list[ScopedPath]:
-        """Give up what was changed: all of it, or these paths with what lies beneath them."""
-        return given_up(await self._told(command_verbs.SESSION_DISCARD, some(paths)))
-
-    async def changes(self) -> WorkChanges:
-        """What publishing would do to the tree as it stands now."""
-        return rebuilt(WorkChanges, await self._told(command_verbs.SESSION_CHANGES, {}))
-
-    async def diff(self, path: PathText) -> UnifiedDiff:
-        """From what stands in the tree to what stands in the working copy."""
-        return rebuilt(UnifiedDiff, await self._told(command_verbs.SESSION_DIFF, {"path": path}))
+    publish = remote(Session.publish, command_verbs.SESSION_PUBLISH, first=put_plainly)
+    discard = remote(
+        Session.discard, command_verbs.SESSION_DISCARD, first=put_plainly, read=given_up
+    )
+    changes = remote(Session.changes, command_verbs.SESSION_CHANGES)
+    diff = remote(Session.diff, command_verbs.SESSION_DIFF)
 
     async def aclose(self) -> None:
         """End every command that is under way, and keep the working copy where it holds anything
@@ -197,22 +193,8 @@ class RemoteCommandSession:
                 await self._scope._told(command_verbs.SESSION_SET, given, rooted=False)
                 state.told = (cwd, env)
 
-    async def _told(self, verb: Verb[Any], given: dict[str, Any]) -> dict[str, Any]:
+    async def _told(
+        self, verb: Verb[Any], given: Mapping[str, Any], beside: Mapping[str, object] = NOTHING
+    ) -> dict[str, Any]:
         given = {"id": await self._id(), **given}
-        return await self._scope._told(verb, given, rooted=False)
-
-
-def some(paths: Iterable[PathText] | None) -> dict[str, Any]:
-    """Paths that were named, as an argument; all are meant where none was."""
-    return {} if paths is None else {"paths": list(paths)}
-
-
-def given_up(document: Mapping[str, Any]) -> list[ScopedPath]:
-    """The paths that an answer says were given up."""
-    told = document.get("discarded")
-    if not isinstance(told, list):
-        raise no_answer("it does not say what was given up")
-    try:
-        return [*map(path_of, told)]
-    except Unreadable as error:
-        raise no_answer(str(error)) from None
+        return await self._scope._told(verb, given, beside, rooted=False)

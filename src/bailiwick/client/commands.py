@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import msgspec
 
-from bailiwick.client.command_sessions import RemoteCommandSession, given_up, parts, some
-from bailiwick.client.core import RemoteCore, remote
+from bailiwick.client.command_sessions import RemoteCommandSession, given_up, put_plainly
+from bailiwick.client.core import NOTHING, AsksByVerbs, RemoteCore, remote
 from bailiwick.client.executions import BegunCommand, RemoteExecution
 from bailiwick.client.values import path_text, rebuilt_all
 from bailiwick.commands import WorkInfo
 from bailiwick.errors import ParseError
 from bailiwick.operations import Command, Network
-from bailiwick.paths import PathText, ScopedPath
+from bailiwick.paths import PathText
 from bailiwick.sandbox import CommandLimits
 from bailiwick.scope import Scope
 from bailiwick.scope.commands import words
 from bailiwick.scope.execution import PublishWhen
-from bailiwick.scope.working_copies import Hunks
-from bailiwick.text.diff import UnifiedDiff
-from bailiwick.verbs.working_copies import Publish
+from bailiwick.scope.working_copies import OpenWork
 from bailiwick.wire import camel, command_verbs, verbs
 from bailiwick.wire.arguments import STDIN_BYTES_MAX
 from bailiwick.wire.names import base64_of
 from bailiwick.wire.verbs import Verb
-from bailiwick.working_copy import Published, WorkChanges
 
 Prepared = Callable[[], Awaitable[dict[str, Any]]]
-
-
-def _put_plainly(scope: object, said: dict[str, Any]) -> None:
-    """Paths and hunks, as far as some are meant, as the wire has them."""
-    said |= {**some(said.get("paths")), **parts(said.get("hunks"))}
 
 
 class RemoteCommands(RemoteCore):
@@ -119,10 +111,8 @@ class RemoteCommands(RemoteCore):
     work = remote(Scope.work, verbs.WORK, read=lambda told: rebuilt_all(WorkInfo, told.get("work")))
 
     changes = remote(Scope.changes, command_verbs.OVERLAY_CHANGES)
-    apply = remote(Scope.apply, command_verbs.OVERLAY_APPLY, first=_put_plainly)
-    discard = remote(
-        Scope.discard, command_verbs.OVERLAY_DISCARD, first=_put_plainly, read=given_up
-    )
+    apply = remote(Scope.apply, command_verbs.OVERLAY_APPLY, first=put_plainly)
+    discard = remote(Scope.discard, command_verbs.OVERLAY_DISCARD, first=put_plainly, read=given_up)
 
     async def open_work(self, id: str) -> RemoteWork:
         """A working copy that was left. Raises `PathNotFound`, and `Busy` where a command is run in
@@ -133,40 +123,22 @@ class RemoteCommands(RemoteCore):
         return work
 
 
-class RemoteWork:
+class RemoteWork(AsksByVerbs):
     """A working copy on a server, as an `OpenWork` is one here. Others may use it meanwhile."""
 
     def __init__(self, scope: RemoteCommands, id: str) -> None:
         self._scope = scope
         self.id = id
 
-    async def changes(self) -> WorkChanges:
-        """What it would do to the tree as it stands now."""
-        return await self._scope._done(verbs.OPEN_WORK, {"id": self.id})
+    changes = remote(OpenWork.changes, verbs.OPEN_WORK)
+    diff = remote(OpenWork.diff, command_verbs.WORK_DIFF)
+    apply = remote(OpenWork.apply, command_verbs.WORK_APPLY, first=put_plainly)
+    discard = remote(OpenWork.discard, command_verbs.WORK_DISCARD, first=put_plainly, read=given_up)
 
-    async def diff(self, path: PathText) -> UnifiedDiff:
-        """From what stands in the tree to what stands in the copy."""
-        given = {"id": self.id, "path": path}
-        return await self._scope._done(command_verbs.WORK_DIFF, given)
-
-    async def apply(
-        self,
-        paths: Iterable[PathText] | None = None,
-        *,
-        publish: Publish = "atomic",
-        merge: bool = False,
-        hunks: Hunks | None = None,
-    ) -> Published:
-        """Bring it back into the tree: all of it, or these paths with what lies beneath them."""
-        given = {"id": self.id, "publish": publish, "merge": merge, **some(paths), **parts(hunks)}
-        return await self._scope._done(command_verbs.WORK_APPLY, given)
-
-    async def discard(
-        self, paths: Iterable[PathText] | None = None, *, hunks: Hunks | None = None
-    ) -> list[ScopedPath]:
-        """Give up what was changed: all of it, or these paths with what lies beneath them."""
-        given = {"id": self.id, **some(paths), **parts(hunks)}
-        return given_up(await self._scope._told(command_verbs.WORK_DISCARD, given))
+    async def _told(
+        self, verb: Verb[Any], given: Mapping[str, Any], beside: Mapping[str, object] = NOTHING
+    ) -> dict[str, Any]:
+        return await self._scope._told(verb, {"id": self.id, **given}, beside)
 
     def close(self) -> None:
         """Nothing is held between calls."""

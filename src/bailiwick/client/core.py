@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import lru_cache, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -123,7 +123,24 @@ class SessionLife:
         await self._idle.wait()
 
 
-class RemoteCore:
+class AsksByVerbs:
+    """A scope on a server, or what such a scope gave: what is asked of it are rows of the table."""
+
+    async def _told(
+        self, verb: Verb[Any], given: Mapping[str, Any], beside: Mapping[str, object] = NOTHING
+    ) -> dict[str, Any]:
+        """The document that a verb is answered with. It is asked for with its arguments, and with
+        what is said ``beside`` them by the names of the wire."""
+        raise NotImplementedError
+
+    async def _done(
+        self, verb: Verb[Value], given: Mapping[str, Any], beside: Mapping[str, object] = NOTHING
+    ) -> Value:
+        """What came of a verb."""
+        return rebuilt(verb.form.of, await self._told(verb, given, beside))
+
+
+class RemoteCore(AsksByVerbs):
     """The tree that one grant on a server sees."""
 
     def __init__(self, session: RemoteSession, life: SessionLife | None = None) -> None:
@@ -253,13 +270,6 @@ class RemoteCore:
 
     # --- asking --------------------------------------------------------------------------------
 
-    async def _done(
-        self, verb: Verb[Value], given: Mapping[str, Any], beside: Mapping[str, object] = NOTHING
-    ) -> Value:
-        """What came of a verb that is asked for with its arguments, and with what is said
-        ``beside`` them by the names of the wire."""
-        return rebuilt(verb.form.of, await self._told(verb, given, beside))
-
     async def _told(
         self,
         verb: Verb[Any],
@@ -268,7 +278,6 @@ class RemoteCore:
         *,
         rooted: bool = True,
     ) -> dict[str, Any]:
-        """The document that a verb is answered with."""
         if not verb.changes:
             check_known(given)
         said = {**asked(verb, given), **beside}
@@ -378,9 +387,9 @@ class RemoteCore:
 def bound(
     method: Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]],
     act: Callable[[Any, dict[str, Any]], Coroutine[Any, Any, Result]],
-) -> Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]]:
-    """A verb that takes what the method of a scope takes. ``act`` is given the scope, and of the
-    arguments those that are not as usual."""
+) -> Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]]:
+    """A verb that takes what a method takes, of a scope or of what a scope gives. ``act`` is given
+    what it is a verb of, and of the arguments those that are not as usual."""
     signature = inspect.signature(method)
     taken = [*signature.parameters.values()][1:]
     usual = {each.name: each.default for each in taken}
@@ -388,7 +397,7 @@ def bound(
     needed = {each.name for each in taken if each.default is each.empty}
 
     @wraps(method)
-    async def done(self: RemoteCore, *args: Arguments.args, **more: Arguments.kwargs) -> Result:
+    async def done(self: Any, /, *args: Arguments.args, **more: Arguments.kwargs) -> Result:
         given: dict[str, Any] = {**dict(zip(in_order, args, strict=False)), **more}
         is_all = len(given) == len(args) + len(more) and needed <= given.keys() <= usual.keys()
         if not is_all:
@@ -397,7 +406,7 @@ def bound(
             self, {name: value for name, value in given.items() if value is not usual[name]}
         )
 
-    return cast(Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]], done)
+    return done
 
 
 def remote(
@@ -407,7 +416,7 @@ def remote(
     first: Callable[[Any, dict[str, Any]], object] | None = None,
     read: Callable[[dict[str, Any]], Result] | None = None,
     **beside: object,
-) -> Callable[Concatenate[RemoteCore, Arguments], Coroutine[Any, Any, Result]]:
+) -> Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]]:
     """A verb that a server does, as it is asked to.
 
     ``first`` is called with the scope and with what is to be said, which it may refuse or change;
@@ -415,7 +424,7 @@ def remote(
     the names of the wire.
     """
 
-    async def act(self: RemoteCore, said: dict[str, Any]) -> Result:
+    async def act(self: AsksByVerbs, said: dict[str, Any]) -> Result:
         if first is not None:
             first(self, said)
         if read is not None:
