@@ -325,10 +325,7 @@ class OwnApprovals:
 
 def own_machine() -> Machine:
     """Clocks and names of this process."""
-    prefix = secrets.token_hex(6) + "-"
-    count = itertools.count(1).__next__
+    numbered = map((secrets.token_hex(6) + "-").__add__, map(str, itertools.count(1)))
     return Machine(
-        time_ns=time.time_ns,
-        monotonic_ns=time.monotonic_ns,
-        new_request_id=lambda: prefix + str(count()),
+        time_ns=time.time_ns, monotonic_ns=time.monotonic_ns, new_request_id=numbered.__next__
     )

@@ -13,8 +13,7 @@ from bailiwick.model import WriteMode
 from bailiwick.paths import PathText
 from bailiwick.scope.content import new
 from bailiwick.scope.core import ScopeCore
-from bailiwick.verbs.arguments import plan
-from bailiwick.verbs.writes import How
+from bailiwick.verbs.writes import How, plan
 
 
 class ArchiveVerbs(ScopeCore):

@@ -21,8 +21,8 @@ from bailiwick.paths import PathText
 from bailiwick.proposal import Prepare
 from bailiwick.scope.core import ScopeCore
 from bailiwick.verbs import edit, reads, writes
-from bailiwick.verbs.arguments import locking, plan, size_of
-from bailiwick.verbs.writes import ByteSource
+from bailiwick.verbs.arguments import locking
+from bailiwick.verbs.writes import ByteSource, plan
 
 
 class ContentVerbs(ScopeCore):
@@ -113,7 +113,7 @@ class ContentVerbs(ScopeCore):
         """
         how = mode, expected_sha256, expected_version, parents, file_mode
         call = self._call(
-            operations.WRITE, "write_bytes", new(path, parents), None, size_of(data),
+            operations.WRITE, "write_bytes", new(path, parents), None, _size_of(data),
             data if type(data) is bytes else None, lock_token,
         )  # fmt: skip
         prepare: Prepare[WriteResult] = lambda call: writes.write_bytes(  # noqa: E731
@@ -147,7 +147,7 @@ class ContentVerbs(ScopeCore):
         how = mode, expected_sha256, expected_version, parents, file_mode
         form = writes.FormAsked(encoding, bom, line_ending)
         call = self._call(
-            operations.WRITE, "write_text", new(path, parents), None, size_of(text), None,
+            operations.WRITE, "write_text", new(path, parents), None, _size_of(text), None,
             lock_token,
         )  # fmt: skip
         prepare: Prepare[WriteResult] = lambda call: writes.write_text(  # noqa: E731
@@ -220,7 +220,7 @@ class ContentVerbs(ScopeCore):
         return await self._run(
             operations.WRITE_ONTO, "append", new(path, parents),
             lambda call: writes.append(call, self._ignores, data, plan(self.grant, how)),
-            None, size_of(data), lock_token=lock_token,
+            None, _size_of(data), lock_token=lock_token,
         )  # fmt: skip
 
     async def truncate(
@@ -273,3 +273,8 @@ class ContentVerbs(ScopeCore):
 def new(path: PathText, parents: bool) -> Target:
     """A place where something is made."""
     return Target(path, "entry", parents=parents is True, creates=True)
+
+
+def _size_of(data: object) -> int | None:
+    """How much is to be written, as far as that is known before it is looked at."""
+    return len(data) if isinstance(data, (bytes, bytearray, memoryview, str)) else None

@@ -7,18 +7,14 @@ one is `ParseError` with the argument's name, before anything is done with it. P
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar, get_args
 
 from bailiwick.call import Call
 from bailiwick.errors import ParseError
-from bailiwick.grant import Grant
 from bailiwick.model import ANYTHING, Edit, EntryType, Expected, LineEnding, WriteMode
 from bailiwick.proposal import Prepare, Proposal
-from bailiwick.store import WritePlan
-from bailiwick.verbs import writes
-from bailiwick.verbs.modes import check_mode_in
-from bailiwick.verbs.writes import AS_IT_WAS, FormAsked, How
 from bailiwick.versions import check_leases
 
 Result = TypeVar("Result")
@@ -30,8 +26,7 @@ _INT_MAX = 2**63 - 1
 
 _REQUEST_ID_CHARACTERS_MAX = 128
 
-_USUAL_MODE: WriteMode = "overwrite"
-_USUAL: How = _USUAL_MODE, None, None, False, None
+_is_sha256 = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
 def an_int(name: str, value: object) -> None:
@@ -161,19 +156,9 @@ def check_lock_token(call: Call, lock_token: object) -> None:
         check_leases(call.store)
 
 
-def plan(grant: Grant, how: How = _USUAL, form: FormAsked = AS_IT_WAS) -> WritePlan:
-    """How to publish. The usual way is not looked at: every small write comes by here."""
-    mode, sha256, version, parents, file_mode = how
-    if mode is not _USUAL_MODE or parents is not False or file_mode is not None:
-        check_all({"mode": mode, "parents": parents, "file_mode": file_mode})
-        check_mode_in(grant.root, file_mode)
-    if sha256 is not None or version is not None:
-        check_all({"expected_sha256": sha256, "expected_version": version})
-    if form is not AS_IT_WAS:
-        encoding, bom, line_ending = form
-        if encoding is not None or bom is not None or line_ending is not None:
-            check_all(form._asdict())
-    return writes.plan(grant.limits.max_file_bytes, *how)
+def check_sha256(expected: str | None) -> None:
+    if expected is not None and not (isinstance(expected, str) and _is_sha256(expected)):
+        raise ParseError("expected_sha256 must be 64 lowercase hex digits")
 
 
 def expected(version: str | None, sha256: str | None, what: str = "expected") -> Expected:
@@ -181,13 +166,8 @@ def expected(version: str | None, sha256: str | None, what: str = "expected") ->
     if version is None and sha256 is None:
         return ANYTHING
     check_all({f"{what}_version": version, f"{what}_sha256": sha256})
-    writes.check_sha256(sha256)
+    check_sha256(sha256)
     return Expected(version, sha256)
-
-
-def size_of(data: object) -> int | None:
-    """How much is to be written, as far as that is known before it is looked at."""
-    return len(data) if isinstance(data, (bytes, bytearray, memoryview, str)) else None
 
 
 def check_request_id(request_id: object) -> None:

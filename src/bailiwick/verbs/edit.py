@@ -17,10 +17,11 @@ from bailiwick.store import WritePlan, Written
 from bailiwick.text.codec import line_ending_of
 from bailiwick.text.diff import UnifiedDiff, unified_diff
 from bailiwick.text.edits import Edited, apply_edits
+from bailiwick.verbs.arguments import check_sha256
 from bailiwick.verbs.checksum import sha256_of
 from bailiwick.verbs.entries import existing
 from bailiwick.verbs.walks.ignore_files import Ignores
-from bailiwick.verbs.writes import check_sha256, refuse_unwritable
+from bailiwick.verbs.writes import refuse_unwritable
 
 _INLINE_BYTES_MAX = 64 * 1024
 """Editing and comparing this much takes about a millisecond; more is done off the loop."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from contextlib import aclosing
 from functools import lru_cache
@@ -30,6 +29,7 @@ from bailiwick.errors import (
     SymlinkEscape,
     escape_for_display,
 )
+from bailiwick.grant import Grant
 from bailiwick.model import Expected, LineEnding, MatchedIgnore, WriteMode, WriteResult
 from bailiwick.policy import permits
 from bailiwick.proposal import Proposal
@@ -42,11 +42,11 @@ from bailiwick.verbs.approval.agreements import (
     Overwriting,
     Streaming,
     plan_for_stream,
-    standing_content,
 )
+from bailiwick.verbs.arguments import check_all, check_sha256
 from bailiwick.verbs.checksum import INLINE_BYTES_MAX, sha256_of
 from bailiwick.verbs.chunk_sources import pulled, read_in_chunks
-from bailiwick.verbs.modes import check_mode
+from bailiwick.verbs.modes import check_mode_in
 from bailiwick.verbs.quota_charges import StreamCost, reserve, settle_written
 from bailiwick.verbs.walks.ignore_files import Ignores
 
@@ -57,8 +57,6 @@ _JSON_PIECES_INLINE = 2_000
 """Pieces of a document that take about a millisecond to write out; more is done off the loop."""
 
 _LINE_ENDINGS: tuple[LineEnding, ...] = get_args(LineEnding)
-
-_is_sha256 = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
 @runtime_checkable
@@ -82,11 +80,30 @@ AS_JSON = FormAsked("utf-8", False, "lf")
 AS_IT_WAS = FormAsked(None, None, None)
 
 How = tuple[WriteMode, str | None, str | None, bool, int | None]
-"""How content is published, as a caller says it: what `plan` takes after the limits."""
+"""How content is published, as a caller says it: what `_plan` takes after the limits."""
+
+_USUAL_MODE: WriteMode = "overwrite"
+
+
+def plan(
+    grant: Grant, how: How = (_USUAL_MODE, None, None, False, None), form: FormAsked = AS_IT_WAS
+) -> WritePlan:
+    """How to publish. The usual way is not looked at: every small write comes by here."""
+    mode, sha256, version, parents, file_mode = how
+    if mode is not _USUAL_MODE or parents is not False or file_mode is not None:
+        check_all({"mode": mode, "parents": parents, "file_mode": file_mode})
+        check_mode_in(grant.root, file_mode)
+    if sha256 is not None or version is not None:
+        check_all({"expected_sha256": sha256, "expected_version": version})
+    if form is not AS_IT_WAS:
+        encoding, bom, line_ending = form
+        if encoding is not None or bom is not None or line_ending is not None:
+            check_all(form._asdict())
+    return _plan(grant.limits.max_file_bytes, *how)
 
 
 @lru_cache(maxsize=64)
-def plan(
+def _plan(
     size_max: int,
     mode: WriteMode,
     expected_sha256: str | None,
@@ -94,9 +111,7 @@ def plan(
     parents: bool,
     file_mode: int | None,
 ) -> WritePlan:
-    """Check the arguments that say how content is published. The few usual ways are kept."""
-    if mode not in ("create", "overwrite", "replace"):
-        raise ParseError("mode must be create, overwrite or replace")
+    """What makes sense together. The few usual ways are kept."""
     conditional = expected_sha256 is not None or expected_version is not None
     if mode == "replace" and not conditional:
         raise ParseError(
@@ -106,7 +121,6 @@ def plan(
     if mode == "create" and conditional:
         raise ParseError("mode create takes no expected hash or version")
     check_sha256(expected_sha256)
-    check_mode(file_mode)
     return WritePlan(
         mode=mode,
         expected_sha256=expected_sha256,
@@ -115,11 +129,6 @@ def plan(
         parents=parents,
         size_max=size_max,
     )
-
-
-def check_sha256(expected: str | None) -> None:
-    if expected is not None and not (isinstance(expected, str) and _is_sha256(expected)):
-        raise ParseError("expected_sha256 must be 64 lowercase hex digits")
 
 
 async def write_bytes(
@@ -146,8 +155,16 @@ async def write_bytes(
 
 
 async def _overwriting(call: Call, write: Write, asked: WritePlan) -> Overwriting | None:
-    """For what somebody is told of before it is written: what it replaces is on record too."""
-    old = await standing_content(call)
+    """For what somebody is told of before it is written: what it replaces is on record too, where
+    that is small enough to hash and compare in passing."""
+    handle, limit = call.handle, call.limits.text_write_bytes_max
+    old: bytes | None = None
+    if handle.type == "file" and handle.size <= limit:
+        try:
+            found = (await call.store.read(handle, 0, limit + 1)).data
+            old = found if len(found) <= limit else None
+        except BailiwickError:
+            old = None  # whether it may be replaced is for the write itself to say
     if old is not None:
         inline = len(old) <= INLINE_BYTES_MAX
         call.sha256_before = sha256(old).hexdigest() if inline else await sha256_of(old)

@@ -177,18 +177,6 @@ def only_over(version: str | None, plan: WritePlan) -> WritePlan:
     return msgspec.structs.replace(plan, expected_version=version)
 
 
-async def standing_content(call: Call) -> bytes | None:
-    """What a write replaces, where that is small enough to hash and compare in passing."""
-    handle, limit = call.handle, call.limits.text_write_bytes_max
-    if handle.type != "file" or handle.size > limit:
-        return None
-    try:
-        content = await call.store.read(handle, 0, limit + 1)
-    except BailiwickError:
-        return None  # whether it may be replaced is for the write itself to say
-    return content.data if len(content.data) <= limit else None
-
-
 # --- names ----------------------------------------------------------------------------------------
 
 
