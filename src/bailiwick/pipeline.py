@@ -133,13 +133,12 @@ class Pipeline(Recording):
                 await self.admit(call)
                 if changes and self.changes.active:
                     self._begin(call)
-                here, destination, asks = call.target.handle, call.destination, call.questions
+                destination = call.destination
                 there = None if destination is None else destination.handle
+                admitted = call.target.handle, there, call.questions is not None
                 prepared = await prepare(call)
                 result = (
-                    await self._carry_out(
-                        call, prepare, prepared, _Admitted(here, there, asks is not None)
-                    )
+                    await self._carry_out(call, prepare, prepared, admitted)
                     if isinstance(prepared, Proposal)
                     else prepared
                 )
@@ -163,8 +162,10 @@ class Pipeline(Recording):
             self._under_way -= 1
             if self._idle is not None:
                 self._rest()
-            if changes:
-                self._let_go(call)
+            if changes and call.life is not None:
+                call.life.end()
+            if call.turn is not None:
+                self.meter.turns.give_back(call.turn)
 
     async def _let_go_of(self, held: AsyncExitStack, error: BaseException) -> BaseException:
         # In place, without a task: where the loop has gone there is nothing to run one.
@@ -185,12 +186,6 @@ class Pipeline(Recording):
             except BaseException as error:
                 raise await self.failed(call, error) from cause_of(error)
             await self.observed(call, self.succeeded(call))
-
-    def _let_go(self, call: Call) -> None:
-        if call.life is not None:
-            call.life.end()
-        if call.turn is not None:
-            self.meter.turns.give_back(call.turn)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -486,12 +481,8 @@ class Pipeline(Recording):
             await to_the_end(self.meter.let_go(call.grant.root, branch))
 
 
-class _Admitted(NamedTuple):
-    """What was decided on when a call was admitted: its places, and whether a person is asked."""
-
-    here: Handle | None
-    there: Handle | None
-    asks: bool
+_Admitted = tuple[Handle | None, Handle | None, bool]
+"""What was decided on when a call was admitted: its places, and whether a person is asked."""
 
 
 def _refuse_undecided(call: Call, act: Act[Any], admitted: _Admitted) -> None:

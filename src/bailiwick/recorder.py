@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 from bailiwick.audit import Ledger, Outcome, Record
 from bailiwick.call import Call
@@ -21,7 +20,6 @@ from bailiwick.events import Feed
 from bailiwick.finishing import to_the_end, typed
 from bailiwick.hook import Hooks
 from bailiwick.meter import NOTHING, Amount, Meter
-from bailiwick.model import Change
 from bailiwick.paths import ScopedPath
 
 _log = logging.getLogger("bailiwick.pipeline")
@@ -56,16 +54,14 @@ class Recording(Judging):
             self.changes.in_flight.end(path, parents=parents)
         call.in_flight = None
 
-    def _told(self, call: Call) -> Sequence[Change]:
-        return () if call.changes is None else self.changes.prepared(call.changes)
-
     def succeeded(self, call: Call) -> Record:
         """Audit → events, once the store has acted."""
         record = call.record("success", None)
         call.close()
         try:
             if call.operation.changes:
-                self._settle_record(call, record)
+                told = () if call.changes is None else self.changes.prepared(call.changes)
+                self.ledger.settle(record, call.intent, told)
             else:
                 self.ledger.note(record)
         except Exception as error:
@@ -74,15 +70,10 @@ class Recording(Judging):
             unrecorded = IoError("it was done, but the record could not be written")
             unrecorded.request_id = call.request_id
             raise unrecorded from error
-        return record
-
-    def _settle_record(self, call: Call, record: Record) -> None:
-        try:
-            told = () if call.changes is None else self._told(call)
-            self.ledger.settle(record, call.intent, told)
         finally:
             if call.in_flight is not None:
                 self._end(call)
+        return record
 
     async def observed(self, call: Call, record: Record) -> None:
         """Show the outcome to the hooks, where the call got as far as a policy.
@@ -129,7 +120,8 @@ class Recording(Judging):
             if call.intent is None:
                 self.ledger.note(record)
             else:
-                self.ledger.settle(record, call.intent, self._told(call))
+                told = () if call.changes is None else self.changes.prepared(call.changes)
+                self.ledger.settle(record, call.intent, told)
         except Exception as error:
             extra = {"request_id": record.request_id, "error_kind": record.error_kind}
             _log.error("the record could not be written", extra=extra, exc_info=error)

@@ -67,7 +67,8 @@ async def find(call: Call, target: Target, path: ScopedPath) -> Handle:
     if not whole and not path.lies_in(grant.path):
         raise _beyond_the_grant(path)
     try:
-        handle = await _store(call, target).resolve(
+        store = call.store if call.store_there is None else _store(call, target)
+        handle = await store.resolve(
             path, target.look, directory=target.directory, parents=target.parents
         )
     except BailiwickError:
