@@ -197,7 +197,7 @@ class Journal:
             old = self._fd, self._name
             self._begin([*self.directories.values(), *self._swaps.values()])
             self._discard(*old)
-        self._size = _append(self._fd, self._size, [line])
+        self._size = _append(self._fd, self._size, _encode(line) + b"\n")
 
     def _begin(self, lines: list[Line]) -> None:
         """Make a new journal file, locked before anyone can take it for a dead one."""
@@ -207,7 +207,8 @@ class Journal:
         finally:
             os.close(directory)
         try:
-            size = _append(fd, 0, [self._header, *lines])
+            whole = b"".join(_encode(line) + b"\n" for line in (self._header, *lines))
+            size = _append(fd, 0, whole)
         except BaseException:
             self._discard(fd, name)
             raise
@@ -245,15 +246,14 @@ def _make_locked(directory: int) -> tuple[int, str]:
         os.close(fd)
 
 
-def _append(fd: int, size: int, lines: list[Line]) -> int:
+def _append(fd: int, size: int, lines: bytes) -> int:
     """Add lines whole, or not at all; the size of the journal then."""
-    text = b"".join(_encode(line) + b"\n" for line in lines)
-    left = memoryview(text)
     try:
-        while left:
-            left = left[syscalls.write(fd, left) :]
+        written = syscalls.write(fd, lines)
+        while written < len(lines):
+            written += syscalls.write(fd, memoryview(lines)[written:])
     except BaseException:
         with suppress(OSError):
             os.ftruncate(fd, size)  # half a line would swallow the next one
         raise
-    return size + len(text)
+    return size + written

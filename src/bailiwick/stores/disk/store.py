@@ -529,12 +529,10 @@ class DiskStore:
         """A few calls on names: in a thread only where they wait for the disk."""
         if self._waits():
             return await self._in_thread(held.path, self._pace.timed, job, *args)
-        result: T = self._inline(held.path, self._at_once, job, *args, UNSTOPPABLE)
-        return result
-
-    def _at_once(self, job: Callable[..., T], *args: Any) -> T:
-        """What waits for no disk, as far as is known."""
-        return self._pace.timed(job, *args) if self._durable else job(*args)
+        if self._durable:  # it does not wait, as far as is known
+            result: T = self._inline(held.path, self._pace.timed, job, *args, UNSTOPPABLE)
+            return result
+        return self._inline(held.path, job, *args, UNSTOPPABLE)
 
     async def _at_once_or_in_turn(
         self, held: Held, job: Callable[..., T], *args: Any, size: int = 0, flushes: bool = True
@@ -543,11 +541,14 @@ class DiskStore:
         to be waited for, no disk and no lock of another process; else in a thread, one at a time.
         """
         before = 0 if held.status is None else held.status.st_size
-        waits = held.path in self._turns.taken or (flushes and self._waits())
-        if not waits and max(before, size) <= INLINE_BYTES_MAX:
-            self._workers.refuse_closed()
+        waits = held.path in self._turns.taken or (self._durable and flushes and self._waits())
+        if not waits and before <= INLINE_BYTES_MAX and size <= INLINE_BYTES_MAX:
+            if self._workers.closed:
+                self._workers.refuse_closed()
             try:
-                return self._at_once(job, *args, UNSTOPPABLE)
+                if not self._durable:
+                    return job(*args, UNSTOPPABLE)
+                return self._pace.timed(job, *args, UNSTOPPABLE)
             except WouldWait:
                 pass
             except OSError as error:

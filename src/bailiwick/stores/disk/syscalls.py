@@ -16,7 +16,6 @@ import errno
 import functools
 import os
 import sys
-from contextlib import suppress
 from typing import Any, Final
 
 if sys.platform != "win32":
@@ -355,8 +354,10 @@ def try_lock(fd: int) -> bool:
 
 def unlock(fd: int) -> None:
     """Give up the lock of an open file, if it has one."""
-    with suppress(OSError):
+    try:
         fcntl.flock(fd, fcntl.LOCK_UN)
+    except OSError:
+        return  # there are no locks here
 
 
 NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)

@@ -39,7 +39,7 @@ from bailiwick.stores.disk.writes.current import (
     missing,
     open_current,
 )
-from bailiwick.stores.disk.writes.publisher import Publisher, StagedFile, check_size
+from bailiwick.stores.disk.writes.publisher import Publisher, StagedFile, check_size, too_large
 
 Fill = Callable[[StagedFile, CurrentFile | None, Stop], str]
 """Writes the new content into a stage and returns its hash; the old is open beside it."""
@@ -55,6 +55,7 @@ class Swapper:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher: Final = publisher
         self._limits: Final = publisher.settings.limits
+        self._durable: Final = publisher.settings.durable
         self.can_exchange = True
 
     # --- verbs --------------------------------------------------------------------------------
@@ -62,7 +63,8 @@ class Swapper:
     def write_blocking(
         self, held: Held, data: bytes, sha256: str, plan: WritePlan, stop: Stop
     ) -> Written:
-        check_size(len(data), plan, held.path)
+        if len(data) > plan.size_max:
+            raise too_large(plan, held.path)
 
         def fill(stage: StagedFile, _current: CurrentFile | None, _stop: Stop) -> str:
             stage.write(data)
@@ -219,14 +221,15 @@ class Swapper:
         stop: Stop,
     ) -> Written:
         self._publisher.set_mode(stage, current.status, plan)
-        if self._publisher.settings.durable:
+        if self._durable:
             flush(stage.fd)
         self._publisher.check_ready(held, stage)
-        with Flushing(self._publisher.settings.durable, held.parent):
-            if self.can_exchange:
-                self._exchange(held, stage, current, stop)
-            else:
-                self._replace(held, stage, current, stop)
+        put = self._exchange if self.can_exchange else self._replace
+        if self._durable:
+            with Flushing(True, held.parent):
+                put(held, stage, current, stop)
+        else:
+            put(held, stage, current, stop)
         return stage.published(current.status, sha256)
 
     def _exchange(self, held: Held, stage: StagedFile, current: CurrentFile, stop: Stop) -> None:

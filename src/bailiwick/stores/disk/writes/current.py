@@ -27,6 +27,8 @@ from bailiwick.stores.disk.settings import INLINE_BYTES_MAX
 from bailiwick.stores.disk.workers import Stop
 from bailiwick.stores.disk.writes.publisher import Publisher, too_large
 
+_OPEN_FLAGS: Final = syscalls.READ_FLAGS | syscalls.O_NOFOLLOW
+
 PIECE_BYTES: Final = 1 * MiB
 """Bytes hashed or copied between two looks at a cancellation: a few milliseconds."""
 
@@ -80,14 +82,15 @@ def open_current(
     limits = publisher.settings.limits
     deadline = time.monotonic() + limits.lock_wait_seconds_max
     for _ in range(limits.busy_retries_max):
-        found = publisher.check_target(held, plan)
-        if found is None:
+        if publisher.check_target(held, plan) is None:
             return None
-        fd = _open_same(held, found)
-        if fd is None:
+        try:
+            fd = os.open(held.name, _OPEN_FLAGS, dir_fd=held.parent)
+        except FileNotFoundError:
             continue
         try:
             _lock(fd, deadline, held.path, stop)
+            # What was locked must be what has the name now, and be a file: it may have come since.
             now = lstat_at(held.parent, held.name)
             status = os.fstat(fd)
             if now is not None and same_object(now, status):
@@ -102,9 +105,8 @@ def open_current(
 
 def _open_same(held: Held, found: os.stat_result) -> int | None:
     """Open what was found to be a regular file; None where something else is there now."""
-    flags = syscalls.READ_FLAGS | syscalls.O_NOFOLLOW
     try:
-        fd = os.open(held.name, flags, dir_fd=held.parent)
+        fd = os.open(held.name, _OPEN_FLAGS, dir_fd=held.parent)
     except FileNotFoundError:
         return None
     if same_object(os.fstat(fd), found):
