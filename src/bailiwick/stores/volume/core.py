@@ -47,6 +47,7 @@ from bailiwick.stores.volume.rows.records import (
     BranchView,
     Inode,
     RowKey,
+    RowPlace,
 )
 from bailiwick.stores.volume.rows.sqlite_file import Work
 from bailiwick.stores.volume.rows.tree import (
@@ -55,7 +56,6 @@ from bailiwick.stores.volume.rows.tree import (
     PinnedTree,
     RowTree,
     catch_up_with,
-    last_step_of,
     levels_of,
     remember_step,
 )
@@ -265,18 +265,17 @@ class VolumeCore:
                 self._cache.trim()
         self.database.learn(self._cache.seen)
 
-    def remembered(self, parts: tuple[str, ...] = ()) -> Cache | None:
+    def remembered(self, step: RowPlace | None = None) -> Cache | None:
         """What is known of the tree without looking; None where others have changed it, or to ask
-        whether they did takes waiting. Where only the last step of a path is not known, it is
-        looked up by the same statement that asks."""
+        whether they did takes waiting. A ``step`` that is not known is looked up by the statement
+        that asks, where one does for that."""
         if self.is_closed:
             self.check_open()
-        if self.at_once is None:
+        if self.at_once is None or (step is not None and len(self.levels) > 1):
             return None
         if time.monotonic() > self._pin_due:
             self._renew_pin()
         cache, view, row = self._cache, self.view, None
-        step = last_step_of(cache, view.root, parts) if len(self.levels) == 1 else None
         if step is not None:
             row = self.at_once.row_at_once(STEP, view.volume, view.branch, view.at, *step)
             if row is None:
@@ -287,7 +286,7 @@ class VolumeCore:
                 if not cache.take_own(last):
                     return None
                 cache.trim()
-        if row is not None and step is not None:
+        if step is not None and row is not None:
             remember_step(cache, step, row)
         return cache
 

@@ -9,7 +9,14 @@ from bailiwick.errors import InternalError, NotADirectory, PathNotFound, Symlink
 from bailiwick.model import EntryType, Symlinks
 from bailiwick.paths import ROOT, ScopedPath, from_parts, link_steps
 from bailiwick.stores.volume.refusals import no_such, not_on_the_way, not_through_a_link, nowhere
-from bailiwick.stores.volume.rows.records import DIRECTORY, LINK, TYPES, BoundName, Inode
+from bailiwick.stores.volume.rows.records import (
+    DIRECTORY,
+    LINK,
+    TYPES,
+    BoundName,
+    Inode,
+    RowPlace,
+)
 from bailiwick.stores.volume.rows.tree import RowTree
 
 if TYPE_CHECKING:
@@ -56,30 +63,45 @@ class VolumeHandle:
 
 
 def recall(core: VolumeCore, path: ScopedPath, *, is_entry: bool) -> VolumeHandle | None:
-    """What a path names, where all of it but the last step is remembered and no link lies on the
-    way: most lookups, by one statement at most. None where it has to be looked up."""
-    parts = path.parts
-    cache = core.remembered(parts)
-    if cache is None:
-        return None
-    names, node, kind, parent = cache.names, core.view.root, DIRECTORY, None
-    for count, name in enumerate(parts, start=1):
-        bound = names.get((node, name))
-        if bound is None:
-            is_free = kind == DIRECTORY and (node, name) in names
-            if is_entry and is_free and count == len(parts):
-                return VolumeHandle(core, path, None, node, is_entry=True)
+    """What a path names, where no link lies on the way: most lookups, by one statement for each
+    step that is not remembered. None where it has to be looked up."""
+    cache, is_current = core.cache, False
+    while True:
+        seen, end = cache.seen, _known_end(cache, core.view.root, path.parts)
+        if end is None:
             return None
-        parent = node
-        node, kind = bound
-        if kind == LINK:
-            return None
-    inode = cache.inodes.get(node)
-    if inode is None:
-        return None
-    if is_entry and parent is not None:
+        parent, inode, unknown = end
+        if unknown is not None or not is_current:
+            if core.remembered(unknown) is None:
+                return None
+            is_current = cache.seen == seen
+        if unknown is None and is_current:
+            break
+    if is_entry and path.parts:
         return VolumeHandle(core, path, inode, parent, is_entry=True)
-    return VolumeHandle(core, path, inode)
+    return None if inode is None else VolumeHandle(core, path, inode)
+
+
+def _known_end(
+    cache: Cache, root: int, parts: tuple[str, ...]
+) -> tuple[int, Inode | None, RowPlace | None] | None:
+    """What is remembered of the end of a path: its directory and its node, which may be missing, or
+    the first step that is not known. None where something else than directories is on the way."""
+    names, parent, node, kind = cache.names, root, root, DIRECTORY
+    for count, name in enumerate(parts, start=1):
+        if kind != DIRECTORY:
+            return None
+        parent, place = node, (node, name)
+        bound = names.get(place)
+        if bound is None:
+            if place not in names:
+                return parent, None, RowPlace(parent, name)
+            return (parent, None, None) if count == len(parts) else None
+        node, kind = bound
+    inode = cache.inodes.get(node)
+    if kind == LINK or (inode is None and (node in cache.inodes or not parts)):
+        return None
+    return parent, inode, None if inode is not None else RowPlace(parent, parts[-1])
 
 
 def recall_inode(core: VolumeCore, held: VolumeHandle) -> Inode | None:

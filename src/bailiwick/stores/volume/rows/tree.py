@@ -7,7 +7,8 @@ knows a key decides, and what it knows may be that there is nothing.
 from __future__ import annotations
 
 import heapq
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from bailiwick.paths import ScopedPath, from_parts
 from bailiwick.stores.volume.lookup.cache import LEVELS_MAX, SINCE, Cache
@@ -95,16 +96,16 @@ WHERE s.n > 0 ORDER BY path, n
 
 
 # One step of a path in a branch without ancestors, and how far the counter is: one row in any case.
+# In the words of SQLite: a node's row is found by its number, without a second search for its key.
 STEP: Final = f"""
-SELECT v.last, d.node, d.kind, d.guard, {_INODE_FIELDS}, i.guard FROM volume v
+SELECT v.last, CASE WHEN d.died > $3 THEN d.node END, d.kind, d.guard, {_INODE_FIELDS}, i.guard
+FROM volume v
 LEFT JOIN dentry d ON d.volume = $1 AND d.branch = $2 AND d.parent = $4 AND d.name = $5
-    AND d.born = (SELECT max(e.born) FROM dentry e
-        WHERE e.volume = $1 AND e.branch = $2 AND e.parent = $4 AND e.name = $5 AND e.born <= $3)
-    AND d.died > $3
-LEFT JOIN inode i ON i.volume = $1 AND i.branch = $2 AND i.id = d.node
-    AND i.born = (SELECT max(e.born) FROM inode e
-        WHERE e.volume = $1 AND e.branch = $2 AND e.id = d.node AND e.born <= $3)
-WHERE v.id = $1
+    AND d.born <= $3
+LEFT JOIN inode i ON i.rowid = (SELECT e.rowid FROM inode e
+    WHERE e.volume = $1 AND e.branch = $2 AND e.id = d.node AND e.born <= $3
+    ORDER BY e.born DESC LIMIT 1)
+WHERE v.id = $1 ORDER BY d.born DESC LIMIT 1
 """
 
 PATHS: Final = _paths("$3", "$4", "$5") + _steps("$3")
@@ -487,43 +488,37 @@ def unknown_of(cache: Cache, root: int, parts: tuple[str, ...]) -> UnknownPath |
     return None
 
 
-def last_step_of(cache: Cache, root: int, parts: tuple[str, ...]) -> RowPlace | None:
-    """The last step of a path, where it is not known what lies there, and all above it is."""
-    names, node, kind, place = cache.names, root, DIRECTORY, None
-    for name in parts:
-        place = (node, name)
-        bound = names.get(place)
-        if bound is None:
-            is_last = name == parts[-1]  # or called like it: then one step more is known
-            wanted = is_last and kind == DIRECTORY and place not in names
-            return RowPlace(*place) if wanted else None
-        node, kind = bound
-    return None if place is None or node in cache.inodes else RowPlace(*place)
-
-
-def remember_step(cache: Cache, step: RowPlace, row: Row) -> None:
+def remember_step(cache: Cache, place: RowPlace, row: Row) -> None:
     """Remember what `STEP` has found, which is as the cache or newer."""
-    rows = [] if row[1] is None else [(step.parent, *row[1:])]
-    remember_path(cache, UnknownPath(step.parent, (step.name,)), rows)
+    if row[1] is None:
+        cache.names[place] = None
+    else:
+        _remember(cache, place, row[1:])
 
 
 def remember_path(cache: Cache, ahead: UnknownPath, rows: list[Row]) -> None:
     """Remember the steps of a path, which were found as they are where the cache has come to."""
     node, names = ahead
-    for name, (parent, node, kind, guard, *inode, inode_guard) in zip(names, rows, strict=False):
-        bound = checked_name(parent, name, node, kind, guard)
-        cache.names[parent, name] = None if kind == NOTHING else bound
-        if kind == NOTHING:
+    for name, (parent, *row) in zip(names, rows, strict=False):
+        if not _remember(cache, RowPlace(parent, name), row):
             return
-        found = None
-        if inode[0] is not None:
-            found = checked_inode(Inode(*inode), inode_guard)
-        cache.inodes[node] = None if found is None or found.kind == NOTHING else found
-        cache.places[node] = RowPlace(parent, name)
     if len(rows) < len(names):
         last = rows[-1][1:3] if rows else (node, DIRECTORY)
         if last[1] == DIRECTORY:
             cache.names[last[0], names[len(rows)]] = None
+
+
+def _remember(cache: Cache, place: RowPlace, row: Sequence[Any]) -> bool:
+    """Remember a name and what its node is; False where it hides something."""
+    node, kind, guard = row[:3]
+    bound = checked_name(*place, node, kind, guard)
+    if kind == NOTHING:
+        cache.names[place] = None
+        return False
+    cache.names[place], cache.places[node] = bound, place
+    found = None if row[3] is None else checked_inode(Inode._make(row[3:-1]), row[-1])
+    cache.inodes[node] = None if found is None or found.kind == NOTHING else found
+    return True
 
 
 async def catch_up_with(
