@@ -1929,7 +1929,7 @@ export interface Operations {
     fork?: string;
   } & MoveBody, how?: How): Promise<Changed>;
 
-  /** Copy a file or directory to a new name, also from another root. */
+  /** Copy a file or directory to a new name, also from another root (only then parents). */
   copy(given: {
     /** The fork to act in, instead of the root itself. */
     fork?: string;

@@ -256,7 +256,7 @@ COPY = Verb(
         ),
         PARENTS, *EXPECTED_THERE,
     ),
-    about="Copy a file or directory to a new name, also from another root.",
+    about="Copy a file or directory to a new name, also from another root (only then parents).",
     example='/copy {"path": "a.txt", "destination": "b.txt"}',
     short="copy", batched=True, raises=(422,),
 )  # fmt: skip

@@ -256,6 +256,8 @@ async def test_every_root_has_its_own_address(tmp_path):
         assert (tmp_path / "one/g").read_text() == "two"
         over = await client.post("/copy", json={**across, "expectedDestinationVersion": "1"})
         check_error(over.status_code, over.json(), "parse_error")
+        deeper = await client.post("/copy", json={**across, "to": "new/g", "parents": True})
+        assert deeper.status_code == 200, deeper.text
         for route, kind in (
             ("/roots/workspace/three/file?path=f", "root_not_found"),
             ("/roots/nosuch/two/file?path=f", "parse_error"),
@@ -264,6 +266,21 @@ async def test_every_root_has_its_own_address(tmp_path):
         ):
             got = await client.get(route)
             check_error(got.status_code, got.json(), kind)
+
+
+@pytest.mark.spec("ERR-5")
+async def test_a_copy_within_a_root_makes_no_parents(tmp_path):
+    async with serving(tmp_path) as house:
+        client = house.client()
+        await client.post("/file/write", json={"path": "a", "content": "a"})
+        copy = {"path": "a", "to": "new/a", "parents": True}
+        alone = await client.post("/copy", json=copy)
+        check_error(alone.status_code, alone.json(), "parse_error")
+        batch = {"atomic": False, "operations": [{"op": "copy", **copy}]}
+        (result,) = (await client.post("/batch", json=batch)).json()["results"]
+        assert result["error"]["errorKind"] == "parse_error", result
+        assert (await client.get("/stat?path=new")).status_code == 404
+        assert (await client.post("/copy", json={"path": "a", "to": "b"})).status_code == 200
 
 
 @pytest.mark.spec("HTTP-3", "AUDIT-5")

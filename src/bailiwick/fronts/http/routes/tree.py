@@ -32,6 +32,11 @@ async def copy(request: Request) -> Document:
     scope = await request.scoped(place_of(body))
     given = _copy(body)
     if body.from_root is None:
+        if body.parents:
+            raise ParseError(
+                "parents are made by a copy from another root only",
+                hint="make the directory first: POST /dir",
+            )
         return values.CHANGE.write(await scope.copy(**given))
     if {body.expected_destination_version, body.expected_destination_hash} != {None}:
         raise ParseError("a copy from another root goes to a new name, and replaces nothing")
