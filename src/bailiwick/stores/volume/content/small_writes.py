@@ -19,13 +19,12 @@ from bailiwick.stores.volume.lookup.cache import Cache, Own
 from bailiwick.stores.volume.lookup.paths import VolumeHandle
 from bailiwick.stores.volume.refusals import check_expected
 from bailiwick.stores.volume.rows.checksums import inode_guard, log_guard, name_guard
-from bailiwick.stores.volume.rows.database import run_through
-from bailiwick.stores.volume.rows.mutation import LOG, NEW_INODE, NO_MORE, PUT_NAME, TOUCH
+from bailiwick.stores.volume.rows.database import Row, run_through
+from bailiwick.stores.volume.rows.mutation import LOG, NEW_INODE, PUT_NAME, TOUCH
 from bailiwick.stores.volume.rows.records import (
     FILE,
     PERMISSION_BITS,
     Inode,
-    RowKey,
     RowPlace,
 )
 from bailiwick.stores.volume.rows.schema import for_sqlite
@@ -37,6 +36,9 @@ _NEW_INODE: Final = for_sqlite(NEW_INODE)
 _PUT_NAME: Final = for_sqlite(PUT_NAME)
 _TOUCH: Final = for_sqlite(TOUCH)
 _LOG: Final = for_sqlite(LOG)
+_LOG_WITH_NAME: Final = f"""{_LOG}, (
+    ?1, ?2, ?3, 1, ?5, ?16, ?17, ?8, ?9, NULL, NULL, NULL, NULL, NULL, NULL
+)"""
 
 _VERB: Final = "write"
 
@@ -158,20 +160,21 @@ class SmallWrite:
         if len(core.levels) > 1 or plan.mode == "replace" or plan.conditional:
             return None
         before, version = numbers.last, numbers.next()
-        inode = self._put(turn, version, numbers.next(), None)
+        inode = self._put(turn, version, numbers.next(), None, place)
         node, now_ns, run = inode.id, inode.mtime_ns, turn.session.run_raw
         guard = name_guard(parent, name, node, FILE)
         run(_PUT_NAME, (volume, branch, parent, name, version, node, FILE, guard))
-        run(_LOG, (volume, branch, version, 1, now_ns, parent, name, node, 0, *NO_MORE))
-        above = directory._replace(mtime_ns=now_ns)
+        above = directory.touched(now_ns)
         run(_TOUCH, (volume, branch, parent, above.born, now_ns, inode_guard(above)))
         cache.know(place, inode, above)
-        keys = [RowKey(version, 0, "", node, 0), RowKey(version, parent, name, node, 0)]
-        self._own = Own(before, numbers.last, (keys,), inode, place, above)
+        self._own = Own(before, numbers.last, (), inode, place, above)
         return Written(True, inode.size, self._sha256.hex(), inode.version, inode.mode)
 
-    def _put(self, turn: VolumeTurn, version: int, node: int, old: Inode | None) -> Inode:
-        """Say what a node is from this version on, and log it with who asked for it."""
+    def _put(
+        self, turn: VolumeTurn, version: int, node: int, old: Inode | None, place: Row = ()
+    ) -> Inode:
+        """Say what a node is from this version on, and log it with who asked for it; also that it
+        has a name, where it is given its ``place``."""
         volume, branch, _, _ = self._core.view
         plan, mark, data, now_ns = self._plan, self._mark, self._data, self._core.clock_ns()
         mode = self._core.modes.file if old is None else old.mode
@@ -186,8 +189,8 @@ class SmallWrite:
         run = turn.session.run_raw
         run(_NEW_INODE, (volume, branch, *inode, inode_guard(inode)))
         run(
-            _LOG,
+            _LOG_WITH_NAME if place else _LOG,
             (volume, branch, version, 0, now_ns, 0, "", node, 0, _VERB, subject, request, note,
-             mark.key, guard),
+             mark.key, guard, *place),
         )  # fmt: skip
         return inode

@@ -76,7 +76,7 @@ INSERT INTO upload (volume, content, expires_ms) VALUES ($1, $2, 0)
 ON CONFLICT (volume, content) DO NOTHING
 """
 
-NO_MORE: Final = (None, None, None, None, None, None)
+_NO_MORE: Final = (None, None, None, None, None, None)
 
 GONE: Final = (NOTHING, 0, 0, 0, 0, None, None, None)
 
@@ -253,7 +253,7 @@ class Mutation:
                 continue
             own = (view.volume, view.branch, node)
             if await self._is_own(inode):
-                row = inode._replace(mtime_ns=self.now_ns)
+                row = inode.touched(self.now_ns)
                 await tree.session.run(TOUCH, *own, row.born, row.mtime_ns, inode_guard(row))
             else:
                 row = inode._replace(born=self.version, mtime_ns=self.now_ns)
@@ -271,7 +271,7 @@ class Mutation:
         view = self.tree.view
         await self.tree.session.run(
             LOG, view.volume, view.branch, self.version, self._sequence, self.now_ns,
-            parent, name, node, was, *(NO_MORE if self._sequence else self._who()),
+            parent, name, node, was, *(_NO_MORE if self._sequence else self._who()),
         )  # fmt: skip
         self.keys.append(RowKey(self.version, parent, name, node, was))
         self._sequence += 1

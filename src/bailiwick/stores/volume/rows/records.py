@@ -65,6 +65,10 @@ class Inode(NamedTuple):
         """What callers compare: changes with the content and with nothing else."""
         return str(self.edition)
 
+    def touched(self, mtime_ns: int) -> Inode:
+        """The node with another time: `_replace` takes twice as long, with every new name."""
+        return Inode(*self[:5], mtime_ns, *self[6:])
+
 
 NOBODY: Final = Mark()
 """On nobody's behalf."""
