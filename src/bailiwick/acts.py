@@ -27,6 +27,7 @@ from bailiwick.finishing import to_the_end
 from bailiwick.model import Expected, Stat
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle, Look, Staged, Stages, Store, WritePlan, Written
+from bailiwick.versions import Mark, Marks, Stale, branches
 
 Outcome = TypeVar("Outcome")
 
@@ -235,11 +236,15 @@ class CopyOver(_Between[int], frozen=True, eq=False):
 
     plan: WritePlan
     mtime_ns: int
+    mark: Mark | None = None
 
     async def on(self, store: Store) -> int:
         async with aclosing(store.stream(self.entry, 0, None)) as chunks:
             written = await store.write_stream(self.destination, chunks, self.plan)
         still = Expected(written.version, written.sha256)
+        if self.mark is not None and isinstance(store, Marks):
+            # One version is made under a key: that in which it has the content.
+            store = store.marked(msgspec.structs.replace(self.mark, key=None))
         with suppress(HashMismatch, PathNotFound):
             await store.set_times(self.destination, self.mtime_ns, None, expected=still)
         return 1
@@ -278,7 +283,9 @@ class Within:
     """A store for what is made at one place: nothing is changed anywhere else but that directories
     which are missing above it are made, and nothing when it is over."""
 
-    def __init__(self, store: Store, top: ScopedPath) -> None:
+    def __init__(self, store: Store, top: ScopedPath, *, is_draft: bool = False) -> None:
+        """Handles of another store are good for nothing in a draft: there each is resolved."""
+        self.is_draft = is_draft
         self._store = store
         self._top = top
         self._made_above: set[ScopedPath] = set()
@@ -325,12 +332,27 @@ class Within:
 
 
 class CopyIn(ActOfPlaces[int], frozen=True, eq=False):
-    """Make a copy of what another root holds; ``make`` does it, at this place."""
+    """Make a copy of what another root holds; ``make`` does it, at this place. It appears at once,
+    in one version with its mark, where the store has transactions."""
 
     make: Callable[[Within], Awaitable[int]]
+    mark: Mark | None = None
 
     async def on(self, store: Store) -> int:
-        with closing(Within(store, self.entry.path)) as within:
+        if self.mark is None or "Branches" not in store.powers:
+            return await self._made(store, is_draft=False)
+        draft = await branches(store).begin()
+        try:
+            count = await self._made(draft.store, is_draft=True)
+            done = await draft.commit(self.mark)
+            if done.conflicts:
+                raise Stale
+            return count
+        finally:
+            await to_the_end(draft.discard())
+
+    async def _made(self, store: Store, *, is_draft: bool) -> int:
+        with closing(Within(store, self.entry.path, is_draft=is_draft)) as within:
             return await self.make(within)
 
 

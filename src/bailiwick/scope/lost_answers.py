@@ -6,7 +6,8 @@ again from that version and from what stood there before and after it. What cann
 or not to this caller, is left out of it; where that is all of it, it is said that it was done.
 
 What a transaction would be answered is known before it is committed, and cannot be made again: it
-is kept by whoever asks for it (`foretold`).
+is kept by whoever asks for it (`foretold`). What touches nothing of the tree (snapshots, forks,
+locks) the store itself does once under a key: it is asked again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from bailiwick.change_log import Logs
-from bailiwick.errors import BailiwickError, InternalError
+from bailiwick.errors import BailiwickError, InternalError, PathOutsideWorkspace
 from bailiwick.model import Change, ChangeResult, Edit, EditResult, WriteResult
 from bailiwick.paths import ScopedPath, parse
 from bailiwick.scope.core import seen_from
@@ -44,7 +45,10 @@ _ARCHIVES: Final = frozenset({"extract_archive", "create_archive"})
 
 _BULK: Final = frozenset({"copy", "restore", "undo", "merge"})
 
-_KEYED: Final = _WRITES | _KINDS.keys() | _ARCHIVES | _BULK | {"edit"}
+_ASKED_AGAIN: Final = frozenset({"snapshot", "delete_snapshot", "fork", "delete_fork", "lock"})
+"""Whoever comes again under a key is told by the store what it has told the first."""
+
+_KEYED: Final = _WRITES | _KINDS.keys() | _ARCHIVES | _BULK | _ASKED_AGAIN | {"edit"}
 
 
 def keeps_key(scope: Scope, verb: str) -> bool:
@@ -55,6 +59,11 @@ def keeps_key(scope: Scope, verb: str) -> bool:
 def knows_keys(scope: Scope) -> bool:
     """Whether the store keeps with a change the key that it was made under."""
     return scope._pipeline.marks is not None and _log(scope) is not None
+
+
+def is_asked_again(verb: str) -> bool:
+    """Whether the answer that was lost is had by asking again under the same key."""
+    return verb in _ASKED_AGAIN
 
 
 async def was_made(scope: Scope, key: bytes) -> bool:
@@ -76,10 +85,7 @@ async def lost_answer(
     if made is None:
         return None
     if not made or verb in _ARCHIVES:
-        raise InternalError(
-            "this was done; its answer was lost, and cannot be told again",
-            hint="look at what it changed", details={"done": True},
-        )  # fmt: skip
+        raise _done()
     request_id = scope._request_id or scope._pipeline.machine.new_request_id()
     if verb in _KINDS:
         result: Any = _changed(made, _KINDS[verb], request_id)
@@ -93,6 +99,13 @@ async def lost_answer(
         if verb in ("append", "truncate") and "read" not in scope.access:
             result = msgspec.structs.replace(result, sha256=None)
     return seen_from(result, scope.grant.base)  # type: ignore[no-any-return]
+
+
+def _done() -> InternalError:
+    return InternalError(
+        "this was done; its answer was lost, and cannot be told again",
+        hint="look at what it changed", details={"done": True},
+    )  # fmt: skip
 
 
 def _log(scope: Scope) -> Recalls | None:
@@ -163,12 +176,21 @@ async def _edited(
 async def _copied(
     scope: Scope, made: Sequence[MadeChange], request_id: str, given: dict[str, Any]
 ) -> ChangeResult:
+    """What came from another root may have brought directories above it."""
     top = min((each.change for each in made), key=lambda each: each.path.levels)
     root, base = scope.grant.root, scope.grant.base
-    source = parse(given["path"], root.mount_point, root.names).path.beneath(base)
+    try:
+        source, to = (
+            parse(given[each], root.mount_point, root.names).path.beneath(base)
+            for each in ("path", "to")
+        )
+    except PathOutsideWorkspace:  # as the other root says it
+        raise _done() from None
+    came = [top.path, *(ScopedPath(name.rstrip("/")).beneath(top.path) for name in top.beneath)]
+    beneath = [each for each in came if each.lies_in(to)] or came
     return ChangeResult(
-        path=source, changed=True, request_id=request_id, destination=top.path,
-        count=1 + len(top.beneath),
+        path=source, changed=True, request_id=request_id, destination=beneath[0],
+        count=len(beneath),
     )  # fmt: skip
 
 

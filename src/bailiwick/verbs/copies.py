@@ -91,7 +91,7 @@ async def _copy_over(
         file_mode=mode_in(call.grant.root, stat.mode & 0o777, "file"),
         size_max=call.limits.max_file_bytes,
     )  # fmt: skip
-    return CopyOver(source, destination, plan, stat.mtime_ns)
+    return CopyOver(source, destination, plan, stat.mtime_ns, call.mark)
 
 
 def _copyable(
@@ -178,7 +178,7 @@ def copy_between(
             return await _Copy(here, there, store, ignores, carrying.load).make(kind)
 
         return Proposal(
-            CopyIn(there.handle, make), copied, agreement=carrying, cost=charge,
+            CopyIn(there.handle, make, there.mark), copied, agreement=carrying, cost=charge,
             last_look=carrying.require,
         )  # fmt: skip
 
@@ -216,7 +216,7 @@ class _Copy:
         """Make the copy; returns how many objects it has."""
         here, there = self._here, self._there
         try:
-            if kind == "file":
+            if kind == "file" and not self._store.is_draft:
                 await self._file(here.handle, there.handle, parents=there.target.parents)
                 return 1
             await self._parents()

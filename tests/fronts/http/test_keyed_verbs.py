@@ -44,6 +44,23 @@ ASKED = {
     "restore a directory": ("/restore", {"path": "d", "version": ""}),
     "undo": ("/undo", {"requestId": ""}),
     "merge": ("/merge", {"name": "try_it"}),
+    "snapshot": ("/snapshot", {"name": "kept"}),
+    "fork": ("/fork", {"name": "tried"}),
+    "lock": ("/lock", {"path": "f", "ttl": 60}),
+    "copy from another root": (
+        "/copy",
+        {
+            "path": "d", "destination": "n/e", "recursive": True, "parents": True,
+            "fromRoot": "workspace:demo",
+        },
+    ),
+    "one by one": (
+        "/batch",
+        {"atomic": False, "operations": [
+            {"op": "append", "path": "f", "content": "x"}, {"op": "remove", "path": "missing"},
+            {"op": "copy", "path": "f", "destination": "g"}, {"op": "remove", "path": "d/a"},
+        ]},
+    ),
     "batch": (
         "/batch",
         {"atomic": True, "operations": [

@@ -1,8 +1,10 @@
 """An answer that was lost is made again from what was changed; what was not done is done now."""
 
 import asyncio
+import contextlib
 import hashlib
 
+import httpx
 import pytest
 
 from bailiwick.errors import Busy, IoError
@@ -19,6 +21,7 @@ DEAD = "status = NULL, headers = NULL, body = NULL, bytes = 0, owner = '01234567
 FORETOLD = "status = NULL, owner = '0123456789abcdef'"
 """What a server leaves that dies between a change and its answer."""
 TEXT = "one\ntwo\nthree\n"
+PLANTED = f"sha256:{hashlib.sha256(b'planted').hexdigest()}"
 
 CALLS = {
     "write": ("/file/write", {"path": "new/deep.txt", "content": TEXT, "parents": True}),
@@ -43,6 +46,7 @@ CALLS = {
     "mode": ("/mode", {"path": "d/f", "fileMode": "0600"}),
     "times": ("/times", {"path": "d/f", "modifiedNs": 1_000_000_000}),
     "copy": ("/copy", {"path": "d/f", "destination": "copied"}),
+    "copy over": ("/copy", {"path": "d/f", "destination": "g", "expectedDestinationHash": PLANTED}),
     "copy all": ("/copy", {"path": "d", "destination": "copied", "recursive": True}),
     "restore": ("/restore", {"path": "g", "version": "before"}),
     "undo": ("/undo", {"requestId": "planted"}),
@@ -235,16 +239,107 @@ async def test_where_the_answer_cannot_be_told_it_is_said_that_it_was_done(place
             assert await tree(client) == stands
 
 
-async def test_what_is_many_changes_is_still_not_known(place, tmp_path):
-    body = {"operations": [{"op": "append", "path": "d/f", "content": "x"}], "atomic": False}
+APART = {
+    "snapshot": ("POST", "/snapshot", {"name": "kept"}),
+    "delete a snapshot": ("DELETE", "/snapshots/before", None),
+    "fork": ("POST", "/fork", {"name": "tried"}),
+    "delete a fork": ("DELETE", "/forks/line", None),
+    "lock": ("POST", "/lock", {"path": "d", "ttl": 60}),
+    "a file from another root": (
+        "POST", "/copy",
+        {"path": "d/f", "destination": "n/e/w", "parents": True, "fromRoot": "workspace:demo"},
+    ),
+    "a tree from another root": (
+        "POST", "/copy",
+        {"path": "d", "destination": "e", "recursive": True, "fromRoot": "workspace:demo"},
+    ),
+    "one by one": (
+        "POST", "/batch",
+        {"atomic": False, "operations": [
+            {"op": "append", "path": "d/f", "content": "x"},
+            {"op": "edit", "path": "d/f", "oldText": "two", "newText": "two two"},
+            {"op": "move", "path": "d/in", "destination": "out"},
+        ]},
+    ),
+}  # fmt: skip
+"""What is no version of its own, or was many."""
+
+
+@pytest.mark.parametrize("call", APART)
+async def test_what_was_made_apart_is_answered_as_it_was(place, tmp_path, call):
+    method, route, body = APART[call]
     async with serving(tmp_path, place=place) as house:
         client = await planted(house)
-        first = await client.post("/batch", json=body, headers=KEY)
-        assert first.status_code == 200, first.text
+
+        async def ask():
+            told = await client.request(
+                method, route, json=body, headers={**KEY, "x-request-id": "r"}
+            )
+            assert told.status_code < 300, told.text
+            return told.status_code, told.json(), await tree(client)
+
+        first = await ask()
         change(house, DEAD)
-        again = await client.post("/batch", json=body, headers=KEY)
-        check_error(again.status_code, again.json(), "internal_error")
-        assert again.json()["details"] == {"interrupted": True}
+        assert await ask() == first
+        assert await ask() == first  # it is kept from now on
+
+
+async def test_a_lock_is_renewed_and_given_back_by_who_lost_the_answer(place, tmp_path):
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        lock = (await client.post("/lock", json={"path": "d", "ttl": 60})).json()["id"]
+        for what, body in (("renew", {"ttl": 60}), ("release", None)):
+            for key in ({"idempotency-key": what}, {**KEY, "idempotency-try": "2"}):
+                for _ in range(2):
+                    told = await client.post(f"/lock/{lock}/{what}", json=body, headers=key)
+                    assert told.status_code == 200, told.text
+                    change(house, DEAD)
+        assert told.json()["held"] is False  # it was given back by the first
+
+
+async def test_a_batch_that_a_server_ended_in_goes_on_where_it_was(place, tmp_path, monkeypatch):
+    """What failed before that is not done after what was to follow it."""
+    operations = [
+        {"op": "append", "path": "d/f", "content": "x"},
+        {"op": "write", "path": "g", "content": "not done", "mode": "create"},
+        {"op": "remove", "path": "g"},
+        {"op": "write", "path": "last", "content": "x", "mode": "create"},
+    ]
+    removed = Scope.remove
+
+    class Ended(BaseException):
+        pass
+
+    async def and_ends(*given, **more):
+        await removed(*given, **more)
+        raise Ended
+
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        body = {"operations": operations, "atomic": False}
+        with monkeypatch.context() as patched:
+            patched.setattr(Scope, "remove", and_ends)
+            with contextlib.suppress(httpx.HTTPError, Ended):
+                await client.post("/batch", json=body, headers=KEY)
+        told = await client.post("/batch", json=body, headers=KEY)
+        assert told.status_code == 200, told.text
+        results = told.json()["results"]
+        assert [each["ok"] for each in results] == [True, False, True, True]
+        assert results[1]["error"]["details"] == {"done": False}
+        found = {each for each in (await tree(client))[0] if "/" not in each}
+        assert found == {"d", "last"}
+        assert (await client.get("/file?path=d/f")).json()["content"] == TEXT + "x"
+        assert (await client.post("/batch", json=body, headers=KEY)).json() == told.json()
+
+
+async def test_of_two_who_copy_to_one_place_one_is_told_that_it_is_taken(place, tmp_path):
+    """What comes from another root appears at once."""
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        body = {"path": "d", "destination": "e", "recursive": True, "fromRoot": "workspace:demo"}
+        told = await asyncio.gather(*(client.post("/copy", json=body) for _ in range(3)))
+        assert sorted(each.status_code for each in told) == [200, 409, 409]
+        assert set((await tree(client))[0]) >= {"e/f", "e/in/g"}
 
 
 async def test_the_key_of_another_opens_nothing(place, tmp_path):

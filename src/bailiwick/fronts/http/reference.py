@@ -95,17 +95,19 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   done twice, by whichever worker and across restarts. With another request it is `parse_error`.
   While the first is under way it is `busy`. Where the server ended between doing it and keeping
   the answer, a volume knows whether it was done: the answer is made again, or it is done now; for
-  an archive that was done it is `internal_error` with `details.done`. In other roots, and for what
-  is many changes or none of the tree (a copy from another root, a batch that is not atomic, a lock,
-  a snapshot, a fork), it is `internal_error` with `details.interrupted`: whether it was done is not
-  known. Not kept, so that
-  the same key may be used again, is an answer that says that nothing was done: a 202, one that is
-  `retryable`, one that says that the caller may not; but `io_error` is kept where nobody can know.
-  Grants and rules are asked again before an answer is given again. Keys and answers are bounded
-  for each caller (`idempotency_…` of the limits), beyond that it is `quota_exceeded`. Refused on
-  `PUT /file/raw`, `POST /file/upload` and `POST /exec/{{id}}/input`, whose bodies are streams, on
-  what runs a command, whose answer is one, and on `POST /grants/{{id}}/delegate`, whose answer is a
-  secret; nothing on what only reads.
+  an archive that was done it is `internal_error` with `details.done`. A batch that is not atomic
+  goes on after the last of its operations that changed something; of one before it that changed
+  nothing, the error says that its answer was lost (`details.done` is false). In other roots, and
+  for what changes nothing in a root (grants, tokens, answers to questions, verdicts), it is
+  `internal_error` with `details.interrupted`: whether it was done is not known. To renew a lock or
+  give it back is done again; `held` is then false where the first has given it back. Not kept, so
+  that the same key may be used again, is an answer that says that nothing was done: a 202, one that
+  is `retryable`, one that says that the caller may not; but `io_error` is kept where nobody can
+  know. Grants and rules are asked again before an answer is given again. Keys and answers are
+  bounded for each caller (`idempotency_…` of the limits), beyond that it is `quota_exceeded`.
+  Refused on `PUT /file/raw`, `POST /file/upload` and `POST /exec/{{id}}/input`, whose bodies are
+  streams, on what runs a command, whose answer is one, and on `POST /grants/{{id}}/delegate`, whose
+  answer is a secret; nothing on what only reads.
 - `Idempotency-Try` beside the key: the number of this try, from 1, of those that may have reached a
   server (one that was refused a connection, or answered 503 with `Retry-After`, does not count).
   Whoever sends it says so when it asks again, so nothing is kept of its first try but what the

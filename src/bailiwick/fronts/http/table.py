@@ -29,7 +29,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     ``needs`` is the access by which the grant is chosen that answers it; the verb itself checks
     what it needs. ``rooted`` routes are also found under ``/roots/{kind}/{id}``. ``statuses`` are
     those of success. ``raises`` are statuses of errors beyond those that every such route has.
-    The answer of a ``secret`` one holds what is shown once and kept nowhere.
+    The answer of a ``secret`` one holds what is shown once and kept nowhere. What is ``repeatable``
+    may be done twice: whoever lost its answer has it done again.
     """
 
     method: str
@@ -52,6 +53,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     who: Who = "reader"
     asks: bool = False
     secret: bool = False
+    repeatable: bool = False
     example: str = ""
 
     @property

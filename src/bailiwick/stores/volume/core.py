@@ -352,10 +352,6 @@ class VolumeCore:
         """Know what a change of our own has touched, once it is committed."""
         transaction.on_commit(partial(self._cache.note, own))
 
-    def took(self, own: Own) -> None:
-        """Know what a change has touched that was committed on the event loop's thread."""
-        self._cache.take(own)
-
     def _tell(self) -> None:
         for told in self._told:
             told()
@@ -454,9 +450,7 @@ class VolumeCore:
 class ChangeTurn:
     """A turn to change one branch: its tree as the transaction sees it, and versions to be made."""
 
-    __slots__ = (
-        "core", "held_up", "is_fenced", "latest", "made", "transaction", "tree", "written",
-    )  # fmt: skip
+    __slots__ = ("core", "held_up", "is_fenced", "latest", "made", "transaction", "tree", "written")
 
     def __init__(self, core: VolumeCore, transaction: Transaction) -> None:
         self.core = core
@@ -486,6 +480,12 @@ class ChangeTurn:
         self.made.append(made.keys)
         self.latest = made
         return made
+
+    async def keep_key(self, verb: str, mark: Mark) -> None:
+        """Keep the key of what touches nothing of the tree, in a version that does not either. It
+        follows the number that was taken last, by which is known what was made."""
+        if mark.key is not None:
+            await self.mutation(verb, Mark(key=mark.key)).touch_nothing()
 
 
 # --- opening -----------------------------------------------------------------------------------

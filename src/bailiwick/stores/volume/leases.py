@@ -170,25 +170,35 @@ async def lock(turn: ChangeTurn, held: VolumeHandle, ttl_s: float, mark: Mark) -
     token = turn.transaction.numbers.next()
     record = _record(turn, token, mark.subject, spot.directory, held.path.name, ttl_s)
     await _put(turn, record)
+    await turn.keep_key("lock", mark)
     return _leased(held.path, record)
 
 
 async def renew(turn: ChangeTurn, lease: Leased, ttl_s: float, mark: Mark) -> Leased:
     """Keep a lease for longer. Raises `LockHeld` where it has expired: another may have it."""
     _check_ttl(turn, ttl_s)
-    record = await _given_out(turn, _with_token(mark, lease))
-    if record is None or not record.is_alive(turn):
-        raise LockHeld("the lock has expired", path=lease.path, details={"stale": True})
-    token, owner, *_, parent, name = record
+    token, owner, *_, parent, name = await _alive(turn, lease.path, lease.token, mark)
     record = _record(turn, token, owner, parent, name, ttl_s)
     await _put(turn, record)
     return _leased(lease.path, record)
 
 
+async def lock_again(turn: ChangeTurn, path: ScopedPath, token: int, mark: Mark) -> Leased:
+    """A lease that the caller was given. Raises `LockHeld` where it has expired."""
+    return _leased(path, await _alive(turn, path, token, mark))
+
+
+async def _alive(turn: ChangeTurn, path: ScopedPath, token: int, mark: Mark) -> _Record:
+    record = await _given_out(turn, _with_token(mark, token))
+    if record is None or not record.is_alive(turn):
+        raise LockHeld("the lock has expired", path=path, details={"stale": True})
+    return record
+
+
 async def release(turn: ChangeTurn, lease: Leased, mark: Mark) -> bool:
     """Give a lease back. Returns whether it was still there."""
     view = turn.tree.view
-    record = await _given_out(turn, _with_token(mark, lease))
+    record = await _given_out(turn, _with_token(mark, lease.token))
     if record is None or not record.expires_ms:
         return False
     await turn.transaction.session.run(_END, view.volume, view.branch, record.token)
@@ -196,8 +206,8 @@ async def release(turn: ChangeTurn, lease: Leased, mark: Mark) -> bool:
     return True
 
 
-def _with_token(mark: Mark, lease: Leased) -> Mark:
-    return msgspec.structs.replace(mark, lock_token=lease.token)
+def _with_token(mark: Mark, token: int) -> Mark:
+    return msgspec.structs.replace(mark, lock_token=token)
 
 
 def _record(

@@ -40,7 +40,13 @@ from bailiwick.fronts.http.verbs import answering, body_of, from_body, from_quer
 from bailiwick.limits import Limits
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import refuse_if_not_allowed
-from bailiwick.scope.lost_answers import keeps_key, knows_keys, lost_answer, was_made
+from bailiwick.scope.lost_answers import (
+    is_asked_again,
+    keeps_key,
+    knows_keys,
+    lost_answer,
+    was_made,
+)
 from bailiwick.state.idempotency import LeftKey, StoredAnswer, TakenKey, interrupted
 from bailiwick.wire.verbs import VERBS
 
@@ -77,7 +83,7 @@ async def once(request: Request, done: Callable[[], Awaitable[Reply]]) -> Reply 
             f"an Idempotency-Key is 1 to {KEY_CHARACTERS_MAX} printable characters without spaces"
         )
     if TRY in request.headers:
-        return await _tried(request, key, done)
+        return None if request.route.repeatable else await _tried(request, key, done)
     if not takes_key(request.route):
         raise ParseError("this route takes no Idempotency-Key", hint=_hint(request.route))
     return await _kept(request, key, done)
@@ -101,6 +107,7 @@ async def _kept(request: Request, key: str, done: Callable[[], Awaitable[Reply]]
         if recalling is not None:
             request.key = taken.mark
             request.foretell = partial(_foretell, request, taken)
+            request.was_left = isinstance(known, LeftKey)
             if isinstance(known, LeftKey):
                 reply = await _recalled(request, recalling, known.foretold)
         reply = reply or await done()
@@ -118,7 +125,7 @@ async def _tried(request: Request, key: str, done: Callable[[], Awaitable[Reply]
     mark = hashlib.sha256(whose + key.encode() + _digest(request)).digest()
     scope = await _scope(request)
     if scope is not None and _recalls(request, scope):
-        if _is_foretold(request):
+        if _is_batch(request):
             with suppress(QuotaExceeded):
                 return await _kept(request, key, done)
         request.key = mark
@@ -161,27 +168,18 @@ def _recalls(request: Request, scope: Scope | None) -> bool:
     """Whether the root knows again what a request has changed, and how it is answered."""
     if scope is None:
         return False
-    if _is_foretold(request):
+    if _is_batch(request):
         return knows_keys(scope)
     verb = VERBS.get(request.route.verb)
     if verb is None or verb.id != request.route.name:
         return False
-    if verb.name == "copy" and _is_in_several_versions(request.body):
-        return False
     return keeps_key(scope, verb.name)
 
 
-def _is_in_several_versions(copy: Any) -> bool:
-    """What comes from another root comes in as many versions as it has parts, and what is copied
-    over a file is given its time by a version of its own."""
-    over = copy.expected_destination_version, copy.expected_destination_hash
-    return copy.from_root is not None or any(each is not None for each in over)
-
-
-def _is_foretold(request: Request) -> bool:
-    """Whether what a request is answered with is known before it comes to pass, and only then: the
-    operations of a batch that is one change."""
-    return request.route.verb == "transaction" and request.body.atomic
+def _is_batch(request: Request) -> bool:
+    """Whether it is several operations. Of those that are one change it is known what they will be
+    answered with before it comes to pass, and only then; of others each has a key of its own."""
+    return request.route.verb == "transaction"
 
 
 async def _foretell(request: Request, taken: TakenKey, result: Any) -> None:
@@ -213,24 +211,27 @@ async def _taken_over(
     """The key, also where somebody has left it behind and the root knows what became of it."""
     if isinstance(known, TakenKey):
         return known
-    if recalling is None:
+    if recalling is None and not request.route.repeatable:
         raise interrupted()
-    _refuse_if_not_allowed(request, recalling)
+    if recalling is not None:
+        _refuse_if_not_allowed(request, recalling)
     return await request.authority.idempotency.take_over(known)
 
 
 async def _recalled(
     request: Request, scope: Scope, foretold: StoredAnswer | None = None
 ) -> Reply | None:
-    """The answer that was lost; None where nothing was done."""
+    """The answer that was lost; None where nothing was done, or where it is had by doing it."""
     assert request.key is not None, "it was asked for under a key"
-    if _is_foretold(request):
-        if not await was_made(scope, request.key):
+    if _is_batch(request):
+        if not request.body.atomic or not await was_made(scope, request.key):
             return None
         if foretold is None:
             raise interrupted()
         return _again(request, foretold)
     verb = VERBS[request.route.verb]
+    if is_asked_again(verb.name):
+        return None
     if request.route.raw_body:
         given = from_query(verb.name, verb)(request.query)
     else:

@@ -55,12 +55,13 @@ class Request:
     the route needs, and is kept here for whoever must know whose grant has ended. ``request_id``
     is the one that the client gave, if it did and it can be used; ``conditional`` says that headers
     of the request name what must hold. ``foretell`` keeps what will be answered should what is
-    about to be done come to pass, where somebody will ask for it again.
+    about to be done come to pass, where somebody will ask for it again; ``was_left`` says that they
+    do, and that some of it may have been done by a server that has ended.
     """
 
     __slots__ = (
         "app", "body", "caller", "conditional", "foretell", "headers", "key", "names", "query",
-        "receive", "request_id", "root", "route", "scope",
+        "receive", "request_id", "root", "route", "scope", "was_left",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +80,7 @@ class Request:
         self.request_id = sane_request_id(headers.get(b"x-request-id"))
         self.key: bytes | None = None
         self.foretell: Callable[[Any], Awaitable[None]] | None = None
+        self.was_left = False
         self.conditional = False
         self.query: dict[str, Any] = {}
         self.body: Any = None

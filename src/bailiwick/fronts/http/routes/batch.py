@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, Union
 
 import msgspec
 
-from bailiwick.errors import ApprovalTimeout, BailiwickError, ParseError, Unsupported
+from bailiwick.errors import (
+    ApprovalTimeout,
+    BailiwickError,
+    InternalError,
+    ParseError,
+    Unsupported,
+)
 from bailiwick.fronts.http.messages import errors
 from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.routes import files, tree
 from bailiwick.fronts.http.settings import BATCH_OPERATIONS_MAX
 from bailiwick.fronts.http.table import Route, access
-from bailiwick.fronts.http.verbs import Body, body_of, new_body
+from bailiwick.fronts.http.verbs import Body, answering, body_of, from_body, new_body
 from bailiwick.scope import Scope
+from bailiwick.scope.front_access import as_called
+from bailiwick.scope.lost_answers import lost_answer
 from bailiwick.wire import Result
 from bailiwick.wire.arguments import CHANGE, a_document, a_flag
 from bailiwick.wire.verbs import VERBS, Verb
@@ -26,14 +37,14 @@ def _operation(verb: Verb[Any]) -> type[Body]:
     )  # fmt: skip
 
 
-_handlers = {route.verb: route.handler for route in (*files.ROUTES, *tree.ROUTES)}
-_HANDLERS: dict[type, Any] = {
-    _operation(each): _handlers[each.name] for each in VERBS.values() if each.batched
+_HANDLERS: dict[str, Any] = {route.verb: route.handler for route in (*files.ROUTES, *tree.ROUTES)}
+_BATCHED: dict[type, Verb[Any]] = {
+    _operation(each): each for each in VERBS.values() if each.batched
 }
-"""What does each operation."""
+"""The verb of each operation."""
 
 _OPERATIONS: Any = Annotated[
-    list[Union[tuple(_HANDLERS)]],  # type: ignore[misc]  # noqa: UP007
+    list[Union[tuple(_BATCHED)]],  # type: ignore[misc]  # noqa: UP007
     msgspec.Meta(min_length=1, max_length=BATCH_OPERATIONS_MAX),
 ]
 BatchBody: Any = new_body(
@@ -132,20 +143,70 @@ def _refuse_second_question(body: BatchBody, number: int, error: BailiwickError)
 
 
 async def _one_by_one(request: Request, scope: Scope, body: BatchBody) -> list[Outcome]:
-    results: list[Outcome] = []
-    for operation in body.operations:
+    """Each is made under a key of its own, where the whole has one that the root keeps."""
+    keys = [_key_of(request.key, number) for number, _ in enumerate(body.operations)]
+    results = await _made_before(scope, body.operations, keys) if request.was_left else []
+    for operation, key in list(zip(body.operations, keys, strict=True))[len(results) :]:
+        under = scope if key is None else as_called(scope, key=key)
         try:
-            results.append(await _done(request, operation, scope))
+            results.append(await _done(request, operation, under))
         except BailiwickError as error:
-            failure = msgspec.to_builtins(errors.document(error), enc_hook=str)
-            results.append(Outcome(ok=False, result=None, error=failure))
+            results.append(_failed(error))
     return results
 
 
+def _key_of(key: bytes | None, number: int) -> bytes | None:
+    return None if key is None else hashlib.sha256(key + number.to_bytes(4, "big")).digest()
+
+
+async def _made_before(
+    scope: Scope, operations: list[Any], keys: list[bytes | None]
+) -> list[Outcome]:
+    """What became of those that a server has come to before it ended: up to the last that changed
+    something. One before it that did not is not done now, after what was to follow it."""
+    found: list[Outcome] = []
+    for operation, key in zip(reversed(operations), reversed(keys), strict=True):
+        assert key is not None, "asked again only where keys are kept"
+        verb = _BATCHED[type(operation)]
+        try:
+            made = await lost_answer(scope, verb.name, key, _given(verb)(operation))
+        except BailiwickError as error:
+            if error.retryable:
+                raise
+            found.append(_failed(error))
+            continue
+        if made is not None:
+            found.append(_succeeded(answering(verb)(made)))
+        elif found:
+            found.append(_failed(_nothing_changed()))
+    return found[::-1]
+
+
+@cache
+def _given(verb: Verb[Any]) -> Callable[[Any], dict[str, Any]]:
+    return from_body(verb.name, body_of(verb))
+
+
+def _nothing_changed() -> InternalError:
+    return InternalError(
+        "this changed nothing; what it was answered with was lost",
+        hint="look at what the others changed", details={"done": False},
+    )  # fmt: skip
+
+
 async def _done(request: Request, operation: Any, scope: Scope) -> Outcome:
-    answer = await _HANDLERS[type(operation)](_Within(request, operation, scope))
+    handler = _HANDLERS[_BATCHED[type(operation)].name]
+    return _succeeded(await handler(_Within(request, operation, scope)))
+
+
+def _succeeded(answer: Any) -> Outcome:
     result = answer.result if isinstance(answer, Reply) else answer
     return Outcome(ok=True, result=msgspec.to_builtins(result, enc_hook=str), error=None)
+
+
+def _failed(error: BailiwickError) -> Outcome:
+    failure = msgspec.to_builtins(errors.document(error), enc_hook=str)
+    return Outcome(ok=False, result=None, error=failure)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -103,12 +103,12 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST", path="/lock/{id}/renew", name="renewLock", family="versions",
         handler=renew, about="Hold a lock longer.", body=RenewBody, result=values.LOCK.struct,
-        changes=True, who="caller", rooted=False, raises=(423,),
+        changes=True, who="caller", rooted=False, raises=(423,), repeatable=True,
         example='POST /lock/o5n9/renew {"ttl": 60}',
     ),
     Route(
         method="POST", path="/lock/{id}/release", name="releaseLock", family="versions",
         handler=release, about="Give a lock back.", result=Released, changes=True, who="caller",
-        rooted=False, raises=(423,), example="POST /lock/o5n9/release",
+        rooted=False, raises=(423,), repeatable=True, example="POST /lock/o5n9/release",
     ),
 )  # fmt: skip

@@ -66,7 +66,7 @@ class SmallWrite:
             return None
         written = self._core.work_inline(self._core.at_once, self._in_turn)
         if written is not None and self._own is not None:
-            self._core.took(self._own)
+            self._core.cache.take(self._own)
         return written
 
     def done(self) -> Coroutine[Any, Any, Written]:

@@ -137,7 +137,8 @@ _LAWS: Final = (
             SELECT last FROM volume v WHERE v.id = r.volume)""", (0, 0, 0),
     ),
     # Of a key that a version touched twice only the last state has a row. A name that a branch took
-    # from an ancestor has no row of its own that ended.
+    # from an ancestor has no row of its own that ended. A version that touched nothing is there for
+    # the key that it was asked for under.
     _Law(
         "version {1}: entry {2} of the log is not what was changed", "change",
         ("branch", "version", "seq"),
@@ -147,7 +148,8 @@ _LAWS: Final = (
             AND r.key IS NULL AND r.guard IS NULL
             AND EXISTS (SELECT 1 FROM change p WHERE p.volume = r.volume AND p.branch = r.branch
                 AND p.version = r.version AND p.seq = r.seq - 1 AND p.time_ns = r.time_ns)))
-        AND CASE WHEN r.parent = 0 THEN r.name = '' AND r.was = 0 AND EXISTS (
+        AND CASE WHEN r.parent = 0 AND r.node = 0 THEN r.seq = 0 AND r.key IS NOT NULL
+        WHEN r.parent = 0 THEN r.name = '' AND r.was = 0 AND EXISTS (
             SELECT 1 FROM inode i WHERE i.volume = r.volume AND i.branch = r.branch
                 AND i.id = r.node AND i.born = r.version)
         ELSE (r.node = 0 OR EXISTS (SELECT 1 FROM dentry d

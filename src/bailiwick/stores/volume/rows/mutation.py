@@ -267,6 +267,10 @@ class Mutation:
 
     # --- log ---------------------------------------------------------------------------------
 
+    async def touch_nothing(self) -> None:
+        """Write down a version in which the tree is as it was: for the key that it carries."""
+        await self._log(0, "", 0, 0)
+
     async def _log(self, parent: int, name: str, node: int, was: int) -> None:
         view = self.tree.view
         await self.tree.session.run(

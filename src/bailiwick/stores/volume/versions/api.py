@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from bailiwick.errors import BailiwickError, ParseError, Unsupported
+from bailiwick.errors import BailiwickError, ParseError, PathNotFound, Unsupported
 from bailiwick.model import ANYTHING, Expected
 from bailiwick.paths import ScopedPath
 from bailiwick.store import Handle
@@ -82,6 +83,7 @@ class Worked(NamedTuple):
     made_after: int = INFINITY  # as `touches_of` has it
 
 
+Result = TypeVar("Result")
 Work = Callable[[ChangeTurn], Awaitable[Worked]]
 
 
@@ -91,6 +93,10 @@ class _TakenBack(Exception):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
+
+
+async def _nothing(number: int) -> None:
+    """What somebody is told who comes again to delete what they have deleted."""
 
 
 async def _looked_at(turn: ChangeTurn, worked: Worked) -> Plan:
@@ -265,6 +271,22 @@ class VolumeVersions:
                 raise Stale from None
             return Done(None, found)
 
+    async def _once(
+        self,
+        job: Callable[[ChangeTurn], Awaitable[Result]],
+        again: Callable[[int], Awaitable[Result]],
+    ) -> Result:
+        """Do what touches nothing of the tree; under a key, once: whoever comes again is told what
+        the first was told, ``again`` by the number that it took."""
+        key = self._store.mark.key
+        try:
+            return await self._core.change(job)
+        except BailiwickError:
+            made = None if key is None else await change_log.version_under(self._core, key)
+            if made is None:
+                raise
+            return await again(made - 1)  # see `ChangeTurn.keep_key`
+
     # --- branches ----------------------------------------------------------------------------
 
     async def branch(self) -> str:
@@ -276,26 +298,36 @@ class VolumeVersions:
 
     async def snapshot(self, name: str) -> Snapshot:
         """Keep the newest version under a name. Raises `FileAlreadyExists`."""
-        return await self._core.change(lambda turn: branches.snapshot(turn, name))
+        mark = self._store.mark
+
+        async def again(number: int) -> Snapshot:
+            for each in await self.snapshots():
+                if (each.name, each.version) == (name, str(number)):
+                    return each
+            raise PathNotFound("the snapshot was deleted")
+
+        return await self._once(lambda turn: branches.snapshot(turn, name, mark), again)
 
     async def snapshots(self) -> list[Snapshot]:
         return await branches.snapshots(self._core)
 
     async def delete_snapshot(self, name: str) -> None:
-        await self._core.change(lambda turn: branches.delete_snapshot(turn, name))
+        mark = self._store.mark
+        await self._once(lambda turn: branches.delete_snapshot(turn, name, mark), _nothing)
 
     async def fork(self, name: str, *, version: str | None = None) -> VolumeStore:
         """A branch of its own from the newest version, or from an earlier one. Raises
         `FileAlreadyExists`, `PathNotFound`."""
-        core = self._core
+        core, mark = self._core, self._store.mark
 
         async def job(turn: ChangeTurn) -> branches.Forked:
             if version is None:
-                return await branches.fork(turn, name)
+                return await branches.fork(turn, name, mark=mark)
             source, at = await history.resolve_version(core, turn.transaction.session, version)
-            return await branches.fork(turn, name, source=source, at=at)
+            return await branches.fork(turn, name, source=source, at=at, mark=mark)
 
-        return self._opened(branches.open_sibling(core, await core.change(job), VolumeCore))
+        forked = await self._once(job, partial(branches.forked_again, core))
+        return self._opened(branches.open_sibling(core, forked, VolumeCore))
 
     async def forks(self) -> list[Fork]:
         return await branches.forks(self._core)
@@ -311,7 +343,8 @@ class VolumeVersions:
 
     async def delete_fork(self, name: str) -> None:
         """Let go of a branch; gc takes its rows away."""
-        await self._core.change(lambda turn: branches.delete_fork(turn, name))
+        mark = self._store.mark
+        await self._once(lambda turn: branches.delete_fork(turn, name, mark), _nothing)
 
     async def compare(self, name: str) -> list[Difference]:
         """What the branch ``name`` has that this one has not, and the other way round."""
@@ -390,7 +423,12 @@ class VolumeVersions:
         """A lease on a place. Changes by others are `LockHeld` until it is released or expires;
         those that carry its token (`Mark.lock_token`) are not."""
         held, mark = self._store.held(entry), self._store.mark
-        return await self._core.change(lambda turn: leases.lock(turn, held, ttl_s, mark))
+
+        async def again(token: int) -> Leased:
+            path = held.path
+            return await self._core.change(lambda turn: leases.lock_again(turn, path, token, mark))
+
+        return await self._once(lambda turn: leases.lock(turn, held, ttl_s, mark), again)
 
     async def renew(self, lease: Leased, ttl_s: float) -> Leased:
         """Keep a lease longer. Raises `LockHeld` where it has expired."""

@@ -20,9 +20,9 @@ from bailiwick.stores.volume.core import (
 )
 from bailiwick.stores.volume.rows.checksums import row_guard
 from bailiwick.stores.volume.rows.database import HEAD, INFINITY, RowSession, Transaction
-from bailiwick.stores.volume.rows.records import BranchView
+from bailiwick.stores.volume.rows.records import NOBODY, BranchView
 from bailiwick.stores.volume.rows.tree import Level, levels_of
-from bailiwick.versions import Fork, Snapshot
+from bailiwick.versions import Fork, Mark, Snapshot
 
 Core = TypeVar("Core", bound=VolumeCore)
 
@@ -70,7 +70,7 @@ class Forked(NamedTuple):
     levels: tuple[Level, ...]
 
 
-async def snapshot(turn: ChangeTurn, name: str) -> Snapshot:
+async def snapshot(turn: ChangeTurn, name: str, mark: Mark) -> Snapshot:
     """Give the newest version a name, and keep it for as long as it has it."""
     check_name("snapshot", name)
     view, session = turn.tree.view, turn.transaction.session
@@ -79,6 +79,7 @@ async def snapshot(turn: ChangeTurn, name: str) -> Snapshot:
     version, now_ns = turn.transaction.numbers.last, turn.core.clock_ns()
     row = name, view.branch, version, now_ns
     await session.run(_PUT_SNAPSHOT, view.volume, *row, row_guard(*row))
+    await turn.keep_key("snapshot", mark)
     found = await session.row(_NAME, view.volume, view.branch)
     branch = "" if found is None else found[0]
     return Snapshot(name=name, branch=branch, version=str(version), created_ns=now_ns)
@@ -93,16 +94,17 @@ async def snapshots(core: VolumeCore) -> list[Snapshot]:
     ]
 
 
-async def delete_snapshot(turn: ChangeTurn, name: str) -> None:
+async def delete_snapshot(turn: ChangeTurn, name: str, mark: Mark) -> None:
     volume, session = turn.tree.view.volume, turn.transaction.session
     if not is_name(name) or await session.row(_SNAPSHOT, volume, name) is None:
         raise PathNotFound(f"there is no snapshot {name!r}")
     await session.run(_END_SNAPSHOT, volume, name, turn.transaction.numbers.next())
+    await turn.keep_key("delete_snapshot", mark)
 
 
 async def fork(
     turn: ChangeTurn, name: str | None, *, source: int | None = None, at: int | None = None,
-    expires_ms: int = INFINITY,
+    expires_ms: int = INFINITY, mark: Mark = NOBODY,
 ) -> Forked:  # fmt: skip
     """A new branch that shows another (this one) as it is, or as it was at a version.
 
@@ -129,6 +131,7 @@ async def fork(
         levels = await levels_of(session, BranchView(view.volume, parent, view.root, version))
     for depth, (ancestor, bound) in enumerate(levels, start=1):
         await session.run(_PUT_LINEAGE, view.volume, branch, depth, ancestor, bound)
+    await turn.keep_key("fork", mark)
     return Forked(branch, (Level(branch, HEAD), *levels))
 
 
@@ -141,7 +144,7 @@ async def forks(core: VolumeCore) -> list[Fork]:
     ]
 
 
-async def delete_fork(turn: ChangeTurn, name: str) -> None:
+async def delete_fork(turn: ChangeTurn, name: str, mark: Mark) -> None:
     """Let go of a branch: whoever has it open finds it closed. What others were forked from stays
     for as long as they do."""
     if name == MAIN:
@@ -154,6 +157,7 @@ async def delete_fork(turn: ChangeTurn, name: str) -> None:
         raise ParseError("a branch is not deleted from within")
     ended = turn.transaction.numbers.next()  # a number: whoever looks notices that something is new
     await turn.transaction.session.run(_END_BRANCH, view.volume, row[0], ended)
+    await turn.keep_key("delete_fork", mark)
 
 
 async def forget_branch(transaction: Transaction, volume: int, branch: int) -> None:
@@ -169,11 +173,16 @@ async def branch_named(session: RowSession, volume: int, name: str) -> int:
 
 async def open_branch(core: VolumeCore, branch: int) -> VolumeCore:
     """Another branch of the same volume, with the same settings and a life of its own."""
+    return open_sibling(core, await forked_again(core, branch), VolumeCore)
+
+
+async def forked_again(core: VolumeCore, branch: int) -> Forked:
+    """A branch that was made before. Raises `PathNotFound` where it was deleted."""
     async with core.looking() as session:
         levels = await levels_of(session, core.view._replace(branch=branch, at=HEAD))
     if not levels:
         raise PathNotFound("the branch was deleted")
-    return open_sibling(core, Forked(branch, levels), VolumeCore)
+    return Forked(branch, levels)
 
 
 def open_sibling(core: VolumeCore, forked: Forked, kind: type[Core]) -> Core:

@@ -141,14 +141,11 @@ class VolumeLog:
         return [Note(*row) for row in rows]
 
     async def made_under(self, key: bytes) -> list[MadeChange] | None:
-        view = self._core.view
-        self._core.database.shared.refuse_behind()  # older tables have no keys
         async with self._core.looking() as session:
-            row = await session.row(_UNDER, view.volume, key)
-            if row is None:
+            found = await _under(self._core, session, key)
+            if found is None:
                 return None
-            branch, *made = row
-            version = _Version(*made)
+            branch, version = found
             told = await _changes_of(self._core, session, branch, version)
         number = str(version.version)
         return [MadeChange(change, _written(change, inode), number) for change, inode in told or []]
@@ -184,6 +181,22 @@ class VolumeLog:
         start = version.version * PLACES
         numbered = list(enumerate(changes[:-1], start=start))
         return [*numbered, *((self.place_of(version.version), last) for last in changes[-1:])]
+
+
+async def version_under(core: VolumeCore, key: bytes) -> int | None:
+    """The version that was made under a key, on whichever branch."""
+    async with core.looking() as session:
+        found = await _under(core, session, key)
+    return None if found is None else found[1].version
+
+
+async def _under(core: VolumeCore, session: RowSession, key: bytes) -> tuple[int, _Version] | None:
+    core.database.shared.refuse_behind()  # older tables have no keys
+    row = await session.row(_UNDER, core.view.volume, key)
+    if row is None:
+        return None
+    branch, *made = row
+    return branch, _Version(*made)
 
 
 def _written(change: Change, inode: Inode | None) -> Written | None:
