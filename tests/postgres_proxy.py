@@ -1,7 +1,8 @@
 """A proxy before PostgreSQL, on this machine only: it counts trips, adds latency, stalls and cuts.
 
 A trip is whatever a client sends and then waits for: a simple query, or a batch that ends with a
-message Sync or Flush.
+message Sync or Flush. One by which a connection learns a statement, to use it ever after, is made
+but not counted: which connections have learnt which is left to chance.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from tests.waiting import let_pass
 TRIPS = (b"Q", b"S", b"H")
 """Query, Sync and Flush, by the first letter of the message."""
 
+PARSE, EXECUTE = b"P", b"E"
+
 SSL_REQUEST = 80877103
 
 
@@ -22,6 +25,7 @@ class PostgresProxy:
 
     def __init__(self, postgres, latency_s=0.0):
         self.trips = 0
+        self.learning = 0
         self.latency_s = latency_s
         self._postgres = postgres
         self._server = None
@@ -29,6 +33,7 @@ class PostgresProxy:
         self._flows = asyncio.Event()
         self._flows.set()
         self._lost_trip = None
+        self._last_words = None
         self._is_losing = False
 
     async def __aenter__(self):
@@ -47,9 +52,9 @@ class PostgresProxy:
     @contextlib.contextmanager
     def counting(self):
         """Trips that are made meanwhile, as a list of one number in the end."""
-        before, counted = self.trips, []
+        before, counted = self.trips - self.learning, []
         yield counted
-        counted.append(self.trips - before)
+        counted.append(self.trips - self.learning - before)
 
     @contextlib.contextmanager
     def stalled(self):
@@ -59,6 +64,14 @@ class PostgresProxy:
             yield
         finally:
             self._flows.set()
+
+    def stall_after(self, words):
+        """Nothing gets through any more once these words have. Returns an event for that."""
+        self._last_words = words, asyncio.Event()
+        return self._last_words[1]
+
+    def flow(self):
+        self._flows.set()
 
     def lose_answer(self, trip):
         """The answer to a trip from now on (1 is the next) is lost with its connection: the server
@@ -99,18 +112,26 @@ class PostgresProxy:
         raise EOFError
 
     async def _carry_requests(self, reader, writer):
-        begun = False
+        begun = learns = False
         while True:
             head = await reader.readexactly(4 if not begun else 5)
             (length,) = struct.unpack("!I", head[-4:])
             body = await reader.readexactly(length - 4)
             if not begun:
                 begun = struct.unpack("!I", body[:4])[0] != SSL_REQUEST
+            elif head[:1] in (PARSE, EXECUTE):
+                learns = head[:1] == PARSE
             elif head[:1] in TRIPS:
                 self.trips += 1
+                self.learning += learns
+                learns = False
                 self._is_losing = self._is_losing or self.trips == self._lost_trip
                 if self.latency_s:
                     await let_pass(self.latency_s)
             await self._flows.wait()
             writer.write(head + body)
             await writer.drain()
+            if self._last_words is not None and self._last_words[0] in body:
+                (_, come), self._last_words = self._last_words, None
+                self._flows.clear()
+                come.set()

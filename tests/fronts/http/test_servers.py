@@ -294,7 +294,7 @@ class ProxyThread:
         self._loop.call_soon_threadsafe(self._proxy._flows.clear)
 
     def flow(self):
-        self._loop.call_soon_threadsafe(self._proxy._flows.set)
+        self._loop.call_soon_threadsafe(self._proxy.flow)
 
     def slow_down(self, seconds):
         """So long for every trip."""
