@@ -95,6 +95,32 @@ class _Stand:
 
 
 @pytest.mark.spec("SCALE-6")
+async def test_who_is_cut_off_while_it_holds_the_lock_of_all_is_given_up_first(postgres, tmp_path):
+    """Before those who wait for it lose patience: what they ask for is done."""
+    own = DatabasePart("held", ("CREATE TABLE held (n INTEGER NOT NULL) STRICT;",))
+
+    def job(connection):
+        connection.execute("INSERT INTO held VALUES (1)")
+
+    async with (
+        PostgresProxy(postgres) as proxy,
+        opened(proxy.dsn, tmp_path, own) as one,
+        opened(postgres.dsn, tmp_path, own) as two,
+    ):
+        await one.write(job)
+        holds = proxy.stall_after(b"pg_advisory_xact_lock")
+        lost = asyncio.create_task(one.write(job))
+        await holds.wait()
+        await two.write(job)
+        proxy.flow()
+        with pytest.raises((Busy, IoError)):
+            await lost
+        await until(lambda: not one.broken)
+        await one.write(job)
+        assert len(await asyncio.to_thread(two.read, "SELECT n FROM held")) == 3
+
+
+@pytest.mark.spec("SCALE-6")
 async def test_a_database_that_does_not_answer_is_waited_for_only_so_long(
     postgres, tmp_path, monkeypatch
 ):

@@ -13,6 +13,10 @@ things, too. It is the only one on the search path of their connections."""
 _SILENT_S: Final = 1.0
 """What the server's own word that a statement takes too long may take on the way."""
 
+_HELD_PART: Final = 0.75
+"""For what part of the time that others wait for a lock its holder may say nothing: one that is cut
+off in the middle of a transaction is given up well before those behind it lose patience."""
+
 _STATEMENTS_KEPT: Final = 512
 """Of each connection, prepared: more than the store has."""
 
@@ -38,6 +42,10 @@ class ServerPlace(NamedTuple):
         )
 
     @property
+    def _silence_s(self) -> float:
+        return _HELD_PART * min(self.statement_s, self.lock_s)
+
+    @property
     def options(self) -> dict[str, Any]:
         """What every connection is made with."""
         return {
@@ -56,7 +64,7 @@ class ServerPlace(NamedTuple):
                 "jit": "off",
                 "statement_timeout": _ms(self.statement_s),
                 "lock_timeout": _ms(self.lock_s),
-                "idle_in_transaction_session_timeout": _ms(self.statement_s),
+                "idle_in_transaction_session_timeout": _ms(self._silence_s),
             },
         }
 
