@@ -150,6 +150,23 @@ def test_migration_that_fails_leaves_everything_as_it_was(tmp_path):
         assert numbers(database) == [7]
 
 
+@pytest.mark.spec("SCALE-8")
+def test_tables_are_not_changed_under_processes_that_do_not_know_them(tmp_path):
+    later = DatabasePart("numbers", (*NUMBERS.versions, "ALTER TABLE numbers ADD COLUMN name TEXT"))
+    other = DatabasePart("other", ("CREATE TABLE other (n INTEGER NOT NULL) STRICT",))
+    with state_at(tmp_path, NUMBERS) as older:
+        older.write_blocking(add(1))
+        for _ in range(2):
+            with pytest.raises(Busy, match="older Bailiwick"):
+                Database.open(str(tmp_path), [later])
+        # Tables that nobody else knows of are no other ones for them.
+        with state_at(tmp_path, NUMBERS, other) as same:
+            assert numbers(same) == [1]
+        older.write_blocking(add(2))
+    with state_at(tmp_path, later) as newer:
+        assert newer.read("SELECT n, name FROM numbers ORDER BY n") == [(1, None), (2, None)]
+
+
 def test_newer_state_is_refused(tmp_path):
     later = DatabasePart("numbers", (*NUMBERS.versions, "SELECT 1"))
     with state_at(tmp_path, later):

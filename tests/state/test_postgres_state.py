@@ -11,6 +11,7 @@ from bailiwick.limits import Limits
 from bailiwick.state.database import DatabasePart
 from bailiwick.state.postgres import connection as connection_module
 from bailiwick.state.postgres import pulse as pulse_module
+from bailiwick.state.postgres import schema as schema_module
 from bailiwick.state.postgres.database import open_in_postgres
 from tests.postgres_proxy import PostgresProxy
 from tests.state.rooms import PARTS, Rooms, held, real_clock, standing_grant
@@ -202,6 +203,34 @@ async def test_tables_are_not_changed_under_servers_that_do_not_know_them(dsn, t
         await older.write(add(1))
     async with opened(dsn, tmp_path, LATER) as newer:
         assert newer.read("SELECT n, name FROM numbers") == [(1, None)]
+
+
+@pytest.mark.spec("SCALE-8")
+async def test_who_was_not_heard_of_while_tables_were_changed_serves_no_more(
+    dsn, tmp_path, monkeypatch
+):
+    """It was cut off, or stood still, for so long that it counted as gone."""
+    async with opened(dsn, tmp_path) as older:
+        await older.write(add(1))
+        with monkeypatch.context() as patched:
+            patched.setattr(schema_module, "_OTHERS", "SELECT 0")
+            newer = await asyncio.to_thread(
+                open_in_postgres, dsn, str(tmp_path), (LATER,), Limits()
+            )
+        try:
+            await until(lambda: not older.is_answering)
+            with pytest.raises(Unsupported, match="newer"):
+                older.read("SELECT n FROM numbers")
+            with pytest.raises(Unsupported, match="newer"):
+                await older.write(add(2))
+            assert older.epoch.current() == older.epoch.current() == bytes([1] * 8)
+            await newer.write(
+                lambda connection: connection.execute("INSERT INTO numbers VALUES (3, 'three')")
+            )
+            assert newer.read("SELECT n, name FROM numbers ORDER BY n") == [(1, None), (3, "three")]
+            await until(lambda: newer.servers == 1)
+        finally:
+            await newer.aclose()
 
 
 @pytest.mark.spec("SCALE-5")

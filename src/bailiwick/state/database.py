@@ -30,6 +30,7 @@ import apsw
 from bailiwick.errors import (
     FORKED,
     BailiwickError,
+    Busy,
     Closed,
     PermissionDenied,
     Unsupported,
@@ -171,11 +172,12 @@ class Database:
         # One connection for reading and writing, in turns: nothing can be locked out of it.
         connection = apsw.Connection(":memory:")
         try:
-            _prepare(connection, parts)
+            owner = StateOwner.alone()
+            _prepare(connection, parts, owner)
         except BaseException:
             connection.close()
             raise
-        return cls(None, connection, Epoch(None), StateOwner.alone())
+        return cls(None, connection, Epoch(None), owner)
 
     @classmethod
     def _open_in(
@@ -201,12 +203,12 @@ class Database:
                 connection.pragma("journal_mode", "wal")
                 connection.pragma("synchronous", "full" if durability == "full" else "normal")
                 connection.pragma("journal_size_limit", _WAL_BYTES_KEPT)
-                _prepare(connection, parts)
-                epoch = Epoch.open(held, EPOCH_FILE)
+                owner = StateOwner.take(held, OWNERS_FOLDER)
                 try:
-                    owner = StateOwner.take(held, OWNERS_FOLDER)
+                    _prepare(connection, parts, owner)
+                    epoch = Epoch.open(held, EPOCH_FILE)
                 except BaseException:
-                    epoch.close()
+                    owner.close()
                     raise
             except BaseException:
                 connection.close()
@@ -446,8 +448,9 @@ def _check_whose(connection: Connection) -> None:
         raise Unsupported(f"{FILE} is not a state of Bailiwick: another program made it")
 
 
-def _prepare(connection: Connection, parts: Sequence[DatabasePart]) -> None:
-    """Bring every part to its newest version, all in one transaction."""
+def _prepare(connection: Connection, parts: Sequence[DatabasePart], owner: StateOwner) -> None:
+    """Bring every part to its newest version, all in one transaction. Raises `Busy` where others
+    are at work with tables that would become something else."""
     connection.pragma("foreign_keys", True)
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -456,6 +459,8 @@ def _prepare(connection: Connection, parts: Sequence[DatabasePart]) -> None:
             connection.execute(_PARTS)
         rows: Any = connection.execute("SELECT name, version FROM parts").fetchall()
         known: dict[str, int] = dict(rows)
+        if any(0 < known.get(part.name, 0) < len(part.versions) for part in parts):
+            _refuse_others(owner)
         for part in parts:
             _migrate(connection, part, known.get(part.name, 0))
         connection.execute("COMMIT")
@@ -480,6 +485,14 @@ def refuse_newer(part: DatabasePart, version: int) -> None:
             f"the state was written by a newer Bailiwick: its part {part.name!r} has version"
             f" {version}, this one knows {len(part.versions)}",
             hint="use the newer version of Bailiwick, or another state directory",
+        )
+
+
+def _refuse_others(owner: StateOwner) -> None:
+    if not owner.is_alone:
+        raise Busy(
+            "processes of an older Bailiwick have this state open",
+            hint="stop them: the first that is started then brings the tables up to date",
         )
 
 

@@ -57,6 +57,14 @@ class StateOwner:
             return True
         return self._directory is not None and _is_locked(self._directory, name)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else has the state open."""
+        if self._directory is None:
+            return True
+        names = os.listdir(self._directory)
+        return not any(name != self.name and self.is_alive(name) for name in names)
+
     def abandon(self) -> None:
         """Let go of the lock's descriptor in a forked child, or it would outlive the parent."""
         if self._descriptor is not None:

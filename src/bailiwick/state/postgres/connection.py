@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from bailiwick.errors import BailiwickError, Busy, Closed, IoError
+from bailiwick.errors import BailiwickError, Closed, IoError
 from bailiwick.postgres.failures import FAILURES, SOON, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.state.postgres.database_loop import DatabaseLoop
@@ -68,15 +68,15 @@ class PostgresConnection:
     """For the thread that writes; made anew when it is lost."""
 
     def __init__(
-        self, loop: DatabaseLoop, place: ServerPlace, owner: str, answers: Callable[[], bool]
+        self, loop: DatabaseLoop, place: ServerPlace, owner: str, refuse_silent: Callable[[], None]
     ) -> None:  # fmt: skip
-        """``answers`` says whether the database has done so lately: else no transaction is begun,
-        and nobody waits for one."""
+        """``refuse_silent`` raises where the database has not answered lately: no transaction is
+        begun then, and nobody waits for one."""
         assert owner.isalnum(), "it stands in statements as it is"
         self._loop = loop
         self._place = place
         self._owner = owner
-        self._answers = answers
+        self._refuse_silent = refuse_silent
         self._lost = False
         # A statement that does not end by itself is given up a little later.
         self._seconds = 2 * (place.statement_s + place.connect_s)
@@ -141,8 +141,7 @@ class PostgresConnection:
     async def _ready(self) -> Any:
         """The connection, told all that was put off."""
         if not self._sent:
-            if not self._answers():
-                raise Busy("the database of the state does not answer", details=dict(SOON))
+            self._refuse_silent()
             await self._connect()
         if self._raw.is_closed():
             raise IoError("the connection to the database was lost", details=dict(SOON))

@@ -19,7 +19,7 @@ import asyncpg
 
 from bailiwick.errors import BailiwickError, Busy, Closed
 from bailiwick.limits import Limits
-from bailiwick.postgres.failures import FAILURES, SOON, from_postgres
+from bailiwick.postgres.failures import FAILURES, from_postgres
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.sqlite.writer import Frame
 from bailiwick.state.database import Database, DatabasePart, Job, Result
@@ -82,7 +82,7 @@ class PostgresState(Database):
         self._pulse = pulse
         self._pool: Any = None
         self._patience_s = place.statement_s + place.connect_s
-        connection = PostgresConnection(loop, place, owner.name, lambda: pulse.is_heard)
+        connection = PostgresConnection(loop, place, owner.name, pulse.refuse_silent)
         super().__init__(
             directory, cast(apsw.Connection, connection), pulse.epoch, owner,
             frame=_SharedFrame(connection, pulse), here_s=0.0,
@@ -113,11 +113,7 @@ class PostgresState(Database):
     def _answer(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         if asyncio._get_running_loop() is None:
             return self._loop.run(self._ask(sql, *values), self._patience_s)
-        if not self._pulse.is_heard:
-            raise Busy(
-                "the database of the state does not answer", hint="try again in a moment",
-                details=dict(SOON),
-            )  # fmt: skip
+        self._pulse.refuse_silent()
         try:
             return self._loop.run(self._ask(sql, *values), _READ_HERE_S)
         except Busy:

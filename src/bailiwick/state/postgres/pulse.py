@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -22,13 +23,15 @@ from typing import Any, Final
 
 import asyncpg
 
-from bailiwick.errors import BailiwickError
-from bailiwick.postgres.failures import FAILURES
+from bailiwick.errors import BailiwickError, Busy, Unsupported
+from bailiwick.postgres.failures import FAILURES, SOON
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.state.epoch import Epoch
 from bailiwick.state.postgres.connection import CHANNEL
 from bailiwick.state.postgres.database_loop import DatabaseLoop
 from bailiwick.state.postgres.schema import ALIVE_S
+
+_log = logging.getLogger("bailiwick.state")
 
 FRESH_S: Final = 1.0
 """How long what was read of the control plane is good, from when it was last asked about."""
@@ -48,7 +51,7 @@ _POLLS_S: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 _BEAT: Final = """
 INSERT INTO state_servers VALUES ($1, clock_timestamp(), $2)
 ON CONFLICT (owner) DO UPDATE SET seen = excluded.seen, known = excluded.known
-RETURNING (SELECT number FROM state_control)
+RETURNING (SELECT number FROM state_control), (SELECT sum(version) FROM parts)
 """
 _SERVERS: Final = (
     f"SELECT count(*) FROM state_servers WHERE seen > clock_timestamp() - interval '{ALIVE_S} s'"
@@ -108,7 +111,9 @@ class Pulse:
         self._place = place
         self._owner = owner
         self._connection: Any = None
+        self._is_outdated = False
         self._known = -1
+        self._tables: int | None = None
         self._answered = 0.0
         self._reconnected = 0.0
         self._since = 0.0
@@ -124,6 +129,17 @@ class Pulse:
     def is_steady(self) -> bool:
         """Whether it has answered for a while, so that what failed before may succeed again."""
         return self.is_heard and time.monotonic() - self._since > FRESH_S
+
+    def refuse_silent(self) -> None:
+        """Raise `Busy` where the database has not answered lately: nobody waits for it then. Raises
+        `Unsupported` where it is none for this server any more."""
+        if self._is_outdated:
+            raise _outdated()
+        if not self.is_heard:
+            raise Busy(
+                "the database of the state does not answer", hint="try again in a moment",
+                details=dict(SOON),
+            )  # fmt: skip
 
     def missed(self) -> None:
         """It has not answered somebody who asked."""
@@ -150,7 +166,10 @@ class Pulse:
         # Others wait for those that they have heard of: who was silent is heard of first, and
         # trusts what it has read only from the next time on.
         is_known = asked - self._answered < FRESH_S
-        number = await self._connection.fetchval(_BEAT, self._owner, self._known)
+        number, tables = await self._connection.fetchrow(_BEAT, self._owner, self._known)
+        self._tables = self._tables or tables
+        if tables != self._tables:
+            raise _outdated()
         changed, self._known = number != self._known, number
         if changed:
             self.epoch.changed()
@@ -178,6 +197,12 @@ class Pulse:
                     counted += 1
                     if counted % 4 == 1:
                         self.servers = max(1, await self._connection.fetchval(_SERVERS))
+            except Unsupported as error:
+                # Nobody had heard of this one, and so it was done without waiting for it.
+                _log.error("this server serves no more: %s", error)
+                self._is_outdated, self._answered, self.epoch.fresh_until = True, 0.0, 0.0
+                await self._leave()
+                return
             except (*FAILURES, BailiwickError):
                 if self._connection is not None:
                     self._connection.terminate()
@@ -210,6 +235,10 @@ class Pulse:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Be known to others no more."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(*FAILURES):
@@ -218,3 +247,10 @@ class Pulse:
                         "DELETE FROM state_servers WHERE owner = $1", self._owner
                     )
             connection.terminate()
+
+
+def _outdated() -> Unsupported:
+    return Unsupported(
+        "a newer Bailiwick has changed the tables of this state",
+        hint="start the newer version in the place of this one",
+    )
