@@ -1,15 +1,17 @@
 """How often PostgreSQL is asked: over a network that is what everything costs."""
 
 import asyncio
+import collections
 import contextlib
 import random
 
 import pytest
 
-from bailiwick.errors import PathNotFound
+from bailiwick.errors import BailiwickError, PathNotFound
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.driver import StoreDriver
+from bailiwick.versions import Mark
 from tests.postgres_proxy import PostgresProxy
 
 pytestmark = pytest.mark.spec("SCALE-4")
@@ -254,3 +256,40 @@ async def test_whatever_lies_beneath_few_questions_are_asked(postgres, tmp_path)
         assert asked.pop("list") <= 2
         assert max(asked.values()) <= 6, asked
         assert len(await other.entries("all")) == 1_000 + TRIES
+
+
+@pytest.mark.spec("SCALE-3", "SCALE-6")
+async def test_whichever_answer_is_lost_it_is_told_in_our_words(postgres, tmp_path):
+    """A connection that dies in the middle of a transaction is no fault of ours."""
+    async with distant(postgres, tmp_path) as (proxy, fs, other):
+        await fs.write("d/f", b"x", parents=True)
+        names = iter(range(1_000))
+
+        async def overtaken():
+            await other.write("d/f", b"theirs")
+            await fs.write("d/f", b"ours")
+
+        async def fork():
+            await (await fs.store.versions.fork(f"line{next(names)}")).aclose()
+
+        async def in_a_transaction():
+            draft = await fs.store.versions.begin()
+            try:
+                await StoreDriver(draft.store).write("d/g", b"x" * 20_000)
+                await draft.commit(Mark())
+            finally:
+                await draft.discard()
+
+        told = collections.Counter()
+        for change in (overtaken, fork, in_a_transaction, fs.store.versions.collect):
+            for trip in range(1, 9):
+                proxy.lose_answer(trip)
+                try:
+                    await change()
+                except BailiwickError as error:
+                    told[error.kind] += 1
+        assert told.keys() <= {"io_error", "busy"}
+        assert told
+        proxy.lose_answer(0)
+        await fs.write("d/f", b"y")
+        assert (await fs.store.versions.check()).is_clean

@@ -19,7 +19,7 @@ import asyncpg
 
 from bailiwick.errors import BailiwickError, Busy, Closed
 from bailiwick.limits import Limits
-from bailiwick.postgres.failures import FAILURES, from_postgres
+from bailiwick.postgres.failures import FAILURES, from_postgres, is_lost
 from bailiwick.postgres.place import ServerPlace
 from bailiwick.sqlite.writer import Frame
 from bailiwick.state.database import Database, DatabasePart, Job, Result
@@ -129,8 +129,8 @@ class PostgresState(Database):
         async with self._pool.acquire(timeout=self._place.connect_s) as connection:
             try:
                 return [tuple(row) for row in await connection.fetch(sql, *values)]
-            except FAILURES:
-                if not connection.is_closed():
+            except FAILURES as error:
+                if not is_lost(error):
                     raise
         # It was lost before anything was asked, most often: to ask again changes nothing.
         async with self._pool.acquire(timeout=self._place.connect_s) as connection:

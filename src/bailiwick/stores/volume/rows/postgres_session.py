@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from bailiwick.postgres.failures import FAILURES, from_postgres
@@ -23,7 +24,9 @@ class PostgresSession:
             return [tuple(row) for row in await self._connection.fetch(sql, *values)]
         except FAILURES as error:
             if isinstance(error, TimeoutError):
-                self._connection.terminate()  # whoever gave it back would wait for it once more
+                with suppress(*FAILURES):
+                    # Whoever gave it back would wait for it once more.
+                    self._connection.terminate()
             raise from_postgres(error) from error
 
     async def row(self, sql: str, *values: Any) -> Row | None:

@@ -280,7 +280,8 @@ class VolumeTurns(TurnMemory):
         except BaseException as error:
             self.undone()
             if isinstance(error, TimeoutError) and self._connection is not None:
-                self._connection.terminate()  # it would be waited for once more
+                with suppress(*FAILURES):
+                    self._connection.terminate()  # it would be waited for once more
             if isinstance(error, FAILURES) and not isinstance(error, BailiwickError):
                 raise from_postgres(error) from error
             raise
@@ -421,7 +422,6 @@ class VolumeTurns(TurnMemory):
             return
         if self._in_transaction:
             self._in_transaction = False
-            if not connection.is_closed():
-                with suppress(*FAILURES):
-                    await connection.execute("ROLLBACK")
+            with suppress(*FAILURES):  # one that died answers nothing, not even that it did
+                await connection.execute("ROLLBACK")
         await self._pool.give_back(connection)
