@@ -36,12 +36,18 @@ BIG = bytes(range(256)) * 8_000
 OLD_NS = 3 * 24 * 3600 * 10**9
 
 
-def _place() -> str:
+def new_place() -> str:
     place = f"{inside.arena()}/foreign-volume"
     os.makedirs(place, exist_ok=True)
     empty(place)
     os.chmod(place, 0o755)
     return place
+
+
+def become_attacker() -> None:
+    os.setgroups([])
+    os.setresgid(inside.PLAIN_USER, inside.PLAIN_USER, inside.PLAIN_USER)
+    os.setresuid(inside.PLAIN_USER, inside.PLAIN_USER, inside.PLAIN_USER)
 
 
 def _as_attacker(act: Callable[[], None]) -> None:
@@ -50,9 +56,7 @@ def _as_attacker(act: Callable[[], None]) -> None:
     if child == 0:
         code = 1
         with contextlib.suppress(BaseException):
-            os.setgroups([])
-            os.setresgid(inside.PLAIN_USER, inside.PLAIN_USER, inside.PLAIN_USER)
-            os.setresuid(inside.PLAIN_USER, inside.PLAIN_USER, inside.PLAIN_USER)
+            become_attacker()
             act()
             code = 0
         os._exit(code)
@@ -134,7 +138,7 @@ a volume there already."""
 
 def attack_file(name: str) -> dict[str, Any]:
     mode, file_mode, act, is_there = ROWS[name]
-    place = _place()
+    place = new_place()
     own, directory = _attackers_own(place), f"{place}/shared"
     os.mkdir(directory)
     file = f"{directory}/v.db"
@@ -168,7 +172,7 @@ COPY_TARGETS = ("a link to a volume", "a link to a document", "a link to nothing
 
 def attack_copy(name: str) -> dict[str, Any]:
     """The attacker has put a link where root is about to copy a volume to."""
-    place = _place()
+    place = new_place()
     shared, private = f"{place}/shared", f"{place}/private"
     os.mkdir(shared)
     os.chmod(shared, 0o1777)
@@ -214,7 +218,7 @@ def _all_files(directory: str) -> dict[str, bytes]:
 
 def attack_data_directory() -> dict[str, Any]:
     """The place of `bailiwick.open()`: private when it is made, refused when it is not any more."""
-    place = _place()
+    place = new_place()
     own = _attackers_own(place)
     os.environ["XDG_DATA_HOME"] = place
 
@@ -233,7 +237,7 @@ def attack_data_directory() -> dict[str, Any]:
 
 def own_and_shared_places() -> dict[str, Any]:
     """What must go on working: root's files for a plain user, links of one's own, a shared /tmp."""
-    place = _place()
+    place = new_place()
     os.mkdir(f"{place}/sticky")
     os.chmod(f"{place}/sticky", 0o1777)
     os.mkdir(f"{place}/real")
@@ -306,7 +310,7 @@ OBJECTS: dict[str, Callable[[str, str], None]] = {
 def attack_object(name: str) -> dict[str, Any]:
     """Put something else in the place of a blob: reading it is an error that names the file, soon,
     and without the memory that it asks for."""
-    place = _place()
+    place = new_place()
     file, blob = asyncio.run(_with_blob(place))
     secret = f"{place}/secret"
     with open(secret, "wb") as kept:
@@ -356,7 +360,7 @@ async def _read_and_collect(file: str) -> dict[str, Any]:
 def attack_collecting() -> dict[str, Any]:
     """A link where the volume has its blobs leads to documents: collecting must not take them for
     blobs that were left over. Without the look at names and links it would delete them all."""
-    place = _place()
+    place = new_place()
     file, blob = asyncio.run(_with_blob(place))
     shelf = os.path.dirname(os.path.dirname(blob))
     documents = f"{place}/documents/ab"
@@ -395,7 +399,7 @@ async def _collected(file: str) -> str:
 
 def attack_folder() -> dict[str, Any]:
     """Folders of blobs that are another user's, everybody's, or a link that one has planted."""
-    place = _place()
+    place = new_place()
     found: dict[str, Any] = {}
     for name, mode, owner in (("theirs", 0o755, inside.PLAIN_USER), ("open", 0o777, 0)):
         os.mkdir(f"{place}/{name}")

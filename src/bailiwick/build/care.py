@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -157,8 +158,8 @@ async def discard_copies(target: str, *, told: Told | None = None) -> CopiesDisc
     """Let go of what was begun to be copied to a place, and is not to be gone on with. Raises
     `RootNotFound` where there is nothing of that kind; a volume that is whole is left alone."""
     there = read_volume(target)
-    if there.in_file and not await in_thread(os.path.isfile, there.file):
-        raise RootNotFound("there is no such file")
+    if there.in_file and not await in_thread(_holds_something, there.file):
+        raise RootNotFound("there is no such file, or nothing in it")
     shared = await in_thread(databases.acquire, there.file, Limits())
     try:
         blobs = blobs_of(there) or folder_of(shared)
@@ -182,6 +183,16 @@ async def _store_of(place: VolumePlace) -> VolumeStore:
     store = await in_thread(volume_store, place, Options(), let_go=let_go)
     assert isinstance(store, VolumeStore)
     return store
+
+
+def _holds_something(file: str) -> bool:
+    """Whether this is a file, and not an empty one, which would be made a database by opening
+    it."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
 
 
 def _compact(file: str) -> None:

@@ -11,17 +11,19 @@ from typing import Any, Final, NamedTuple
 
 from bailiwick.errors import RootNotFound
 from bailiwick.finishing import in_thread
-from bailiwick.stores.volume.content.blobs import Blobs, is_blob
+from bailiwick.stores.volume.content.blobs import Blobs
 from bailiwick.stores.volume.rows.checksums import row_guard
 from bailiwick.stores.volume.rows.database import Row, RowDatabase, RowSession, SharedDatabase
 from bailiwick.stores.volume.volume_copy import (
     BEGUN,
+    LET_GO,
     PAGE_ROWS,
     TABLES,
     VOLUME,
     Told,
     VolumeRow,
     VolumeSide,
+    drop_blobs,
     drop_row,
     key_width,
     scan_rows,
@@ -61,7 +63,7 @@ async def discard_copies(
                 rows += await _empty(database, volume.id, table, told)
         finally:
             await database.aclose()
-        gone += await in_thread(_drop_blobs, blobs, volume.uid, pool=blobs.threads)
+        gone += await in_thread(drop_blobs, blobs, volume.uid, pool=blobs.threads)
 
         async def end(session: RowSession, volume: int = volume.id, claimed: str = claimed) -> None:
             for statement in (_DROP_DOOMED, _DROP_PINS):
@@ -81,7 +83,7 @@ async def _claimed(session: RowSession, begun: str, name: str) -> tuple[VolumeRo
     row = await session.row(VOLUME, begun)
     assert row is not None
     volume = VolumeRow(*row)
-    claimed = f"{name}#gone-{volume.uid}"
+    claimed = f"{name}{LET_GO}{volume.uid}"
     guard = row_guard(volume.id, claimed, volume.uid, volume.root, volume.created_ns)
     await session.run(_RENAME, volume.id, claimed, guard)
     return volume, claimed
@@ -110,10 +112,3 @@ async def _empty(database: RowDatabase, volume: int, table: str, told: Told) -> 
                 await drop()
     await drop()
     return count
-
-
-def _drop_blobs(blobs: Blobs, uid: str) -> int:
-    keys = [each.key for each in blobs.all(uid) if is_blob(each.key)]
-    for key in keys:
-        blobs.delete(key)
-    return len(keys)

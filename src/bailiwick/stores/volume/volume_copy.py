@@ -19,10 +19,10 @@ from functools import cache, partial
 from secrets import token_hex
 from typing import Any, Final, NamedTuple
 
-from bailiwick.errors import Busy, FileAlreadyExists, IoError, ParseError
+from bailiwick.errors import Busy, Closed, FileAlreadyExists, IoError, ParseError
 from bailiwick.finishing import in_thread
 from bailiwick.model import MiB
-from bailiwick.stores.volume.content.blobs import Blobs, new_key
+from bailiwick.stores.volume.content.blobs import Blobs, is_blob, new_key
 from bailiwick.stores.volume.content.chunks import Chunk, checked, chunk_of, fetched
 from bailiwick.stores.volume.core import VolumeCore
 from bailiwick.stores.volume.rows.checksums import is_sound, row_guard
@@ -72,7 +72,11 @@ _END: Final = """
 UPDATE volume SET name = $2, last = $3, horizon = $4, locks = $5, drained = $6, guard = $7
 WHERE id = $1
 """
+_NAME: Final = "SELECT name FROM volume WHERE uid = $1"
 _LEASES: Final = "SELECT count(*) FROM lease WHERE volume = $1"
+
+LET_GO: Final = "#gone-"
+"""In the name of a copy that nobody goes on with."""
 
 Told = Callable[[], Awaitable[None]]
 
@@ -229,10 +233,24 @@ class VolumeCopy:
             await self._copy(is_fresh=found.is_fresh)
             await self._read_back()
             await self._end(source_name, name)
+        except (Busy, Closed):
+            await self._leave_nothing()
+            raise
         finally:
             self._source.let_go(holder)
             await self._database.aclose()
         return VolumeCopied(self._rows, self._bytes, not found.is_fresh, False)
+
+    async def _leave_nothing(self) -> None:
+        """Where the copy was let go of meanwhile: whoever did that has not seen what was put beside
+        the database since."""
+
+        async def is_gone(session: RowSession) -> bool:
+            row = await session.row(_NAME, self._row.uid)
+            return row is None or LET_GO in row[0]
+
+        if await in_thread(self._shared.set_up, is_gone):
+            await in_thread(drop_blobs, self._blobs, self._row.uid, pool=self._blobs.threads)
 
     async def _compare_whole(self) -> None:
         """A target that has the volume already is whole, or something else."""
@@ -427,6 +445,14 @@ class VolumeCopy:
             )  # fmt: skip
 
         await in_thread(self._shared.set_up, end)
+
+
+def drop_blobs(blobs: Blobs, uid: str) -> int:
+    """Take away all blobs of a volume that nobody will open. Blocks."""
+    keys = [each.key for each in blobs.all(uid) if is_blob(each.key)]
+    for key in keys:
+        blobs.delete(key)
+    return len(keys)
 
 
 async def _leave(_: Row | None, __: Row | None) -> None:

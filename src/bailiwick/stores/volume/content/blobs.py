@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from bailiwick.errors import IoError, from_os_error
+from bailiwick.errors import IoError, PermissionDenied, from_os_error
 from bailiwick.stores.volume.content.compression import Buffer
 from bailiwick.stores.volume.fsck.ownership import refuse_foreign_folder
 
@@ -111,7 +111,7 @@ class FolderBlobs:
     def __init__(self, folder: str) -> None:
         """Raises `PermissionDenied` for a folder that another user controls."""
         self._folder = os.path.abspath(folder)
-        refuse_foreign_folder(self._folder)
+        self._refuse_foreign()
         self._making = threading.Lock()
         self._durable: set[str] = set()
 
@@ -188,9 +188,16 @@ class FolderBlobs:
     def close(self) -> None:
         pass
 
+    def _refuse_foreign(self) -> None:
+        """A folder that stands and is ours stays so. Where there is none yet, another user of the
+        directory may make one first: it is looked at again until it is there."""
+        self._is_ours = refuse_foreign_folder(self._folder)
+
     def _path(self, key: str) -> str:
         """Where a blob lies. Nobody else can plant a link on the way meanwhile: the folder is only
         ours to write, or was refused."""
+        if not self._is_ours:
+            self._refuse_foreign()
         path, above = f"{self._folder}/{check_key(key)}", self._folder
         for part in key.split("/")[:_FOLDERS]:
             above = f"{above}/{part}"
@@ -207,23 +214,33 @@ class FolderBlobs:
             return os.open(path, flags, 0o600)
         except FileNotFoundError:  # somebody has tidied up
             with self._making:
+                self._is_ours = False
                 self._make_folder(folder)
             return os.open(path, flags, 0o600)
 
     def _make_folder(self, folder: str) -> None:
-        """Make the folder and those above it durable too: else all in it is lost with its name.
-
-        One that stands already is made durable once, too: who made it may have died before.
-        """
-        missing, above = [folder], os.path.dirname(folder)
-        while not os.path.isdir(above):
-            missing.append(above)
-            above = os.path.dirname(above)
-        for made in reversed(missing):
-            with suppress(FileExistsError):
-                os.mkdir(made, 0o700)
-            _sync_folder(os.path.dirname(made))
+        if not self._is_ours:
+            _make_durable(self._folder)
+            self._refuse_foreign()
+            if not self._is_ours:
+                raise PermissionDenied("somebody else changes what stands in the place of blobs")
+        _make_durable(folder)
         self._durable.add(folder)
+
+
+def _make_durable(folder: str) -> None:
+    """Make the folder and those above it durable too: else all in it is lost with its name.
+
+    One that stands already is made durable once, too: who made it may have died before.
+    """
+    missing, above = [folder], os.path.dirname(folder)
+    while not os.path.isdir(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    for made in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(made, 0o700)
+        _sync_folder(os.path.dirname(made))
 
 
 def _write_all(descriptor: int, parts: Sequence[Buffer]) -> None:

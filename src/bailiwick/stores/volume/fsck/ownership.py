@@ -28,27 +28,33 @@ _UNMAPPED: Final = 65_534
 directory for temporary files that is the machine's root."""
 
 
-def refuse_strangers(file: str) -> None:
+def refuse_strangers(file: str) -> bool:
     """Refuse the file of a volume, there or still to be made, that another user controls.
 
-    Raises `PermissionDenied`.
+    Returns whether it was there: what was seen to be ours stays where it is. What was not there
+    may be anything in the next moment, where others may make files too. Raises `PermissionDenied`.
     """
+    is_there = True
     with _in_our_words():
         for path in _way_to(file):
             _check_directories(os.path.dirname(path))
-            for end in ("", *_BESIDE):
+            is_there = _check("file of the volume", path) and is_there
+            for end in _BESIDE:
                 _check("file of the volume", path + end)
+    return is_there
 
 
-def refuse_foreign_folder(folder: str) -> None:
+def refuse_foreign_folder(folder: str) -> bool:
     """Refuse a folder of blobs, there or still to be made, that another user controls.
 
-    Raises `PermissionDenied`.
+    Returns whether it was there, as `refuse_strangers` does. Raises `PermissionDenied`.
     """
+    is_there = True
     with _in_our_words():
         for path in _way_to(folder):
             _check_directories(os.path.dirname(path))
-            _check("folder of the blobs", path)
+            is_there = _check("folder of the blobs", path) and is_there
+    return is_there
 
 
 @contextmanager
@@ -74,11 +80,12 @@ def _way_to(path: str) -> Iterator[str]:
         path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
-def _check(what: str, path: str) -> None:
+def _check(what: str, path: str) -> bool:
+    """Whether something is there, which is ours."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
-        return
+        return False
     _check_owner(what, status)
     is_link = stat.S_ISLNK(status.st_mode)  # whose bits say nothing
     if not is_link and status.st_mode & stat.S_IWOTH:
@@ -86,9 +93,10 @@ def _check(what: str, path: str) -> None:
             f"everybody may write the {what}", hint="make it private (chmod o-w), then check it"
         )
     if is_link and not path.endswith(_BESIDE):
-        return
+        return True
     if is_link or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise PermissionDenied(f"the {what}, or what lies beside it, is no plain file")
+    return True
 
 
 def _check_directories(directory: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 import apsw
 
-from bailiwick.errors import FORKED, Closed, ParseError, from_os_error
+from bailiwick.errors import FORKED, Closed, ParseError, PermissionDenied, from_os_error
 from bailiwick.finishing import in_thread
 from bailiwick.sqlite.failures import from_sqlite
 from bailiwick.sqlite.tasks import Task
@@ -291,17 +291,21 @@ _files_lock = threading.Lock()
 def acquire(path: str) -> SqliteFile:
     """The file at ``path``, made if missing. Blocks. To be given back by `release_blocking`."""
     path = os.path.abspath(path)
-    refuse_strangers(path)
     try:
         with _files_lock:
             # A file that SQLite has open here may not be opened beside it: closing that descriptor
             # would let go of all locks that the process has on it.
-            if not os.path.exists(path):
+            is_ours = refuse_strangers(path)
+            if not is_ours:
                 with suppress(FileExistsError):
                     os.close(
                         os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                     )
+                # In a directory of many, somebody else may have been first.
+                is_ours = refuse_strangers(path)
             status = os.stat(path)
+            if not is_ours:
+                raise PermissionDenied("somebody else changes what stands there")
             identity = (status.st_dev, status.st_ino)
             file = _files.get(identity)
             if file is None:
@@ -316,8 +320,12 @@ def acquire(path: str) -> SqliteFile:
 
 def has_volume(path: str, name: str) -> bool:
     """Whether a file has a volume of this name; one that is no volume's is said to. Blocks."""
-    if not os.path.exists(path) or os.path.getsize(path) == 0:
+    try:
+        if os.stat(path).st_size == 0:
+            return False
+    except OSError:
         return False
+    refuse_strangers(path)
     connection = None
     try:
         connection = connect(path)
