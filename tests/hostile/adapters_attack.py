@@ -33,6 +33,7 @@ from bailiwick.fronts.tools.openai_agents import AgentTools
 from bailiwick.fronts.tools.pydantic_ai import BailiwickToolset
 from bailiwick.grant import AgentRun
 from tests.fronts.mcp.clients import ENVELOPE, served, token_for
+from tests.hostile import claude_workspaces
 from tests.hostile.attack import FAMILIES, Family, Ground, attacked, run_cell
 from tests.hostile.controls import run_control
 from tests.hostile.corpus import CONTAINMENTS
@@ -128,6 +129,18 @@ class TryPydanticAI(TryAdapter):
         return json.dumps(await self.toolset.call_tool(name, given, self.context, self.kit[name]))
 
 
+class TryClaude(TryAdapter):
+    @contextlib.asynccontextmanager
+    async def ready(self, root: str, containment: str) -> AsyncIterator[None]:
+        self.session = claude_workspaces.workspace(self.box)
+        yield
+
+    async def through(self, name: str, given: dict[str, Any]) -> str:
+        # The session finds out first whether to ask: that is a look at the tree too.
+        assert await claude_workspaces.is_allowed(self.session, name, given)
+        return await claude_workspaces.called(self.session, name, given)
+
+
 class TryMcpOverHttp(TryAdapter):
     """The tools, the resources and the completions of `/mcp`."""
 
@@ -196,6 +209,7 @@ FRONTS: dict[str, type[TryAdapter]] = {
     "anthropic runner": TryAnthropicRunner,
     "langchain": TryLangChain,
     "pydantic-ai": TryPydanticAI,
+    "claude agent": TryClaude,
     "mcp over http": TryMcpOverHttp,
 }
 
