@@ -49,6 +49,8 @@ def root_request(
     """What is asked for, as far as it can be asked. Raises `ParseError`, whatever roots there
     are."""
     parse_root_name(root)
+    if not access:
+        raise ParseError("a root is asked for with some access", hint="such as read")
     if str(path).startswith("/"):
         raise ParseError("the path in a root that is asked for is relative to it")
     seconds = _UNTOLD_S if expires_in is None else float(expires_in)

@@ -21,6 +21,8 @@ nothing here runs in the test process itself:
 - `foreign_volume.py` another user of the machine, against the file of a volume and its blobs;
 - `volume_copies.py` the same, while root copies a volume, or lets go of a copy;
 - `claude_workspaces.py` what a person agreed to, against whoever changes the tree before the call;
+- `strangers.py` other agents and nobody, against what people answered, said and were asked for;
+- `lying_hooks.py` webhooks whose servers lie;
 - `words.py`     link texts, patterns, cursors, search words, numbers;
 - `attacker.*`   the one who swaps, in C and in Python;
 - `attack.py`    a live attacker for as long as you like: `make attack TRIES=1000000`;
