@@ -48,10 +48,22 @@ class ReviewHunk(Value, frozen=True, kw_only=True):
     runs: list[str] = []
 
 
+class ReviewSides(Value, frozen=True, kw_only=True):
+    """Some lines of a file that was changed both in the tree and apart: ``text`` where one side
+    alone changed them, or none. Else that is None, and the lines are told as they are in the
+    ``tree``, ``apart``, and as they were before both, where that is known."""
+
+    text: str | None = None
+    tree: str = ""
+    apart: str = ""
+    base: str | None = None
+
+
 class ReviewFile(Value, frozen=True, kw_only=True):
     """What is left to look at of one path: what agents made of what people agreed to, or what would
     become of it. ``version`` is of what was looked at: a hunk that is named as ``ID@VERSION`` is
-    the one that was shown then. ``against`` says why it cannot be accepted."""
+    the one that was shown then. ``against`` says why it cannot be accepted as it is; then
+    ``sides`` are all lines of it, of a text that is asked for by its path."""
 
     path: ScopedPath
     kind: ChangeKind
@@ -62,6 +74,7 @@ class ReviewFile(Value, frozen=True, kw_only=True):
     added: int = 0
     removed: int = 0
     hunks: list[ReviewHunk] = []
+    sides: list[ReviewSides] = []
 
 
 class ReviewQueue(Value, frozen=True, kw_only=True):

@@ -32,8 +32,10 @@ class RemoteReviewing(RemoteRuns):
         told = await self._ask("review", "GET", "/review", query=query, asks=False)
         return rebuilt(ReviewQueue, told)
 
-    async def _review_accept(self, part: ReviewedPart) -> ReviewResult:
-        return await self._said(part, {"accept": _names(part)})
+    async def _review_accept(
+        self, part: ReviewedPart, text: str | None, over: bool
+    ) -> ReviewResult:
+        return await self._said(part, {"accept": _names(part), "text": text, "over": over})
 
     async def _review_reject(
         self, part: ReviewedPart, note: str | None, preview: bool, insist: bool

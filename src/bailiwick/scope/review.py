@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from bailiwick import operations
 from bailiwick.call import Call
 from bailiwick.commands import PlacedCopy
-from bailiwick.errors import ParseError, PathNotFound
+from bailiwick.errors import FileTooLarge, ParseError, PathNotFound
 from bailiwick.finishing import to_the_end
 from bailiwick.grant import subject_stands_above
 from bailiwick.paths import PathText
@@ -22,6 +22,7 @@ from bailiwick.verbs.review import queue as review_verbs
 from bailiwick.verbs.review import unapplied
 from bailiwick.verbs.review.apart import ApartChanges
 from bailiwick.verbs.review.queue import ReviewPart, ReviewSpoken
+from bailiwick.verbs.runs.path_stories import StoryContent
 
 Prepared = Callable[[Call], Awaitable[Proposal[ReviewSpoken]]]
 
@@ -74,11 +75,18 @@ class Review:
         paths: Sequence[PathText] = (),
         work: str | None = None,
         fork: str | None = None,
+        text: str | None = None,
+        over: bool = False,
     ) -> ReviewResult:
         """Agree to hunks as they are now. A later change of the same lines is another hunk, and
         what restores what was agreed to is none. Of a working copy or a fork they come into the
-        tree: where anything stands against it, that is told and nothing is changed."""
-        return await self._scope._review_accept(ReviewedPart(ids, run, paths, work, fork))
+        tree: where anything stands against it, that is told and nothing is changed.
+
+        One file of those that was changed in the tree, too, is settled by a ``text`` that it
+        becomes, or, with ``over``, by what it is there, whatever stands in the tree. Its hunk is
+        named as ``ID@VERSION``; raises `HashMismatch` where either side is another by now."""
+        part = ReviewedPart(ids, run, paths, work, fork)
+        return await self._scope._review_accept(part, text, over)
 
     async def reject(
         self,
@@ -111,7 +119,9 @@ class Reviews(Protocol):
         self, part: ReviewedPart, cursor: str | None, limit: int | None
     ) -> ReviewQueue: ...
 
-    async def _review_accept(self, part: ReviewedPart) -> ReviewResult: ...
+    async def _review_accept(
+        self, part: ReviewedPart, text: str | None, over: bool
+    ) -> ReviewResult: ...
 
     async def _review_reject(
         self, part: ReviewedPart, note: str | None, preview: bool, insist: bool
@@ -168,16 +178,20 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             )
         return found
 
-    async def _review_accept(self, part: ReviewedPart) -> ReviewResult:
-        meant = self._part(part)
+    async def _review_accept(
+        self, part: ReviewedPart, text: str | None, over: bool
+    ) -> ReviewResult:
+        meant, settling = self._part(part), self._settling(part, text, over)
         if part.work is not None:
             async with self._work_of(part.work) as (scope, copy, whose):
                 return await scope._spoken(
                     "accept",
                     lambda call: unapplied.accept_copy(
-                        call, scope._ignores, copy, whose, scope._pipeline.runs, meant
+                        call, scope._ignores, copy, whose, scope._pipeline.runs, meant, settling
                     ),
                 )
+        if part.fork is not None and settling is not None:
+            return await self._settle_fork(part.fork, meant, settling)
         if part.fork is not None:
             name = part.fork
             return await self._spoken(
@@ -195,6 +209,52 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         return await self._spoken(
             "accept", lambda call: review_verbs.accept(call, self._pipeline.runs, meant)
         )
+
+    def _settling(
+        self, part: ReviewedPart, text: str | None, over: bool
+    ) -> unapplied.Settling | None:
+        if text is None and not over:
+            return None
+        if text is not None and (over or not isinstance(text, str)):
+            raise ParseError("a file is settled by a text, or by what it is apart: one of them")
+        if part.work is None and part.fork is None:
+            raise ParseError("what is in the tree already is not settled", hint="work= or fork=")
+        try:
+            data = None if text is None else text.encode()
+        except UnicodeEncodeError:
+            raise ParseError("a text has to be one that UTF-8 can hold") from None
+        if data is not None and len(data) > self.limits.text_write_bytes_max:
+            raise FileTooLarge(
+                "the text is too long", details={"limit": self.limits.text_write_bytes_max}
+            )
+        return unapplied.Settling(data)
+
+    async def _settle_fork(
+        self, name: str, meant: ReviewPart, settling: unapplied.Settling
+    ) -> ReviewResult:
+        """A text comes into the fork as well, and there first: what both hold is settled."""
+        changes = await self._looked_at(
+            lambda call: unapplied.of_fork(call, name, self._pipeline.runs)
+        )
+        change = changes.settled(meant.ids)
+
+        def settled(scope: Self, stands: StoryContent | None) -> Awaitable[ReviewResult]:
+            return scope._spoken(
+                "accept",
+                lambda call: unapplied.settle_fork(
+                    call, scope._ignores, changes, change, settling, stands
+                ),
+            )
+
+        if settling.text is not None:
+            fork = await self.open_fork(name)
+            try:
+                done = await settled(fork, change.each.theirs)
+            finally:
+                await to_the_end(fork.aclose())
+            if done.conflicts:
+                return done
+        return await settled(self, change.now)
 
     async def _review_reject(
         self, part: ReviewedPart, note: str | None, preview: bool, insist: bool
@@ -271,18 +331,20 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         """What is meant, once those whose doing it is have ended what they are in the middle of:
         they are let finish it, for a moment."""
 
-        async def looked_at(call: Call) -> ApartChanges:
-            review_verbs.refuse_agents(call)
-            changes = await look(call)
-            changes.chosen(meant.ids, meant.paths)
-            return changes
-
-        changes: ApartChanges = await self._run(operations.READ, "review", self._top, looked_at)
+        changes = await self._looked_at(look)
+        changes.chosen(meant.ids, meant.paths)
         runs, wait_s = self._pipeline.runs, self.limits.review_wait_seconds_max
         subjects = {change.each.whose.subject for change in changes.changes} - {""}
         if subjects and not insist and runs is not None:
             await review_verbs.refuse_at_work(runs, subjects, str(self.root), wait_s)
         return changes
+
+    async def _looked_at(self, look: Callable[[Call], Awaitable[ApartChanges]]) -> ApartChanges:
+        async def looked_at(call: Call) -> ApartChanges:
+            review_verbs.refuse_agents(call)
+            return await look(call)
+
+        return await self._run(operations.READ, "review", self._top, looked_at)
 
     async def _spoken(self, verb: str, prepare: Prepared, preview: bool = False) -> ReviewResult:
         """A verdict: on record as the call that it is, and then kept."""

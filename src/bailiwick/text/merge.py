@@ -17,26 +17,62 @@ _AS_IT_IS = "latin-1"
 """Every byte is a character of it, and the same one on the way back."""
 
 
+class JoinedPiece(NamedTuple):
+    """Lines of what two have made of one text: ``text`` where that can be said; where they have
+    changed the same lines in different ways None, and what either made of the ``base``."""
+
+    text: bytes | None
+    base: bytes = b""
+    ours: bytes = b""
+    theirs: bytes = b""
+
+
 def merged(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     """What both have made of ``base``; None where they have changed the same lines, or lines that
     touch, in different ways, and where one of the three is binary."""
     if any(0 in each for each in (base, ours, theirs)):
         return None
+    found: list[bytes] = []
+    for piece in joined_pieces(base, ours, theirs):
+        if piece.text is None:
+            return None
+        found.append(piece.text)
+    return b"".join(found)
+
+
+def joined_pieces(base: bytes, ours: bytes, theirs: bytes) -> Iterator[JoinedPiece]:
+    """What both have made of ``base``, piece by piece, also what neither has touched."""
     old, one, other = (each.decode(_AS_IT_IS) for each in (base, ours, theirs))
     lines, our_lines, their_lines = map(_lines, (old, one, other))
-    pieces: list[str] = []
     done = 0
     for place in _places(_changed(old, one), _changed(old, other)):
-        pieces += lines[done : place.low]
+        if done < place.low:
+            yield JoinedPiece(_bytes(lines[done : place.low]))
         made = our_lines[place.our_low : place.our_high]
         made_by_them = their_lines[place.their_low : place.their_high]
         untouched = lines[place.low : place.high]
         if made != made_by_them and untouched not in (made, made_by_them):
-            return None
-        pieces += made_by_them if made == untouched else made
+            yield JoinedPiece(None, _bytes(untouched), _bytes(made), _bytes(made_by_them))
+        else:
+            yield JoinedPiece(_bytes(made_by_them if made == untouched else made))
         done = place.high
-    pieces += lines[done:]
-    return "".join(pieces).encode(_AS_IT_IS)
+    if done < len(lines):
+        yield JoinedPiece(_bytes(lines[done:]))
+
+
+def differing_pieces(ours: bytes, theirs: bytes) -> Iterator[JoinedPiece]:
+    """The same where nobody knows what the text was before: what only one has is in doubt."""
+    one, other = ours.decode(_AS_IT_IS), theirs.decode(_AS_IT_IS)
+    our_lines, their_lines = _lines(one), _lines(other)
+    done = 0
+    for block in _changed(one, other):
+        if done < block.a_low:
+            yield JoinedPiece(_bytes(our_lines[done : block.a_low]))
+        mine, their = our_lines[block.a_low : block.a_high], their_lines[block.b_low : block.b_high]
+        yield JoinedPiece(None, b"", _bytes(mine), _bytes(their))
+        done = block.a_high
+    if done < len(our_lines):
+        yield JoinedPiece(_bytes(our_lines[done:]))
 
 
 def with_hunks(old: bytes, new: bytes, chosen: Collection[int], *, others: bool = False) -> bytes:
@@ -73,6 +109,10 @@ def _lines(text: str) -> list[str]:
     """With their ends: a last line without one equals only another without."""
     *whole, last = text.split("\n")
     return [f"{line}\n" for line in whole] + ([last] if last else [])
+
+
+def _bytes(lines: list[str]) -> bytes:
+    return "".join(lines).encode(_AS_IT_IS)
 
 
 def _changed(old: str, new: str) -> list[Block]:

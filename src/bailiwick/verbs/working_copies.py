@@ -57,6 +57,7 @@ Publish = Literal["atomic", "partial"]
 """Whether anything that is refused or in conflict keeps all the rest back."""
 
 _PERMISSIONS: Final = 0o777
+_DIRECTORY_MODE: Final = 0o755
 _NO_WAY: Final = (NotADirectory, PathNotFound, SymlinkEscape)
 
 _PATHS_BETWEEN_PAUSES: Final = 256
@@ -64,20 +65,22 @@ _PATHS_BETWEEN_PAUSES: Final = 256
 
 
 class ChosenText(NamedTuple):
-    """What a file is to become in the tree, where the version ``over`` stands. Where it is only
-    ``partly`` what stands in the copy, the rest stays there."""
+    """What a file is to become in the tree, where the version ``over`` stands, or with None
+    nothing. Where it is only ``partly`` what stands in the copy, the rest stays there."""
 
-    over: str
+    over: str | None
     data: bytes
     mode: int
-    partly: bool
+    partly: bool = False
 
 
 class Wanted(NamedTuple):
     """What is to be published: ``only`` these paths and what lies beneath them, None for all; or
     ``exactly`` these. ``refused`` is what was refused when it was tried, by path. With ``merge``
     what others have changed too is joined with that, where lines allow it. ``hunks`` are those of
-    single files that alone are meant, by number; ``texts`` what files are to become."""
+    single files that alone are meant, by number; ``texts`` what files are to become. What is to
+    stand ``over`` what others have made of a place, of which that is the version (None where they
+    removed it), is no conflict."""
 
     publish: Publish
     only: tuple[ScopedPath, ...] | None = None
@@ -86,6 +89,7 @@ class Wanted(NamedTuple):
     hunks: Mapping[ScopedPath, frozenset[int]] = {}
     exactly: frozenset[ScopedPath] | None = None
     texts: Mapping[ScopedPath, ChosenText] = {}
+    over: Mapping[ScopedPath, str | None] = {}
 
     def covers(self, path: ScopedPath) -> bool:
         if self.exactly is not None:
@@ -315,6 +319,8 @@ class _Drawing:
             return
         with closing(entry):
             now = await self._now(entry)
+            if now is None and self._wanted.over.get(path, "") is None:
+                await self._make_way(path)
             text = self._wanted.texts.get(path)
             if text is not None:
                 await self._add_text(each, text, entry, now)
@@ -325,11 +331,11 @@ class _Drawing:
                 and await self._is_ours(each, entry, now)
             ) or (each.type is None and now is None):
                 self._settled.add(path)
-            elif not await self._is_as_it_was(each, entry, now):
+            elif not (self._goes_over(path, now) or await self._is_as_it_was(each, entry, now)):
                 await self._add_changed_by_both(each, entry, now)
             elif path in self._wanted.hunks:
                 await self._add_some_hunks(each, entry, now)
-            elif base is None or now is None:
+            elif now is None:
                 self._comes.append(self._created(each))
             elif each.type is None:
                 self._goes.append(self._deleted(path, now))
@@ -362,13 +368,14 @@ class _Drawing:
     async def _add_text(
         self, each: Altered, text: ChosenText, entry: Handle, now: _Now | None
     ) -> None:
-        if now is None or now.type != "file" or now.version != text.over:
+        stands = None if now is None else now.version
+        if stands != text.over or (now is not None and now.type != "file"):
             self._conflicts.append(WorkConflict(path=each.path))
             return
         if text.partly:
             as_it_was = await self._is_as_it_was(each, entry, now)
             (self._partly if as_it_was else self._kept).add(each.path)
-        await self._comes_as(each._replace(mode=text.mode), text.data, entry, now)
+        await self._comes_as(each._replace(type="file", mode=text.mode), text.data, entry, now)
 
     async def _add_some_hunks(self, each: Altered, entry: Handle, now: _Now | None) -> None:
         chosen = self._wanted.hunks[each.path]
@@ -393,6 +400,13 @@ class _Drawing:
         stat = await self._store.stat(entry)
         return _Now(stat.type, stat.version, stat.mode & _PERMISSIONS, stat.size, stat.target)
 
+    def _goes_over(self, path: ScopedPath, now: _Now | None) -> bool:
+        """Whether somebody has seen what stands there, and has it replaced. What lies in a
+        directory they have not seen."""
+        if path not in self._wanted.over or (now is not None and now.type == "directory"):
+            return False
+        return self._wanted.over[path] == (None if now is None else now.version)
+
     async def _is_ours(self, each: Altered, entry: Handle, now: _Now) -> bool:
         """Whether what stands there is what would be brought."""
         if each.type == "symlink":
@@ -416,6 +430,18 @@ class _Drawing:
             return True
         children = await self._store.children(entry)
         return all(each.path.child(child.name) in self._gone for child in children.entries)
+
+    async def _make_way(self, path: ScopedPath) -> None:
+        """Have the directories made that others removed around something that is to stand there
+        all the same."""
+        missing: list[ScopedPath] = []
+        while not await self._has_parent(path):
+            path = path.parent
+            missing.append(path)
+        for each in reversed(missing):
+            mode = mode_in(self._call.grant.root, _DIRECTORY_MODE, "directory")
+            self._comes.append(Touch(each, "created", "directory", mode=mode))
+            self._made.add(each)
 
     async def _has_parent(self, path: ScopedPath) -> bool:
         if path.parent in self._made:

@@ -28,7 +28,14 @@ from bailiwick.model import (
 )
 from bailiwick.notices import ReviewNotice, RunNotice
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewNote, ReviewQueue, ReviewResult
+from bailiwick.reviews import (
+    ReviewFile,
+    ReviewHunk,
+    ReviewNote,
+    ReviewQueue,
+    ReviewResult,
+    ReviewSides,
+)
 from bailiwick.runs import Hunk, OthersHunk, RunChange, RunChanges, RunInfo
 from bailiwick.sandbox import Piece, Stream
 from bailiwick.search.results import GrepMatch, GrepResult
@@ -230,6 +237,9 @@ REVIEW_NOTICE = Form(
     unsaid={"grant_id": None},
 )  # fmt: skip
 REVIEW_HUNK = Form(ReviewHunk, "WireReviewHunk", "Some lines that nobody has agreed to yet.")
+REVIEW_SIDES = Form(
+    ReviewSides, "WireReviewSides", "Some lines of a file that was changed on both sides."
+)
 REVIEW_FILE = Form(ReviewFile, "WireReviewFile", "What is left to look at of one path.")
 REVIEW_QUEUE = Form(
     ReviewQueue, "Reviewing", "What agents did that nobody has agreed to, by path.", kind="review",

@@ -9,14 +9,14 @@ be joined is told with what stands against it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bailiwick.errors import HashMismatch, ParseError, PathNotFound
 from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import NoteHolder, ReviewFile, ReviewHunk
-from bailiwick.text.merge import merged
+from bailiwick.reviews import NoteHolder, ReviewFile, ReviewHunk, ReviewSides
+from bailiwick.text.merge import differing_pieces, joined_pieces, merged
 from bailiwick.text.reviewed import ReviewedText, ReviewHunkLines
 from bailiwick.verbs.review.names import HunkName, given_names
 from bailiwick.verbs.runs.path_stories import (
@@ -165,14 +165,41 @@ class ApartChange:
 
     # --- showing -------------------------------------------------------------------------------
 
-    def shown(self, hunks: Collection[ApartHunk]) -> ReviewFile:
+    def shown(self, hunks: Collection[ApartHunk], *, sides: bool = False) -> ReviewFile:
+        """For people; with ``sides`` also what it is on either side, where that has to be
+        settled."""
         told = [self._shown(each) for each in hunks]
         return ReviewFile(
             path=self.path, kind=self.kind, type=self.type, version=self.version,
             origin=None if self.gone is None else self.gone.path, against=self.against,
             added=sum(each.added for each in told), removed=sum(each.removed for each in told),
-            hunks=told,
+            hunks=told, sides=list(self._sides()) if sides and self.against is not None else [],
         )  # fmt: skip
+
+    def _sides(self) -> Iterator[ReviewSides]:
+        """All lines, of what is text on either side to the last byte: whoever settles it gives back
+        a text."""
+        tree, apart = self.now, self.each.theirs
+        if (tree is None and apart is None) or not is_text(tree) or not is_text(apart):
+            return
+        base = self.each.base
+        known = base is not None and base.data is not None
+        texts = [text_at(tree), text_at(apart), text_at(base)]
+        try:
+            for each in texts:
+                each.decode()
+        except UnicodeDecodeError:
+            return
+        ours, theirs, before = texts
+        pieces = joined_pieces(before, ours, theirs) if known else differing_pieces(ours, theirs)
+        for piece in pieces:
+            if piece.text is not None:
+                yield ReviewSides(text=piece.text.decode())
+            else:
+                yield ReviewSides(
+                    tree=piece.ours.decode(), apart=piece.theirs.decode(),
+                    base=piece.base.decode() if known else None,
+                )  # fmt: skip
 
     def _shown(self, hunk: ApartHunk) -> ReviewHunk:
         pieces = [hunk.lines] if hunk.lines is not None else []
@@ -310,6 +337,23 @@ class ApartChanges:
         if name.text in (self.name, f"{self.name}:{change.path}"):
             return True
         return name.begins(hunk.id)
+
+    def settled(self, ids: Sequence[str]) -> ApartChange:
+        """The one file that somebody settles, whose hunk is named as it was shown. Raises
+        `ParseError`, and `HashMismatch` where either side is another by now."""
+        names = given_names(ids)
+        found = [
+            each
+            for each in self.changes
+            if any(name.begins(hunk.id) for name in names for hunk in each.hunks)
+        ]
+        if len(names) != 1 or names[0].version is None or len(found) > 1:
+            raise ParseError("one file is settled at a time", hint="name its hunk as ID@VERSION")
+        if not found or found[0].against is None or names[0].version != found[0].version:
+            raise HashMismatch(
+                "what was shown is not what stands on both sides now", hint="look at it again"
+            )
+        return found[0]
 
     def is_all(self, chosen: ApartChoice) -> bool:
         return not self.truncated and sum(len(some) for _, some in chosen) == self.left

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.errors import BailiwickError
@@ -53,7 +54,7 @@ def shown(
     """What would become of the tree, in pages."""
     refuse_agents(call)
     chosen = changes.chosen(part.ids, part.paths)
-    files = [change.shown(some) for change, some in chosen]
+    files = [change.shown(some, sides=change.path in part.paths) for change, some in chosen]
     return page_of(call, files, cursor, limit, changes.truncated)
 
 
@@ -93,7 +94,7 @@ async def _in_copy(
     else:
         is_same = now.type == "directory" or now.version == each.base.version
         as_it_was = now.type == each.base.type and is_same
-    base = now
+    base = now if as_it_was else None
     if not as_it_was and each.base is not None:
         image = await copy.base_image(each.path) if each.base.type == "file" else None
         base = StoryContent(each.base.type, each.path, each.base.mode & 0o777, image)
@@ -122,21 +123,27 @@ async def accept_copy(
     whose: NoteHolder,
     runs: RunBook | None,
     part: ReviewPart,
+    settling: Settling | None,
 ) -> Proposal[ReviewSpoken]:
-    """Apply what is chosen; where anything stands against it, nothing."""
+    """Apply what is chosen; where anything stands against it that nobody settles, nothing."""
     refuse_agents(call)
     changes = await of_copy(call, copy, whose, runs)
-    chosen = changes.chosen(part.ids, part.paths)
-    against = _against(chosen)
-    if against:
-        return _refused(call, changes, against)
+    if settling is None:
+        chosen = changes.chosen(part.ids, part.paths)
+        against = _against(chosen)
+        if against:
+            return _refused(call, changes, against)
+        texts = {
+            change.path: _text(change, some) for change, some in chosen if change.is_in_pieces
+        }  # fmt: skip
+        wanted = Wanted("atomic", merge=True, texts=texts)
+    else:
+        change = changes.settled(part.ids)
+        chosen = [(change, change.hunks)]
+        wanted = settling.wanted(change)
     paths = places_of(chosen)
     paths |= {each.path for each in changes.with_directories(paths, applied=True)}
-    texts = {
-        change.path: _text(change, some) for change, some in chosen if change.is_in_pieces
-    }  # fmt: skip
-    wanted = Wanted("atomic", exactly=frozenset(paths), merge=True, texts=texts)
-    proposal = await bring_back(call, ignores, copy, wanted)
+    proposal = await bring_back(call, ignores, copy, wanted._replace(exactly=frozenset(paths)))
     result = proposal.result
 
     def spoken(done: Published) -> ReviewSpoken:
@@ -146,6 +153,27 @@ async def accept_copy(
         return _accepted(call, changes, chosen, applied, conflicts)
 
     return then(proposal, lambda done: spoken(result(done)))
+
+
+class Settling(NamedTuple):
+    """What becomes of a file that was changed both in the tree and apart: a ``text``, or with None
+    what it is apart, whatever stands in the tree."""
+
+    text: bytes | None
+
+    def wanted(self, change: ApartChange) -> Wanted:
+        now = None if change.now is None else change.now.version
+        wanted = Wanted("atomic", over={change.path: now})
+        if self.text is None:
+            return wanted
+        text = ChosenText(now, self.text, self.mode(change))
+        return wanted._replace(texts={change.path: text})
+
+    def mode(self, change: ApartChange) -> int:
+        """Whoever writes a text changes no mode."""
+        stood = change.now or change.each.theirs
+        assert stood is not None, "it stands on one side"
+        return stood.mode
 
 
 def _text(change: ApartChange, some: Sequence[object]) -> ChosenText:
@@ -321,8 +349,40 @@ async def accept_fork(
             return_whole(planned, change.path, change.becomes, change.now, changes.contents)
     for each in changes.with_directories(places_of(chosen), applied=True):
         return_whole(planned, each.path, each.becomes, each.now, changes.contents)
+    return await _merged(call, ignores, changes, chosen, planned)
+
+
+async def settle_fork(
+    call: Call,
+    ignores: Ignores,
+    changes: ApartChanges,
+    change: ApartChange,
+    settling: Settling,
+    stands: StoryContent | None,
+) -> Proposal[ReviewSpoken]:
+    """Have one file that both changed be what somebody settled, on the side where it ``stands``
+    so."""
+    refuse_agents(call)
+    planned = PlannedReturn([], {}, [])
+    if settling.text is None:
+        return_whole(planned, change.path, change.each.theirs, stands, changes.contents)
+    else:
+        base = None if stands is None else base_of(stands)
+        come(planned, change.path, settling.mode(change), settling.text, base)
+    over = {change.path: None if stands is None else stands.version}
+    return await _merged(call, ignores, changes, [(change, change.hunks)], planned, over)
+
+
+async def _merged(
+    call: Call,
+    ignores: Ignores,
+    changes: ApartChanges,
+    chosen: ApartChoice,
+    planned: PlannedReturn,
+    over: Mapping[ScopedPath, str | None] = {},
+) -> Proposal[ReviewSpoken]:
     planned.altered.sort(key=lambda each: each.path.order)
-    bringing = await bring(call, ignores, planned, False)
+    bringing = await bring(call, ignores, planned, False, over)
     brought = bringing.result
 
     def some_of_it(done: UndoResult) -> ReviewSpoken:

@@ -208,12 +208,17 @@ def is_same(a: StoryContent | None, b: StoryContent | None) -> bool:
 
 
 async def bring(
-    call: Call, ignores: Ignores, planned: PlannedReturn, preview: bool
+    call: Call,
+    ignores: Ignores,
+    planned: PlannedReturn,
+    preview: bool,
+    over: Mapping[ScopedPath, str | None] = {},
 ) -> Proposal[UndoResult]:
-    """Have it come to pass: all of it, or nothing where anything stands against it."""
+    """Have it come to pass: all of it, or nothing where anything stands against it. What is to
+    stand ``over`` what was seen does so, as in `Wanted`."""
     copy = ReturningCopy(planned)
     found = Alterations(planned.altered, [], [])
-    drawn = await draw(call, copy, found, Wanted("atomic"))
+    drawn = await draw(call, copy, found, Wanted("atomic", over=over))
     conflicts = [*planned.conflicts, *(Conflict(c.path, c.reason) for c in drawn.conflicts)]
     touches = [] if conflicts else with_their_directories(drawn.touches)
     plan = Plan(touches, conflicts)

@@ -21,12 +21,15 @@ class ReviewBody(Body, frozen=True, kw_only=True):
 
     With ``work`` or ``ofFork`` it is what is not in the tree yet: hunks of the working copy or the
     fork, all of it by its name, or a file as ``NAME:PATH``. What is accepted is applied or merged,
-    what is rejected is given up there."""
+    what is rejected is given up there. One file of it that was changed in the tree, too, is
+    settled by the ``text`` that it becomes, or with ``over`` by what it is apart."""
 
     accept: list[str] = []
     reject: list[str] = []
     work: str | None = None
     of_fork: str | None = None
+    text: str | None = None
+    over: bool = False
     note: str | None = None
     preview: bool = False
     insist: bool = False
@@ -48,7 +51,9 @@ async def say(request: Request) -> Document:
     scope = await request.scoped()
     done: ReviewResult | None = None
     if body.accept and not body.preview:
-        done = await scope.review.accept(body.accept, work=body.work, fork=body.of_fork)
+        done = await scope.review.accept(
+            body.accept, work=body.work, fork=body.of_fork, text=body.text, over=body.over
+        )
     if done is None and not body.reject:
         raise ParseError("say what is accepted or rejected")
     if body.reject and (done is None or not done.conflicts):
