@@ -38,11 +38,15 @@ FEW = PLANTED[3:5]
 """Those that `make unit` plants: each starts a program that reads the whole package."""
 
 
-def layer_modules():
-    """The top-level modules that the layers contract names."""
+def layers():
+    """The top-level modules that the layers contract names, layer by layer."""
     contracts = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["tool"]["importlinter"]
-    layers = next(c["layers"] for c in contracts["contracts"] if c["id"] == "layers")
-    return re.findall(r"\w+", " ".join(layers))
+    found = next(c["layers"] for c in contracts["contracts"] if c["id"] == "layers")
+    return [re.findall(r"\w+", layer) for layer in found]
+
+
+def layer_modules():
+    return [module for layer in layers() for module in layer]
 
 
 def lint_imports(package_parent, working_directory):
@@ -76,6 +80,13 @@ def planted_package(tmp_path):
 def test_the_import_contracts_hold(tmp_path):
     run = lint_imports(ROOT / "src", tmp_path)
     assert run.returncode == 0, run.stdout
+
+
+def test_the_architecture_shows_the_layers_of_the_contract():
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    shown = re.search(r"## Layers\n.*?```\n   __init__ .*?\n(.*?)```", page, re.DOTALL)[1]
+    named = [re.split(r"  +", line.strip())[0].split(" · ") for line in shown.splitlines()]
+    assert named == layers()
 
 
 def test_nothing_inside_imports_the_public_package():
