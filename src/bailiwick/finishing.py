@@ -79,7 +79,7 @@ def _stepped(work: Coroutine[Any, Any, Result], waited_for: Any) -> Generator[An
 
 
 def _leave(work: Coroutine[Any, Any, Any]) -> None:
-    loop = _running_loop()
+    loop = running_loop()
     try:
         waited_for = work.throw(Left())
         if loop is not None and (waited_for is None or waited_for.get_loop() is loop):
@@ -107,7 +107,7 @@ async def _ending(work: Coroutine[Any, Any, Any], waited_for: Any) -> None:
         await _stepped(work, waited_for)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -132,7 +132,7 @@ async def to_the_end(
             if stoppable is not None and stoppable():
                 task.cancel()
         except CLOSED as error:
-            if stoppable is None and isinstance(error, Left) and task.get_loop() is _running_loop():
+            if stoppable is None and isinstance(error, Left) and task.get_loop() is running_loop():
                 left = True
                 continue
             work.close()

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from bailiwick.commands import ExecResult
 from bailiwick.errors import BailiwickError, Closed
-from bailiwick.finishing import to_the_end
+from bailiwick.finishing import look_at, to_the_end
 from bailiwick.operations import Command
 from bailiwick.sandbox import Ending, Piece, WindowSize
 from bailiwick.verbs.commands import Started
@@ -210,7 +210,7 @@ class Execution:
     async def _begun(self) -> Self:
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._take_off())
-            self._starting.add_done_callback(_look_at)
+            self._starting.add_done_callback(look_at)
             self._followed(self)
         try:
             await asyncio.shield(self._starting)
@@ -232,7 +232,7 @@ class Execution:
         # What it printed can be read for as long as somebody has this.
         weakref.finalize(self, started.process.forget_output)
         self._ending = asyncio.ensure_future(self._to_its_end(started))
-        self._ending.add_done_callback(_look_at)
+        self._ending.add_done_callback(look_at)
         return started
 
     async def _to_its_end(self, started: Started) -> ExecResult:
@@ -301,9 +301,3 @@ async def _keep_bases(started: Started) -> None:
         except (BailiwickError, OSError):
             return  # it can do without: what is not known is not joined
         pause = max(_BASES_PAUSE_S, (loop.time() - began) * _BASES_SHARE)
-
-
-def _look_at(task: asyncio.Task[Any]) -> None:
-    """Nobody may ask for the result of a command: then its error is nobody's either."""
-    if not task.cancelled():
-        task.exception()

@@ -110,9 +110,7 @@ def unified_diff(
     return UnifiedDiff(text="".join(pieces), truncated=cut, added=added, removed=removed)
 
 
-def hunks_between(
-    a: str, b: str, *, context: int = 3, work_max: int = WORK_MAX
-) -> list[list[Block]]:
+def hunks_between(a: str, b: str, *, context: int = 3) -> list[list[Block]]:
     """The hunks of the unified diff from ``a`` to ``b``, in its order, by line numbers from zero:
     each is made of the blocks that differ in it."""
     if a == b:
@@ -122,7 +120,7 @@ def hunks_between(
     a_lines, b_lines = _DiffLines(a, start, a_end), _DiffLines(b, start, b_end)
     blocks = [
         Block(each.a_low + before, each.a_high + before, each.b_low + before, each.b_high + before)
-        for each in _blocks(*_changed_lines(a_lines, b_lines, work_max))
+        for each in _blocks(*_changed_lines(a_lines, b_lines, WORK_MAX))
     ]
     return list(_hunks(blocks, context))
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from bailiwick.finishing import running_loop
 from bailiwick.handed_over import HandedOver
 from bailiwick.portal import Portal, SyncScope, behind
 from bailiwick.scope import Scope
@@ -29,7 +30,7 @@ class Bridge:
         self._portal = portal
         self._home = home
         if portal is None and home is None:
-            self._home = _running_loop()
+            self._home = running_loop()
 
     @classmethod
     def to(cls, scope: Scope | SyncScope, home: asyncio.AbstractEventLoop | None = None) -> Bridge:
@@ -61,16 +62,9 @@ class Bridge:
         """Run to the end, from any thread that is not the scope's own loop."""
         if self._portal is not None:
             return self._portal.run(work())
-        if self._home is None or self._home is _running_loop():
+        if self._home is None or self._home is running_loop():
             raise RuntimeError(
                 "a blocking call cannot wait for its own event loop: use the async twin, call it "
                 "from another thread, or open the scope with bailiwick.open_sync"
             )
         return HandedOver(self._home, work()).wait()
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -245,13 +245,7 @@ class GrantBook:
         return shared_of(self._database.read(_ROW, (grant_id,)), self._time_ns())
 
     async def hand_out(
-        self,
-        grant: Grant,
-        *,
-        front: str,
-        by: str | None = None,
-        request_id: str = "",
-        shared: bool = False,
+        self, grant: Grant, *, front: str, by: str | None = None, shared: bool = False
     ) -> Grant:
         """Put a grant into the book, and return it as it stands there; one that is ``shared`` as
         another process has put it there before.
@@ -283,7 +277,7 @@ class GrantBook:
                 encode_grant(kept), now, expires_ns,
             )  # fmt: skip
             record = AuthorityRecord(
-                time_ns=now, request_id=request_id or new_id(), subject=by or str(kept.subject),
+                time_ns=now, request_id=new_id(), subject=by or str(kept.subject),
                 act=act, root=str(kept.root), grant_id=kept.id, reason=kept.reason, front=front,
                 details={
                     "to": str(kept.subject), "access": " ".join(sorted(kept.access)),

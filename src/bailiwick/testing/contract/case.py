@@ -72,11 +72,11 @@ class CaseRoom:
         )
 
     def handle_case(
-        self, name: str, *, rules: tuple[str, ...] = (), plant: Plant | None = None
+        self, name: str, *, rules: tuple[str, ...] = ()
     ) -> Callable[[Callable[[Store], Awaitable[None]]], Case]:
         """A case that speaks of handles."""
         return lambda body: self._add(
-            Case(name=name, rules=rules, level="handle", symlinks="in-root", plant=plant, body=body)
+            Case(name=name, rules=rules, level="handle", symlinks="in-root", plant=None, body=body)
         )
 
     def _add(self, case: Case) -> Case:

@@ -8,25 +8,23 @@ from bailiwick.fronts.http.messages.requests import Reply, Request
 from bailiwick.fronts.http.table import Route
 from bailiwick.fronts.http.verbs import Body
 from bailiwick.state.grants.tokens import Token
-from bailiwick.wire import Result
+from bailiwick.wire import Form, Result, names
 from bailiwick.wire.arguments import Accesses, Seconds
-from bailiwick.wire.forms import Document
+from bailiwick.wire.forms import Key
 
-
-class WireToken(Document, frozen=True, kw_only=True):
-    """A token, and who its bearer is. Never the secret."""
-
-    name: str
-    subject: str
-    grant_id: str | None
-    created_ms: int
-    expires_ms: int | None
+TOKEN = Form(
+    Token, "WireToken", "A token, and who its bearer is. Never the secret.",
+    keys=(
+        "name", "subject", "grant_id", Key("created_ms", "created_ns", int, names.milliseconds),
+        Key("expires_ms", "expires_ns", int | None, names.milliseconds),
+    ),
+)  # fmt: skip
 
 
 class TokenList(Result, frozen=True, kw_only=True, tag="tokens"):
     """Tokens that hold now, by name."""
 
-    tokens: list[WireToken]
+    tokens: list[TOKEN.struct]  # type: ignore[name-defined]
     truncated: bool
 
 
@@ -61,18 +59,7 @@ TOKENS_MAX = 1_000
 
 async def list_tokens(request: Request) -> TokenList:
     found = request.authority.tokens.tokens()
-    return TokenList(
-        tokens=[_told(each) for each in found[:TOKENS_MAX]], truncated=len(found) > TOKENS_MAX
-    )
-
-
-def _told(token: Token) -> WireToken:
-    until = token.expires_ns
-    return WireToken(
-        name=token.name, subject=token.subject, grant_id=token.grant_id,
-        created_ms=token.created_ns // 1_000_000,
-        expires_ms=None if until is None else until // 1_000_000,
-    )  # fmt: skip
+    return TokenList(tokens=TOKEN.write_all(found[:TOKENS_MAX]), truncated=len(found) > TOKENS_MAX)
 
 
 async def make_token(request: Request) -> Reply:
