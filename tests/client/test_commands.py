@@ -25,12 +25,10 @@ from bailiwick.fronts.http.routes import commands
 from bailiwick.scope.execution import OwnCopy
 from tests.client.lying import answer, lying
 from tests.fronts.http.serving import AGENT
-from tests.fronts.http.test_commands import ALLOWED, ROOT, RUNNING, _bubblewrap, served
+from tests.fronts.http.test_commands import ALLOWED, ROOT, RUNNING, served
 from tests.waiting import until
 
-pytestmark = pytest.mark.spec("EXEC-10", "PY-5")
-
-__all__ = ["_bubblewrap"]
+pytestmark = [pytest.mark.spec("EXEC-10", "PY-5"), pytest.mark.usefixtures("needs_bubblewrap")]
 
 
 def told(result):

@@ -14,7 +14,6 @@ from bailiwick.errors import (
     PolicyDenied,
     Unsupported,
 )
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.authority.support import EVERYTHING, governed, rule
 
 RUNNING = (*EVERYTHING, "execute")
@@ -24,11 +23,7 @@ ALLOW_EXEC = (
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @pytest.fixture

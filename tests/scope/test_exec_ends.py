@@ -4,17 +4,11 @@ import pytest
 
 import bailiwick
 from bailiwick.errors import GrantRevoked, PathNotFound, RateLimited, RootNotFound
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.authority.support import AGENT, ME, governed
 from tests.scope.test_exec import ALLOW_EXEC, RUNNING
 from tests.scope.test_exec_roots import NOTES
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 def running(tmp_path, rules=ALLOW_EXEC, **options):

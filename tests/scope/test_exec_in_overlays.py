@@ -6,21 +6,13 @@ import pytest
 
 import bailiwick
 from bailiwick.errors import PathNotFound
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.stores.disk import DiskStore
 from tests.authority.support import EVERYTHING, governed, rule
 from tests.scope.test_exec import ALLOW_EXEC, RUNNING, told
 
-pytestmark = pytest.mark.spec("OVER-1", "EXEC-3")
+pytestmark = [pytest.mark.spec("OVER-1", "EXEC-3"), pytest.mark.usefixtures("needs_bubblewrap")]
 
 PERSON = "user:local"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
 
 
 @pytest.fixture

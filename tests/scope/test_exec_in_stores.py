@@ -7,19 +7,11 @@ import pytest
 
 import bailiwick
 from bailiwick.errors import Unsupported
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.authority.support import rule
 from tests.authority.test_versions_review import house_on_volume
 from tests.scope.test_exec import ALLOW_EXEC, RUNNING, told
 
-pytestmark = pytest.mark.spec("EXEC-3", "EXEC-9")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = [pytest.mark.spec("EXEC-3", "EXEC-9"), pytest.mark.usefixtures("needs_bubblewrap")]
 
 
 @pytest.fixture(params=["volume", "memory", "overlay"])

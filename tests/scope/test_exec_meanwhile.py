@@ -13,16 +13,10 @@ import time
 import pytest
 
 import bailiwick
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.stores.disk.store import DiskStore
 from bailiwick.working_copies import tree_names
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @pytest.fixture(params=["times", "no times"])

@@ -4,16 +4,10 @@ import pytest
 
 import bailiwick
 from bailiwick.errors import ParseError, RootNotFound, Unsupported
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.authority.support import governed, rule
 from tests.scope.test_exec import ALLOW_EXEC, RUNNING, told
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @pytest.mark.spec("EXEC-4", "EXEC-5")

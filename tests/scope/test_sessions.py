@@ -17,7 +17,6 @@ from bailiwick.errors import (
     PolicyDenied,
     Unsupported,
 )
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.scope import rooms
 from bailiwick.verbs import commands
 from tests.sandboxes.test_ending import mounts_of_this_namespace
@@ -25,14 +24,7 @@ from tests.sandboxes.workshop import launchers_at_work, sleepers
 from tests.scope.test_exec import left_in, opened, told
 from tests.waiting import until
 
-pytestmark = pytest.mark.spec("EXEC-3")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = [pytest.mark.spec("EXEC-3"), pytest.mark.usefixtures("needs_bubblewrap")]
 
 
 @pytest.fixture

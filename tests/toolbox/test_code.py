@@ -3,7 +3,6 @@
 import pytest
 
 import bailiwick
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.toolbox import BASE_OPERATIONS, HISTORY_OPERATIONS, Pending
 from tests.authority.support import EVERYTHING, governed
 from tests.toolbox.support import inner, toolbox
@@ -15,11 +14,7 @@ ALLOW = '[[rule]]\nid = "code"\ncommand = ["bailiwick.code"]\neffect = "allow"\n
 KEPT = '[[rule]]\nid = "kept"\naccess = ["write"]\npath = ["kept/**"]\neffect = "ask"\n'
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 async def agent_in(house):

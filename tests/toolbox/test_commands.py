@@ -6,7 +6,6 @@ import os
 import pytest
 
 import bailiwick
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.toolbox import BASE_OPERATIONS, HISTORY_OPERATIONS, Pending
 from tests.authority.support import EVERYTHING, governed
 from tests.processes import children_of
@@ -19,11 +18,7 @@ ALLOW = '[[rule]]\nid = "run"\noperation = ["exec"]\neffect = "allow"\n'
 KEPT = '[[rule]]\nid = "kept"\naccess = ["write"]\npath = ["kept/**"]\neffect = "{}"\n'
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @pytest.fixture

@@ -4,16 +4,10 @@ import json
 
 import pytest
 
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.fronts.cli.command import bailiwick
 from tests.fronts.cli.terminal import Terminal
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @pytest.fixture

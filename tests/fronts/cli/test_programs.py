@@ -6,15 +6,9 @@ import socket
 
 import pytest
 
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.fronts.cli.command import bailiwick
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @pytest.fixture

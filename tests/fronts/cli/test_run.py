@@ -15,21 +15,13 @@ import zipfile
 
 import pytest
 
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from tests.fronts.cli.command import COMMAND, bailiwick, environment
 from tests.fronts.cli.terminal import Terminal
 from tests.sandboxes.test_ending import mounts_of_this_namespace
 from tests.sandboxes.workshop import sleepers
 from tests.waiting import until_blocking
 
-pytestmark = pytest.mark.spec("OVER-3")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = [pytest.mark.spec("OVER-3"), pytest.mark.usefixtures("needs_bubblewrap")]
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from tests.fronts.http.serving import AGENT, check_error
 from tests.fronts.http.test_commands import (
     ALLOWED,
     RUNNING,
-    _bubblewrap,
     begun,
     followed,
     lines_of,
@@ -27,9 +26,8 @@ from tests.fronts.http.test_commands import (
 )
 from tests.waiting import until
 
-pytestmark = pytest.mark.spec("EXEC-10")
+pytestmark = [pytest.mark.spec("EXEC-10"), pytest.mark.usefixtures("needs_bubblewrap")]
 
-__all__ = ["_bubblewrap"]
 
 FEW = ALLOWED.replace(
     'durability = "rename"',

@@ -11,7 +11,6 @@ from tests.fronts.http.serving import AGENT, check_error
 from tests.fronts.http.test_commands import (
     ROOT,
     RUNNING,
-    _bubblewrap,
     begun,
     followed,
     printed,
@@ -25,9 +24,7 @@ from tests.fronts.http.test_serve_command import process
 from tests.processes import children_of, is_gone
 from tests.waiting import until, until_blocking
 
-pytestmark = pytest.mark.spec("EXEC-10")
-
-__all__ = ["_bubblewrap"]
+pytestmark = [pytest.mark.spec("EXEC-10"), pytest.mark.usefixtures("needs_bubblewrap")]
 
 
 async def opened(client, **body):

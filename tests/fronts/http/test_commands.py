@@ -10,12 +10,11 @@ import pytest
 from bailiwick.fronts.http.messages import exec_lines
 from bailiwick.fronts.http.routes import commands
 from bailiwick.grant import User
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.scope.execution import OwnCopy
 from tests.fronts.http.serving import AGENT, check_error, serving
 from tests.waiting import until
 
-pytestmark = pytest.mark.spec("EXEC-10")
+pytestmark = [pytest.mark.spec("EXEC-10"), pytest.mark.usefixtures("needs_bubblewrap")]
 
 ME = User("local")
 RUNNING = (
@@ -30,13 +29,6 @@ trusted = true
 durability = "rename"
 """
 ALLOWED = ROOT + '[[rule]]\nid = "run"\noperation = ["exec"]\neffect = "allow"\n'
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
 
 
 @asynccontextmanager

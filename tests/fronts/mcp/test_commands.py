@@ -3,7 +3,6 @@
 import pytest
 from mcp_types import ElicitResult
 
-from bailiwick.sandboxes.bubblewrap import Bubblewrap
 from bailiwick.toolbox import ALL_OPERATIONS, BASE_OPERATIONS, HISTORY_OPERATIONS
 from tests.fronts.mcp.clients import inner, over_stdio, told
 
@@ -25,11 +24,7 @@ access = ["read", "list", "metadata", "write", "delete", "move", "execute"]
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _bubblewrap():
-    for lack in Bubblewrap().missing():
-        if lack.fatal:
-            pytest.skip(f"{lack.what}: {lack.remedy}")
+pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
 
 @pytest.fixture
