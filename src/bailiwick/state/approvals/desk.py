@@ -56,8 +56,8 @@ from bailiwick.state.approvals.questions import (
     use_in,
 )
 from bailiwick.state.approvals.rules import RuleBook
-from bailiwick.state.current import current_epoch
 from bailiwick.state.database import Connection, Database
+from bailiwick.state.epoch import current_epoch
 from bailiwick.state.grants.book import DAY_NS, Chain, check_limit, new_id, row_of, select
 from bailiwick.state.notices.book import NoticeBook
 

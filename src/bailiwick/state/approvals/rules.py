@@ -11,8 +11,8 @@ from bailiwick.approvals import RememberedRule
 from bailiwick.audit import AuthorityRecord
 from bailiwick.errors import IoError
 from bailiwick.state.bodies import encode
-from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import Chain, new_id, select
 
 PART = DatabasePart(

@@ -17,8 +17,8 @@ import msgspec
 from bailiwick.audit import AuthorityAct, AuthorityRecord
 from bailiwick.errors import FileAlreadyExists, GrantExpired, ParseError
 from bailiwick.grant import Grant, Quota, StandingGrant
-from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.rows import (
     COLUMNS,
     LINE,

@@ -14,8 +14,8 @@ from bailiwick.errors import GrantExpired
 from bailiwick.grant import Grant, Root
 from bailiwick.grant_status import refuse_expired, untrusted
 from bailiwick.operations import Operation
-from bailiwick.state.current import current_epoch
 from bailiwick.state.database import Database
+from bailiwick.state.epoch import current_epoch
 from bailiwick.state.grants.book import DAY_NS, GrantBook
 from bailiwick.state.grants.rows import revoked
 from bailiwick.state.grants.trust import TrustBook

@@ -21,8 +21,8 @@ from bailiwick.audit import AuthorityRecord
 from bailiwick.errors import FileAlreadyExists, ParseError
 from bailiwick.grant import Subject, parse_subject
 from bailiwick.model import Value
-from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import Chain, new_id, select
 
 PART = DatabasePart(

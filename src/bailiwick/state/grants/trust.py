@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from bailiwick.audit import AuthorityRecord
 from bailiwick.grant import parse_root_name
-from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import Chain, new_id
 
 PART = DatabasePart(

@@ -18,8 +18,8 @@ import msgspec
 from bailiwick.errors import Closed
 from bailiwick.notices import ApprovalNotice, Notice, RunNotice, Told
 from bailiwick.state.approvals.desk import ApprovalDesk
-from bailiwick.state.current import current_epoch
 from bailiwick.state.database import Database
+from bailiwick.state.epoch import current_epoch
 from bailiwick.state.notices.book import NoticeBook
 from bailiwick.state.notices.run_watch import RunWatch
 from bailiwick.state.runs.index import RunIndex

@@ -15,8 +15,8 @@ from bailiwick.reviews import (
     ReviewVerdicts,
     SettledVersion,
 )
-from bailiwick.state.current import LastRead
 from bailiwick.state.database import Connection, Database, DatabasePart
+from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import select
 from bailiwick.state.notices.book import NoticeBook
 
