@@ -223,7 +223,7 @@ class Swapper:
         self._publisher.set_mode(stage, current.status, plan)
         if self._durable:
             flush(stage.fd)
-        self._publisher.check_ready(held, stage)
+        self._publisher.check_ready(held, stage.name, stage.status)
         put = self._exchange if self.can_exchange else self._replace
         if self._durable:
             with Flushing(True, held.parent):

@@ -63,9 +63,6 @@ class StagedFile:
         self.mode = _STAGE_MODE
         self.status = status
 
-    def has_owner_of(self, other: os.stat_result) -> bool:
-        return self.status.st_uid == other.st_uid and self.status.st_gid == other.st_gid
-
     def write(self, data: bytes | memoryview) -> None:
         _write_all(self.fd, data)
 
@@ -161,7 +158,7 @@ class Publisher:
             written = syscalls.write(fd, data)
             if written != len(data):
                 _write_all(fd, memoryview(data)[written:])
-            self._check_ready(held, name, staged)
+            self.check_ready(held, name, staged)
             if held.status is None:
                 mode = self._put_new(held, name, fd, stop)
             elif (
@@ -273,7 +270,8 @@ class Publisher:
 
     def set_mode(self, stage: StagedFile, current: os.stat_result | None, plan: WritePlan) -> None:
         """Give the staged file the mode, and the owner of what it replaces, that it shall have."""
-        if current is not None and not stage.has_owner_of(current):
+        ours = stage.status
+        if current is not None and (ours.st_uid, ours.st_gid) != (current.st_uid, current.st_gid):
             # Best effort: only root may give a file away, and only a member may give it a group.
             with suppress(OSError):
                 os.fchown(stage.fd, current.st_uid, current.st_gid)
@@ -294,7 +292,7 @@ class Publisher:
         if self._durable:
             self.set_mode(stage, self.check_target(held, plan), plan)
             flush(stage.fd)
-        self.check_ready(held, stage)
+        self.check_ready(held, stage.name, stage.status)
         return self._put_in_place(held, stage, sha256, plan, stop)
 
     def _put_in_place(
@@ -326,15 +324,12 @@ class Publisher:
             with Flushing(self._durable, stage.directory):
                 _put(held, stage, replace)
 
-    def check_ready(self, held: Held, stage: StagedFile) -> None:
+    def check_ready(self, held: Held, name: str, staged: os.stat_result) -> None:
         """The last look at where it goes: the directory has not moved, the staged file is ours.
 
         One lookup from the root says both: the staging name is reached there, without a link, and
         stands for our file, which has no second name by which it could be shown elsewhere.
         """
-        self._check_ready(held, stage.name, stage.status)
-
-    def _check_ready(self, held: Held, name: str, staged: os.stat_result) -> None:
         path = held.parent_path
         if path == ".":
             ours = _stands_for(staged, held.parent, name)
