@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from bailiwick.errors import ParseError
+from bailiwick.grant import Grant
 from bailiwick.model import EntryType, Value
 from bailiwick.paths import ScopedPath
 from bailiwick.versions import ChangeKind, Conflict
@@ -145,6 +146,10 @@ class NoteHolder(NamedTuple):
     subject: str
     via: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, grant: Grant) -> NoteHolder:
+        return cls(str(grant.subject), grant.via)
+
 
 class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     """What one person said at one time. ``notes`` are for agents; ``through`` is a
@@ -179,8 +184,9 @@ class ReviewBook(Protocol):
         """Durable when this returns."""
         ...
 
-    def has_notes(self, root: str, holder: NoteHolder) -> bool:
-        """Whether there is anything that an agent is to be told: cheap, asked with each answer."""
+    def has_notes(self, grant: Grant) -> bool:
+        """Whether there is anything that the holder is to be told: cheap, asked with each answer,
+        and mostly told by that nobody is."""
         ...
 
     async def waiting_notes(

@@ -374,11 +374,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         runs = self._pipeline.runs
         if runs is None or runs.reviews is None:
             return False
-        return runs.reviews.has_notes(str(self.root), self._holder)
-
-    @property
-    def _holder(self) -> NoteHolder:
-        return NoteHolder(str(self.subject), self.grant.via)
+        return runs.reviews.has_notes(self.grant)
 
     async def _review_notes(self) -> list[ReviewNote]:
         return await self._notes(taken=True)
@@ -392,7 +388,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             return []
         book, grant = runs.reviews, self.grant
         notes = await (book.take_notes if taken else book.waiting_notes)(
-            str(self.root), self._holder,
+            str(self.root), NoteHolder.of(grant),
             lambda path: path.lies_in(grant.base) and grant.reaches(path, False),
             self.limits.review_notes_told_max,
         )  # fmt: skip

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
+from bailiwick.grant import Grant
 from bailiwick.notices import ReviewNotice
 from bailiwick.paths import ScopedPath
 from bailiwick.reviews import (
@@ -160,9 +161,12 @@ class VerdictBook:
             self._database.read("SELECT DISTINCT root, subject, via FROM review_notes")
         )
 
-    def has_notes(self, root: str, holder: NoteHolder) -> bool:
+    def has_notes(self, grant: Grant) -> bool:
         waiting = self._waiting.get()
-        return bool(waiting) and (root, holder.subject, json.dumps(holder.via)) in waiting
+        if not waiting:
+            return False
+        subject, via = NoteHolder.of(grant)
+        return (str(grant.root), subject, json.dumps(via)) in waiting
 
     async def waiting_notes(
         self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
@@ -190,8 +194,6 @@ class VerdictBook:
         self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
     ) -> list[tuple[Any, ...]]:
         """What is to be told next, oldest first."""
-        if not self.has_notes(root, holder):
-            return []
         waiting = self._database.read(
             f"SELECT {_NOTE} FROM review_notes WHERE root = ? AND subject = ? AND via = ?"
             " ORDER BY seq",
