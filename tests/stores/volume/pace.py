@@ -1,7 +1,10 @@
 """`python -m tests.stores.volume.pace`: what small writes in PostgreSQL take, a trip at a time.
 
 A real server behind a proxy that adds to each trip what a network would. Prints figures, and judges
-none: what counts is that many writers at the same time take hardly more than one.
+none. A trip passes four times from one process or thread to another, and on a busy machine each of
+them waits for its turn: so what a bare trip takes by the clock at that moment is told as well, and
+a write in such trips. What counts is that it takes hardly more of them than it makes, and that many
+writers at the same time take hardly more than one.
 """
 
 import argparse
@@ -9,6 +12,8 @@ import asyncio
 import tempfile
 import threading
 import time
+
+import asyncpg
 
 from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
@@ -55,15 +60,45 @@ async def rate(fs, proxy, writers, writes):
     return count / took, (proxy.trips - before) / count
 
 
+async def bare(connection, trips):
+    """What a trip takes that asks for nothing."""
+    began = time.perf_counter()
+    for _ in range(trips):
+        await connection.fetchval("SELECT 1")
+    return (time.perf_counter() - began) / trips
+
+
+async def one_writer(fs, proxy, rounds=10, writes=10):
+    """Seconds a write takes, a trip takes that is made right beside it, the trips of a write, and
+    how long this process was busy with it, the proxy's part among it."""
+    connection = await asyncpg.connect(proxy.dsn)
+    try:
+        await bare(connection, 2)
+        wrote = idle = trips = busy = 0.0
+        for _ in range(rounds):
+            idle += await bare(connection, writes) / rounds
+            began = time.process_time()
+            per_second, each = await rate(fs, proxy, 1, writes)
+            busy += (time.process_time() - began) / rounds / writes
+            wrote, trips = wrote + 1 / per_second / rounds, trips + each / rounds
+        return wrote, idle, trips, busy
+    finally:
+        await connection.close()
+
+
 async def measure(proxy, folder):
     fs = StoreDriver(VolumeStore.open(proxy.dsn, blobs=FolderBlobs(folder)))
     try:
         await fs.write("d/0", b"", parents=True)
         await rate(fs, proxy, 64, 2)
-        one, trips = await rate(fs, proxy, 1, 100)
-        print(f"one writer: {1000 / one:.1f} ms and {trips:.2f} trips a write")
+        wrote, idle, trips, busy = await one_writer(fs, proxy)
+        print(
+            f"one writer: {1000 * wrote:.1f} ms and {trips:.2f} trips a write, which is"
+            f" {wrote / idle:.1f} times a bare trip ({1000 * idle:.1f} ms); {1000 * busy:.1f} ms of"
+            " it are computing, the proxy's among them"
+        )
         many, trips = await rate(fs, proxy, 64, 20)
-        print(f"64 writers: {many / one:.1f} times as many writes, {trips:.2f} trips each")
+        print(f"64 writers: {many * wrote:.1f} times as many writes, {trips:.2f} trips each")
     finally:
         await fs.aclose()
 
