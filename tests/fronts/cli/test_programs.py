@@ -2,11 +2,14 @@
 
 import base64
 import json
+import os
+import signal
 import socket
+import subprocess
 
 import pytest
 
-from tests.fronts.cli.command import bailiwick
+from tests.fronts.cli.command import COMMAND, bailiwick, environment
 
 pytestmark = pytest.mark.usefixtures("needs_bubblewrap")
 
@@ -47,7 +50,7 @@ def test_whoever_types_it_lets_the_network_through(project, network, code):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("--timeout", "1", "--", "sleep", "60"), 124, ""),
+        (("--timeout", "1", "--", "sleep", "60"), 124, "note: its time was up"),
         (("--", "no-such-program"), 127, "not found"),
         (("--", "sh", "-c", "kill -9 $$"), 137, ""),
         (("--cwd", "../elsewhere", "--", "true"), 125, "path_outside_workspace: "),
@@ -130,3 +133,49 @@ def test_an_agent_is_refused_where_nobody_can_be_asked(project):
     done = typed(project, "exec", "--as", "agent_run:c/1", "--", "true")
     assert done.returncode == 125
     assert "policy_denied" in done.stderr or "approval" in done.stderr
+
+
+@pytest.mark.spec("EXEC-8")
+def test_what_ends_before_the_program_does_loses_nothing_and_says_where_it_is(project):
+    """A full disk takes no output, a reader goes away, somebody presses Ctrl-C."""
+    program = ["-p", str(project), "exec", "--", "sh", "-c"]
+    slow = "echo kept > {}; while :; do echo begun; sleep 0.1; done"
+    with open("/dev/full", "w") as full:
+        done = _begun(*program, slow.format("a"), stdout=full)
+        said = done.communicate(timeout=60)[1]
+    assert done.returncode == 1
+    assert said.splitlines()[-1] == "bailiwick: the output cannot be written: " + os.strerror(28)
+    gone = _begun(*program, slow.format("b"), stdout=subprocess.PIPE)
+    assert gone.stdout.readline() == "begun\n"
+    gone.stdout.close()
+    unread = gone.stderr.read()
+    gone.stderr.close()
+    assert gone.wait(60) == 1
+    stopped = _begun(*program, slow.format("c"), stdout=subprocess.PIPE)
+    assert stopped.stdout.readline() == "begun\n"
+    stopped.send_signal(signal.SIGINT)
+    interrupted = stopped.communicate(timeout=60)[1]
+    assert stopped.returncode == 130
+    for each in (said, unread, interrupted):
+        assert each.count("is kept: bailiwick work list\n") == 1
+        assert "Traceback" not in each
+    kept = json.loads(typed(project, "work", "list", "--json").stdout)["work"]
+    found = [typed(project, "work", "show", each["id"]).stdout for each in kept]
+    assert sorted(found) == ["created a\n", "created b\n", "created c\n"]
+
+
+def _begun(*arguments, stdout):
+    return subprocess.Popen(
+        [COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+        text=True, env=environment(),
+    )  # fmt: skip
+
+
+@pytest.mark.spec("EXEC-10")
+def test_work_says_what_is_missing_and_that_there_is_nothing_to_bring_back(project):
+    typed(project, "exec", "--publish", "manual", "--", "sh", "-c", "echo two > b.txt")
+    (kept,) = json.loads(typed(project, "work", "list", "--json").stdout)["work"]
+    done = typed(project, "work", "apply", kept["id"], "elsewhere")
+    assert (done.returncode, done.stderr) == (0, "note: there was nothing to bring back\n")
+    asked = typed(project, "work", "apply")
+    assert "the following arguments are required: ID\n" in asked.stderr

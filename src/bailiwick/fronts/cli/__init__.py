@@ -187,17 +187,29 @@ def _run(name: str, arguments: list[str]) -> int:
             reconfigure(errors="backslashreplace")
         code = command(name)(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read the output has gone. Python would complain once more when it closes stdout.
-        import os
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+    except OSError as error:
+        return _without_output(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except ModuleNotFoundError as error:
         return _not_installed(name, error, as_json="--json" in arguments)
     return code
+
+
+def _without_output(error: OSError) -> int:
+    """Whoever read the output has gone, or its disk is full. Anything else is raised: what is
+    opened or looked at has a name, and what is written has none."""
+    from bailiwick.errors import BailiwickError
+
+    if isinstance(error, BailiwickError) or error.filename is not None:
+        raise error
+    if not isinstance(error, BrokenPipeError):
+        sys.stderr.write(f"bailiwick: the output cannot be written: {error.strerror}\n")
+    # Python would complain once more when it closes stdout.
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_FAILED
 
 
 _EXTRAS = {"serve": "server"}

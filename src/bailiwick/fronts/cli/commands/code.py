@@ -69,7 +69,8 @@ def _source(name: str) -> str:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise IoError(f"the source cannot be read: {reason}") from None
+        hint = "name a file of Python, or - for stdin"
+        raise IoError(f"the source cannot be read: {reason}", hint=hint) from None
 
 
 async def _run(options: Options, source: str) -> tuple[CodeResult, bool]:

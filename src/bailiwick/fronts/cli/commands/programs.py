@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -82,13 +84,28 @@ async def _run(options: Options) -> int:
         async with execution:
             if sys.stdin is not None and not sys.stdin.isatty():
                 hand_on_input(execution)
-            await (print_pieces if options.json else pass_through)(execution)
-            result = await execution.result()
+            with _saying_what_is_kept():
+                await (print_pieces if options.json else pass_through)(execution)
+                result = await execution.result()
     if options.json:
         print_line({"result": documents.fields(result)})
     else:
         _say_what_was_left(result)
     return exit_code(result)
+
+
+@contextmanager
+def _saying_what_is_kept() -> Iterator[None]:
+    """Where it ends before the program does: by Ctrl-C, or since nobody takes its output."""
+    try:
+        yield
+    except BailiwickError:
+        raise
+    except (asyncio.CancelledError, OSError):
+        sys.stderr.write(
+            "note: it was ended; what it has changed, if anything, is kept: bailiwick work list\n"
+        )
+        raise
 
 
 def _shared(options: Options) -> HostShare | None:
@@ -166,6 +183,8 @@ def _say_what_was_left(result: ExecResult) -> None:
     """On stderr: what goes through is the program's."""
     for text in (*map(withheld, result.withheld), *map(conflict, result.conflicts)):
         sys.stderr.write(text + "\n")
+    if result.timed_out:
+        sys.stderr.write("note: its time was up, and it was ended: --timeout gives it more\n")
     if result.truncated:
         sys.stderr.write("note: it printed more than is kept\n")
     if result.work_id is not None:
@@ -204,7 +223,7 @@ def work(arguments: list[str]) -> int:
         if name != "list":
             action.add_argument("id", metavar="ID")
         if name in ("diff", "apply", "discard"):
-            action.add_argument("paths", nargs="*", metavar="PATH")
+            action.add_argument("paths", nargs="*", default=[], metavar="PATH")
         if name == "apply":
             action.add_argument(
                 "--partial", action="store_true", help="leave out what is refused or in conflict"
@@ -306,6 +325,8 @@ def _say_published(published: Published, options: Options) -> int:
             line(changed(change))
         for text in (*map(withheld, published.withheld), *map(conflict, published.conflicts)):
             sys.stderr.write(text + "\n")
+        if not (published.changes or published.withheld or published.conflicts):
+            sys.stderr.write("note: there was nothing to bring back\n")
     return EXIT_FAILED if published.withheld or published.conflicts else EXIT_OK
 
 
