@@ -33,6 +33,8 @@ EXIT_TIMED_OUT: Final = 124
 EXIT_REFUSED: Final = 125
 """As `timeout` and `docker run` have them: Bailiwick itself refused or failed, not the program."""
 
+TIME_WAS_UP: Final = "note: its time was up, and it was ended: --timeout gives it more"
+
 _INPUT_BYTES: Final = 64 * 1024
 
 
@@ -184,7 +186,7 @@ def _say_what_was_left(result: ExecResult) -> None:
     for text in (*map(withheld, result.withheld), *map(conflict, result.conflicts)):
         sys.stderr.write(text + "\n")
     if result.timed_out:
-        sys.stderr.write("note: its time was up, and it was ended: --timeout gives it more\n")
+        sys.stderr.write(f"{TIME_WAS_UP}\n")
     if result.truncated:
         sys.stderr.write("note: it printed more than is kept\n")
     if result.work_id is not None:

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from bailiwick.errors import BailiwickError
+from bailiwick.errors import BailiwickError, PathNotFound, escape_for_display
 from bailiwick.fronts.cli import documents
 from bailiwick.fronts.cli.arguments import Parser, takes_place
 from bailiwick.fronts.cli.authority_session import Options
 from bailiwick.fronts.cli.commands.programs import (
     EXIT_REFUSED,
+    TIME_WAS_UP,
     changed,
     conflict,
     environment,
@@ -134,13 +135,17 @@ async def _run(options: Options, words: Sequence[str]) -> int:
 def _shared(options: Options) -> HostShare:
     from bailiwick.commands import HostShare
 
-    def on_host(path: str) -> str:
-        return os.path.abspath(os.path.expanduser(path))
+    def on_host(option: str, path: str) -> str:
+        full = os.path.abspath(os.path.expanduser(path))
+        if not os.path.exists(full):
+            shown = escape_for_display(path)
+            raise PathNotFound(f"{option} {shown}: there is no such thing", hint="make it first")
+        return full
 
     return HostShare(
         networks=frozenset(("none", options.network)),
-        readable=tuple(map(on_host, options.allow_read)),
-        home=None if options.home is None else on_host(options.home),
+        readable=tuple(on_host("--allow-read", each) for each in options.allow_read),
+        home=None if options.home is None else on_host("--home", options.home),
     )
 
 
@@ -221,6 +226,8 @@ def _say(result: ExecResult, options: Options) -> None:
     more = len(lines) - _SHOWN_MAX
     lines[_SHOWN_MAX:] = [f"… and {more} more"] if more > 0 else []
     lines += [*map(withheld, result.withheld), *map(conflict, result.conflicts)]
+    if result.timed_out:
+        lines.append(TIME_WAS_UP)
     if result.work_id is not None:
         place = place_of(options)
         command = "bailiwick work" if place == "." else f"bailiwick -p {shlex.quote(place)} work"
