@@ -18,6 +18,7 @@ import httpx
 from bailiwick import AgentRun, ApprovalTimeout, Authority
 from bailiwick.notifiers import outbox, webhook
 from tests.notifiers.listening import babbles, drips_headers, listening, says, stalls
+from tests.waiting import let_pass
 
 CONFIG = """
 [ask]
@@ -59,7 +60,7 @@ async def _byte_by_byte(writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(b"H")
         await writer.drain()
-        await asyncio.sleep(0.01)
+        await let_pass(0.01)
 
 
 LIES: dict[str, Any] = {
