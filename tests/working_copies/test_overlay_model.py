@@ -271,3 +271,34 @@ OverlayModel.TestCase.settings = settings(
 VolumeOverlayModel.TestCase.settings = settings(OverlayModel.TestCase.settings, max_examples=15)
 TestOverlayModel = OverlayModel.TestCase
 TestVolumeOverlayModel = VolumeOverlayModel.TestCase
+
+
+@pytest.fixture(params=[OverlayModel, VolumeOverlayModel])
+def model(request):
+    model = request.param()
+    model.begin()
+    yield model
+    model.teardown()
+
+
+def test_what_was_new_and_is_removed_hides_nothing_after_others_were_applied(model):
+    model.a_person_removes("p0")
+    model.write("p0", b"one\n")
+    model.a_person_writes("p0", b"")
+    model.remove("d/a")
+    model.apply()
+    model.remove("p0")
+    model.it_shows_what_the_copy_has()
+    assert model.fs.read_bytes("p0").data == b"theirs: "
+
+
+def test_what_was_removed_stays_so_after_others_were_applied(model):
+    model.write("p0", b"one\n")
+    model.a_person_removes("p0")
+    model.remove("d/a")
+    model.apply()
+    model.remove("p0")
+    model.a_person_writes("p0", b"")
+    model.it_shows_what_the_copy_has()
+    assert not model.fs.exists("p0")
+    model.apply()

@@ -251,7 +251,8 @@ class _Rebuilt:
             assert node is not None
             self._put(with_fields(node, id=LOWER + path), path, parent)
             return
-        if below is not None and parent == _lower_id(path.parent):
+        if base is not None and parent == _lower_id(path.parent):
+            # Given up here, whatever others do there. What is new here hides nothing of theirs.
             entry.hidden.append((parent, str(path.name)))
         if node is None:
             return
