@@ -55,3 +55,23 @@ async def test_forks_and_earlier_versions_answer_for_themselves(tmp_path):
         assert (await fork.read("f"), await fs.read("f")) == (b"of the fork", b"second")
         await past.aclose()
         await fork.aclose()
+
+
+@pytest.mark.spec("READ-1", "VOL-5")
+async def test_a_path_of_which_nothing_is_known_is_found_as_it_was_at_each_version(tmp_path):
+    async with opened(tmp_path / "v.db") as fs:
+        await fs.write("a/b/f", b"first", parents=True)
+        first = (await fs.stat("a/b/f")).version
+        await fs.remove("a/b/f")
+        await fs.write("a/b/f", b"second")
+        second = (await fs.stat("a/b/f")).version
+        await fs.remove("a/b/f")
+    for version, held in ((first, b"first"), (second, b"second"), (None, None)):
+        async with opened(tmp_path / "v.db") as fs:
+            store = fs.store if version is None else await fs.store.versions.as_of(version)
+            if held is not None:
+                assert await StoreDriver(store).read("a/b/f") == held
+                await store.aclose()
+            else:
+                with pytest.raises(PathNotFound):
+                    await fs.read("a/b/f")
