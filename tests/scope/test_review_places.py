@@ -125,3 +125,16 @@ def slot_of(hunk):
     signs = [line[0] for line in hunk.lines]
     last = max(place for place, sign in enumerate(signs) if sign in "+-")
     return int(hunk.lines[last + 1].strip(" -"))
+
+
+@pytest.mark.parametrize("kind", ["volume", "directory"])
+async def test_what_a_person_moved_twice_is_left_to_review_where_it_lies(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await (await agent("one")).write_text("a.txt", "x\n")
+        await person.make_dir("d")
+        await person.move("a.txt", "d/a.txt")
+        await person.move("d", "e")
+        (file,) = (await person.review.queue()).files
+        assert (str(file.path), file.hunks[0].lines) == ("e/a.txt", ["+x"])
+        told = [str(each.path) for each in (await person.history("e/a.txt")).versions]
+        assert told == ["d/a.txt", "a.txt"]

@@ -190,14 +190,17 @@ class _Found:
                 await self._add(born, what, path or ROOT, kind, size, sha256)
 
     async def add_name(self, path: ScopedPath, born: int, died: int, bound: BoundName) -> None:
-        """How a node came by its name, and how it lost it."""
+        """How a node came by its name, and how it lost it: where the directory lay then that has
+        ``path`` by now."""
         if died < self.before and died not in self.versions:
             after = await self._at(died).inode(bound.node)
-            await self._add(died, "moved" if after else "deleted", path, bound.kind, 0, None)
+            then = await self._at(died - 1).path(bound.node) or path
+            await self._add(died, "moved" if after else "deleted", then, bound.kind, 0, None)
         if born < self.before and born not in self.versions:
             inode = await self._at(born).inode(bound.node)
             size, sha256 = (inode.size, inode.sha256) if inode else (0, None)
-            await self._add(born, "moved", path, bound.kind, size, sha256)
+            then = await self._at(born).path(bound.node) or path
+            await self._add(born, "moved", then, bound.kind, size, sha256)
 
     def _at(self, version: int) -> RowTree:
         return self._core.tree_at(self._tree.session, self._tree.view._replace(at=version))
