@@ -9,7 +9,7 @@ other: `bailiwick.verbs.working_copies` works out a plan, and the pipeline carri
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from bailiwick.model import EntryType, Value
 from bailiwick.paths import ScopedPath
@@ -191,3 +191,42 @@ class Published(Value, frozen=True, kw_only=True):
     conflicts: list[WorkConflict]
     version: str | None = None
     request_id: str = ""
+
+
+# --- what is to be brought back ------------------------------------------------------------
+
+Publish = Literal["atomic", "partial"]
+"""Whether anything that is refused or in conflict keeps all the rest back."""
+
+
+class ChosenText(NamedTuple):
+    """What a file is to become in the tree, where the version ``over`` stands, or with None
+    nothing. Where it is only ``partly`` what stands in the copy, the rest stays there."""
+
+    over: str | None
+    data: bytes
+    mode: int
+    partly: bool = False
+
+
+class Wanted(NamedTuple):
+    """What is to be published: ``only`` these paths and what lies beneath them, None for all; or
+    ``exactly`` these. ``refused`` is what was refused when it was tried, by path. With ``merge``
+    what others have changed too is joined with that, where lines allow it. ``hunks`` are those of
+    single files that alone are meant, by number; ``texts`` what files are to become. What is to
+    stand ``over`` what others have made of a place, of which that is the version (None where they
+    removed it), is no conflict."""
+
+    publish: Publish
+    only: tuple[ScopedPath, ...] | None = None
+    refused: Mapping[ScopedPath, Withheld] = {}
+    merge: bool = False
+    hunks: Mapping[ScopedPath, frozenset[int]] = {}
+    exactly: frozenset[ScopedPath] | None = None
+    texts: Mapping[ScopedPath, ChosenText] = {}
+    over: Mapping[ScopedPath, str | None] = {}
+
+    def covers(self, path: ScopedPath) -> bool:
+        if self.exactly is not None:
+            return path in self.exactly
+        return self.only is None or any(path.lies_in(each) for each in self.only)

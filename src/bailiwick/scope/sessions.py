@@ -27,8 +27,7 @@ from bailiwick.scope.rooms import SessionRoom
 from bailiwick.scope.roots_beside import RootsBeside
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs.commands import How, Started
-from bailiwick.verbs.working_copies import Publish, Wanted
-from bailiwick.working_copy import Published, WorkChanges
+from bailiwick.working_copy import Publish, Published, Wanted, WorkChanges
 
 
 class SessionVerbs(CommandVerbs):

@@ -27,8 +27,8 @@ from bailiwick.paths import PathText, ScopedPath, parse
 from bailiwick.scope.core import ScopeCore
 from bailiwick.text.diff import UnifiedDiff
 from bailiwick.verbs import working_copies
-from bailiwick.verbs.working_copies import Publish, Wanted, withheld_for
-from bailiwick.working_copy import Published, Withheld, WorkChanges, WorkingCopy
+from bailiwick.verbs.working_copies import withheld_for
+from bailiwick.working_copy import Publish, Published, Wanted, Withheld, WorkChanges, WorkingCopy
 
 _OF_ONE_PATH = (
     FileAlreadyExists, FileTooLarge, HardlinkRefused, NotARegularFile, ParseError, PermissionDenied,

@@ -61,7 +61,8 @@ def joined_pieces(base: bytes, ours: bytes, theirs: bytes) -> Iterator[JoinedPie
 
 
 def differing_pieces(ours: bytes, theirs: bytes) -> Iterator[JoinedPiece]:
-    """The same where nobody knows what the text was before: what only one has is in doubt."""
+    """Pieces of two texts of which nobody knows what they were before: what only one has is in
+    doubt."""
     one, other = ours.decode(_AS_IT_IS), theirs.decode(_AS_IT_IS)
     our_lines, their_lines = _lines(one), _lines(other)
     done = 0

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from bailiwick.call import Call
 from bailiwick.errors import (
@@ -43,9 +43,11 @@ from bailiwick.versions import Done, Mark, Plan, Touch
 from bailiwick.working_copy import (
     Alterations,
     Altered,
+    ChosenText,
     Dropped,
     Published,
     Publishing,
+    Wanted,
     Withheld,
     WorkChange,
     WorkChanges,
@@ -53,48 +55,12 @@ from bailiwick.working_copy import (
     WorkingCopy,
 )
 
-Publish = Literal["atomic", "partial"]
-"""Whether anything that is refused or in conflict keeps all the rest back."""
-
 _PERMISSIONS: Final = 0o777
 _DIRECTORY_MODE: Final = 0o755
 _NO_WAY: Final = (NotADirectory, PathNotFound, SymlinkEscape)
 
 _PATHS_BETWEEN_PAUSES: Final = 256
 """After so many paths looked at, others get their turn."""
-
-
-class ChosenText(NamedTuple):
-    """What a file is to become in the tree, where the version ``over`` stands, or with None
-    nothing. Where it is only ``partly`` what stands in the copy, the rest stays there."""
-
-    over: str | None
-    data: bytes
-    mode: int
-    partly: bool = False
-
-
-class Wanted(NamedTuple):
-    """What is to be published: ``only`` these paths and what lies beneath them, None for all; or
-    ``exactly`` these. ``refused`` is what was refused when it was tried, by path. With ``merge``
-    what others have changed too is joined with that, where lines allow it. ``hunks`` are those of
-    single files that alone are meant, by number; ``texts`` what files are to become. What is to
-    stand ``over`` what others have made of a place, of which that is the version (None where they
-    removed it), is no conflict."""
-
-    publish: Publish
-    only: tuple[ScopedPath, ...] | None = None
-    refused: Mapping[ScopedPath, Withheld] = {}
-    merge: bool = False
-    hunks: Mapping[ScopedPath, frozenset[int]] = {}
-    exactly: frozenset[ScopedPath] | None = None
-    texts: Mapping[ScopedPath, ChosenText] = {}
-    over: Mapping[ScopedPath, str | None] = {}
-
-    def covers(self, path: ScopedPath) -> bool:
-        if self.exactly is not None:
-            return path in self.exactly
-        return self.only is None or any(path.lies_in(each) for each in self.only)
 
 
 class Drawn(NamedTuple):

@@ -39,10 +39,10 @@ from bailiwick.verbs.runs.path_stories import StoryContent, look_at
 from bailiwick.verbs.runs.taking_back import PlannedReturn, base_of, bring, come, return_whole
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.work_content import content_in
-from bailiwick.verbs.working_copies import ChosenText, Wanted, bring_back
+from bailiwick.verbs.working_copies import bring_back
 from bailiwick.version_acts import DiscardWork
 from bailiwick.versions import BranchBeside, Conflict, MergeResult, UndoResult, lines
-from bailiwick.working_copy import Altered, Published, WorkingCopy
+from bailiwick.working_copy import Altered, ChosenText, Published, Wanted, WorkingCopy
 
 _MODE_ALONE = "its mode can only be given up with all that was changed of it"
 _ENTANGLED = "others have changed lines that touch these"

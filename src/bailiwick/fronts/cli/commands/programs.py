@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from bailiwick.scope import Scope
     from bailiwick.scope.execution import Execution
     from bailiwick.scope.working_copies import OpenWork
-    from bailiwick.verbs.working_copies import Publish
-    from bailiwick.working_copy import Published, Withheld, WorkChange, WorkConflict
+    from bailiwick.working_copy import Publish, Published, Withheld, WorkChange, WorkConflict
 
 EXIT_TIMED_OUT: Final = 124
 EXIT_REFUSED: Final = 125
