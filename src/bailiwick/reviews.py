@@ -8,15 +8,19 @@ given on, at one version of one path.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from bailiwick.errors import ParseError
 from bailiwick.grant import Grant
 from bailiwick.model import EntryType, Value
-from bailiwick.paths import ScopedPath
-from bailiwick.versions import ChangeKind, Conflict
+from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.versions import ChangeKind, Conflict, TellsBeneath, Version
+
+_PAGE: Final = 500
+_FIRST_PAGE: Final = 20
+"""Mostly nothing was changed since, which the first few versions tell."""
 
 
 def check_note(note: str | None, characters_max: int) -> str:
@@ -164,11 +168,91 @@ class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     through: SettledVersion | None = None
 
 
+# --- what was worked out -----------------------------------------------------------------------
+
+
+class QueuedPath(NamedTuple):
+    """What is left of a place, without its lines: the ids of hunks, each with the runs that had to
+    do with it; the versions that it is told by, oldest first; and what stands there, where others
+    than they may say that."""
+
+    path: ScopedPath
+    hunks: tuple[tuple[str, tuple[str, ...]], ...]
+    versions: tuple[Version, ...]
+    stands: str
+
+
+class QueueShelf:
+    """Keeps in memory what was worked out of the queue of one root: whoever looks later takes up
+    what came since. ``is_cut`` says that there are more versions than those."""
+
+    def __init__(self) -> None:
+        self.versions: list[Version] = []
+        self.is_cut = False
+        self._kept: dict[ScopedPath, tuple[object, QueuedPath]] = {}
+
+    def find(self, path: ScopedPath, key: object) -> QueuedPath | None:
+        """What is kept of a path, where the key says that it still holds."""
+        kept = self._kept.get(path)
+        return kept[1] if kept is not None and kept[0] == key else None
+
+    def keep(self, path: ScopedPath, key: object, queued: QueuedPath) -> None:
+        self._kept[path] = key, queued
+
+    def forget(self) -> None:
+        self.versions = []
+        self.is_cut = False
+        self._kept = {}
+
+    async def catch_up(
+        self, looking: TellsBeneath, is_enough: Callable[[Version], bool], paths_max: int
+    ) -> bool:
+        """Have all versions, newest first, back to one that is enough, or until those of so many
+        paths are there; whether there was one that is enough."""
+        newer: list[Version] = []
+        known = self.versions[0] if self.versions else None
+        cursor: str | None = None
+        paths: set[ScopedPath] = set()
+        while True:
+            limit = _PAGE if cursor is not None or known is None else _FIRST_PAGE
+            page = await looking.beneath(ROOT, cursor=cursor, limit=limit)
+            for each in page.versions:
+                if known is not None and _is(each, known):
+                    return self._take(newer, is_enough)
+                newer.append(each)
+                paths.add(each.path)
+            cursor = page.next_cursor
+            if cursor is None or len(paths) > paths_max or any(map(is_enough, page.versions)):
+                self.forget()  # the first look, or one at another tree
+                found = self._take(newer, is_enough)
+                self.is_cut = cursor is not None and not found
+                return found
+
+    def _take(self, newer: list[Version], is_enough: Callable[[Version], bool]) -> bool:
+        self.versions = [*newer, *self.versions]
+        for place, each in enumerate(self.versions):
+            if is_enough(each):
+                del self.versions[place:]
+                return True
+        return False
+
+
+def _is(one: Version, other: Version) -> bool:
+    return (one.version, one.path, one.time_ns) == (other.version, other.path, other.time_ns)
+
+
 class ReviewBook(Protocol):
-    """Keeps what people said."""
+    """Keeps what people said; and, in memory, what was worked out, by root and branch."""
+
+    @property
+    def queues(self) -> dict[tuple[str, str], QueueShelf]: ...
 
     def verdicts(self, root: str, path: str) -> list[HunkVerdict]:
         """What was said of a path, in order."""
+        ...
+
+    def said_last(self, root: str) -> dict[str, int]:
+        """Of each path of which anything was said a number that is another when more is."""
         ...
 
     def said(self, root: str, hunks: Collection[str]) -> dict[str, str]:

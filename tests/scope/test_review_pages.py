@@ -5,8 +5,9 @@ import base64
 
 import pytest
 
-from bailiwick import AgentRun, ParseError
-from tests.scope.test_runs import rooted
+from bailiwick import AgentRun, Authority, ParseError, User
+from bailiwick.verbs.review import queue
+from tests.scope.test_runs import ACCESS, rooted
 
 
 @pytest.mark.spec("REVIEW-1")
@@ -79,3 +80,71 @@ async def test_a_cursor_says_nothing_of_where_a_scope_lies(tmp_path):
         shown = base64.urlsafe_b64decode(first.next_cursor)
         assert b"hidden" not in shown
         assert b"hidden" not in first.next_cursor.encode()
+
+
+@pytest.fixture
+def worked_out(monkeypatch):
+    """How often a path was told by its versions since this was last asked."""
+    count = 0
+    told = queue.path_review
+
+    def counted(*args):
+        nonlocal count
+        count += 1
+        return told(*args)
+
+    monkeypatch.setattr(queue, "path_review", counted)
+
+    def since():
+        nonlocal count
+        seen, count = count, 0
+        return seen
+
+    return since
+
+
+@pytest.mark.spec("REVIEW-6")
+@pytest.mark.parametrize("kind", ["volume", "directory"])
+async def test_what_was_worked_out_of_a_queue_is_taken_up_from_there(tmp_path, kind, worked_out):
+    async with rooted(tmp_path, kind) as (person, agent):
+        one = await agent("one")
+        for number in range(20):
+            await one.write_text(f"{number:02}.txt", "x\n")
+        assert (await person.review.queue(limit=2)).left == 20
+        worked_out()
+        page = await person.review.queue(limit=2)
+        assert (page.left, worked_out()) == (20, 2)
+        await one.write_text("05.txt", "y\n")
+        assert (await person.review.queue(limit=2)).left == 20
+        assert worked_out() == 3
+        (file,) = (await person.review.queue(paths=["05.txt"])).files
+        assert (file.hunks[0].lines, worked_out()) == (["+y"], 1)
+        await person.review.accept(f"{file.hunks[0].id}@{file.version}")
+        assert worked_out() == 1
+        assert (await person.review.queue(limit=1)).left == 19
+        assert worked_out() == 2
+        await person.write_text("06.txt", "mine\n")
+        assert (await person.review.queue(limit=1)).left == 18
+        if kind == "directory":
+            (tmp_path / "tree" / "07.txt").write_text("by a program that nobody knows\n")
+            assert (await person.review.queue(limit=1)).left == 17
+        await person.make_dir("d")
+        await person.move("08.txt", "d/08.txt")
+        await person.move("d", "e")
+        left = await person.review.queue(paths=["e"])
+        assert [str(each.path) for each in left.files] == ["e/08.txt"]
+        await person.review.accept([run.info.id for run in await person.runs()])
+        assert (await person.review.queue()).left == 0
+
+
+@pytest.mark.spec("REVIEW-6")
+async def test_what_another_process_said_is_known_in_a_queue_that_was_worked_out(tmp_path):
+    async with rooted(tmp_path, "volume") as (person, agent):
+        await (await agent("one")).write_text("a.txt", "x\n")
+        await (await agent("one")).write_text("b.txt", "x\n")
+        assert (await person.review.queue()).left == 2
+        async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
+            await authority.add_root("workspace:w", f"sqlite:{tmp_path}/v.db", trusted=True)
+            other = await authority.request_root(User("bob"), "workspace:w", ACCESS, "to look")
+            assert (await other.review.accept(paths=["a.txt"])).left == 1
+        assert [str(each.path) for each in (await person.review.queue()).files] == ["b.txt"]

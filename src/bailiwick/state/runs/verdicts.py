@@ -12,6 +12,7 @@ from bailiwick.paths import ScopedPath
 from bailiwick.reviews import (
     HunkVerdict,
     NoteHolder,
+    QueueShelf,
     ReviewNote,
     ReviewVerdicts,
     SettledVersion,
@@ -87,6 +88,7 @@ class VerdictBook:
         self._database = database
         self._notices = notices
         self._time_ns = time_ns
+        self.queues: dict[tuple[str, str], QueueShelf] = {}
         self._waiting = LastRead(database.epoch, self._whom)
 
     def verdicts(self, root: str, path: str) -> list[HunkVerdict]:
@@ -102,6 +104,12 @@ class VerdictBook:
             )
             for path, version, hunk, run, accepted, settles in rows
         ]  # fmt: skip
+
+    def said_last(self, root: str) -> dict[str, int]:
+        rows = self._database.read(
+            "SELECT path, MAX(seq) FROM review_verdicts WHERE root = ? GROUP BY path", (root,)
+        )
+        return dict(rows)
 
     def said(self, root: str, hunks: Collection[str]) -> dict[str, str]:
         wanted, said = list(hunks), dict[str, str]()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,12 +13,14 @@ from bailiwick.call import Call
 from bailiwick.errors import Busy, MissingAccess, ParseError, PathNotFound, Unsupported
 from bailiwick.grant import subject_stands_above
 from bailiwick.operations import READ
-from bailiwick.paths import ROOT, ScopedPath
+from bailiwick.paths import ScopedPath
 from bailiwick.policy import permits
 from bailiwick.proposal import Proposal, Shown
 from bailiwick.reviews import (
     HunkVerdict,
     NoteHolder,
+    QueuedPath,
+    QueueShelf,
     ReviewBook,
     ReviewFile,
     ReviewNote,
@@ -37,6 +39,7 @@ from bailiwick.verbs.review.path_reviews import (
     is_agents,
     path_review,
 )
+from bailiwick.verbs.review.queued_paths import KeyMaker, queued_path, standing
 from bailiwick.verbs.runs.path_stories import Stories
 from bailiwick.verbs.runs.taking_back import PlannedReturn, bring
 from bailiwick.verbs.walks.ignore_files import Ignores
@@ -44,8 +47,6 @@ from bailiwick.verbs.walks.path_pages import path_page
 from bailiwick.versions import TellsBeneath, UndoResult, Version, counts_apart, past
 
 Result = TypeVar("Result")
-
-_PAGE: Final = 500
 
 
 class ReviewPart(NamedTuple):
@@ -62,19 +63,20 @@ class ReviewPart(NamedTuple):
 
 
 class ReviewLook(NamedTuple):
-    """What is left of each path, and of whom; up to which version was looked, and whether that is
-    all that there is."""
+    """What is left of each path, by place, and of whom; up to which version was looked, and whether
+    that is all that there is."""
 
-    reviews: list[PathReview]
+    queued: list[QueuedPath]
     rows: dict[str, RunRow]
     newest: SettledVersion | None
     truncated: bool
     partial: bool
     contents: Mapping[str, bytes]
+    review: Callable[[QueuedPath], Awaitable[PathReview | None]]
 
     @property
     def left(self) -> int:
-        return sum(len(each.hunks()) for each in self.reviews)
+        return sum(len(each.hunks) for each in self.queued)
 
 
 def required(runs: RunBook | None) -> tuple[RunBook, ReviewBook]:
@@ -103,30 +105,58 @@ async def look(
     root = str(call.grant.root)
     rows = {each.id: each for each in await runs.rows(root)}
     is_one = not counts_apart(looking)
-    found_all = await _candidates(call, looking, book.settled_through(root) if is_one else None)
+    # Where several trees count by the same numbers nothing is known again by them.
+    shelf = QueueShelf()
+    if is_one:
+        shelf = book.queues.setdefault((root, call.grant.root.branch), shelf)
+    found_all = await _candidates(
+        call, looking, shelf, book.settled_through(root) if is_one else None
+    )
     candidates, newest, settled, truncated, partial = found_all
     newest = newest if is_one else None
     run_of = await _run_of(runs, rows.values()) if candidates else (lambda _: None)
     telling = Stories(call, is_agents)
-    covered: set[tuple[str, ScopedPath]] = set()
-    found: list[PathReview] = []
-    carried = _Carried(telling, [each for several in candidates for each in several])
-    for candidate in candidates:
-        if all((each.version, each.path) in covered for each in candidate):
-            continue
-        place, versions = await carried.found(candidate)
-        covered |= {(each.version, each.path) for each in versions}
+
+    async def told(place: ScopedPath, versions: Sequence[Version]) -> PathReview | None:
         said = [
             verdict
             for path in dict.fromkeys(each.path for each in versions)
             for verdict in book.verdicts(root, str(path))
         ]
-        review = await path_review(telling, versions, run_of, said, settled, place, asked)
-        if review is not None and review.hunks():
-            found.append(review)
+        return await path_review(telling, versions, run_of, said, settled, place, asked)
+
+    async def worked_out(candidate: Sequence[Version]) -> QueuedPath:
+        place, versions = await carried.found(candidate)
+        stands = await standing(call.store, candidate[0].path)
+        review = await told(place, versions)
         await asyncio.sleep(0)  # a look at thousands of paths leaves others their turn
-    found.sort(key=lambda each: each.place.order)
-    return ReviewLook(found, rows, newest, truncated, partial, telling.contents)
+        return queued_path(review, place, versions, stands)
+
+    async def told_again(queued: QueuedPath) -> PathReview | None:
+        try:
+            return await told(queued.path, queued.versions)
+        except PathNotFound:  # old versions are not kept for ever
+            shelf.forget()
+            return await told(queued.path, await telling.versions(queued.path))
+
+    covered: set[tuple[str, ScopedPath]] = set()
+    found: list[QueuedPath] = []
+    carried = _Carried(telling, [each for several in candidates for each in several])
+    keys = KeyMaker(shelf.versions, settled, run_of, book.said_last(root))
+    for candidate in candidates:
+        if all((each.version, each.path) in covered for each in candidate):
+            continue
+        path, key = candidate[0].path, keys.key(candidate)
+        queued = shelf.find(path, key)
+        if queued is None or queued.stands != await standing(call.store, path):
+            queued = await worked_out(candidate)
+            shelf.keep(path, key, queued)
+        covered |= {(each.version, each.path) for each in queued.versions}
+        if queued.hunks:
+            found.append(queued)
+    found.sort(key=lambda each: each.path.order)
+    contents = telling.contents
+    return ReviewLook(found, rows, newest, truncated, partial, contents, told_again)
 
 
 class _Carried:
@@ -175,37 +205,28 @@ class _Candidates(NamedTuple):
 
 
 async def _candidates(
-    call: Call, looking: TellsBeneath, settled: SettledVersion | None
+    call: Call, looking: TellsBeneath, shelf: QueueShelf, settled: SettledVersion | None
 ) -> _Candidates:
+    def is_settled(version: Version) -> bool:
+        return SettledVersion(int(version.version), version.time_ns) == settled
+
+    ends = await shelf.catch_up(looking, is_settled, call.limits.run_paths_max)
+    versions = shelf.versions
+    since = settled.version if ends and settled is not None else 0
     found: dict[ScopedPath, list[Version]] = {}
-    newest: SettledVersion | None = None
+    newest = SettledVersion(int(versions[0].version), versions[0].time_ns) if versions else None
     partial = False
-    cursor: str | None = None
-    while True:
-        page = await looking.beneath(ROOT, cursor=cursor, limit=_PAGE)
-        for each in page.versions:
-            here = SettledVersion(int(each.version), each.time_ns)
-            newest = newest or here
-            if settled is not None and here.version <= settled.version:
-                if here == settled:
-                    return _Candidates(
-                        list(found.values()), newest, settled.version, False, partial
-                    )
-                settled = None  # of another tree
-            if each.path in found:
-                found[each.path].append(each)
-                continue
-            if not (is_agents(each) or each.kind == "moved"):
-                continue
+    for each in versions:
+        if each.path in found:
+            found[each.path].append(each)
+        elif is_agents(each) or each.kind == "moved":
             if not permits(call.decide(each.path, READ.ruled)):
                 partial = True
-                continue
-            if len(found) >= call.limits.run_paths_max:
+            elif len(found) >= call.limits.run_paths_max:
                 return _Candidates(list(found.values()), newest, 0, True, partial)
-            found[each.path] = [each]
-        cursor = page.next_cursor
-        if cursor is None:
-            return _Candidates(list(found.values()), newest, 0, False, partial)
+            else:
+                found[each.path] = [each]
+    return _Candidates(list(found.values()), newest or settled, since, shelf.is_cut, partial)
 
 
 async def _run_of(runs: RunBook, rows: Collection[RunRow]) -> RunOf:
@@ -244,18 +265,24 @@ def refuse_nothing(part: ReviewPart) -> None:
 Chosen = list[tuple[PathReview, list[LeftHunk]]]
 
 
-def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) -> Chosen:
-    """What of the queue is meant. Raises `PathNotFound` for what is not in it, `ParseError` for the
-    beginning of several ids."""
-    run = None if part.run is None else found_run(list(looked.rows.values()), part.run).id
+async def chosen(
+    looked: ReviewLook,
+    part: ReviewPart,
+    book: ReviewBook,
+    root: str,
+    among: Sequence[QueuedPath] | None = None,
+) -> Chosen:
+    """What of the queue is meant, or of some of it. Raises `PathNotFound` for what is not in it,
+    `ParseError` for the beginning of several ids."""
+    run = _run_in(looked, part)
     given = given_names(part.ids)
     meant: dict[str, set[str]] = {}
     found: Chosen = []
-    for review in looked.reviews:
-        if part.paths and not any(_lies_in(review, each) for each in part.paths):
-            continue
+    for queued in _may_be_meant(looked, part, given) if among is None else among:
+        review = await looked.review(queued)
         some = []
-        for hunk in review.hunks():
+        for hunk in [] if review is None else review.hunks():
+            assert review is not None
             if run is not None and run not in hunk.runs:
                 continue
             names = [each for each in given if _means(each, review, hunk)]
@@ -263,7 +290,7 @@ def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) ->
                 meant.setdefault(name.text, set()).update(_whole_names(name, hunk))
             if names or not part.ids:
                 some.append(hunk)
-        if some:
+        if review is not None and some:
             _refuse_unclear(review, some, given)
             found.append((review, some))
     for text, several in meant.items():
@@ -280,6 +307,44 @@ def chosen(looked: ReviewLook, part: ReviewPart, book: ReviewBook, root: str) ->
             hint="a hunk that was changed again has another id",
         )
     return found
+
+
+def _run_in(looked: ReviewLook, part: ReviewPart) -> str | None:
+    return None if part.run is None else found_run(list(looked.rows.values()), part.run).id
+
+
+def _may_be_meant(
+    looked: ReviewLook, part: ReviewPart, given: Sequence[HunkName]
+) -> list[QueuedPath]:
+    """All that can be meant, by what is known without the lines: an id that is left is of one
+    path; one that is not may be that of a hunk as it was shown at a version."""
+    run = _run_in(looked, part)
+    left = {id for queued in looked.queued for id, _ in queued.hunks}
+    found = []
+    for queued in looked.queued:
+        if part.paths and not any(queued.path.lies_in(each) for each in part.paths):
+            continue
+        if run is not None and not any(run in runs for _, runs in queued.hunks):
+            continue
+        if not part.ids or any(_may_mean(name, queued, left) for name in given):
+            found.append(queued)
+    return found
+
+
+def _may_mean(name: HunkName, queued: QueuedPath, left: Collection[str]) -> bool:
+    if name.version is not None:
+        if name.id in left:
+            return any(name.id == id for id, _ in queued.hunks)
+        version = name.version.partition(".")[0]
+        return any(version == each.version for each in queued.versions) or any(
+            name.begins(id) for id, _ in queued.hunks
+        )
+    begin, colon, path = name.text.partition(":")
+    if colon and str(queued.path) != path:
+        return False
+    return any(
+        each.startswith(begin) for id, runs in queued.hunks for each in (id, *runs)
+    )  # fmt: skip
 
 
 def _refuse_unclear(
@@ -317,10 +382,6 @@ def _whole_names(name: HunkName, hunk: LeftHunk) -> set[str]:
     return {begin} if begin in fits else fits
 
 
-def _lies_in(review: PathReview, path: ScopedPath) -> bool:
-    return review.place.lies_in(path)
-
-
 # --- verbs -------------------------------------------------------------------------------------
 
 
@@ -330,13 +391,20 @@ async def queue(
     runs, book = required(runs)
     refuse_agents(call)
     looked = await look(call, runs, book, part.ids)
-    some = chosen(looked, part, book, str(call.grant.root))
-    files: list[ReviewFile] = []
-    for review, hunks in some:
-        file = review.shown(looked.rows)
-        assert file is not None, "what is chosen is left"
-        files.append(_only(file, {each.id for each in hunks}))
-    return page_of(call, files, cursor, limit, looked.truncated)
+    page = path_page(cursor, call.limits.history_default if limit is None else limit)
+    meant = _may_be_meant(looked, part, ())
+    some, following = page.of(meant, call.grant.base)
+    files = [
+        _only(file, {each.id for each in hunks})
+        for review, hunks in await chosen(looked, part, book, str(call.grant.root), some)
+        if (file := review.shown(looked.rows)) is not None
+    ]
+    run = _run_in(looked, part)
+    left = sum(run is None or run in runs for queued in meant for _, runs in queued.hunks)
+    return ReviewQueue(
+        files=files, left=left, next_cursor=following, truncated=looked.truncated,
+        request_id=call.request_id,
+    )  # fmt: skip
 
 
 def page_of(
@@ -373,7 +441,7 @@ async def accept(call: Call, runs: RunBook | None, part: ReviewPart) -> Proposal
     looked = await look(call, runs, book, part.ids)
     root, before = str(call.grant.root), looked.left
     verdicts: list[HunkVerdict] = []
-    for review, hunks in chosen(looked, part, book, root):
+    for review, hunks in await chosen(looked, part, book, root):
         ids = [each.id for each in hunks]
         settles = len(ids) == len(review.hunks())
         verdicts += _verdicts(review, hunks, accepted=True, settles=settles)
@@ -418,7 +486,7 @@ async def reject(
     runs, book = required(runs)
     refuse_agents(call)
     looked = await look(call, runs, book, part.ids)
-    some = chosen(looked, part, book, str(call.grant.root))
+    some = await chosen(looked, part, book, str(call.grant.root))
     if not preview and not insist:
         names = {run for _, hunks in some for hunk in hunks for run in hunk.runs}
         subjects = {row.subject for name in names if (row := looked.rows.get(name)) is not None}
