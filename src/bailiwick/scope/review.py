@@ -347,7 +347,8 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         return await self._run(operations.READ, "review", self._top, looked_at)
 
     async def _spoken(self, verb: str, prepare: Prepared, preview: bool = False) -> ReviewResult:
-        """A verdict: on record as the call that it is, and then kept."""
+        """A verdict: on record as the call that it is, and then kept, also where whoever said it is
+        gone by then: what it changed is changed, and the agent has to be told."""
         done: ReviewSpoken | None = None
 
         async def noted(call: Call) -> Proposal[ReviewResult]:
@@ -361,12 +362,14 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
 
             return review_verbs.then(proposal, spoken)
 
-        result: ReviewResult = await self._run(
-            operations.VERSION, verb, self._top, noted, preview=preview
-        )
         runs = self._pipeline.runs
-        if done is not None and done.said is not None and runs is not None and runs.reviews:
-            await to_the_end(runs.reviews.keep(done.said))
+        try:
+            result: ReviewResult = await self._run(
+                operations.VERSION, verb, self._top, noted, preview=preview
+            )
+        finally:
+            if done is not None and done.said is not None and runs is not None and runs.reviews:
+                await to_the_end(runs.reviews.keep(done.said))
         return result
 
     def _has_review_notes(self) -> bool:

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -45,8 +46,9 @@ def test_verdicts_by_ids_and_what_is_left(worked_in, capsys):
     assert main(["review", "--accept", "ffffffffffff"]) == 1
 
 
-def at_terminal(typed, *arguments, columns=40):
-    """What it says at a terminal of so many columns, and its exit status."""
+def at_terminal(typed, *arguments, columns=40, interrupt_at=None):
+    """What it says at a terminal of so many columns, and its exit status; somebody interrupts it
+    where it says something."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {**os.environ, "TERM": "xterm"}
@@ -61,6 +63,9 @@ def at_terminal(typed, *arguments, columns=40):
     try:
         while chunk := os.read(ours, 65536):
             shown += chunk
+            if interrupt_at is not None and interrupt_at in shown:
+                child.send_signal(signal.SIGINT)
+                interrupt_at = None
     except OSError:
         pass  # the other side is closed
     finally:
@@ -81,6 +86,15 @@ def test_at_a_terminal_it_goes_from_hunk_to_hunk(worked_in, capsys):
     code, shown = at_terminal(b"a\n")
     assert (code, "nothing is left" in shown) == (0, True)
     assert said(capsys, "review")[0] == 0
+
+
+@pytest.mark.spec("REVIEW-4")
+def test_an_interrupt_ends_it_and_nothing_of_what_was_said_is_done(worked_in, capsys):
+    before = (worked_in / "a.txt").read_text()
+    code, shown = at_terminal(b"n\n", interrupt_at=b"(2/2)")
+    assert (code, "nothing of it was done" in shown) == (130, True)
+    assert (worked_in / "a.txt").read_text() == before
+    assert said(capsys, "review")[1]["left"] == 2
 
 
 @pytest.fixture

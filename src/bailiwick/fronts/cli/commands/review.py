@@ -3,13 +3,14 @@ hunk."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from bailiwick.errors import (
-    HashMismatch,
+    BailiwickError,
     ParseError,
     PathNotFound,
     Unsupported,
@@ -288,8 +289,9 @@ async def _ask(found: list[tuple[_Seat, ReviewFile]], insist: bool) -> int:
         try:
             done = seat.accept(names) if accepts else seat.reject(names, note, insist)
             results.append(await done)
-        except (HashMismatch, PathNotFound) as error:  # changed while they looked at it
-            line(paint(f"left as it is: {escape_for_display(error.message)}", "red"))
+        except BailiwickError as error:  # changed while they looked at it, or in use: said alone
+            why = f"{error.message} ({error.hint})" if error.hint else error.message
+            line(paint(f"left as it is: {escape_for_display(why)}", "red"))
     _show_results(results)
     left = len(hunks) - sum(len(each.accepted) + len(each.rejected) for each in results)
     line(f"{left} left" if left else "nothing is left to review")
@@ -312,15 +314,30 @@ def _together(
         yield some[0].seat, [each.name for each in some], not rejects, note
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Have an interrupt end a question: the event loop, which would see to it, stands still while
+    somebody is asked."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _key(number: int, count: int) -> tuple[str, str | None]:
     """What a person presses, and their note. The end of what they type is to quit."""
     while True:
         try:
-            key = input(f"({number}/{count}) y,n,e,s,f,a,u,q,? ").strip().lower()
-            if key == "e":
-                return key, input("note: ").strip() or None
+            with _interruptible():
+                key = input(f"({number}/{count}) y,n,e,s,f,a,u,q,? ").strip().lower()
+                if key == "e":
+                    return key, input("note: ").strip() or None
         except EOFError:
             return "q", None
+        except KeyboardInterrupt:
+            line("\nnothing of it was done")
+            raise
         if key and key in "ynsfauq":
             return key, None
         one_line = "  ".join(_KEYS)
