@@ -895,12 +895,14 @@ export interface Restored {
   requestId: string;
 }
 
-/** Hunks and runs by their ids, or beginnings of them, and as `ID@VERSION` as they were shown with that version of the file; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. While that is in the middle of a call or a command nothing is taken back, unless a person does `insist`. With `work` or `ofFork` it is what is not in the tree yet: hunks of the working copy or the fork, all of it by its name, or a file as `NAME:PATH`. What is accepted is applied or merged, what is rejected is given up there. */
+/** Hunks and runs by their ids, or beginnings of them, and as `ID@VERSION` as they were shown with that version of the file; a file of a run as `RUN:PATH`. What is rejected is taken back, and its agent is told, with the `note`. While that is in the middle of a call or a command nothing is taken back, unless a person does `insist`. With `work` or `ofFork` it is what is not in the tree yet: hunks of the working copy or the fork, all of it by its name, or a file as `NAME:PATH`. What is accepted is applied or merged, what is rejected is given up there. One file of it that was changed in the tree, too, is settled by the `text` that it becomes, or with `over` by what it is apart. */
 export interface ReviewBody {
   accept?: string[];
   reject?: string[];
   work?: string | null;
   ofFork?: string | null;
+  text?: string | null;
+  over?: boolean;
   note?: string | null;
   preview?: boolean;
   insist?: boolean;
@@ -1460,6 +1462,7 @@ export interface WireReviewFile {
   added: number;
   removed: number;
   hunks: WireReviewHunk[];
+  sides: WireReviewSides[];
 }
 
 /** Some lines that nobody has agreed to yet. */
@@ -1473,6 +1476,14 @@ export interface WireReviewHunk {
   removed: number;
   title: string | null;
   runs: string[];
+}
+
+/** Some lines of a file that was changed on both sides. */
+export interface WireReviewSides {
+  text: string | null;
+  tree: string;
+  apart: string;
+  base: string | null;
 }
 
 /** A root, as callers know it: never where it lies on the host. */

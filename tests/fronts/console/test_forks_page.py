@@ -62,26 +62,23 @@ def test_chosen_files_and_lines_of_a_fork_are_taken_over(served, person, window)
     window.find(".hunks header", "f1/a.txt")
     window.find(".diff .add", "twenty")
     assert "f1/here.txt" not in window.text()
-    window.click("[data-path='f1/b.txt'] input")
-    window.click("[data-path='f1/gone.txt'] input")
-    window.click(".bar .button", "Take over 2 files")
-    window.find(".toast", "Taken over")
+    window.click("[data-accepts='f1/b.txt']")
+    window.find(".toast", "4 pieces left")
+    window.gone("[data-path='f1/b.txt']")
+    window.click("[data-accepts='f1/gone.txt']")
+    window.find(".toast", "3 pieces left")
     assert content(person, "f1/b.txt") == with_lines(at5="five")
     assert served.agent("GET", "/file?path=f1/gone.txt")[0] == 404
-    window.gone("[data-path='f1/b.txt']")
     window.find("[data-path='f1/a.txt'] .hunk", "twenty")
     window.value(
         "[...document.querySelectorAll(\"[data-path='f1/a.txt'] .hunk\")]"
         ".find((e) => e.innerText.includes('twenty')).querySelector('button').click()"
     )
-    window.find("[data-path='f1/a.txt'] .chip.bad", "conflict")
+    window.find(".toast", "2 pieces left")
     assert content(person, "f1/a.txt") == with_lines(at20="twenty")
-    window.click("[data-path='f1/a.txt'] .verdict .button", "Theirs")
-    window.gone("[data-path='f1/a.txt']")
-    assert content(person, "f1/a.txt") == with_lines(at3="three", at20="twenty")
     window.click(".bar .button", "Merge everything")
-    window.click(".dialog button", "Merge")
-    window.find(".toast", "Merged")
+    window.find(".toast", "nothing is left")
+    assert content(person, "f1/a.txt") == with_lines(at3="three", at20="twenty")
     assert content(person, "f1/new.txt") == "new\n"
     assert content(person, "f1/here.txt") == "only here\n"
     assert window.errors() == []
@@ -101,25 +98,31 @@ def test_what_both_sides_changed_is_settled_in_place(served, person, window):
     person("POST", "/remove?fork=try2", {"path": "f2/kept.txt"})
     write(person, "f2/kept.txt", with_lines(at1="here"))
     window.go("#/fork/try2")
-    window.says("5 paths changed on both sides")
-    window.gone(".button", "Merge everything")
-    window.click("[data-path='f2/ours.txt'] .verdict .button", "Ours")
-    window.gone("[data-path='f2/ours.txt']")
-    window.click("[data-path='f2/theirs.txt'] .verdict .button", "Theirs")
-    window.gone("[data-path='f2/theirs.txt']")
-    window.click("[data-path='f2/edited.txt'] .verdict .button", "Edit")
-    window.type("[data-path='f2/edited.txt'] textarea", "mine")
-    window.click("[data-path='f2/edited.txt'] .edited .button", "Use this text")
+    window.find(".chip.bad", "conflict")
+    window.click(".bar .button", "Merge everything")
+    window.find(".toast.bad", "Nothing was changed")
+
+    def card(path, what):
+        return f"[data-path='{path}'] {what}"
+
+    assert window.find(card("f2/ours.txt", ".verdict .main")).get_attribute("disabled")
+    for path, side in (("f2/ours.txt", "tree"), ("f2/theirs.txt", "apart")):
+        window.click(card(path, f"[data-pick={side}]"))
+        window.click(card(path, ".verdict .button"), "Use this")
+        window.gone(f"[data-path='{path}']")
+    window.click(card("f2/edited.txt", ".verdict .button"), "Edit")
+    window.type(card("f2/edited.txt", "textarea"), "mine")
+    window.click(card("f2/edited.txt", ".edited .button"), "Use this text")
     window.gone("[data-path='f2/edited.txt']")
-    window.click("[data-path='f2/there.txt'] .verdict .button", "Theirs")
+    window.click(card("f2/there.txt", ".verdict .button"), "All as in the fork")
     window.gone("[data-path='f2/there.txt']")
-    window.click("[data-path='f2/kept.txt'] .verdict .button", "Ours")
+    window.click(card("f2/kept.txt", ".button"), "Reject")
+    window.click(".dialog button", "Reject")
     window.says("There is nothing to take over.")
     assert content(person, "f2/ours.txt") == with_lines(at1="here")
     assert content(person, "f2/theirs.txt") == with_lines(at1="there")
     assert content(person, "f2/edited.txt") == "mine"
     assert content(person, "f2/there.txt") == with_lines(at1="there")
     assert content(person, "f2/kept.txt") == with_lines(at1="here")
-    assert person("POST", "/merge", {"name": "try2"})["conflicts"] == []
-    assert content(person, "f2/edited.txt") == "mine"
+    assert content(person, "f2/edited.txt", "try2") == "mine"
     assert window.errors() == []

@@ -1,6 +1,7 @@
 """What an agent did apart, in a real browser: judged where runs are, before it is in the tree."""
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from tests.fronts.console.browsing import Browser, Served
 from tests.waiting import until_blocking
@@ -91,15 +92,38 @@ def test_what_was_done_apart_is_applied_and_given_up_piece_by_piece(served, phon
             ("a.txt", "keep the numbers")
         ]
         pieces(window, 2)
-        window.find(".notice", "It cannot be taken over")
+        window.find(".chip.bad", "conflict")
         window.click(".question button", "Apply all")
         window.find(".toast", "others changed the same lines of b.txt")
         assert not (project / "c.txt").exists()
+        window.find(".sides .base", "line 10")
+        window.find(".sides .tree", "by a person")
+        window.find(".sides .apart", "changed 10")
+        window.click("[data-pick=both]")
+        window.find(".sides [data-picked=true]", "by a person")
+        window.click(".verdict .button", "Edit")
+        field = window.find(".settling textarea")
+        assert "by a person\nchanged 10\n" in field.get_property("value")
+        field.send_keys(Keys.CONTROL, Keys.END)
+        field.send_keys("and mine")
+        # What somebody types is there still when others write meanwhile, and is not done unseen.
+        (project / "b.txt").write_text(text(LINES).replace("line 10", "by another"))
+        served.write("d.txt", "later\n")
+        window.click(".edited .button", "Use this text")
+        window.find(".toast.bad", "not what stands on both sides")
+        window.find(".edited .notice", "It was changed since you began")
+        assert "and mine" in window.find(".settling textarea").get_property("value")
+        window.click(".edited .button", "Cancel")
+        window.find(".sides .tree", "by another")
+        window.click("[data-pick=apart]")
+        window.click(".verdict .button", "Use this")
+        window.find(".toast", "Accepted; 2 pieces left")
+        assert (project / "b.txt").read_text() == edited(10)
         window.click(".question button", "Give it all up")
         window.click(".dialog button", "Reject")
         window.gone(".choice", "not applied")
         assert not (project / "c.txt").exists()
-        assert "by a person" in (project / "b.txt").read_text()
+        assert (project / "b.txt").read_text() == edited(10)
         assert served.agent("GET", "/file?path=c.txt")[0] == 404
         assert window.errors() == []
     finally:

@@ -1,23 +1,26 @@
-// The files that a run changed, or a working copy would change, however many: which there are comes
-// page by page, the lines of one when it is seen.
+// The files that a run changed, or that a working copy or a fork would change, however many: which
+// there are comes page by page, the lines of one when it is seen.
 
 import { h, fill, icon } from "./dom.js";
 import * as api from "./api.js";
 import { link } from "./router.js";
 import { fromLines } from "./difference.js";
 import { plain } from "./words.js";
+import { settling } from "./settling.js";
 import { Windows } from "./windows.js";
 
-const PAGE = 500, WORK_PAGE = 100, CARDS_AT_A_TIME = 25, CARD = 46, HUNK = 34, LINE = 20, LINES_GUESSED = 60;
-export const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
+const PAGE = 500, WORK_PAGE = 100, CARDS_AT_A_TIME = 25, CARD = 46, HUNK = 34, LINE = 20, LINES_GUESSED = 60, FRAMES = 20;
+const TONES = { created: "good", deleted: "bad", moved: "warn", updated: "accent" };
 
 const guess = (change) => (change.reviewedCount >= change.hunkCount ? 0 : Math.min(LINES_GUESSED, change.added + change.removed + 6 * change.hunkCount) * LINE) + Math.min(LINES_GUESSED, change.hunkCount) * HUNK;
 
-// Where changes come from: `page` lists some of them, `one` tells the lines of one, `inTree` says that
-// their files can be looked at, `words` are what there is to say of them.
+// Where changes come from: `name` is what it is called in verdicts, `page` lists some of them, `one`
+// tells the lines of one, `inTree` says that their files can be looked at, `words` are what there is
+// to say of them.
 export function ofRun(run) {
   const route = `/runs/${encodeURIComponent(run.id)}/changes`;
   return {
+    name: run.id,
     page: (cursor) => api.get(route, { brief: true, limit: PAGE, cursor }),
     one: async (path) => (await api.get(route, { path, limit: 1 })).changes.find((each) => each.path === path),
     inTree: true,
@@ -25,15 +28,19 @@ export function ofRun(run) {
   };
 }
 
-export function ofWork(work) {
-  const ask = (part) => api.get("/review", { work: work.id, ...part });
+export const ofWork = (work) => apart(work.id, { work: work.id }, { none: "Nothing is left in it.", accept: "Have these lines in the tree (y)", reject: "Give them up and say why (r)", tree: "In the tree", apart: "Not applied", whole: "All as the agent left it" });
+export const ofFork = (name) => apart(name, { ofFork: name }, { none: "There is nothing to take over.", accept: "Have these lines here, too (y)", reject: "Take them out of the fork and say why (r)", tree: "Here", apart: "In the fork", whole: "All as in the fork" });
+
+function apart(name, of, words) {
+  const ask = (part) => api.get("/review", { ...of, ...part });
   const listed = ({ hunks, ...file }) => ({ ...file, hunkCount: hunks.length, reviewedCount: 0 });
   const stands = (file) => file && { ...file, hunks: file.hunks.map((each) => ({ ...each, state: "stands" })), others: [] };
   return {
+    name,
     page: async (cursor) => { const { files, ...told } = await ask({ limit: WORK_PAGE, cursor }); return { ...told, changes: files.map(listed) }; },
     one: async (path) => stands((await ask({ path, limit: 1 })).files.find((each) => each.path === path)),
     inTree: false,
-    words: { none: "Nothing is left in it.", accept: "Have these lines in the tree (y)", reject: "Give them up and say why (r)" },
+    words,
   };
 }
 
@@ -84,7 +91,8 @@ export class ChangedFiles {
     const body = h("div", { data: { path: change.path } }), name = change.origin ? `${plain(change.origin)} → ${plain(change.path)}` : plain(change.path);
     this.windows.add(body, guess(change), () => this.hunks(change));
     return h("section", { class: "card" },
-      h("header", null, h("span", { class: `chip ${TONES[change.kind] ?? ""}` }, change.kind), change.kind === "deleted" || !this.source.inTree ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
+      h("header", null, h("span", { class: `chip ${change.against ? "bad" : TONES[change.kind] ?? ""}` }, change.against ? "conflict" : change.kind), change.kind === "deleted" || !this.source.inTree ? h("b", { class: "grow cut" }, name) : h("a", { class: "grow cut", href: link(change.type === "directory" ? "files" : "file", change.path) }, name), change.type === "file" ? h("span", { class: "soft" }, `+${change.added} −${change.removed}`) : null,
+        change.against || change.reviewedCount >= change.hunkCount ? null : h("button", { class: "button quiet", title: "Accept all that is left of this file", data: { accepts: change.path }, onClick: () => this.actions.accept([`${this.source.name}:${change.path}`]) }, icon("check"), h("span", { class: "only-wide" }, "File")),
         this.actions.undo ? h("button", { class: "button quiet", title: "Take back what the run did to this file", onClick: () => this.actions.undo({ paths: [change.path] }, name) }, icon("back"), h("span", { class: "only-wide" }, "File")) : null), body);
   }
 
@@ -93,7 +101,7 @@ export class ChangedFiles {
     try { found = await this.source.one(change.path); } catch (error) { return h("p", { class: "soft padded" }, plain(error.message)); }
     if (!found) return h("p", { class: "soft padded" }, "Nothing is different here any more.");
     queueMicrotask(() => this.loaded(change.path));
-    return [found.against ? h("div", { class: "notice" }, h("b", null, "It cannot be taken over."), plain(found.against)) : null,
+    return [found.against ? h("p", { class: "soft reason" }, `${plain(found.against)}.`) : null,
       found.hunks.map((each) => this.hunk(found, each)),
       found.others.map((each) => h("div", { class: "hunk others" }, h("div", { class: "bar" }, h("span", { class: "chip" }, `meanwhile, ${plain(each.subject || "another program")}`)), fromLines([each.header, ...each.lines], this.windows)))];
   }
@@ -101,6 +109,7 @@ export class ChangedFiles {
   hunk(change, each) {
     // With the version that it was shown with: the same lines changed elsewhere meanwhile are others.
     const shown = change.version ? `${each.id}@${change.version}` : each.id;
+    const settles = change.against ? settling(change, shown, this.actions.accept, this.source) : null;
     const stands = each.state === "stands", { accept, reject, undo } = this.actions, { words } = this.source;
     return h("div", { class: each.id === this.marked ? "hunk marked" : "hunk", tabindex: "-1", data: { hunk: each.id, state: each.state } },
       h("div", { class: "bar" }, h("span", { class: "grow faint mono cut" }, plain(each.header)),
@@ -108,8 +117,30 @@ export class ChangedFiles {
         stands ? [each.reviewed || change.against ? null : h("button", { class: "button quiet", title: words.accept, data: { key: "y" }, onClick: () => accept([shown]) }, icon("check"), "Accept"),
           h("button", { class: "button quiet", title: words.reject, data: { key: "r" }, onClick: () => reject([shown], "these lines") }, icon("cross"), "Reject"),
           undo ? h("button", { class: "button quiet", title: "Take it back without a word (u)", data: { key: "u" }, onClick: () => undo({ paths: [change.path], hunks: [each.id] }, "these lines") }, icon("back"), h("span", { class: "only-wide" }, "Take back")) : null] : each.reviewed ? null : h("span", { class: "chip" }, each.state === "undone" ? "taken back" : "changed by others since")),
-      each.reviewed === "accepted" ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null);
+      each.reviewed === "accepted" ? null : change.sides?.length ? null : each.lines.length ? fromLines([each.header, ...each.lines], this.windows) : change.type === "file" ? h("p", { class: "soft" }, "There is no text to compare.") : null, settles);
   }
+
+  // Where somebody reads, to be found again in a list that was made anew: by its file, or by what
+  // followed it where that is settled; heights are only guessed at first.
+  place() {
+    const top = this.element.getBoundingClientRect().top, bodies = [...this.element.querySelectorAll("[data-path]")];
+    const at = bodies.findIndex((each) => each.getBoundingClientRect().bottom > top);
+    return at < 0 ? null : { at: this.element.scrollTop, paths: bodies.slice(at).map((each) => each.dataset.path), offset: bodies[at].getBoundingClientRect().top - top };
+  }
+
+  goTo(place, frames = FRAMES) {
+    if (!place || !frames) return;
+    if (frames === FRAMES) this.element.scrollTop = place.at;
+    requestAnimationFrame(() => {
+      const bodies = new Map([...this.element.querySelectorAll("[data-path]")].map((each) => [each.dataset.path, each]));
+      const path = place.paths.find((each) => bodies.has(each));
+      if (path === undefined) this.goTo(place, frames - 1);
+      else this.element.scrollTop += bodies.get(path).getBoundingClientRect().top - this.element.getBoundingClientRect().top - (path === place.paths[0] ? place.offset : 2 * CARD);
+    });
+  }
+
+  // Somebody is in the middle of choosing or typing: nothing moves under them.
+  get settles() { return Boolean(document.activeElement?.closest(".settling textarea")); }
 
   // Something was done: what can be seen is asked for again, and keeps its place.
   again() {
@@ -150,6 +181,15 @@ export class ChangedFiles {
     for (const each of this.element.querySelectorAll(".hunk.marked")) each.classList.remove("marked");
     hunk.classList.add("marked");
     hunk.scrollIntoView({ block: "nearest" });
+  }
+
+  // Through the hunks by keyboard: n and p from one to the next; y agrees with the marked one, r
+  // rejects it, u takes it back.
+  key(event) {
+    const step = { n: 1, p: -1 }[event.key];
+    if (!(step || "yru".includes(event.key))) return false;
+    if (step) this.step(step); else this.press(event.key);
+    return true;
   }
 
   press(key) { this.element.querySelector(`.hunk.marked [data-key=${key}]`)?.click(); }

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { Windows } from "./windows.js";
 import { visible } from "./words.js";
 
-const LINES_MAX = 20000, EDITS_MAX = 2000, ROWS_AT_A_TIME = 50, PARTS_MAX = 40, ROW = 20, WIDE = 2000, CONTEXT = 3;
+const LINES_MAX = 20000, EDITS_MAX = 2000, ROWS_AT_A_TIME = 50, PARTS_MAX = 40, ROW = 20, WIDE = 2000;
 
 // The shortest edit between two lists of lines (Myers), given up where it would take too long:
 // then everything between what both have at the ends counts as replaced.
@@ -123,30 +123,7 @@ export function sideBySide(beforeText, afterText, context = 4) {
   return table(found.rows);
 }
 
-// What differs, place by place: each with the text that has only this taken over.
-export function pieces(beforeText, afterText, windows) {
-  const before = split(beforeText), after = split(afterText), found = [];
-  let at = null;
-  for (const [kind, i, j] of edits(before, after)) {
-    if (kind === "=") { at = null; continue; }
-    if (!at) { at = { low: i, high: i, from: j, to: j }; found.push(at); }
-    if (kind === "-") at.high = i + 1; else at.to = j + 1;
-  }
-  const ends = afterText === "" || afterText.endsWith("\n") ? "\n" : "";
-  return found.map(({ low, high, from, to }) => {
-    const rows = new Rows();
-    for (let i = Math.max(0, low - CONTEXT); i < low; i += 1) rows.equal(i + 1, i + 1 + from - low, before[i]);
-    for (let i = low; i < high; i += 1) rows.removed.push([i + 1, before[i]]);
-    for (let j = from; j < to; j += 1) rows.added.push([j + 1, after[j]]);
-    for (let i = high; i < Math.min(before.length, high + CONTEXT); i += 1) rows.equal(i + 1, i + 1 + to - high, before[i]);
-    rows.flush();
-    const taken = [...before.slice(0, low), ...after.slice(from, to), ...before.slice(high)];
-    const last = high === before.length ? ends : beforeText.endsWith("\n") ? "\n" : "";
-    return { header: `@@ -${low + 1},${high - low} +${from + 1},${to - from} @@`, element: table(rows.rows, windows), taken: taken.length ? taken.join("\n") + last : "" };
-  });
-}
-
-// The same from the lines of a unified diff.
+// From the lines of a unified diff.
 export function fromLines(lines, windows, truncated = false) {
   const found = new Rows();
   let a = 0, b = 0, inside = false;

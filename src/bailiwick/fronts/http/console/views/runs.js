@@ -10,6 +10,7 @@ import { complain, dialog, toast } from "../dialogs.js";
 import { ago, count, moment, plain } from "../words.js";
 import { ChangedFiles, ofRun, ofWork } from "../changed_files.js";
 import { timeline } from "../timeline.js";
+import { accept, reject } from "../verdicts.js";
 
 const RUNS = 200, LOOKED = "bailiwick.looked", AGAIN_MS = 1500;
 
@@ -21,7 +22,7 @@ export function view({ path }) {
   const again = () => { page.timer ??= setTimeout(() => { page.timer = null; load(page); }, AGAIN_MS); };
   const following = [on("change", again), on("run", again), on("review", again)];
   load(page);
-  return { element, title: "Runs", key: (event) => key(event, page), close: () => { for (const forget of following) forget(); clearTimeout(page.timer); page.files?.close(); page.closed = true; localStorage.setItem(looked(), String(Date.now())); } };
+  return { element, title: "Runs", key: (event) => page.files?.key(event) ?? false, close: () => { for (const forget of following) forget(); clearTimeout(page.timer); page.files?.close(); page.closed = true; localStorage.setItem(looked(), String(Date.now())); } };
 }
 
 async function load(page) {
@@ -70,33 +71,34 @@ async function show(page) {
   if (drawn === page.drawn) { page.files?.again(); return; }
   page.drawn = drawn;
   if (page.timeline) { closeFiles(page); fill(page.detail, page.head, timeline(run)); return; }
-  await showFiles(page, new ChangedFiles(ofRun(run), { accept: (ids) => accept(page, { accept: ids }), reject: (ids, what) => reject(page, ids, what, { active: run.active }), undo: (part, what) => undo(page, run, part, what) }));
+  await showFiles(page, new ChangedFiles(ofRun(run), { accept: (ids) => accept({ accept: ids }, () => load(page)), reject: (ids, what) => reject(ids, what, { active: run.active }, () => load(page)), undo: (part, what) => undo(page, run, part, what) }));
 }
 
 // What is left of a working copy is another list after each verdict: all of it is asked for again.
 async function showWork(page, work) {
-  const of = { work: work.id };
+  const of = { work: work.id }, again = () => load(page);
+  if (page.shown === page.chosen && page.files?.settles) return;
   page.drawn = null;
   fill(page.head, h("div", { class: "question" },
     h("div", { class: "bar" }, h("h2", { class: "grow" }, workName(work)),
-      h("button", { class: "button", title: "Have all of it in the tree", onClick: () => accept(page, { accept: [work.id], ...of }) }, icon("check"), "Apply all"),
-      h("button", { class: "button danger", onClick: () => reject(page, [work.id], "all of it", { of }) }, icon("cross"), "Give it all up")),
+      h("button", { class: "button", title: "Have all of it in the tree", onClick: () => accept({ accept: [work.id], ...of }, again) }, icon("check"), "Apply all"),
+      h("button", { class: "button danger", onClick: () => reject([work.id], "all of it", { of }, again) }, icon("cross"), "Give it all up")),
     h("div", { class: "meta" }, h("span", null, plain(work.subject)), h("span", null, `since ${moment(work.beganMs)}`), h("span", null, "nothing of it is in the tree yet"))));
-  await showFiles(page, new ChangedFiles(ofWork(work), { accept: (ids) => accept(page, { accept: ids, ...of }), reject: (ids, what) => reject(page, ids, what, { of }) }));
+  await showFiles(page, new ChangedFiles(ofWork(work), { accept: (ids, how) => accept({ accept: ids, ...how, ...of }, again), reject: (ids, what) => reject(ids, what, { of }, again) }));
 }
 
 function closeFiles(page) { page.files?.close(); page.files = null; }
 
 async function showFiles(page, files) {
-  const same = page.shown === page.chosen, at = same ? page.files?.element.scrollTop : 0;
-  if (at) files.marked = page.files.marked;
+  const place = page.shown === page.chosen ? page.files?.place() : null;
+  if (place) files.marked = page.files.marked;
   closeFiles(page);
   page.files = files;
   page.shown = page.chosen;
   await files.begin();
   if (page.files !== files) return;
   fill(page.detail, page.head, files.element);
-  files.element.scrollTop = at ?? 0;
+  files.goTo(place);
 }
 
 // What is listed of a run is another list when one of these is another.
@@ -105,31 +107,9 @@ const counts = (run) => [run.created, run.changed, run.moved, run.removed, run.a
 function head(page, run) {
   const left = (run.hunks ?? 0) - (run.reviewed ?? 0);
   return h("div", { class: "question" },
-    h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; show(page).catch(complain); } }, icon("clock"), "Timeline"), left > 0 ? h("button", { class: "button", title: "I have looked at all of it and agree", onClick: () => accept(page, [run.id]) }, icon("check"), "Accept all") : null, run.hunks ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
+    h("div", { class: "bar" }, h("h2", { class: "grow" }, named(run)), h("button", { class: "button quiet", "aria-pressed": String(page.timeline), onClick: () => { page.timeline = !page.timeline; show(page).catch(complain); } }, icon("clock"), "Timeline"), left > 0 ? h("button", { class: "button", title: "I have looked at all of it and agree", onClick: () => accept({ accept: [run.id] }, () => load(page)) }, icon("check"), "Accept all") : null, run.hunks ? h("button", { class: "button danger", onClick: () => undo(page, run, {}, "this run") }, icon("back"), "Take it all back") : null),
     h("div", { class: "meta" }, h("span", null, plain(run.subject)), h("span", null, plain(run.front)), h("span", null, `${moment(run.begunMs)} – ${run.active ? "now" : moment(run.seenMs)}`), h("span", null, count(run.calls, "call")), run.commands ? h("span", null, count(run.commands, "command")) : null, run.questions ? h("span", null, count(run.questions, "question")) : null, run.refusals ? h("span", { class: "chip bad" }, count(run.refusals, "refusal")) : null),
     run.steps.length ? h("ol", { class: "steps" }, run.steps.map((each) => h("li", { title: moment(each.begunMs) }, plain(each.name)))) : null);
-}
-
-// Agreeing with what is in the tree changes no file: it is only kept that somebody has looked, and
-// folded away.
-const accept = (page, verdict) => say(page, verdict, (done) => (done.left ? `Accepted; ${count(done.left, "piece")} left to look at` : "Accepted; nothing is left to look at"));
-
-async function say(page, verdict, words) {
-  try {
-    const done = await api.post("/review", verdict);
-    toast(done.conflicts.length ? `Nothing was changed: others changed the same lines of ${plain(done.conflicts[0].path)}` : words(done));
-    await load(page);
-  } catch (error) { complain(error); }
-}
-
-async function reject(page, ids, what, { active = false, of = {} }) {
-  const note = h("textarea", { class: "input", rows: "3", maxlength: "2000", placeholder: "What should it do instead?", "aria-label": "Note to the agent" }), insist = h("input", { type: "checkbox", id: "insist" });
-  const sure = await dialog({
-    title: `Reject ${what}?`,
-    body: [h("p", { class: "soft" }, "It is taken back, and the agent reads your note with its next result."), note, active ? h("label", { for: "insist" }, insist, " also while it is in the middle of something") : null],
-    actions: [{ label: "Cancel", value: null }, { label: "Reject", kind: "danger", value: true }],
-  });
-  if (sure) await say(page, { reject: ids, note: note.value.trim() || null, insist: insist.checked, ...of }, () => "Rejected; the agent is told");
 }
 
 async function undo(page, run, part, what) {
@@ -149,13 +129,4 @@ async function undo(page, run, part, what) {
     toast(`Took back ${count(done.undone.length, "path")}`);
     await load(page);
   } catch (error) { complain(error); }
-}
-
-// Through the hunks by keyboard: n and p from one to the next; y agrees with the marked one, r rejects
-// it, u takes it back.
-function key(event, page) {
-  const step = { n: 1, p: -1 }[event.key];
-  if (!page.files || !(step || "yru".includes(event.key))) return false;
-  if (step) page.files.step(step); else page.files.press(event.key);
-  return true;
 }
