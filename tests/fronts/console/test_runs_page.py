@@ -193,3 +193,26 @@ def test_of_a_long_difference_only_what_can_be_seen_is_in_the_page(served):
         assert window.errors() == []
     finally:
         window.close()
+
+
+@pytest.mark.spec("REVIEW-5", "WEB-1")
+def test_a_file_of_a_run_is_accepted_at_once_and_all_that_is_left_of_it(served):
+    token = served.new_agent("agreed")
+    for path in ("agreed/a.txt", "agreed/b.txt", "agreed/c.txt"):
+        body = {"path": path, "content": "x\n", "parents": True}
+        assert served.agent("POST", "/file/write", body, token=token)[0] == 201
+    window = Browser()
+    try:
+        window.driver.get(served.new_link())
+        window.find("header.top")
+        window.go("#/runs")
+        window.click(".choice", "agent_run:agreed/token")
+        window.click("[data-accepts='agreed/b.txt']")
+        window.find("[data-path='agreed/b.txt'] .chip.good", "accepted")
+        window.find(".choice", "1 of 4 reviewed")
+        window.click(".question button", "Accept all")
+        window.gone(".question button", "Accept all")
+        window.find("[data-path='agreed/c.txt'] .chip.good", "accepted")
+        assert window.errors() == []
+    finally:
+        window.close()
