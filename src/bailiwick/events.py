@@ -150,10 +150,7 @@ class InFlight:
     def end(self, path: ScopedPath, *, parents: bool = False) -> None:
         """As `begin`, once for each."""
         self.ended += 1
-        if self._places.get(path) == 1:
-            del self._places[path]  # most often nobody else changes anything there
-        else:
-            _count_down(self._places, path)
+        _count_down(self._places, path)
         if parents:
             for above in _above(path):
                 _count_down(self._above, above)
