@@ -15,7 +15,14 @@ from bailiwick.fronts.http.routes import ROUTES
 from bailiwick.model import Entry, JsonRead, Stat, TextRead, Value
 from bailiwick.notices import ReviewNotice, RunNotice
 from bailiwick.paths import ScopedPath
-from bailiwick.reviews import ReviewFile, ReviewHunk, ReviewNote, ReviewQueue, ReviewResult
+from bailiwick.reviews import (
+    ReviewFile,
+    ReviewHunk,
+    ReviewNote,
+    ReviewQueue,
+    ReviewResult,
+    ReviewSides,
+)
 from bailiwick.runs import RunInfo
 from bailiwick.sandbox import Piece
 from bailiwick.scope import Scope
@@ -32,7 +39,7 @@ FORMS = {name: form for name, form in vars(wire.values).items() if isinstance(fo
 
 BESIDES = {
     Leased, LedgerRecord, ReviewFile, ReviewHunk, ReviewNote, ReviewNotice, ReviewQueue,
-    ReviewResult, RunInfo, RunNotice,
+    ReviewResult, ReviewSides, RunInfo, RunNotice,
 }  # fmt: skip
 """What is told of a lock, of what is on record, of a run, of a review, and by events besides
 changes."""
