@@ -145,14 +145,20 @@ class SettledVersion(NamedTuple):
 
 class NoteHolder(NamedTuple):
     """Who is told: by name, and through whose hands the name came. One that an agent chose for
-    another is not that of whoever is called so."""
+    another is not that of whoever is called so.
+
+    ``sessions`` is how the names of a front's sessions begin, for whoever is one: a client that is
+    started again has another name, and hears what nobody else is left to hear.
+    """
 
     subject: str
     via: tuple[str, ...] = ()
+    sessions: str | None = None
 
     @classmethod
-    def of(cls, grant: Grant) -> NoteHolder:
-        return cls(str(grant.subject), grant.via)
+    def of(cls, grant: Grant, front: str) -> NoteHolder:
+        subject, sessions = str(grant.subject), f"agent_run:{front}/"
+        return cls(subject, grant.via, sessions if subject.startswith(sessions) else None)
 
 
 class ReviewVerdicts(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,7 +274,7 @@ class ReviewBook(Protocol):
         """Durable when this returns."""
         ...
 
-    def has_notes(self, grant: Grant) -> bool:
+    def has_notes(self, root: str, holder: NoteHolder) -> bool:
         """Whether there is anything that the holder is to be told: cheap, asked with each answer,
         and mostly told by that nobody is."""
         ...

@@ -377,7 +377,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
         runs = self._pipeline.runs
         if runs is None or runs.reviews is None:
             return False
-        return runs.reviews.has_notes(self.grant)
+        return runs.reviews.has_notes(str(self.root), self._note_holder)
 
     async def _review_notes(self) -> list[ReviewNote]:
         return await self._notes(taken=True)
@@ -385,13 +385,17 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
     async def _waiting_review_notes(self) -> list[ReviewNote]:
         return await self._notes(taken=False)
 
+    @property
+    def _note_holder(self) -> NoteHolder:
+        return NoteHolder.of(self.grant, self._caller.front)
+
     async def _notes(self, *, taken: bool) -> list[ReviewNote]:
         runs = self._pipeline.runs
         if runs is None or runs.reviews is None:
             return []
         book, grant = runs.reviews, self.grant
         notes = await (book.take_notes if taken else book.waiting_notes)(
-            str(self.root), NoteHolder.of(grant),
+            str(self.root), self._note_holder,
             lambda path: path.lies_in(grant.base) and grant.reaches(path, False),
             self.limits.review_notes_told_max,
         )  # fmt: skip

@@ -82,6 +82,19 @@ async def test_a_rejection_is_a_notification_and_a_resource(tmp_path, way, mode)
             await client.read_resource("bailiwick-review:///elsewhere")
 
 
+@pytest.mark.spec("REVIEW-3")
+async def test_a_client_that_is_started_again_hears_what_the_one_before_did_not(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    async with client_of("stdio", project, tmp_path) as client:
+        await client.call_tool("write_file", {"path": "a.txt", "content": "x\n"})
+    await reject_all(tmp_path, project, "not needed")
+    async with client_of("stdio", project, tmp_path) as client:
+        result = await client.call_tool("write_file", {"path": "b.txt", "content": "x\n"})
+        (note,) = result.meta["bailiwick/review"]
+        assert (note["path"], note["note"]) == ("a.txt", "not needed")
+
+
 @asynccontextmanager
 async def client_of(way, project, tmp_path, **more):
     if way == "stdio":

@@ -8,13 +8,8 @@ under, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from bailiwick.grant import Core, User, parse_subject
-from bailiwick.state.grants.rows import LINE
-
-Read = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
+from bailiwick.state.grants.rows import LINE, Read
 
 _HOLDERS = (
     LINE + "SELECT subject FROM line JOIN grants USING (id) WHERE kind = 'held' ORDER BY step DESC"
@@ -22,10 +17,7 @@ _HOLDERS = (
 
 
 def accountable(read: Read, grant_id: str) -> str | None:
-    """The subject that a grant counts for; None where it is not in the book.
-
-    ``read`` asks the state's database.
-    """
+    """The subject that a grant counts for; None where it is not in the book."""
     holders: list[str] = [subject for (subject,) in read(_HOLDERS, (grant_id,))]
     if not holders:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -20,6 +20,9 @@ from bailiwick.model import Value
 from bailiwick.state.bodies import Bodies, encode, made_of
 
 _log = logging.getLogger("bailiwick.state")
+
+Read = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
+"""Asks the state's database."""
 
 NEVER = 2**63 - 1
 """The time at which a grant without an end ends."""
@@ -37,6 +40,11 @@ LINE = """
 LISTED_THERE = "substr(origin, 1, 14) = 'configuration:'"
 OF_CONFIGURATION = f"{LINE} SELECT 1 FROM line JOIN grants USING (id) WHERE {LISTED_THERE}"
 """What a configuration lists, and whether a grant descends from such."""
+
+_HELD = """
+    SELECT 1 FROM grants WHERE subject = ? AND root = ? AND kind = 'held' AND released = 0
+    AND ended_ns IS NULL AND expires_ns > ? LIMIT 1
+"""
 
 _grants = Bodies(Grant)
 _standing = msgspec.msgpack.Decoder(StandingGrant, dec_hook=made_of)
@@ -138,6 +146,11 @@ def shared_of(rows: list[tuple[Any, ...]], now_ns: int) -> Grant | None:
     if not entry.holds(now_ns):
         raise GrantExpired("the grant's time is up", hint="request the root again")
     return entry.grant
+
+
+def is_held(read: Read, subject: str, root: str, now_ns: int) -> bool:
+    """Whether anybody acts by this name in a root: a session that ended gave its grants back."""
+    return bool(read(_HELD, (subject, root, now_ns)))
 
 
 def revoked() -> GrantRevoked:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
-from bailiwick.grant import Grant
 from bailiwick.notices import ReviewNotice
 from bailiwick.paths import ScopedPath
 from bailiwick.reviews import (
@@ -17,9 +17,11 @@ from bailiwick.reviews import (
     ReviewVerdicts,
     SettledVersion,
 )
+from bailiwick.runs import RUN_IDLE_S
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import select
+from bailiwick.state.grants.rows import is_held
 from bailiwick.state.notices.book import NoticeBook
 
 PART = DatabasePart(
@@ -169,12 +171,13 @@ class VerdictBook:
             self._database.read("SELECT DISTINCT root, subject, via FROM review_notes")
         )
 
-    def has_notes(self, grant: Grant) -> bool:
+    def has_notes(self, root: str, holder: NoteHolder) -> bool:
         waiting = self._waiting.get()
         if not waiting:
             return False
-        subject, via = NoteHolder.of(grant)
-        return (str(grant.root), subject, json.dumps(via)) in waiting
+        if (root, holder.subject, json.dumps(holder.via)) in waiting:
+            return True
+        return holder.sessions is not None and bool(self._waiting_for(root, holder))
 
     async def waiting_notes(
         self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
@@ -202,12 +205,29 @@ class VerdictBook:
         self, root: str, holder: NoteHolder, reaches: Callable[[ScopedPath], bool], limit: int
     ) -> list[tuple[Any, ...]]:
         """What is to be told next, oldest first."""
-        waiting = self._database.read(
-            f"SELECT {_NOTE} FROM review_notes WHERE root = ? AND subject = ? AND via = ?"
-            " ORDER BY seq",
-            (root, holder.subject, json.dumps(holder.via)),
-        )
+        waiting = self._waiting_for(root, holder)
         return [row for row in waiting if reaches(ScopedPath(str(row[1])))][:limit]
+
+    def _waiting_for(self, root: str, holder: NoteHolder) -> list[tuple[Any, ...]]:
+        """The notes of a holder, and those that no other session of its front is there to hear:
+        it has ended, or asked for nothing for as long as a run may be silent."""
+        rows = self._database.read(
+            f"SELECT {_NOTE}, subject FROM review_notes WHERE root = ? AND via = ? ORDER BY seq",
+            (root, json.dumps(holder.via)),
+        )
+        now = self._time_ns()
+        silent_since = now - int(RUN_IDLE_S * 1e9)
+        has_ended = functools.cache(
+            lambda subject: not is_held(self._database.read, subject, root, now)
+        )
+
+        def is_told(subject: str, time_ns: int) -> bool:
+            if subject == holder.subject or holder.sessions is None:
+                return subject == holder.subject
+            is_session = subject.startswith(holder.sessions)
+            return is_session and (time_ns < silent_since or has_ended(subject))
+
+        return [row[:-1] for row in rows if is_told(str(row[-1]), int(str(row[-2])))]
 
 
 _NOTE: Final = "seq, path, lines, note, run, by, time_ns"
