@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -46,6 +47,14 @@ def test_verdicts_by_ids_and_what_is_left(worked_in, capsys):
     assert main(["review", "--accept", "ffffffffffff"]) == 1
 
 
+def interrupt_until_heard(child, terminal):
+    """A key is waited for only after it was said: an interrupt between the two is not heard before
+    the next one."""
+    child.send_signal(signal.SIGINT)
+    while not select.select([terminal], [], [], 2)[0]:
+        child.send_signal(signal.SIGINT)
+
+
 def at_terminal(typed, *arguments, columns=40, interrupt_at=None):
     """What it says at a terminal of so many columns, and its exit status; somebody interrupts it
     where it says something."""
@@ -64,8 +73,8 @@ def at_terminal(typed, *arguments, columns=40, interrupt_at=None):
         while chunk := os.read(ours, 65536):
             shown += chunk
             if interrupt_at is not None and interrupt_at in shown:
-                child.send_signal(signal.SIGINT)
                 interrupt_at = None
+                interrupt_until_heard(child, ours)
     except OSError:
         pass  # the other side is closed
     finally:
