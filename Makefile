@@ -58,8 +58,11 @@ run: venv ## Start the server and its console on a demo workspace.
 	  && $(IN_DEMO) $(BIN)/bailiwick import docs sqlite:$(DEMO)/data/bailiwick/workspace.db --to docs >/dev/null; }
 	@$(IN_DEMO) $(BIN)/bailiwick serve
 
+# Whoever has done all of its tests takes some of another's: the slow ones stand together.
+PARALLEL := -n 3 --dist worksteal
+
 test: lint programs ## The whole gate: lint, then every test.
-	$(BIN)/python -m pytest -n 3 -m "not scale" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not scale" $(PYTEST_ARGS)
 
 # The console is tested in Chromium, sandboxes and exports of grants in bubblewrap, mounts by
 # fusermount3. Whoever may install them gets them; elsewhere those tests say so.
@@ -82,7 +85,7 @@ IN_MEMORY = $(if $(TMPDIR),,$(shell test -w /dev/shm \
 # What needs neither a server, a browser, an attacker nor much time. In tests/hostile everything is
 # an attack, and to import its targets takes as long as all the rest.
 unit: venv ## The fast part of the tests.
-	$(IN_MEMORY) $(BIN)/python -m pytest -n 3 -m "not hostile and not slow and not scale" --hypothesis-profile unit \
+	$(IN_MEMORY) $(BIN)/python -m pytest $(PARALLEL) -m "not hostile and not slow and not scale" --hypothesis-profile unit \
 	  --ignore tests/fronts --ignore tests/client --ignore tests/hostile --ignore tests/test_docs.py \
 	  $(PYTEST_ARGS)
 
@@ -147,7 +150,7 @@ matrix: venv ## The fast part on every Python from 3.11 on that is here or can b
 # Of the fast part alone: what only servers, browsers and attackers reach is not counted.
 coverage: venv ## How much of the package the fast part of the tests runs.
 	@rm -f .coverage .coverage.*
-	$(IN_MEMORY) COVERAGE_CORE=sysmon $(BIN)/python -m coverage run -m pytest -n 3 -q --hypothesis-profile unit \
+	$(IN_MEMORY) COVERAGE_CORE=sysmon $(BIN)/python -m coverage run -m pytest $(PARALLEL) -q --hypothesis-profile unit \
 	  -m "not hostile and not slow and not scale" --ignore tests/hostile --ignore tests/test_docs.py $(PYTEST_ARGS)
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --skip-covered --sort cover
