@@ -242,3 +242,20 @@ async def test_who_serves_is_known_to_all(dsn, tmp_path):
         name = second.owner.name
         await second.aclose()
         assert not first.owner.is_alive(name)
+
+
+@pytest.mark.spec("SCALE-5")
+async def test_a_change_that_is_heard_of_while_it_is_closed_harms_nothing(
+    dsn, tmp_path, monkeypatch
+):
+    heard, close = [], pulse_module.Pulse.close
+
+    async def closed(pulse):
+        pulse.epoch.changed()
+        heard.append(pulse)
+        await close(pulse)
+
+    monkeypatch.setattr(pulse_module.Pulse, "close", closed)
+    async with opened(dsn, tmp_path) as database:
+        await database.write(add(1))
+    assert len(heard) == 1

@@ -380,9 +380,9 @@ class Database:
             # The last to close it, of all processes, leaves one file and no log.
             with self._turn:
                 self._connection.close()
+            self._let_go()  # whoever may still tell the epoch of a change has ended then
             self.epoch.close()
             self.owner.close()
-            self._let_go()
 
     def _let_go(self) -> None:
         """Let go of what else there is."""
