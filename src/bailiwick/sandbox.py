@@ -43,10 +43,10 @@ TouchedKind = Literal[
 ]
 """What a command left at one name of a tree.
 
-``directory_changed``: it has another mode. ``directory_created`` where ``moved_from`` is set: it is
-that directory of the lower tree, of which what was not touched is not told again.
-``directory_replaced``: of what was there before nothing shows through; all that it holds now is
-told. ``removed``: whatever was there, a directory with all of it, names included that were masked.
+``directory_changed``: it has another mode. ``directory_replaced``: of what was there before nothing
+shows through. What a new or replaced directory holds is told, but where ``moved_from`` is set: it
+is that directory of the lower tree, of which what was not touched is not told again.
+``removed``: whatever was there, a directory with all of it, names included that were masked.
 ``special_dropped``: a FIFO, socket or device, which is never brought back, and is told so that
 somebody can be. ``too_deep``: a directory deeper down than a scope can name, not looked into."""
 

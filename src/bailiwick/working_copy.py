@@ -51,11 +51,35 @@ class Dropped(NamedTuple):
 class Alterations(NamedTuple):
     """All that was changed, directories before what lies in them. What is ``unfit`` has a name or a
     text that no root can hold, and is withheld. What is ``dropped`` never comes back: sockets and
-    the like, and bits such as setuid."""
+    the like, and bits such as setuid. ``moved`` are directories, with where they lay: of what came
+    along with them nothing lies in the copy, so they come with all of it, or stay."""
 
     altered: list[Altered]
     unfit: list[Dropped]
     dropped: list[Dropped]
+    moved: Mapping[ScopedPath, ScopedPath] = {}
+
+    def moves(self) -> list[set[ScopedPath]]:
+        """What comes with a directory that was moved, and goes from where it lay, each time all of
+        it: together with what went the other way."""
+        groups: list[set[ScopedPath]] = []
+        for ends in self.moved.items():
+            group = {
+                each.path for each in self.altered if any(each.path.lies_in(end) for end in ends)
+            }
+            apart = [each for each in groups if each.isdisjoint(group)]
+            groups = [*apart, group.union(*(each for each in groups if each not in apart))]
+        return groups
+
+    def with_moves(self, wanted: Wanted) -> Wanted:
+        """Whoever wants a directory that was moved wants it gone from where it lay."""
+        if wanted.only is None:
+            return wanted
+        only, before = set(wanted.only), -1
+        while len(only) != before:
+            before = len(only)
+            only |= {was for path, was in self.moved.items() if any(map(path.lies_in, only))}
+        return wanted._replace(only=tuple(only))
 
     @property
     def any_left(self) -> bool:

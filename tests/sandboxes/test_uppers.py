@@ -4,14 +4,13 @@ import json
 import os
 import shutil
 import stat
-import subprocess
-import sys
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
 from bailiwick.sandboxes.uppers import open_left
+from tests.sandboxes.steps import PROGRAM, STEPS, pictured, taken
 from tests.sandboxes.workshop import Workshop, opened
 
 
@@ -123,48 +122,6 @@ async def test_many_files_and_only_what_was_touched(workshop):
 
 # --- against a model -----------------------------------------------------------------------------
 
-NAMES = st.sampled_from(["a", "b", "c"])
-PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
-STEPS = st.one_of(
-    st.tuples(st.just("write"), PATHS, st.sampled_from(["1", "22"])),
-    st.tuples(st.just("remove"), PATHS, st.just("")),
-    st.tuples(st.just("mkdir"), PATHS, st.just("")),
-    st.tuples(st.just("move"), PATHS, PATHS),
-    st.tuples(st.just("link"), PATHS, st.just("a")),
-    st.tuples(st.just("chmod"), PATHS, st.sampled_from(["700", "755"])),
-)
-PROGRAM = """
-import json, os, shutil, sys
-for verb, path, other in json.load(sys.stdin):
-    try:
-        if verb == "write": open(path, "w").write(other)
-        elif verb == "mkdir": os.makedirs(path)
-        elif verb == "link": os.symlink(other, path)
-        elif verb == "chmod": os.chmod(path, int(other, 8), follow_symlinks=True)
-        elif verb == "move": shutil.move(path, other)
-        elif os.path.isdir(path) and not os.path.islink(path): shutil.rmtree(path)
-        else: os.unlink(path)
-    except (OSError, shutil.Error): pass
-"""
-
-
-def pictured(directory):
-    """Each path with what it is, links as links."""
-    found = {}
-    for at, names, files in os.walk(directory):
-        for name in [*names, *files]:
-            path = os.path.join(at, name)
-            status = os.lstat(path)
-            if stat.S_ISLNK(status.st_mode):
-                what = ("link", os.readlink(path))
-            elif stat.S_ISDIR(status.st_mode):
-                what = ("directory", stat.S_IMODE(status.st_mode))
-            else:
-                with open(path) as file:
-                    what = ("file", stat.S_IMODE(status.st_mode), file.read())
-            found[os.path.relpath(path, directory)] = what
-    return found
-
 
 def bring_back(workshop):
     """Do to the lower tree what is told of the upper one, as a publisher would."""
@@ -216,16 +173,10 @@ async def test_whatever_is_done_is_told_so_that_it_can_be_done_again(
     workshop = Workshop(directory, bubblewrap)
     seen = directory / "seen"
 
-    def plainly(steps, where):
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM], input=json.dumps(steps), text=True, cwd=where,
-            check=True, umask=0o022,
-        )  # fmt: skip
-
-    plainly(planted, workshop.lower)
+    taken(planted, workshop.lower)
     shutil.copytree(workshop.lower, seen, symlinks=True)
     for steps in (first, second):
-        plainly(steps, seen)
+        taken(steps, seen)
         data = json.dumps(steps).encode()
         said = await workshop.run("/usr/bin/python3", "-c", PROGRAM, stdin=data)
         assert said.err == ""

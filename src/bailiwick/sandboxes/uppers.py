@@ -154,17 +154,16 @@ def _look_at_directory(
         opaque = _attribute(fd, f"{prefix}opaque") == b"y"
         redirect = _attribute(fd, f"{prefix}redirect") if prefix.startswith("trusted") else None
         was = _origin(level, name, redirect)
-        kind: TouchedKind | None = "directory_created"
+        stayed = was == level.was + name and level.lower is not None  # or is back where it was
+        moved_from = None if redirect is None or opaque or stayed else was
+        is_new = before is None or bool(told)
+        kind: TouchedKind | None = "directory_created" if is_new else "directory_replaced"
         beneath = None
-        if redirect is not None and not opaque:
-            beneath = _open_beneath(root_lower, was)
-        elif before is not None and not told:
-            if opaque:
-                kind = "directory_replaced"
-            else:
-                kind = "directory_changed" if stat.S_IMODE(before) != mode else None
-                beneath = _open_or_none(level.lower, name)
-        moved_from = was if redirect is not None and not opaque else None
+        if moved_from is not None:
+            beneath = _open_beneath(root_lower, moved_from)
+        elif not is_new and not opaque:
+            kind = "directory_changed" if before is None or stat.S_IMODE(before) != mode else None
+            beneath = _open_or_none(level.lower, name)
         if kind is not None:
             told.append(Touched(path=path, kind=kind, mode=mode, moved_from=moved_from))
         return told, _Level(fd, beneath, f"{path}/", f"{was}/", _names(fd), shut)
@@ -210,22 +209,23 @@ def _open_beneath(root: int, path: str) -> int | None:
 
 
 def let_through(upper: int, path: str, removed: Callable[[str], Iterable[str]]) -> None:
-    """Have a directory of which nothing showed through, and those within it, show what lies beneath
-    but for the names that are ``removed`` in each. Any other directory is left as it is."""
-    opaque = f"{_prefix()}opaque"
+    """Have a directory of which nothing showed through, or that showed another one, and those
+    within it, show what lies beneath but for the names that are ``removed`` in each. Any other
+    directory is left as it is."""
+    marks = [f"{_prefix()}{name}" for name in ("opaque", "redirect")]
     way: list[tuple[int, int | None]] = [(os.dup(upper), None)]
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for each in path.split("/"):
                 way.append(_open_directory(way[-1][0], each))
-            if _attribute(way[-1][0], opaque) == b"y":
-                _let_through(way[-1][0], path, removed, opaque)
+            if any(_attribute(way[-1][0], mark) is not None for mark in marks):
+                _let_through(way[-1][0], path, removed, marks)
     finally:
         _close_way(way)
 
 
 def _let_through(
-    directory: int, path: str, removed: Callable[[str], Iterable[str]], opaque: str
+    directory: int, path: str, removed: Callable[[str], Iterable[str]], marks: list[str]
 ) -> None:
     """Names are hidden before anything shows: whoever is killed in between has hidden too much."""
     there = set(os.listdir(directory))
@@ -233,14 +233,15 @@ def _let_through(
         if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             way = _open_directory(directory, name)
             try:
-                _let_through(way[0], f"{path}/{name}", removed, opaque)
+                _let_through(way[0], f"{path}/{name}", removed, marks)
             finally:
                 _close_way([way])
     for name in removed(path):
         if name not in there:
             os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=directory)
-    with contextlib.suppress(OSError):  # it has none
-        os.removexattr(directory, opaque)
+    for mark in marks:
+        with contextlib.suppress(OSError):  # it has none
+            os.removexattr(directory, mark)
 
 
 # --- opening what a program has shut -----------------------------------------------------------

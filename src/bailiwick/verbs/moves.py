@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Final
 
@@ -67,14 +68,20 @@ class _Forest:
 
 
 class Moves:
-    """Looks for moves in a plan. ``goes`` is deepest first, ``comes`` parents first."""
+    """Looks for moves in a plan. ``goes`` is deepest first, ``comes`` parents first. ``origins``
+    are the files of which it is known where they came from."""
 
-    def __init__(self, call: Call, goes: list[Touch], comes: list[Touch]) -> None:
+    def __init__(
+        self, call: Call, goes: list[Touch], comes: list[Touch],
+        origins: Mapping[ScopedPath, ScopedPath],
+    ) -> None:  # fmt: skip
         self._call = call
         self._goes = goes
         self._comes = comes
         self._going = _Forest(goes)
         self._coming = _Forest(comes)
+        self._origins = origins
+        self._destinations = {origin: path for path, origin in origins.items()}
         self._hashes: dict[ScopedPath, str | None] = {}
         self._taken: set[ScopedPath] = set()
         self._arrived: dict[ScopedPath, Touch] = {}
@@ -150,10 +157,24 @@ class Moves:
     def _first_movable(self, same: list[Touch], arrived: Touch) -> Touch | None:
         """One of those that are the same, which is used up then."""
         for number, origin in enumerate(same):
-            if origin.path not in self._taken and self._may_move(_moved(origin, arrived)):
+            if origin.path in self._taken or not self._may_have_come(origin, arrived):
+                continue
+            if self._may_move(_moved(origin, arrived)):
                 del same[number]
                 return origin
         return None
+
+    def _may_have_come(self, origin: Touch, arrived: Touch) -> bool:
+        """Whether nothing is known to have come from elsewhere, or to have gone elsewhere."""
+        if not self._origins:
+            return True
+        for each in (arrived, *self._coming.beneath(arrived)):
+            was = each.path.relative_to(arrived.path).beneath(origin.path)
+            if self._origins.get(each.path, was) != was:
+                return False
+            if self._destinations.get(was, each.path) != each.path:
+                return False
+        return True
 
     async def _hash(self, path: ScopedPath) -> str | None:
         if path not in self._hashes:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import stat as stat_bits
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from bailiwick.commands import NameSeen, SessionNote
-from bailiwick.errors import BailiwickError, IoError, PathNotFound, escape_for_display
+from bailiwick.errors import BailiwickError, PathNotFound, escape_for_display
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB
 from bailiwick.paths import RESERVED_PREFIX, NameRule, ScopedPath, parse
-from bailiwick.sandbox import Touched, Tree
+from bailiwick.sandbox import Touched, TouchedKind, Tree
 from bailiwick.working_copies.base_images import BaseImages
 from bailiwick.working_copies.folder import Folder
 from bailiwick.working_copies.lower import Lower, ShownTree, hidden
@@ -85,6 +86,7 @@ class DirectoryCopy:
         self._closed = False
         self._sources: dict[ScopedPath, Source] = {}
         self._sizes: dict[ScopedPath, int] = {}
+        self._gone: set[ScopedPath] = set()
         self._base = Survey({})
         self._bases = BaseImages(folder)
         self._has_base = False
@@ -176,8 +178,9 @@ class DirectoryCopy:
         self._bases.keep(self._shown, reading.altered.values())
         self._save_looked_up()
         self._sizes = {path: each.size for path, each in reading.altered.items()}
+        self._gone = {path for path, each in reading.altered.items() if each.type is None}
         altered = sorted(reading.altered.values(), key=lambda each: each.path.order)
-        return Alterations(altered, reading.unfit, reading.dropped)
+        return Alterations(altered, reading.unfit, reading.dropped, reading.moved)
 
     # --- content ------------------------------------------------------------------------------
 
@@ -198,13 +201,12 @@ class DirectoryCopy:
                 os.close(file)
 
     def _begin(self, source: Source) -> tuple[bytes, int | None]:
-        try:
-            return _begun(source)
-        except (FileNotFoundError, NotADirectoryError):
-            if source.top != self._shown.directory:
-                raise
-            # It came along with its directory, and is gone from where it lay: put aside.
-            return b"", self._folder.open_kept(ScopedPath(source.path))
+        """What came along with its directory may be gone from where it lay by now, or something
+        else stands there: then it was put aside."""
+        path = ScopedPath(source.path)
+        if source.top == self._shown.directory and self._folder.has_kept(path):
+            return b"", self._folder.open_kept(path)
+        return _begun(source)
 
     async def keep(self, path: ScopedPath, chunks: AsyncGenerator[bytes, None]) -> None:
         await self._folder.keep(path, chunks)
@@ -273,15 +275,11 @@ class DirectoryCopy:
             while not above.is_root and above not in directories:
                 directories.add(above)
                 above = above.parent
-        own = {str(path) for path in settled}
-
-        def removed(directory: str) -> Iterator[str]:
-            for name in self._base.names_in(directory):
-                if f"{directory}/{name}" not in own:
-                    yield name
-
+        removed: dict[str, list[str]] = defaultdict(list)
+        for path in self._gone.difference(settled):
+            removed[str(path.parent)].append(path.name)
         for each in sorted(directories, key=lambda each: each.order):
-            self._uppers.let_through(self._folder.upper, str(each), removed)
+            self._uppers.let_through(self._folder.upper, str(each), lambda at: removed[at])
 
     async def rebase(self, path: ScopedPath, image: bytes) -> None:
         await in_thread(self._folder.save_base, path, image)
@@ -320,17 +318,19 @@ class _Reading:
         self.sources: dict[ScopedPath, Source] = {}
         self.unfit: list[Dropped] = []
         self.dropped: list[Dropped] = []
+        self.moved: dict[ScopedPath, ScopedPath] = {}
 
     def all(self, found: Iterable[Touched]) -> None:
         told = list(found)
         for touched in told:
             self._add(touched)
-        came = {each.path for each in told}
+        kinds = {each.path: each.kind for each in told}  # of two the later, which stands there
         for touched in told:
             if touched.kind == "directory_replaced":
-                self._gone_beneath(touched.path, came)
-            elif touched.moved_from is not None:
-                self._came_along(touched.path, touched.moved_from, came)
+                self._gone_beneath(touched.path, kinds)
+        for touched in told:
+            if touched.moved_from is not None:
+                self._came_along(touched.path, touched.moved_from, kinds)
 
     def _add(self, touched: Touched) -> None:
         path = self._path(touched.path)
@@ -341,7 +341,7 @@ class _Reading:
             case "removed":
                 if base is not None:
                     self.altered[path] = Altered(path, None, base)
-                    self._gone_beneath(touched.path, set())
+                    self._gone_beneath(touched.path, {})
             case "special_dropped":
                 self._drop(touched.path, "only files, directories and links are brought back")
             case "too_deep":
@@ -356,7 +356,7 @@ class _Reading:
                 mode = self._mode(touched)
                 self.altered[path] = Altered(path, "directory", base, mode)
             case _:
-                pass  # as it was; what is in it is told by itself
+                self.altered.pop(path, None)  # as it was; what is in it is told by itself
 
     def _path(self, text: str) -> ScopedPath | None:
         try:
@@ -383,6 +383,7 @@ class _Reading:
             text.encode()
         except UnicodeEncodeError:
             self.unfit.append(Dropped(path, "the text of the link is not valid text"))
+            self.altered.pop(path, None)
             return
         self.altered[path] = Altered(path, "symlink", base, size=len(text), target=text)
 
@@ -394,6 +395,7 @@ class _Reading:
             size, sha256 = _hashed(source, self._bytes_left)
         except _TooMuch:
             self.unfit.append(Dropped(path, "there is more than is brought back of one command"))
+            self.altered.pop(path, None)
             return
         except (FileNotFoundError, NotADirectoryError):
             return  # a command that is under way has taken it away since
@@ -401,33 +403,47 @@ class _Reading:
         mode = self._mode(touched)
         self.altered[path] = Altered(path, "file", base, mode, size, sha256)
 
-    def _gone_beneath(self, directory: str, came: set[str]) -> None:
+    def _gone_beneath(self, directory: str, kinds: Mapping[str, TouchedKind]) -> None:
         """What lay in a directory that was taken away or replaced, and did not come again."""
         for text in self._survey.beneath(directory):
-            if text not in came and (path := self._path(text)) is not None:
+            is_told = kinds.get(text, "special_dropped") != "special_dropped"
+            if not is_told and (path := self._path(text)) is not None:
                 self.altered[path] = Altered(path, None, self._survey.get(text))
 
-    def _came_along(self, directory: str, origin: str, came: set[str]) -> None:
+    def _came_along(self, directory: str, origin: str, kinds: Mapping[str, TouchedKind]) -> None:
         """What lies in a directory that was moved, and was not touched there."""
+        if (top := self._path(directory)) is not None:
+            self.moved[top] = ScopedPath(origin)
         for text in self._survey.beneath(origin):
             there = directory + text.removeprefix(origin)
-            path = self._path(there)
-            base = self._survey.get(text)
-            if path is None or base is None or there in came:
+            was, base = self._survey.get(text), self._survey.get(there)
+            if was is None or _is_covered(there, directory, kinds):
                 continue
-            if (now := self.altered.get(path)) is not None and now.type is None:
+            if (path := self._path(there)) is None:
                 continue
-            if base.type == "file":
-                touched = Touched(path=there, kind="file_created", mode=base.mode)
-                self._add_file(path, touched, None, Source(self._lower, text, _open_beneath))
-                if path in self.altered:
-                    moved = self.altered[path]._replace(origin=ScopedPath(text))
-                    self.altered[path] = moved
-            elif base.type == "symlink":
-                target = _link_text(self._lower, text)
-                self.altered[path] = Altered(path, "symlink", None, size=len(target), target=target)
-            elif base.type == "directory":
-                self.altered[path] = Altered(path, "directory", None, base.mode)
+            if was.type == "file":
+                touched = Touched(path=there, kind="file_created", mode=was.mode)
+                self._add_file(path, touched, base, Source(self._lower, text, _open_beneath))
+                if (moved := self.altered.get(path)) is not None and moved.type is not None:
+                    self.altered[path] = moved._replace(origin=ScopedPath(text))
+            elif was.type == "symlink":
+                with suppress(OSError):  # others have put something else there since
+                    target = _link_text(self._lower, text)
+                    touched = Touched(path=there, kind="symlink_created", target=target)
+                    self._add_link(path, touched, base)
+            elif was.type == "directory":
+                self._add(Touched(path=there, kind="directory_created", mode=was.mode))
+
+
+def _is_covered(path: str, directory: str, kinds: Mapping[str, TouchedKind]) -> bool:
+    """Whether what stands at a path in a directory that was moved is told by itself, or did not
+    come along with it."""
+    if path in kinds:
+        return True
+    while (path := path.rpartition("/")[0]) != directory:
+        if kinds.get(path, "directory_changed") != "directory_changed":
+            return True
+    return False
 
 
 # --- by descriptors ---------------------------------------------------------------------------
@@ -471,12 +487,15 @@ async def _ended(begun: tuple[bytes, int | None]) -> None:
 
 
 def _open_beneath(top: int, path: str) -> int:
-    """A regular file of the tree below, to be read."""
+    """A regular file of the tree below, to be read. Raises OSError, and `FileNotFoundError` where
+    something else stands there by now."""
     with _parent(top, path) as (directory, name):
+        if not stat_bits.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            raise FileNotFoundError(path)
         file = os.open(name, _FILE_FLAGS, dir_fd=directory)
     if not stat_bits.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise IoError("what was changed is no file any more")
+        raise FileNotFoundError(path)
     return file
 
 

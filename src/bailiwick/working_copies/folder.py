@@ -45,6 +45,7 @@ _MORE_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+_STAGED: Final = "staged"
 _HELD_BYTES_MAX: Final = 1 * MiB
 """What is held of a file that is put aside, before it is written."""
 
@@ -230,10 +231,9 @@ class Folder:
             held.append(chunk)
             size += len(chunk)
             if size >= _HELD_BYTES_MAX:
-                await in_thread(self._add_kept, path, flags, b"".join(held))
+                await in_thread(self._add_staged, flags, b"".join(held))
                 held, size, flags = [], 0, _MORE_FLAGS
-        if held or flags == _NEW_FLAGS:
-            await in_thread(self._add_kept, path, flags, b"".join(held))
+        await in_thread(self._add_kept, path, flags, b"".join(held))
 
     def keep_all(self, contents: Mapping[ScopedPath, bytes]) -> None:
         """Of many, each of which is small."""
@@ -241,7 +241,13 @@ class Folder:
             self._add_kept(path, _NEW_FLAGS, data)
 
     def _add_kept(self, path: ScopedPath, flags: int, data: bytes) -> None:
-        file = self._open_kept(path, flags)
+        """The last of it: what has its name is all of it, whenever somebody is killed."""
+        self._add_staged(flags, data)
+        directory = self._replaced
+        os.rename(_STAGED, _kept_name(path), src_dir_fd=directory, dst_dir_fd=directory)
+
+    def _add_staged(self, flags: int, data: bytes) -> None:
+        file = os.open(_STAGED, flags, 0o600, dir_fd=self._replaced)
         try:
             _write_all(file, data)
         finally:
@@ -251,10 +257,7 @@ class Folder:
         return os.access(_kept_name(path), os.F_OK, dir_fd=self._replaced, follow_symlinks=False)
 
     def open_kept(self, path: ScopedPath) -> int:
-        return self._open_kept(path, _READ_FLAGS)
-
-    def _open_kept(self, path: ScopedPath, flags: int) -> int:
-        return os.open(_kept_name(path), flags, 0o600, dir_fd=self._replaced)
+        return os.open(_kept_name(path), _READ_FLAGS, dir_fd=self._replaced)
 
     def stage(self, data: bytes, mode: int) -> str:
         """The path of a new file that is to be renamed to where it belongs."""

@@ -80,13 +80,6 @@ class Survey:
     def _order(self) -> Sequence[str]:
         return sorted(self._found)
 
-    def names_in(self, path: str) -> Iterator[str]:
-        """The names that stood in a directory itself."""
-        for each in self.beneath(path):
-            name = each[len(path) + 1 :]
-            if "/" not in name:
-                yield name
-
     def seen(self) -> Iterator[NameSeen]:
         """All that was found, directories before what lies in them."""
         for path in self._order:
