@@ -35,19 +35,24 @@ SCRIPTS = [
 ]
 
 
-@pytest.mark.spec("EXEC-9")
+@pytest.mark.spec("EXEC-7", "EXEC-9")
 @pytest.mark.parametrize("script", SCRIPTS)
 async def test_directories_that_were_moved_are_where_the_program_left_them(tmp_path, script):
     project, seen = tmp_path / "project", tmp_path / "seen"
     project.mkdir()
     taken(TREES, project)
     shutil.copytree(project, seen, symlinks=True)
+    before = pictured(project)
     subprocess.run(["/bin/sh", "-ec", script], cwd=seen, check=True, umask=0o022)
-    async with bailiwick.open(project, state_dir=str(tmp_path / "state")) as fs:
+    state = str(tmp_path / "state")
+    async with bailiwick.open(project, state_dir=state, history="on") as fs:
         result = await fs.exec(shell=script).result()
         assert (result.exit_code, result.withheld, result.conflicts) == (0, [], [])
         assert result.work_id is None
-    assert pictured(project) == pictured(seen)
+        assert pictured(project) == pictured(seen)
+        if result.changes:
+            assert (await fs.undo(result.request_id)).conflicts == []
+    assert pictured(project) == before
 
 
 @pytest.mark.spec("EXEC-8")
