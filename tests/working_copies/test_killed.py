@@ -1,5 +1,6 @@
 """A process that is killed while it runs a command, or brings back, applies or undoes."""
 
+import shutil
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 
 import bailiwick
 from bailiwick.sandboxes.bubblewrap import Bubblewrap
+from tests.sandboxes.steps import TREES, pictured, taken
 from tests.working_copies.kills import kill_once
 
 ROUNDS = 6
@@ -49,3 +51,25 @@ async def test_what_was_being_taken_back_is_taken_back(tmp_path, steps):
             assert told == {"a", "gone", "d", "d/b", "e", "zz"}
             assert not (await work.apply()).conflicts
         assert (place / "d" / "b").read_text() == "new\n"
+
+
+@pytest.mark.spec("EXEC-8", "EXEC-9")
+@pytest.mark.parametrize("steps", range(10))
+async def test_moved_directories_that_a_killed_process_was_bringing_back_come_whole(
+    tmp_path, steps
+):
+    """What lies nowhere but in its old place is read from there, whatever stands there by then."""
+    place, seen, state = (tmp_path / name for name in ("place", "seen", "state"))
+    place.mkdir()
+    taken(TREES, place)
+    shutil.copytree(place, seen, symlinks=True)
+    script = "mv a x; mv b a; mv x b; echo n > b/n"
+    subprocess.run(["/bin/sh", "-ec", script], cwd=seen, check=True, umask=0o022)
+    async with bailiwick.open(place, state_dir=str(state)) as fs:
+        result = await fs.exec(shell=script, publish="manual").result()
+    words = ["-m", "tests.working_copies.dying_program", place, state, result.work_id, steps]
+    died = subprocess.run([sys.executable, *map(str, words)], check=False)
+    assert died.returncode == 9
+    async with bailiwick.open(place, state_dir=str(state)) as fs:
+        assert await fs.work() == []
+    assert pictured(place) == pictured(seen)
