@@ -112,7 +112,8 @@ def detect(prefix: bytes, encoding: str | None) -> tuple[str, int]:
     unless a mark or a named UTF-16 or UTF-32, where NUL is half of a letter, says otherwise.
     """
     if encoding is None:
-        marked = byte_order_mark(prefix)
+        # In the first four bytes of every mark there is one that is not ASCII.
+        marked = None if prefix[:4].isascii() else byte_order_mark(prefix)
         if marked is not None:
             return marked
         if has_binary_bytes(prefix):

@@ -57,6 +57,8 @@ class Seen(Value, frozen=True, array_like=True):
     def then(self, data: bytes, most: int, *, skipped: bool = False) -> Seen:
         """What was seen, and what was read next: ``most`` bytes of either kind. What is only
         skipped over is no page before a position."""
+        if not data:
+            return self
         room = 0 if self.last_bytes else max(most - self.first_bytes, 0)
         first, last = data[:room], b"" if skipped else data[room:][-most:]
         return Seen(

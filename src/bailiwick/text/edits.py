@@ -71,6 +71,10 @@ def apply_edits(
     if len(result) > bytes_max:
         raise _too_large(bytes_max)
     same_before, same_after = _outside(haystack, found)
+    first_changed_line = None
+    if text != decoded.text:
+        same_before = common_prefix(decoded.text, text, same_before)
+        first_changed_line = decoded.text.count("\n", 0, same_before) + 1
     return Edited(
         data=result,
         text_before=decoded.text,
@@ -78,7 +82,7 @@ def apply_edits(
         encoding=decoded.encoding,
         bom=decoded.bom,
         replacements=sum(len(places.starts) for places in found),
-        first_changed_line=_first_changed_line(decoded.text, text, same_before),
+        first_changed_line=first_changed_line,
         same_before=same_before,
         same_after=same_after,
     )
@@ -126,11 +130,14 @@ def _too_large(bytes_max: int) -> FileTooLarge:
 
 
 def _replace(haystack: Haystack, edits: Sequence[Edit], found: Sequence[Occurrences]) -> str:
-    if len(edits) == 1 and not haystack.may_split(edits[0].old):
-        # One text for every place, none overlapping: Python's own replace does just that.
-        edit = edits[0]
-        return haystack.text.replace(haystack.adapted(edit.old), haystack.adapted(edit.new))
     text = haystack.text
+    if len(edits) == 1 and not haystack.may_split(edits[0].old):
+        # One text for every place, none overlapping.
+        edit, starts = edits[0], found[0].starts
+        new = haystack.adapted(edit.new)
+        if len(starts) == 1:
+            return f"{text[: starts[0]]}{new}{text[starts[0] + found[0].length :]}"
+        return text.replace(haystack.adapted(edit.old), new)
     ends = _LineEnds(text)
     pieces: list[str] = []
     copied_to = 0
@@ -221,9 +228,3 @@ def _outside(haystack: Haystack, found: Sequence[Occurrences]) -> tuple[int, int
     first = min(places.starts[0] for places in found)
     last = max(places.starts[-1] + places.length for places in found)
     return first, len(haystack.text) - last
-
-
-def _first_changed_line(before: str, after: str, same: int) -> int | None:
-    if before == after:
-        return None
-    return before.count("\n", 0, common_prefix(before, after, same)) + 1

@@ -23,7 +23,7 @@ from bailiwick.limits import Limits
 from bailiwick.model import KiB, LineEnding, Value
 from bailiwick.text.codec import decode_beginning, decode_exactly, detect, line_ending_of
 from bailiwick.text.cursor import LinePosition, Seen
-from bailiwick.text.newlines import Newlines
+from bailiwick.text.newlines import Newlines, newlines_of
 from bailiwick.text.sniff import TEXT_PROBE_BYTES
 
 WINDOW_BYTES_MAX = Limits().text_read_bytes_max
@@ -102,7 +102,7 @@ def window(
     seen = Seen(0).then(data[:mark_bytes], checked_max)
     data = data[mark_bytes:]
     if line > 1:
-        newlines = Newlines(found)
+        newlines = newlines_of(found)
         skipped = yield from _skip(feed, newlines, data, line - 1, seen, checked_max)
         if skipped.lines < line - 1:
             return _past_the_end(position, line, skipped, feed.offset)
@@ -150,7 +150,7 @@ def tail(
     held = _HeldBytes(size, bytes_max)
     head = yield from held.read(0, min(size, TEXT_PROBE_BYTES))
     found, mark_bytes = detect(head, encoding)
-    newlines = Newlines(found)
+    newlines = newlines_of(found)
     start = yield from _start_of_last(held, newlines, mark_bytes, count, chunk_bytes)
     first_line = 1 if start == mark_bytes else None
     position = LinePosition(start, first_line, False, found, mark_bytes > 0)
@@ -239,7 +239,7 @@ def _start_of_last(
         last = False
         here = newlines.count(chunk)
         if here >= wanted:
-            return start + newlines.nth(chunk, here - wanted + 1) + newlines.unit
+            return start + newlines.nth(chunk, here - wanted + 1)[0] + newlines.unit
         wanted -= here
         end = start
         length = min(length * 2, length_max)
@@ -262,12 +262,12 @@ def _skip(
     """Pass ``count`` line feeds, or as many as there are."""
     passed, unended = 0, False
     while True:
-        here = newlines.count(data)
-        if passed + here >= count:
-            end = newlines.nth(data, count - passed) + newlines.unit
-            seen = seen.then(data[:end], checked_max, skipped=True)
-            return _Skipped(count, data[end:], False, seen)
+        end, here = newlines.nth(data, count - passed)
         passed += here
+        if end >= 0:
+            end += newlines.unit
+            seen = seen.then(data[:end], checked_max, skipped=True)
+            return _Skipped(passed, data[end:], False, seen)
         seen = seen.then(data, checked_max, skipped=True)
         if data:
             unended = not newlines.ends(data)
@@ -287,30 +287,34 @@ class _Before(NamedTuple):
 def _page(feed: _Feed, before: _Before, data: bytes, limit: int | None, bytes_max: int) -> Reads:
     """Make the page that begins there, of which ``data`` has been read already."""
     _require(limit is None or limit >= 1, "limit must be at least 1")
-    newlines = Newlines(before.position.encoding)
-    room = bytes_max - bytes_max % newlines.unit
-    pieces, held, feeds = [data], len(data), newlines.count(data)
-    # One unit more than fits: the line feed after the last line is not part of the page. And what
-    # follows the last line that is asked for, if only to see that something does.
-    while (
-        not feed.ended
-        and held < room + newlines.unit
-        and (limit is None or feeds < limit or (feeds == limit and newlines.ends(pieces[-1])))
-    ):
-        chunk = yield from feed.next_chunk()
-        pieces.append(chunk)
-        held += len(chunk)
-        feeds += newlines.count(chunk)
+    newlines = newlines_of(before.position.encoding)
+    unit = newlines.unit
+    room = bytes_max - bytes_max % unit
+    pieces: list[bytes] = []
+    held, missing = 0, limit
+    end = -1  # where the line feed begins that ends the last line that is asked for
+    while True:
+        if missing:
+            found, passed = newlines.nth(data, missing)
+            missing -= passed
+            if found >= 0:
+                end = held + found
+        pieces.append(data)
+        held += len(data)
+        # One unit more than fits: the line feed after the last line is not part of the page. And
+        # what follows the last line that is asked for, if only to see that something does.
+        if feed.ended or held >= room + unit or 0 <= end < held - unit:
+            break
+        data = yield from feed.next_chunk()
     data = b"".join(pieces)
-    if limit is not None and feeds >= limit:
-        end = newlines.nth(data, limit)
-        if end <= room and (end + newlines.unit < len(data) or not feed.ended):
-            return _whole_lines(before, data[: end + newlines.unit], newlines)
-    if feed.ended and len(data) <= room and (limit is None or feeds <= limit):
+    if limit is not None and 0 <= end <= room and (end + unit < held or not feed.ended):
+        return _whole_lines(before, data[: end + unit], limit, unit)
+    if feed.ended and held <= room and (end < 0 or end + unit == held):
         return _last_lines(before, data, newlines)
-    end = newlines.last(data[: room + newlines.unit])
+    end = newlines.last(data[: room + unit])
     if end >= 0:
-        return _whole_lines(before, data[: end + newlines.unit], newlines)
+        data = data[: end + unit]
+        return _whole_lines(before, data, newlines.count(data), unit)
     return _part_of_line(before, data[:room])
 
 
@@ -343,17 +347,17 @@ def _result(
     )
 
 
-def _whole_lines(before: _Before, data: bytes, newlines: Newlines) -> WindowResult:
-    """The page of lines up to the line feed that ends ``data``, after which others follow."""
+def _whole_lines(before: _Before, data: bytes, count: int, unit: int) -> WindowResult:
+    """The page of so many lines up to the line feed that ends ``data``, after which others follow."""
     position, line = before.position, before.position.line
     following = LinePosition(
         position.offset + len(data),
-        None if line is None else line + newlines.count(data),
+        None if line is None else line + count,
         False,
         position.encoding,
         position.bom,
     )
-    data, ended = data[: -newlines.unit], data[-newlines.unit :]
+    data, ended = data[:-unit], data[-unit:]
     text = decode_exactly(data, position.encoding)
     return _result(before, text, data, following, ended=ended)
 

@@ -6,12 +6,22 @@ unit: UTF-16 and UTF-32 pieces are aligned, and a match is never found across tw
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import AnyStr
 
 from bailiwick.text.codec import code_unit_bytes, not_text_in
 
+# Up to so many line feeds are split off one by one: sooner than counting what lies beyond them.
+_SPLIT_MAX = 1_000
+
 # Below this many characters a plain search is quicker than halving once more.
 _HALVING_MIN = 256
+
+
+@lru_cache(maxsize=64)
+def newlines_of(encoding: str) -> Newlines:
+    """The line feeds of an encoding, worked out once."""
+    return Newlines(encoding)
 
 
 class Newlines:
@@ -31,12 +41,14 @@ class Newlines:
             return piece.count(self._mark)
         return self._wide(piece).count("\n")
 
-    def nth(self, piece: bytes, ordinal: int) -> int:
-        """Return where the ``ordinal``-th line feed begins, counted from 1; it must be there."""
+    def nth(self, piece: bytes, ordinal: int) -> tuple[int, int]:
+        """Return where the ``ordinal``-th line feed begins, counted from 1, and ``ordinal``; or -1,
+        and how many there are."""
         if self.unit == 1:
             return _nth(piece, self._mark, ordinal)
         text = self._wide(piece)
-        return self._bytes_before(text, _nth(text, "\n", ordinal))
+        index, passed = _nth(text, "\n", ordinal)
+        return index if index < 0 else self._bytes_before(text, index), passed
 
     def last(self, piece: bytes) -> int:
         """Return where the last line feed begins, or -1."""
@@ -62,7 +74,18 @@ class Newlines:
         return len(text[:index].encode(self.encoding, "surrogatepass"))
 
 
-def _nth(haystack: AnyStr, newline: AnyStr, ordinal: int) -> int:
+def _nth(haystack: AnyStr, newline: AnyStr, ordinal: int) -> tuple[int, int]:
+    if ordinal <= _SPLIT_MAX:
+        pieces = haystack.split(newline, ordinal)
+        passed = len(pieces) - 1
+        if passed < ordinal:
+            return -1, passed
+        return len(haystack) - len(pieces[-1]) - len(newline), passed
+    passed = haystack.count(newline)
+    return (-1, passed) if passed < ordinal else (_halved(haystack, newline, ordinal), ordinal)
+
+
+def _halved(haystack: AnyStr, newline: AnyStr, ordinal: int) -> int:
     """Halve by counting until few are left: linear in the haystack, not in the line feeds."""
     low, high = 0, len(haystack)
     while high - low > _HALVING_MIN:

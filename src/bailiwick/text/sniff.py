@@ -20,6 +20,7 @@ BYTE_ORDER_MARKS: dict[str, bytes] = {
 # Tab, line feed, carriage return, form feed, backspace and escape occur in honest text
 # (man pages, terminal logs); the rest of C0 and DEL do not.
 _CONTROL_BYTES = bytes(byte for byte in range(0x20) if byte not in b"\t\n\r\f\b\x1b") + b"\x7f"
+_WITHOUT_CONTROLS = bytes.maketrans(_CONTROL_BYTES, b" " * len(_CONTROL_BYTES))
 
 # 30 % as a fraction of integers, so that the border is exact.
 _CONTROL_SHARE_MAX = (3, 10)
@@ -52,8 +53,7 @@ def has_binary_bytes(probe: bytes) -> bool:
     part, whole = _CONTROL_SHARE_MAX
     # What lies after this beginning is too little to exceed the share: most text ends here.
     beginning = probe[: len(probe) - len(probe) * part // whole]
-    controls = len(beginning) - len(beginning.translate(None, _CONTROL_BYTES))
-    if not controls:
+    if beginning.translate(_WITHOUT_CONTROLS) == beginning:
         return False
     controls = len(probe) - len(probe.translate(None, _CONTROL_BYTES))
     return controls * whole > len(probe) * part
