@@ -348,7 +348,8 @@ def _result(
 
 
 def _whole_lines(before: _Before, data: bytes, count: int, unit: int) -> WindowResult:
-    """The page of so many lines up to the line feed that ends ``data``, after which others follow."""
+    """The page of so many lines, the last ended by the line feed that ends ``data``, after which
+    others follow."""
     position, line = before.position, before.position.line
     following = LinePosition(
         position.offset + len(data),

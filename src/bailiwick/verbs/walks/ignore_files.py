@@ -42,14 +42,13 @@ class _Known(NamedTuple):
 
 
 class _InForce(NamedTuple):
-    """The rules in force in a directory, the ignore files that they rest on, and when the first of
-    them was looked at: what was known before is no fresher than that."""
+    """The rules in force in a directory and right above it, the ignore files that they rest on, and
+    when the first of them was looked at: what was known before is no fresher than that."""
 
     checked_ns: int
+    above: IgnoreLevel | None
     level: IgnoreLevel
     rests_on: tuple[ScopedPath, ...]
-    absent: tuple[ScopedPath, ...]
-    """Where they could rest on another, if there was one."""
 
 
 class Ignores:
@@ -62,9 +61,6 @@ class Ignores:
         self._monotonic_ns = monotonic_ns
         self._levels: dict[ScopedPath, _Known] = {}
         self._in_force: dict[str, _InForce] = {}
-        self._missing: dict[ScopedPath, int] = {}
-        """When ignore files were last found missing: those of a directory matter to all that lie
-        beneath it."""
         self._times_forgotten = 0
 
     def anew(self) -> Ignores:
@@ -82,17 +78,14 @@ class Ignores:
         """Much was changed, and nobody asks what."""
         self._levels.clear()
         self._in_force.clear()
-        self._missing.clear()
         self._times_forgotten += 1  # what is being looked up meanwhile is not kept
 
     def known_mark(self, call: Call, path: ScopedPath) -> tuple[MatchedIgnore | None] | None:
         """What `mark` would answer, if that is known: most often it is, and nobody need wait."""
         directory, _, name = path.rpartition("/")
         known = self._in_force.get(directory)
-        if known is None:
-            return None
-        if self._monotonic_ns() - known.checked_ns >= _MARK_FRESH_NS:
-            known = self._renewed(call, directory, known)
+        if known is None or self._monotonic_ns() - known.checked_ns >= _MARK_FRESH_NS:
+            known = self._inherited(call, directory)
         if known is None or (known.rests_on and _hides_any(call, known.rests_on)):
             return None
         level = known.level
@@ -100,28 +93,38 @@ class Ignores:
             return _UNMARKED
         return (_mark_of(level, name),)
 
-    def _renewed(self, call: Call, directory: str, known: _InForce) -> _InForce | None:
-        """Rules that rest on nothing, if there still is nothing that they could rest on."""
-        if known.rests_on or call.past is not None:
-            return None
+    def _inherited(self, call: Call, directory: str) -> _InForce | None:
+        """The rules of a directory without ignore files of its own, where those above it are known
+        or there are none either: one question tells."""
         is_missing = getattr(call.store, "is_missing", None)
-        if is_missing is None:
+        if is_missing is None or call.past is not None:
             return None
-        now = oldest_ns = self._monotonic_ns()
-        missing, unsure = self._missing, []
-        for path in known.absent:
-            checked_ns = missing.get(path)
-            if checked_ns is not None and now - checked_ns < _MARK_FRESH_NS:
-                oldest_ns = min(oldest_ns, checked_ns)
+        now, in_force, here = self._monotonic_ns(), self._in_force, directory
+        unsure: list[tuple[str, str, _InForce | None]] = []
+        while True:
+            above = in_force.get(here)
+            if above is not None and now - above.checked_ns < _MARK_FRESH_NS:
+                break
+            parent, _, name = here.rpartition("/")
+            unsure.append((here, name, above))
+            if not here:
+                above = None
+                break
+            here = parent
+        names = [f"{here}/{name}" if here else name for here, *_ in unsure for name in self.names]
+        if not is_missing(*map(ScopedPath, names)):
+            return None
+        _bound(in_force)
+        for here, name, known in reversed(unsure):
+            if above is None:
+                above = _InForce(now, None, IgnoreLevel.top(), ())
+            elif known is None or (known.above, known.rests_on) != (above.level, above.rests_on):
+                level = above.level.enter(name)
+                above = _InForce(above.checked_ns, above.level, level, above.rests_on)
             else:
-                unsure.append(path)
-        if unsure:
-            if not is_missing(*unsure):
-                return None
-            _bound(missing)
-            missing.update(dict.fromkeys(unsure, now))
-        self._in_force[directory] = renewed = known._replace(checked_ns=oldest_ns)
-        return renewed
+                above = _InForce(above.checked_ns, known.above, known.level, known.rests_on)
+            in_force[here] = above
+        return above
 
     async def mark(self, call: Call, path: ScopedPath) -> MatchedIgnore | None:
         """How ignore rules mark a file: by itself, by a directory above it, or not at all."""
@@ -129,29 +132,31 @@ class Ignores:
         if known is not None:
             return known[0]
         forgotten = self._times_forgotten
-        level, checked_ns = await self._look_up(call.store, path.parent, fresh=False, call=call)
+        level = await self._look_up(call.store, path.parent, fresh=False, call=call)
         if forgotten == self._times_forgotten:
-            self._keep(call, path, checked_ns, level)
+            self._keep(call, path.parent)
         return _mark_of(level, path.name)
 
-    def _keep(self, call: Call, path: ScopedPath, checked_ns: int, level: IgnoreLevel) -> None:
-        """Keep the rules where a file lies for whoever may see all that they rest on. What is
-        hidden from this caller has no part in their marks, but in those of others."""
-        rests_on: list[ScopedPath] = []
-        absent: list[ScopedPath] = []
-        here = path
-        while here != ROOT:
-            here = here.parent
+    def _keep(self, call: Call, directory: ScopedPath) -> None:
+        """Keep the rules in a directory and above it for whoever may see all that they rest on.
+        What is hidden from this caller has no part in their marks, but in those of others."""
+        above: _InForce | None = None
+        here = ROOT
+        _bound(self._in_force)
+        for name in ("", *directory.parts):
+            here = here.child(name) if name else here
             known = self._levels.get(here)
-            if known is None:
+            level = None if above is None else above.level
+            if known is None or known.above is not level:
                 return  # dropped meanwhile
-            for name in self.names:
-                (rests_on if name in known.texts else absent).append(here.child(name))
-        if not _hides_any(call, rests_on):
-            _bound(self._in_force)
-            directory = path.rpartition("/")[0]
-            in_force = _InForce(checked_ns, level, tuple(rests_on), tuple(absent))
-            self._in_force[directory] = in_force
+            checked_ns, rests_on = known.checked_ns, tuple(map(here.child, known.texts))
+            if above is not None:
+                checked_ns = min(checked_ns, above.checked_ns)
+                rests_on = above.rests_on + rests_on
+            if _hides_any(call, rests_on):
+                return
+            above = _InForce(checked_ns, level, known.level, rests_on)
+            self._in_force[here if name else ""] = above
 
     async def level_of(
         self, store: Reader, directory: ScopedPath, *, call: Call | None = None
@@ -160,17 +165,16 @@ class Ignores:
 
         For a ``call``, without the ignore files that policy hides from it.
         """
-        return (await self._look_up(store, directory, fresh=True, call=call))[0]
+        return await self._look_up(store, directory, fresh=True, call=call)
 
     async def _look_up(
         self, store: Reader, directory: ScopedPath, *, fresh: bool, call: Call | None
-    ) -> tuple[IgnoreLevel, int]:
-        """The rules in force, with the time at which the first of them was looked at."""
+    ) -> IgnoreLevel:
+        """The rules in force in a directory, level by level."""
         now, forgotten = self._monotonic_ns(), self._times_forgotten
         is_missing = None
         if call is not None and call.store is store and call.past is None:
             is_missing = getattr(store, "is_missing", None)
-        oldest_ns = now
         level: IgnoreLevel | None = None
         shown: IgnoreLevel | None = None
         here = ROOT
@@ -190,12 +194,12 @@ class Ignores:
             elif known.above is not level:
                 known = known._replace(above=level, level=_enter(level, name, known.texts))
                 self._levels[here] = known
-            level, oldest_ns = known.level, min(oldest_ns, known.checked_ns)
+            level = known.level
             seen = known.texts if call is None else _seen(call, here, known.texts)
             same = shown is above and seen is known.texts
             shown = level if same else _enter(shown, name, seen)
         assert shown is not None
-        return shown, oldest_ns
+        return shown
 
     async def texts_among(
         self, call: Call, directory: Handle, entries: list[Child]
@@ -280,8 +284,6 @@ async def _text_of(store: Reader, handle: Handle, name: str) -> dict[str, str]:
         handle.close()
 
 
-def _bound(
-    cache: dict[ScopedPath, _Known] | dict[str, _InForce] | dict[ScopedPath, int],
-) -> None:
+def _bound(cache: dict[ScopedPath, _Known] | dict[str, _InForce]) -> None:
     if len(cache) >= _CACHE_ENTRIES_MAX:
         cache.clear()
