@@ -73,6 +73,7 @@ from bailiwick.stores.disk.lookup.openat2 import KernelLookup
 from bailiwick.stores.disk.lookup.walk import WalkLookup
 from bailiwick.stores.disk.recovery import recover
 from bailiwick.stores.disk.settings import INLINE_BYTES_MAX, DiskRoot, DiskSettings
+from bailiwick.stores.disk.watch.sightings import sight
 from bailiwick.stores.disk.workers import (
     UNSTOPPABLE,
     LentWorkers,
@@ -479,8 +480,6 @@ class DiskStore:
     # --- watching -----------------------------------------------------------------------------
 
     def sight(self, path: ScopedPath) -> Sighting | None:
-        from bailiwick.stores.disk.watch.sightings import sight
-
         return None if self._workers.closed else sight(self._lookup, path)
 
     def watch_tree(self, tell: Callable[[Sequence[Noticed]], None], changing: Changing) -> Watcher:

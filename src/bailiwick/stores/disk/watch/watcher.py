@@ -27,6 +27,7 @@ from bailiwick.stores.disk import syscalls
 from bailiwick.stores.disk.lookup.beneath import Lookup
 from bailiwick.stores.disk.watch import inotify as kernel
 from bailiwick.stores.disk.watch.inotify import Inotify, Notice
+from bailiwick.stores.disk.watch.judge import Judge, Key
 from bailiwick.stores.disk.watch.known import (
     Known,
     WatchedDirectory,
@@ -34,7 +35,7 @@ from bailiwick.stores.disk.watch.known import (
     is_same_object,
     leaf_of,
 )
-from bailiwick.stores.disk.watch.sightings import ELSEWHERE, Judge, Key, sighting_of
+from bailiwick.stores.disk.watch.sightings import ELSEWHERE, sighting_of
 
 _log = logging.getLogger("bailiwick.stores.disk.watching")
 
