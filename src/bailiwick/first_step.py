@@ -116,43 +116,48 @@ class LentLoop(BeginsAtOnce, asyncio.SelectorEventLoop):
         between, by the collector, must not wait for this loop, which would wait for its turn."""
         return threading.get_ident() in self._users
 
-    @property
-    def lends(self) -> bool:
-        """Whether the calling thread may try to borrow it."""
-        return (
-            self._lends
-            and self._hooks is not None
-            and asyncio._get_running_loop() is None
-            and not self.get_debug()  # which refuses every other thread
-        )
-
     def lend_no_more(self) -> None:
         self._lends = False
 
-    def lend(self, use: Callable[[], object]) -> bool:
-        """Call ``use`` as though on this loop, in the calling thread, where it `lends`. False where
-        the loop does not come to rest soon. Nothing may be raised here by a signal."""
-        assert self._hooks is not None, "it lends"
+    def begin_here(
+        self, work: Coroutine[Any, Any, Result], goes_on: Callable[[asyncio.Task[Result]], object]
+    ) -> asyncio.Task[Result] | None:
+        """`begin` in the calling thread, as though on this loop. A task that waits is shown to
+        ``goes_on`` before anybody else runs the loop. None, and nothing is begun, where that thread
+        runs a loop itself, or this one does not come to rest soon. Nothing may be raised here by a
+        signal."""
+        hooks = self._hooks
+        if (
+            hooks is None
+            or asyncio._get_running_loop() is not None
+            or self.get_debug()  # which refuses every other thread
+        ):
+            return None
         me, turn = threading.get_ident(), self._turn
         self._users.add(me)
         try:
             if not (turn.acquire(False) or turn.acquire(timeout=_PATIENCE_S)):
-                return False
+                return None
             try:
                 if not self._lends:  # any more
-                    return False
+                    return None
                 before = sys.get_asyncgen_hooks()
                 self.scheduled = False
                 asyncio._set_running_loop(self)
-                sys.set_asyncgen_hooks(*self._hooks)
+                sys.set_asyncgen_hooks(*hooks)
                 try:
-                    use()
+                    task = self.begin(work)
+                    if not task.done():
+                        goes_on(task)
+                    try:
+                        return task
+                    finally:
+                        del task  # as in `begin`
                 finally:
                     sys.set_asyncgen_hooks(*before)
                     asyncio._set_running_loop(None)
                     if self.scheduled:
                         self.call_soon_threadsafe(_wake)
-                return True
             finally:
                 turn.release()
         finally:

@@ -135,18 +135,6 @@ class HandedOver(Generic[Result]):
             return False
         return True
 
-    def _begin_here(self) -> bool:
-        """Take the first step in this thread, where the loop can be borrowed for that. A signal
-        that comes meanwhile is told when it has been taken."""
-        loop = self._loop
-        if not isinstance(loop, LentLoop) or not loop.lends:
-            return False
-        try:
-            self._signals.hold()
-            return loop.lend(self._step)
-        finally:
-            self._signals.release()
-
     def _hand_over(self) -> None:
         self._will_be_told()
         if not self._submit(self._begin):
@@ -159,7 +147,19 @@ class HandedOver(Generic[Result]):
             if layers:
                 self._bear(layers - 1)
             else:
-                if not self._begin_here():
+                loop = self._loop
+                if isinstance(loop, LentLoop):
+                    # A signal that comes in the middle of the first step is told when it was taken.
+                    try:
+                        self._signals.hold()
+                        self._task = loop.begin_here(self._work, self._goes_on)
+                        if self._task is not None:
+                            self._begun = True
+                            if self._task.done():
+                                self._ended = True
+                    finally:
+                        self._signals.release()
+                if not self._begun:
                     self._hand_over()
                 if not self._ended:
                     self._wait()
@@ -232,15 +232,10 @@ class HandedOver(Generic[Result]):
 
     # --- on the loop ---------------------------------------------------------------------------
 
-    def _step(self) -> None:
-        assert isinstance(self._loop, LentLoop)
-        self._begun = True
-        self._task = self._loop.begin(self._work)  # in no variable: an error holds this frame
-        if self._task.done():
-            self._ended = True
-        else:
-            self._will_be_told()
-            self._task.add_done_callback(self._tell)
+    def _goes_on(self, task: asyncio.Task[Result]) -> None:
+        self._begun, self._task = True, task
+        self._will_be_told()
+        task.add_done_callback(self._tell)
 
     def _begin(self) -> None:
         if not self._begun:

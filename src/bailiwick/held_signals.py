@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` makes enums of it all: ten times slower
 import _thread
-import collections
 import functools
 import operator
 import os
@@ -30,20 +29,8 @@ _CATCHABLE: Final = sorted(map(int, signal.valid_signals() - {signal.SIGKILL, si
 _Handled = list[tuple[int, Handler]]
 
 _last_seen: tuple[list[object], _Handled] = ([], [])
-"""What stood for each signal when all were last looked at, and those of it that are handlers."""
-
-
-def _handled() -> _Handled:
-    """The signals that have handlers. Every blocking call asks, and mostly nobody has set one since
-    the last."""
-    global _last_seen
-    standing = list(map(_signal.getsignal, _CATCHABLE))
-    before, handled = _last_seen
-    if standing != before:
-        both = zip(_CATCHABLE, standing, strict=True)
-        handled = [(number, each) for number, each in both if callable(each)]
-        _last_seen = standing, handled
-    return handled
+"""What stood for each signal when all were last looked at, and those of it that are handlers. Every
+blocking call looks, and mostly nobody has set one since the last."""
 
 
 _main_thread = threading.main_thread().ident
@@ -66,7 +53,7 @@ class HeldSignals:
     def __init__(self) -> None:
         self._handlers: dict[int, Handler] = {}
         self._held: list[int] = []
-        self._came: collections.deque[Callable[[], object]] = collections.deque()
+        self._came: list[Callable[[], object]] = []
 
     @property
     def any(self) -> bool:
@@ -76,10 +63,17 @@ class HeldSignals:
     def hold(self) -> None:
         """From now on; in the main thread alone are handlers called. What one of them raises before
         all are held comes out of here, and this may be called again."""
+        global _last_seen
         if _thread.get_ident() != _main_thread:
             return
+        standing = list(map(_signal.getsignal, _CATCHABLE))
+        before, handled = _last_seen
+        if standing != before:
+            both = zip(_CATCHABLE, standing, strict=True)
+            handled = [(number, each) for number, each in both if callable(each)]
+            _last_seen = standing, handled
         ours = self._note
-        for number, handler in _handled():
+        for number, handler in handled:
             if handler != ours:
                 self._handlers[number] = handler
                 self._held.append(number)
@@ -103,7 +97,7 @@ class HeldSignals:
         while came:
             # Taken and called with no instruction between: there another one could raise, and this
             # one would be lost.
-            next(map(operator.call, iter(came.popleft, None)))
+            next(map(operator.call, iter(functools.partial(came.pop, 0), None)))
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if number in self._held:
