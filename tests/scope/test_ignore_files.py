@@ -114,6 +114,16 @@ async def test_a_mark_lags_a_quarter_of_a_second_and_no_more(disk, under):
 
 
 @pytest.mark.spec("TREE-6")
+async def test_what_is_known_above_holds_in_a_directory_that_was_not_looked_at(disk):
+    async with disk() as fs:
+        files = {"d/a.tmp": "file", "e/a.tmp": "file", "f/a.tmp": None, "f/g/a.tmp": None}
+        await plant(fs, {".gitignore": "*.tmp\n", "f/.gitignore": "!a.tmp\n"})
+        await plant(fs, dict.fromkeys(files, "x"))
+        found = {path: (await fs.read_text(path)).matched_ignore for path in files}
+        assert found == files
+
+
+@pytest.mark.spec("TREE-6")
 async def test_a_mark_is_as_old_as_the_first_of_what_it_rests_on(disk):
     """Levels are looked at when they are needed: those above may be older."""
     async with disk() as fs:

@@ -33,6 +33,9 @@ _INLINE_CHARACTERS_MAX = 16 * 1024
 
 _UNMARKED = (None,)
 
+_NO_RULES = IgnoreLevel.top()
+"""At the top of a tree without ignore files: one for all, so that what was made of it holds."""
+
 
 class _Known(NamedTuple):
     checked_ns: int
@@ -117,7 +120,7 @@ class Ignores:
         _bound(in_force)
         for here, name, known in reversed(unsure):
             if above is None:
-                above = _InForce(now, None, IgnoreLevel.top(), ())
+                above = _InForce(now, None, _NO_RULES, ())
             elif known is None or (known.above, known.rests_on) != (above.level, above.rests_on):
                 level = above.level.enter(name)
                 above = _InForce(above.checked_ns, above.level, level, above.rests_on)
