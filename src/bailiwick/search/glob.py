@@ -144,7 +144,7 @@ def _parse(pattern: str) -> list[_Alternative]:
 
 def _check(pattern: str) -> None:
     if not pattern:
-        raise ParseError("the pattern is empty", hint="`**` means everything beneath the base")
+        raise ParseError("the pattern is empty", hint="`**` means everything beneath")
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise ParseError(
             "the pattern is too long",
@@ -242,10 +242,10 @@ def _unbalanced(character: str) -> ParseError:
 
 def _alternative(text: str) -> _Alternative:
     if text.startswith("/"):
-        raise ParseError("the pattern is absolute", hint="write it relative to the base")
+        raise ParseError("the pattern is absolute", hint="leave out the slash in front")
     components = [each for each in _split(text) if each not in ("", ".")]
     if ".." in components:
-        raise ParseError("the pattern climbs out of its base", hint="name another base than `..`")
+        raise ParseError("the pattern climbs out of its base", hint="leave out `..`")
     if not components:
         raise ParseError("the pattern names nothing", hint="`**` means everything beneath")
     return _Alternative(tuple(components), text.endswith("/"))

@@ -66,7 +66,8 @@ GENERAL: Final[dict[str, Hint]] = {
     "not_a_regular_file": Hint("this is no file that can be read or written"),
     "is_a_directory": Hint("this is a directory: use {ls}", "this is a directory"),
     "not_a_directory": Hint(
-        "a part of the path is a file: look with {ls} above it", "a part of the path is a file"
+        "a part of the path is a file: look with {ls} what there is",
+        "a part of the path is a file",
     ),
     "path_not_found": Hint("look with {ls} what there is", "give a path that is there"),
     "root_not_found": Hint("there is no such workspace"),
@@ -106,13 +107,9 @@ GENERAL: Final[dict[str, Hint]] = {
 """For every kind of error. A workspace may be one on a server, so the kinds of a server are among
 them."""
 
-_OF_A_FILE = Hint("this is a file: {read_file} reads it", "this is a file")
-
 OF_A_TOOL: Final[dict[tuple[str, str], Hint]] = {
     ("read_file", "hash_mismatch"): Hint("it was changed meanwhile: leave `cursor` out"),
     ("read_file", "binary_file"): Hint("leave `encoding` out, or name another, such as latin-1"),
-    ("ls", "not_a_directory"): _OF_A_FILE,
-    ("tree", "not_a_directory"): _OF_A_FILE,
     ("glob", "not_a_directory"): Hint("`path` is the directory to begin in: leave it out"),
     ("write_file", "hash_mismatch"): Hint(
         "it was changed meanwhile: {read_file} it again, and give the sha256 that it tells as"
@@ -140,11 +137,11 @@ OF_A_TOOL: Final[dict[tuple[str, str], Hint]] = {
         "choose another name as `to`, or {rm} the other one first", "choose another name as `to`"
     ),
     ("move", "path_not_found"): Hint(
-        "look with {ls} what there is; a directory that is missing is made by {mkdir}",
+        "look with {ls} what there is; directories that are missing are made by {mkdir} with"
+        " `recursive`",
         "what is moved, or the directory it goes to, is missing",
     ),
     ("diff", "file_too_large"): IN_PARTS,
-    ("diff", "path_not_found"): Hint("{history} tells which versions there are", "leave it"),
     ("undo", "path_not_found"): Hint("{history} tells what you changed", "leave it"),
 }
 """For what a tool can be told better."""
@@ -161,6 +158,8 @@ ONE_OF_TWO: Final = Hint(
     "give `request` or `version`",
 )
 NOTHING_TO_COMPARE: Final = Hint("{history} shows all there is", "there is nothing to compare")
+WHICH_VERSIONS: Final = Hint("{history} tells which versions there are", "leave `version` out")
+A_FILE: Final = Hint("this is a file: {read_file} reads it", "this is a file")
 NAME_THE_ENCODING: Final = Hint("if it is text, name its `encoding`, such as latin-1")
 LOOK_BY_COMMAND: Final = Hint("{run_command} may look into it", "only this can be told of it")
 GO_ON_AT_LINE: Final = Hint("go on with `line` {next_line}")
@@ -179,11 +178,11 @@ ALONE: Final[dict[str, tuple[Hint, ...]]] = {
     ),
     "grep": (NARROW_GREP, RAISE_FILE_SIZE),
     "glob": (NARROW_GLOB,),
-    "ls": (NARROW_LS,),
-    "tree": (NARROW_TREE,),
+    "ls": (NARROW_LS, A_FILE),
+    "tree": (NARROW_TREE, A_FILE),
     "history": (GO_ON_IN_HISTORY,),
     "undo": (ONE_OF_TWO,),
-    "diff": (NOTHING_TO_COMPARE, IN_PARTS),
+    "diff": (NOTHING_TO_COMPARE, WHICH_VERSIONS, IN_PARTS),
 }  # fmt: skip
 """Hints that belong to no kind of error, by the tool that gives them."""
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from bailiwick.errors import ParseError
+from bailiwick.errors import ParseError, PathNotFound
 from bailiwick.toolbox import arguments
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.bench import Bench
-from bailiwick.toolbox.hints import GO_ON_IN_HISTORY, IN_PARTS, NOTHING_TO_COMPARE, ONE_OF_TWO
+from bailiwick.toolbox.hints import (
+    GO_ON_IN_HISTORY,
+    IN_PARTS,
+    NOTHING_TO_COMPARE,
+    ONE_OF_TWO,
+    WHICH_VERSIONS,
+)
 from bailiwick.toolbox.results import ChangesUndone, DifferenceShown, VersionList
 from bailiwick.toolbox.truncation import cut_text
 from bailiwick.toolbox.untrusted_text import attribute, cut_note
@@ -86,7 +92,12 @@ async def diff(bench: Bench, asked: arguments.DiffArguments) -> Answered:
     version = asked.version
     if version is None:
         version = await _version_before(bench, asked.path)
-    found = await bench.scope.diff(asked.path, as_of=version)
+    try:
+        found = await bench.scope.diff(asked.path, as_of=version)
+    except PathNotFound as error:
+        if error.path is None:  # the file is there, that version is not
+            error.hint = bench.advise(WHICH_VERSIONS)
+        raise
     cut = cut_text(found.text, bench.config.max_tool_result_bytes)
     bench.wrapper.begin(cut.text)
     text = bench.wrapper.wrap(cut.text, asked.path)

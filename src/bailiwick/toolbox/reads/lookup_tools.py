@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
-from bailiwick.errors import NotADirectory
+from bailiwick.errors import BailiwickError, NotADirectory
 from bailiwick.model import Entry, MiB, Page
 from bailiwick.search.results import GrepMatch, GrepResult
 from bailiwick.toolbox import arguments
 from bailiwick.toolbox.answer import Answered
 from bailiwick.toolbox.bench import Bench
 from bailiwick.toolbox.hints import (
+    A_FILE,
     NARROW_GLOB,
     NARROW_GREP,
     NARROW_LS,
@@ -45,7 +47,8 @@ _ENTRY_BYTES = 64
 
 async def ls(bench: Bench, asked: arguments.Ls) -> Answered:
     most = bench.config.max_dir_entries
-    entries, page = await _entries(bench, asked.path, most)
+    async with _of_a_directory(bench, asked.path):
+        entries, page = await _entries(bench, asked.path, most)
     shown = fitting(
         entries, bench.config.max_tool_result_bytes,
         lambda entry: 2 * utf8_length(entry.name) + utf8_length(entry.parent) + _ENTRY_BYTES,
@@ -77,9 +80,8 @@ async def ls(bench: Bench, asked: arguments.Ls) -> Answered:
 
 async def tree(bench: Bench, asked: arguments.TreeArguments) -> Answered:
     most = bench.config.max_dir_entries
-    found = await bench.scope.find(asked.path, depth=asked.depth, limit=most + 1)
-    if not found.matches and (await bench.scope.stat(asked.path)).type != "directory":
-        raise NotADirectory("is no directory", path=asked.path)
+    async with _of_a_directory(bench, asked.path):
+        found = await bench.scope.find(asked.path, depth=asked.depth, limit=most + 1)
     shown = fitting(
         found.matches[:most], bench.config.max_tool_result_bytes,
         lambda entry: 2 * utf8_length(entry.name) + utf8_length(entry.parent) + _ENTRY_BYTES,
@@ -100,6 +102,19 @@ async def tree(bench: Bench, asked: arguments.TreeArguments) -> Answered:
         return "\n".join(rows)
 
     return Answered(result, text)
+
+
+@asynccontextmanager
+async def _of_a_directory(bench: Bench, path: str) -> AsyncIterator[None]:
+    """Who took a file for a directory is told how to read it. A path that leads through a file is
+    another mistake."""
+    try:
+        yield
+    except NotADirectory as error:
+        with suppress(BailiwickError):
+            if (await bench.scope.stat(path)).type == "file":
+                error.hint = bench.advise(A_FILE)
+        raise
 
 
 def _cut_row(what: str, hint: str) -> str:
