@@ -145,7 +145,7 @@ floors: venv ## Try the lowest versions that pyproject.toml allows; EXTRAS="open
 	$(BIN)/python -m tests.floors $(EXTRAS)
 
 matrix: venv ## The fast part on every Python from 3.11 on that is here or can be had.
-	$(BIN)/python -m tests.matrix
+	$(BIN)/python -m tests.matrix $(if $(JSON),--json $(JSON))
 
 # Of the fast part alone: what only servers, browsers and attackers reach is not counted.
 coverage: venv ## How much of the package the fast part of the tests runs.
@@ -154,6 +154,7 @@ coverage: venv ## How much of the package the fast part of the tests runs.
 	  -m "not hostile and not slow and not scale" --ignore tests/hostile --ignore tests/test_docs.py $(PYTEST_ARGS)
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --skip-covered --sort cover
+	@$(if $(JSON),$(BIN)/python -m tests.covered $(JSON))
 
 SAMPLE ?= 40
 mutation: venv ## Make the core wrong in one place at a time; SAMPLE=1000 for every place.

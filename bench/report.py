@@ -44,11 +44,15 @@ _METHOD = """
 _TRIALS = (
     ("http", "bench-fronts", "Small reads and writes over HTTP, and 1 GiB in and out"),
     ("mcp", "bench-fronts", "Small files over MCP, beside the reference server"),
+    ("tokens", "bench-tokens", "What tools cost a model, in tokens"),
     ("scale", "bench-scale", "As there is more of everything"),
     ("programs", "bench-programs", "Programs in the sandbox, and in a mounted tree"),
     ("soak", "soak", "A crowd at a server"),
     ("attack", "attack", "Under a live attacker"),
     ("crash", "crash", "Under kill -9"),
+    ("matrix", "matrix", "On each version of Python"),
+    ("coverage", "coverage", "What the fast part of the tests runs of the package"),
+    ("mutation", "mutation", "The core made wrong in one place at a time"),
 )
 
 
@@ -131,7 +135,8 @@ def _as_table(found: dict[str, Any]) -> str:
         for key, value in found.items()
         if not isinstance(value, dict) and not (isinstance(value, list) and value)
     }
-    parts = ["| | |\n|---|--:|\n", *(f"| {_words(k)} | {_shown(v)} |\n" for k, v in single.items())]
+    parts = ["| | |\n|---|--:|\n"] if single else []
+    parts += [f"| {_words(k)} | {_shown(v)} |\n" for k, v in single.items()]
     for key, value in found.items():
         rows = value if isinstance(value, list) else _rows(value) if isinstance(value, dict) else []
         rows = [row for row in rows if isinstance(row, dict)]
@@ -156,7 +161,7 @@ def _words(key: str) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return "" if value is None else str(value)
+    return "" if value is None else str(value).replace("|", "\\|")
 
 
 def _failure(row: Row) -> str:

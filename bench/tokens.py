@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ PACKAGE = "gpt-tokenizer"
 VERSION = "4.0.0"
 BARS = {"read_file": 1.05, "grep": 1.5, "ls": 2.0}
 """How many times plain text each may cost."""
+FORMS = ("plain", "text", "structured", "reference")
 DEFINITIONS_MAX = 800
 TEN = (
     "read_file", "write_file", "edit_file", "ls", "glob", "grep", "stat", "mkdir", "rm", "move",
@@ -134,25 +136,38 @@ def measure() -> dict[str, Any]:
         tokens = counted(texts)
     finally:
         shutil.rmtree(place)
-    ratios = {name: round(tokens[f"text {name}"] / tokens[f"plain {name}"], 3) for name in BARS}
-    return {"tokens": tokens, "of_plain": ratios}
+    return {
+        "answers": {name: _beside(name, tokens) for name in BARS},
+        "definitions": {
+            "of ten tools": {"tokens": tokens["definitions of ten"], "at_most": DEFINITIONS_MAX},
+            "of all tools": {"tokens": tokens["definitions of all"]},
+            "of the reference server": {"tokens": tokens["reference definitions"]},
+        },
+    }
 
 
-def main() -> None:
+def _beside(name: str, tokens: dict[str, int]) -> dict[str, Any]:
+    """What one answer costs, in each form."""
+    told = {form: tokens.get(f"{form} {name}") for form in FORMS}
+    ratio = round(tokens[f"text {name}"] / tokens[f"plain {name}"], 3)
+    return {**told, "of_plain": ratio, "at_most": BARS[name]}
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found = measure()
-    for name, count in found["tokens"].items():
-        print(f"{name:28} {count:6}")
-    for name, most in BARS.items():
-        ratio = found["of_plain"][name]
-        print(f"{name}: {ratio}x of plain, at most {most}: {'yes' if ratio <= most else 'MISSED'}")
-    ten = found["tokens"]["definitions of ten"]
-    print(f"definitions of ten: {ten}, at most {DEFINITIONS_MAX}")
+    for name, row in [*found["answers"].items(), *found["definitions"].items()]:
+        print(f"{name:24}", ", ".join(f"{what} {figure}" for what, figure in row.items()))
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
+    missed = [name for name, row in found["answers"].items() if row["of_plain"] > row["at_most"]]
+    if found["definitions"]["of ten tools"]["tokens"] > DEFINITIONS_MAX:
+        missed.append("definitions")
+    print(f"more than they may cost: {', '.join(missed)}" if missed else "none costs too much")
+    return int(bool(missed))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

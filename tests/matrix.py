@@ -5,6 +5,8 @@ none, uv is asked to install one. A table says how each went, and which were not
 Ends with 1 where a version failed, or where fewer than two could be tried.
 """
 
+import argparse
+import json
 import os
 import re
 import shutil
@@ -90,19 +92,26 @@ def promised():
 
 
 def main():
-    went = {}
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    went, told = {}, {}
     for version in VERSIONS:
         python, why = here(version), ""
         if python is None:
             python, why = installed(version)
         if python is None:
-            print(f"{version}  not to be had here: {why}", flush=True)
-            continue
-        went[version], line = tried(python)
-        print(f"{version}  {'works' if went[version] else 'FAILS'}: {line}", flush=True)
+            told[version] = f"not to be had here: {why}"
+        else:
+            went[version], line = tried(python)
+            told[version] = f"{'works' if went[version] else 'FAILS'}: {line}"
+        print(f"{version}  {told[version]}", flush=True)
     untried = sorted(promised() - went.keys())
     if untried:
         print(f"promised in pyproject.toml and not tried: {', '.join(untried)}")
+    if given.json:
+        rows = [{"version": version, "how it went": how} for version, how in told.items()]
+        given.json.write_text(json.dumps({"versions": rows}, indent=1) + "\n", encoding="utf-8")
     return int(not all(went.values()) or len(went) < LEAST)
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.mutation                     some mutants of each part
     python -m tests.mutation paths --sample 500  of one part, up to so many
-    python -m tests.mutation --json bench/mutation.json
+    python -m tests.mutation lookup --json bench/mutation.json   keeps the figures of that part
 
 A mutant that lets its tests pass is a survivor: a gap in the tests, or a change that makes no
 difference. Those that were looked at and make none are in `equivalent.txt`, each with its reason.
@@ -14,7 +14,6 @@ import os
 import random
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -81,8 +80,9 @@ def source_of(module):
 def run(tests, variables):
     command = [
         sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=no",
-        "-m", "not slow and not hostile and not scale", "--hypothesis-profile", "unit",
-        "--hypothesis-seed", "0", *(("-p", "tests.mutation.plugin") if variables else ()), *tests,
+        "-m", "not slow and not hostile and not scale", "-k", "not postgres",
+        "--hypothesis-profile", "unit", "--hypothesis-seed", "0",
+        *(("-p", "tests.mutation.plugin") if variables else ()), *tests,
     ]  # fmt: skip
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True,
@@ -117,6 +117,36 @@ def chosen(part, sample, seed):
     return len(every), sorted(some, key=lambda each: (each[0], each[1].number))
 
 
+def measured(part, given, known):
+    """What became of the mutants of a part: its figures, and those that survive."""
+    every, some = chosen(part, given.sample, given.seed)
+    with ThreadPoolExecutor(given.workers) as pool:
+        done = list(pool.map(lambda each: tried(part, *each), some))
+    survived = [each.said() for each in done if each.fate == "survived"]
+    survivors = [each for each in survived if each.partition(": ")[2] not in known]
+    killed = len(done) - len(survived)
+    counted = killed + len(survivors)
+    figures = {
+        "mutants": every, "tried": len(done), "noticed": killed,
+        "make no difference": len(survived) - len(survivors), "survive": len(survivors),
+        "share": f"{killed / counted if counted else 1:.0%}",
+    }  # fmt: skip
+    print(f"{part}: {', '.join(f'{name} {figure}' for name, figure in figures.items())}")
+    print(*(f"    {each}" for each in survivors), sep="\n", flush=True)
+    return figures, survivors
+
+
+def kept(file, part, figures, survivors):
+    """Put the figures of a part in the place of those that it had."""
+    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    parts = {**found.get("parts", {}), part: figures}
+    others = [each for each in found.get("survivors", ()) if each["part"] != part]
+    named = [*others, *({"part": part, "survivor": each} for each in survivors)]
+    file.write_text(
+        json.dumps({"parts": parts, "survivors": named}, indent=1) + "\n", encoding="utf-8"
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
@@ -126,37 +156,15 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    known, figures = equivalent(), {}
+    killed, survived = 0, 0
     for part in given.parts or PARTS:
         if run(PARTS[part].tests, {}).returncode:
             print(f"{part}: its tests fail as they are")
             return 1
-        every, some = chosen(part, given.sample, given.seed)
-        with ThreadPoolExecutor(given.workers) as pool:
-            done = list(pool.map(lambda each, part=part: tried(part, *each), some))
-        told = [
-            each._replace(fate="equivalent")
-            if each.fate == "survived" and each.said().partition(": ")[2] in known
-            else each
-            for each in done
-        ]
-        fates = Counter(each.fate for each in told)
-        counted = fates["killed"] + fates["survived"]
-        share = fates["killed"] / counted if counted else 1.0
-        survivors = [each.said() for each in told if each.fate == "survived"]
-        figures[part] = {
-            "mutants": every, "tried": len(told), **fates, "share": round(share, 3),
-            "survivors": survivors,
-        }  # fmt: skip
-        print(f"{part:9} {every:5} mutants, {len(told)} tried, {fates['killed']} noticed,"
-              f" {fates['equivalent']} make no difference, {len(survivors)} survive:"
-              f" {share:.0%}", flush=True)  # fmt: skip
-        for each in survivors:
-            print(f"          {each}", flush=True)
-    if given.json:
-        given.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    killed = sum(each.get("killed", 0) for each in figures.values())
-    survived = sum(len(each["survivors"]) for each in figures.values())
+        figures, survivors = measured(part, given, equivalent())
+        if given.json:
+            kept(given.json, part, figures, survivors)
+        killed, survived = killed + figures["noticed"], survived + len(survivors)
     print(f"in all: {killed} of {killed + survived} noticed, {killed / (killed + survived):.0%}")
     return int(killed / (killed + survived) < given.least)
 
