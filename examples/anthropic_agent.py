@@ -26,6 +26,7 @@ SCRIPT: list[list[dict[str, Any]]] = [
     use(EDITOR, command="str_replace", path="/src/a.py", old_str="1", new_str="2"),
     use(EDITOR, command="view", path="/src/a.py"),
     use("workspace__code__read_file", path=".env"),
+    use(EDITOR, command="create", path="/.git/hooks/pre-commit", file_text="exit 1\n"),
     [{"type": "text", "text": "Done."}],
 ]
 
@@ -42,8 +43,11 @@ def service(request: httpx2.Request) -> httpx2.Response:
 
 
 async def person(approval: bailiwick.Approval) -> bailiwick.Answer:
-    print(f"asked: {approval.question.prompt} ({approval.question.target}). The person says no")
-    return "no"
+    """Lets things be read that are asked about, and nothing be written."""
+    asked = approval.question
+    answer: bailiwick.Answer = "once" if asked.operation == "read" else "no"
+    print(f"asked: {asked.prompt} ({asked.target})\nthe person says {answer}")
+    return answer
 
 
 async def main() -> None:

@@ -34,18 +34,23 @@ def main() -> None:
         call("write_file", file_path="/src/a.py", content="x = 1\n"),
         call("edit_file", file_path="/src/a.py", old_string="1", new_string="2"),
         call("read_file", file_path="/src/a.py"),
+        call("read_file", file_path="/.env"),
         call("write_file", file_path="/.git/hooks/pre-commit", content="exit 1\n"),
         AIMessage(content="Done."),
     ]
     with bailiwick.open_sync("memory:") as fs:
+        fs.write_text(".env", "KEY=1\n")
         agent = create_deep_agent(
             Scripted(messages=iter(script)), backend=BailiwickBackend(fs),
             checkpointer=InMemorySaver(),
         )  # fmt: skip
         state: Any = agent.invoke({"messages": [HumanMessage("Go.")]}, thread)
-        for paused in state["__interrupt__"]:
-            print(f"asked: {paused.value['prompt']}\nthe person says no")
-            state = agent.invoke(Command(resume=False), thread)
+        while paused := state.get("__interrupt__"):
+            shown = paused[0].value
+            agreed = shown["operation"] == "read"  # a person who lets things be read
+            print(f"asked: {shown['prompt']}\nthe person says {'yes' if agreed else 'no'}")
+            word = {"approved": agreed, "binding": shown["binding"]}
+            state = agent.invoke(Command(resume=word), thread)
         for message in state["messages"]:
             if isinstance(message, ToolMessage):
                 print(f"{message.name}: {message.content}")

@@ -13,7 +13,7 @@ import openai
 
 import bailiwick
 from bailiwick.fronts.tools.openai import responses_tools, run_responses
-from bailiwick.tools import tools
+from bailiwick.tools import Pending, tools
 
 
 def call(name: str, **arguments: Any) -> list[dict[str, Any]]:
@@ -25,6 +25,7 @@ def call(name: str, **arguments: Any) -> list[dict[str, Any]]:
 SCRIPT: list[list[dict[str, Any]]] = [
     call("workspace__notes__write_file", path="plan.md", content="1. read\n2. write\n"),
     call("workspace__notes__read_file", path="plan.md"),
+    call("workspace__notes__read_file", path=".env"),
     call("workspace__notes__write_file", path=".git/hooks/pre-commit", content="exit 1\n"),
     [
         {
@@ -43,12 +44,20 @@ def service(request: httpx2.Request) -> httpx2.Response:
     return httpx2.Response(200, json=answer)
 
 
+def agrees(pending: Pending) -> bool:
+    """A person who lets things be read that are asked about, and nothing be written."""
+    agreed = pending.question.operation == "read"
+    print(f"asked: {pending.prompt}\nthe person says {'yes' if agreed else 'no'}")
+    return agreed
+
+
 async def main() -> None:
     transport = httpx2.MockTransport(service)
     client = openai.AsyncOpenAI(
         api_key="none", http_client=openai.DefaultAsyncHttpxClient(transport=transport)
     )
     async with bailiwick.open("memory:") as fs, client:
+        await fs.write_text(".env", "KEY=1\n")
         box = tools(fs, name="notes")
         conversation: list[Any] = [{"role": "user", "content": "Write a plan."}]
         while True:
@@ -58,8 +67,7 @@ async def main() -> None:
             )  # fmt: skip
             done = await run_responses(box, response.output)
             for waiting in done.pending:
-                print(f"asked: {waiting.pending.prompt}\nthe person says no")
-                done.outputs.append(await waiting.resume(allowed=False))
+                done.outputs.append(await waiting.resume(allowed=agrees(waiting.pending)))
             if not done.outputs:
                 break
             for output in done.outputs:

@@ -2,7 +2,9 @@
 ``make clients``, or ``python -m tests.clients smolagents adk``.
 
 What is run is what the documentation shows: the program in a section of docs/frameworks.md, with a
-scripted model. Nothing of this is in the lock, so the newest releases are met.
+scripted model; the programs of a page of docs/integrations where nothing is but its extra, and its
+whole loop, in which a person agrees. Nothing of this is in the lock, so the newest releases are
+met.
 """
 
 import argparse
@@ -33,6 +35,16 @@ CLIENTS = {
 }
 """By name: the section of the page, and the packages."""
 
+PAGES = {
+    "openai": ("openai", ()),
+    "openai-agents": ("openai", ()),
+    "anthropic": ("anthropic", ()),
+    "langchain": ("langchain", ("langchain",)),
+    "deepagents": ("deepagents", ()),
+    "pydantic-ai": ("pydantic-ai", ()),
+}
+"""Pages of docs/integrations: the extra of each, and what an agent takes besides."""
+
 
 def made(name, packages):
     """The Python of an environment that has the packages."""
@@ -42,8 +54,12 @@ def made(name, packages):
         subprocess.run([UV.with_name("python"), "-m", "pip", "install", "-q", "uv"], check=True)
     python = folder / "bin" / "python"
     subprocess.run([UV, "venv", "-q", "--clear", folder], check=True)
-    subprocess.run([UV, "pip", "install", "-q", "--python", python, *packages], check=True)
+    with_packages(python, packages)
     return python
+
+
+def with_packages(python, packages):
+    subprocess.run([UV, "pip", "install", "-q", "--python", python, *packages], check=True)
 
 
 def told():
@@ -124,11 +140,39 @@ def run(name):
     return worked
 
 
+def pasted(name):
+    """The programs of a page, each in a directory that was empty; then the loop that it names."""
+    extra, further = PAGES[name]
+    text = (ROOT / "docs" / "integrations" / f"{name}.md").read_text()
+    programs = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    loop = ROOT / re.search(r"The whole loop: \[(examples/\w+\.py)\]", text)[1]
+    python = made(name, (f"{ROOT}[{extra}]",))
+    said = [alone(python, "-c", program) for program in programs]
+    if further:
+        with_packages(python, further)
+    ended = alone(python, loop)
+    agreed = re.search("the person says (yes|once)", ended.stdout)
+    worked = all(each.returncode == 0 and each.stdout for each in [*said, ended]) and bool(agreed)
+    print(f"{name}: {'ok' if worked else 'FAILED'} (bailiwick[{extra}])")
+    if not worked:
+        print(*(each.stdout[-2_000:] + each.stderr[-2_000:] for each in [*said, ended]), sep="\n")
+    return worked
+
+
+def alone(python, *program):
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "project").mkdir()
+        return subprocess.run(
+            ["timeout", str(SECONDS), python, *program], cwd=Path(place) / "project",
+            env={"HOME": place, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
+        )  # fmt: skip
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*CLIENTS, []], metavar="NAME")
-    names = parser.parse_args().names or list(CLIENTS)
-    results = [run(name) for name in names]
+    parser.add_argument("names", nargs="*", choices=[*CLIENTS, *PAGES, []], metavar="NAME")
+    names = parser.parse_args().names or [*CLIENTS, *PAGES]
+    results = [(run if name in CLIENTS else pasted)(name) for name in names]
     print(f"{sum(results)} of {len(results)} clients")
     return 0 if all(results) else 1
 
