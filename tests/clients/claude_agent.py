@@ -1,5 +1,6 @@
 """The Claude Agent SDK, the real package: server, options, permission callback and hook, each by
-itself, and a whole session of its program with a scripted model on this machine.
+itself, a whole session of its program with a scripted model on this machine, and the program of
+docs/claude-agent.md in a directory of its own.
 
 A program of its own, run by ``make clients`` in an environment that has the SDK.
 """
@@ -7,8 +8,12 @@ A program of its own, run by ``make clients`` in an environment that has the SDK
 import asyncio
 import json
 import os
+import re
+import subprocess
+import sys
 import tempfile
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -163,38 +168,45 @@ def results(seen):
     return told
 
 
+@contextmanager
+def saying(script, place):
+    """A model that says these things, as variables for the program that asks it."""
+    Model.script, Model.seen = script, []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield {
+            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
+            "ANTHROPIC_API_KEY": "scripted", "HOME": place, "CLAUDE_CONFIG_DIR": place,
+            "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }  # fmt: skip
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 async def a_session(fs, place):
     """The program itself, which asks a model that is none."""
     secret = Path(place) / "secret"
     secret.write_text("SECRET")
-    Model.script = [
+    script = [
         use(1, WRITE, path="b", content="written\n"),
         use(2, READ, path=".env"),
         use(3, "Read", file_path=str(secret)),
         use(4, "Bash", command=f"cat {secret}"),
     ]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     person = Person(True)
-    address = f"http://127.0.0.1:{server.server_port}"
     workspace = ClaudeWorkspace(tools(fs, "notes"), ask=person)
-    options = workspace.options(
-        model="claude-sonnet-4-5", cwd=place, max_turns=8,
-        env={
-            "ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "scripted", "HOME": place,
-            "CLAUDE_CONFIG_DIR": place, "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        },
-    )  # fmt: skip
-    try:
+    with saying(script, place) as variables:
+        options = workspace.options(
+            model="claude-sonnet-4-5", cwd=place, max_turns=8, env=variables
+        )
         async with asyncio.timeout(120), ClaudeSDKClient(options) as client:
             await client.query("go")
             async for message in client.receive_response():
                 if isinstance(message, ResultMessage):
                     assert not message.is_error, message
-    finally:
-        server.shutdown()
-        server.server_close()
     offered = {tool["name"] for tool in Model.seen[0]["tools"]}
     assert READ in offered
     assert not offered & set(BUILT_IN), offered
@@ -204,6 +216,27 @@ async def a_session(fs, place):
     assert "KEY=1" in told["toolu_2"]
     assert {"toolu_3", "toolu_4"} <= told.keys()
     assert "SECRET" not in json.dumps(told)
+
+
+def the_page(place):
+    """What the documentation shows, pasted: a person is asked about one file, and agrees."""
+    text = (Path(__file__).parents[2] / "docs" / "claude-agent.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    project = Path(place) / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("hello\n")
+    (project / ".env").write_text("KEY=1\n")
+    with saying([use(1, READ, path="a.txt"), use(2, READ, path=".env")], place) as variables:
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=place, input="y\n", text=True, timeout=120,
+            env={"PATH": os.environ["PATH"], **variables},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "[y/n]" in done.stdout, done.stdout
+    told = results(Model.seen)
+    assert "hello" in told["toolu_1"]
+    assert "KEY=1" in told["toolu_2"]
 
 
 async def main():
@@ -218,6 +251,9 @@ async def main():
             await fs.write_text(".env", "KEY=1\n")
             await a_session(fs, place)
     print("a whole session: an approval asked and granted, Read and Bash refused")
+    with tempfile.TemporaryDirectory() as place:
+        await asyncio.to_thread(the_page, place)
+    print("the program of the page: an approval asked and granted")
 
 
 if __name__ == "__main__":
