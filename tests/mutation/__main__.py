@@ -14,25 +14,22 @@ import os
 import random
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.laws.repository import PACKAGE, ROOT
 from tests.mutation.mutants import mutants
-from tests.mutation.plugin import VARIABLE
+from tests.mutation.plugin import KILLED, NEVER_RUN, SURVIVED, VARIABLE
 
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
-TIMEOUT_S = 1_200
-"""Ends what no longer ends: a mutant that hangs was noticed."""
 
 
 class Part(NamedTuple):
-    """Modules, and the tests that are about them; ``further`` are run where those let pass."""
+    """Modules, and the tests that are about them, the nearest first."""
 
     modules: tuple[str, ...]
     tests: tuple[str, ...]
-    further: tuple[str, ...] = ()
 
 
 PARTS = {
@@ -47,13 +44,11 @@ PARTS = {
         ("tests/test_pipeline.py", "tests/authority/test_line.py",
          "tests/authority/test_deciders.py", "tests/authority/test_asking.py",
          "tests/authority/test_ledger_gate.py"),
-        ("tests/authority", "tests/scope"),
     ),
     "lookup": Part(
         ("stores.disk.lookup.beneath", "stores.disk.lookup.walk", "nodes.lookup"),
         ("tests/stores/disk/test_lookup.py", "tests/stores/disk/test_store.py",
          "tests/stores/test_contract.py"),
-        ("tests/stores/disk", "tests/scope"),
     ),
 }  # fmt: skip
 
@@ -77,31 +72,26 @@ def source_of(module):
     return (PACKAGE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
 
 
-def run(tests, variables):
-    command = [
-        sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=no",
-        "-m", "not slow and not hostile and not scale", "-k", "not postgres",
-        "--hypothesis-profile", "unit", "--hypothesis-seed", "0",
-        *(("-p", "tests.mutation.plugin") if variables else ()), *tests,
-    ]  # fmt: skip
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True,
-        timeout=TIMEOUT_S,
-    )  # fmt: skip
-
-
-def tried(part, module, mutant):
-    chosen, fate = PARTS[part], "survived"
-    for tests in filter(None, (chosen.tests, chosen.further)):
-        try:
-            done = run(tests, {VARIABLE: f"bailiwick.{module}:{mutant.number}"})
-        except subprocess.TimeoutExpired:
-            fate = "killed"
-        else:
-            fate = "killed" if done.returncode else "survived"
-        if fate == "killed":
-            break
-    return Tried(module, mutant.line, mutant.was, mutant.now, fate)
+def tried(part, some):
+    """What became of these mutants, in one session of pytest that tries them all."""
+    with tempfile.NamedTemporaryFile("w+", suffix=".json") as place:
+        wanted = [[f"bailiwick.{module}", each.number, each.line] for module, each in some]
+        json.dump(wanted, place)
+        place.flush()
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no",
+            "-m", "not slow and not hostile and not scale", "-k", "not postgres",
+            "--hypothesis-profile", "unit", "--hypothesis-seed", "0",
+            "-p", "tests.mutation.plugin", *PARTS[part].tests,
+        ]  # fmt: skip
+        subprocess.run(
+            command, cwd=ROOT, env={**os.environ, VARIABLE: place.name}, stdout=subprocess.DEVNULL
+        )
+        fates = json.loads(Path(place.name).read_text())
+    return [
+        Tried(module, each.line, each.was, each.now, fates[f"bailiwick.{module}:{each.number}"])
+        for module, each in some
+    ]
 
 
 def equivalent():
@@ -120,11 +110,10 @@ def chosen(part, sample, seed):
 def measured(part, given, known):
     """What became of the mutants of a part: its figures, and those that survive."""
     every, some = chosen(part, given.sample, given.seed)
-    with ThreadPoolExecutor(given.workers) as pool:
-        done = list(pool.map(lambda each: tried(part, *each), some))
-    survived = [each.said() for each in done if each.fate == "survived"]
-    survivors = [each for each in survived if each.partition(": ")[2] not in known]
-    killed = len(done) - len(survived)
+    done = tried(part, some)
+    survived = [each for each in done if each.fate in (SURVIVED, NEVER_RUN)]
+    survivors = [each for each in survived if each.said().partition(": ")[2] not in known]
+    killed = sum(each.fate == KILLED for each in done)
     counted = killed + len(survivors)
     figures = {
         "mutants": every, "tried": len(done), "noticed": killed,
@@ -132,8 +121,9 @@ def measured(part, given, known):
         "share": f"{killed / counted if counted else 1:.0%}",
     }  # fmt: skip
     print(f"{part}: {', '.join(f'{name} {figure}' for name, figure in figures.items())}")
-    print(*(f"    {each}" for each in survivors), sep="\n", flush=True)
-    return figures, survivors
+    named = [f"{each.said()} ({each.fate})" for each in survivors]
+    print(*(f"    {each}" for each in named), sep="\n", flush=True)
+    return figures, named
 
 
 def kept(file, part, figures, survivors):
@@ -153,14 +143,10 @@ def main():
     parser.add_argument("--sample", type=int, default=40, help="how many mutants of each part")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--least", type=float, default=0.85, help="the share that must be noticed")
-    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     killed, survived = 0, 0
     for part in given.parts or PARTS:
-        if run(PARTS[part].tests, {}).returncode:
-            print(f"{part}: its tests fail as they are")
-            return 1
         figures, survivors = measured(part, given, equivalent())
         if given.json:
             kept(given.json, part, figures, survivors)

@@ -1,43 +1,127 @@
-"""A plugin of pytest that loads a mutant in the place of a module; nothing on disk is changed.
+"""A plugin of pytest that tries mutants in the place of its tests; nothing on disk is changed.
 
-Which one is in the environment: ``BAILIWICK_MUTANT=bailiwick.paths:17``.
+Tests are collected once. Then each mutant has a process of its own, forked from there, in which
+the functions that differ are given the code of the mutant, and in which those tests are run that
+reach the changed line, until one fails. What is only computed while a module is loaded is as the
+module has it: a change there is not noticed by this.
 """
 
-import importlib.machinery
-import importlib.util
+import gc
+import json
 import os
+import resource
+import shutil
+import signal
 import sys
+import tempfile
+import threading
+import types
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from _pytest.runner import runtestprotocol
 
 from tests.mutation.mutants import mutated
 
-VARIABLE = "BAILIWICK_MUTANT"
+VARIABLE = "BAILIWICK_MUTANTS"
+"""Names the file with what is to be tried, ``[[module, number, line], …]``, and where what became
+of each is written: ``{"module:number": fate}``."""
+
+KILLED, SURVIVED, NEVER_RUN, BROKEN = "killed", "survived", "never run", "broken"
+PROCESSOR_S, CLOCK_S = 120, 900
+"""Ends what no longer ends: a mutant that hangs was noticed."""
 
 
-class Loader(importlib.machinery.SourceFileLoader):
-    def __init__(self, name, path, number):
-        super().__init__(name, path)
-        self.number = number
-
-    def get_code(self, fullname):
-        tree = mutated(self.get_data(self.path).decode(), self.number)
-        return compile(tree, self.path, "exec", dont_inherit=True)
-
-
-class Finder:
-    def __init__(self, name, number):
-        self.name = name
-        self.number = number
-
-    def find_spec(self, fullname, path, target=None):
-        if fullname != self.name:
-            return None
-        found = importlib.machinery.PathFinder.find_spec(fullname, path)
-        loader = Loader(fullname, found.origin, self.number)
-        return importlib.util.spec_from_file_location(fullname, found.origin, loader=loader)
+def pytest_runtestloop(session):
+    place = Path(os.environ[VARIABLE])
+    wanted = json.loads(place.read_text())
+    files = {module: sys.modules[module].__file__ for module in {each[0] for each in wanted}}
+    reached = told_by_child(_reached, session.items, set(files.values()))
+    if not isinstance(reached, dict):
+        raise pytest.UsageError(f"the tests fail as they are: {reached}")
+    fates = {}
+    for module, number, line in wanted:
+        numbers = reached.get(f"{files[module]}:{line}", [])
+        chosen = [session.items[each] for each in numbers]
+        fate = told_by_child(_tried, chosen, module, number) if chosen else NEVER_RUN
+        fates[f"{module}:{number}"] = fate or KILLED
+        print(f"{module}:{number} {fate or KILLED}", file=sys.stderr, flush=True)
+    place.write_text(json.dumps(fates))
+    return True
 
 
-def pytest_load_initial_conftests():
-    name, _, number = os.environ[VARIABLE].partition(":")
-    if name in sys.modules:
-        raise RuntimeError(f"{name} was loaded before its mutant could be")
-    sys.meta_path.insert(0, Finder(name, int(number)))
+def told_by_child(work, *arguments):
+    """What ``work`` returns in a process forked from this one; None where it had to be ended."""
+    place = tempfile.mkdtemp(prefix="mutant-")
+    told = Path(place) / "told"
+    child = os.fork()
+    if child == 0:
+        try:
+            os.environ["TMPDIR"] = tempfile.tempdir = place
+            soft = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime) + PROCESSOR_S
+            resource.setrlimit(resource.RLIMIT_CPU, (soft, soft))
+            signal.alarm(CLOCK_S)
+            told.write_text(json.dumps(work(*arguments)))
+        except Exception as error:
+            told.write_text(json.dumps(f"{BROKEN}: {error!r}"))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    found = json.loads(told.read_text()) if told.exists() else None
+    shutil.rmtree(place, ignore_errors=True)
+    return found
+
+
+def _passes(item, following):
+    return not any(each.failed for each in runtestprotocol(item, log=False, nextitem=following))
+
+
+def _reached(items, files):
+    """Which tests reach a line, by ``file:line``; or the name of one that fails as it is."""
+    lines = defaultdict(dict)
+
+    def entered(frame, event, argument):
+        return each_line if frame.f_code.co_filename in files else None
+
+    def each_line(frame, event, argument):
+        lines[f"{frame.f_code.co_filename}:{frame.f_lineno}"][now] = None
+        return each_line
+
+    threading.settrace(entered)
+    for now, item in enumerate(items):
+        sys.settrace(entered)
+        passed = _passes(item, items[now + 1] if now + 1 < len(items) else None)
+        sys.settrace(None)
+        if not passed:
+            return item.nodeid
+    return {line: list(tests) for line, tests in lines.items()}
+
+
+def _tried(items, module, number):
+    put_in_place(module, number)
+    for now, item in enumerate(items):
+        if not _passes(item, items[now + 1] if now + 1 < len(items) else None):
+            return KILLED
+    return SURVIVED
+
+
+def put_in_place(module, number):
+    """Give each function of a module the code that it has in a mutant."""
+    file = sys.modules[module].__file__
+    tree = mutated(Path(file).read_text(encoding="utf-8"), number)
+    codes = {(each.co_qualname, each.co_firstlineno): each for each in _codes(tree, file)}
+    for function in gc.get_objects():
+        if isinstance(function, types.FunctionType) and function.__code__.co_filename == file:
+            code = function.__code__
+            other = codes.get((code.co_qualname, code.co_firstlineno))
+            if other is not None and other != code:
+                function.__code__ = other
+
+
+def _codes(tree, file):
+    waiting = [compile(tree, file, "exec", dont_inherit=True)]
+    while waiting:
+        code = waiting.pop()
+        yield code
+        waiting += [each for each in code.co_consts if isinstance(each, types.CodeType)]
