@@ -1,8 +1,9 @@
 """The first page as whoever finds it reads it: `make first-minutes`.
 
-In an empty home, with no variable of ours, each command of docs/start.md is typed into a shell in
-its order, each file saved as the page says, and what is shown below a command must come. A word in
-capitals (ID, REQUEST) is what a person copies from what they saw; `…` is anything.
+In an empty home, with no variable of ours, and where it is started by root as a user that nobody
+has been before, each command of docs/start.md is typed into a shell in its order, each file saved
+as the page says, and what is shown below a command must come. A word in capitals (ID, REQUEST) is
+what a person copies from what they saw; `…` is anything.
 """
 
 import os
@@ -26,6 +27,8 @@ COPIED = {
     "REQUEST": re.compile(r"\b([0-9a-f]{12}-[0-9]+)\b"),
 }
 END = "--- the end of a command ---"
+NEWCOMER = 54_321
+"""A user that no machine has given a name."""
 
 
 class Failed(Exception):
@@ -36,12 +39,18 @@ class Shell:
     """One bash, as a person has it before them: in a home of its own."""
 
     def __init__(self, home):
+        as_newcomer = os.geteuid() == 0
+        who = {"user": NEWCOMER, "group": NEWCOMER, "extra_groups": ()} if as_newcomer else {}
+        # Root's own interpreter may lie where nobody else may look.
+        programs = "/usr/bin:/bin"
+        if not as_newcomer:
+            programs = f"{Path(sys.executable).resolve().parent}:{programs}"
         self._process = subprocess.Popen(
-            ["bash", "--norc"], cwd=home, text=True, start_new_session=True,
+            ["bash", "--norc"], cwd=home, text=True, start_new_session=True, **who,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             # Where packages come from is the business of the machine, so its settings for pip stay.
             env={
-                "HOME": str(home), "PATH": f"{Path(sys.executable).resolve().parent}:/usr/bin:/bin",
+                "HOME": str(home), "PATH": programs,
                 **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
             },
         )  # fmt: skip
@@ -113,6 +122,13 @@ def typed(shell, command, shown, seen):
     return said[-1]
 
 
+def given_to_newcomer(path):
+    """Hand over a file, or a directory with all that is in it, where it is root who does this."""
+    if os.geteuid() == 0:
+        for each in [path, *path.rglob("*")]:
+            os.chown(each, NEWCOMER, NEWCOMER)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
@@ -120,12 +136,14 @@ def main():
             to = home / "bailiwick" / path.relative_to(ROOT)
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_bytes(path.read_bytes())
+        given_to_newcomer(home)
         shell = Shell(home)
         seen = ""
         try:
             for kind, what, inner in steps(PAGE.read_text(encoding="utf-8")):
                 if kind == "file":
                     (home / what).write_text(inner, encoding="utf-8")
+                    given_to_newcomer(home / what)
                 else:
                     seen += typed(shell, what, inner, seen)
         except Failed as error:
