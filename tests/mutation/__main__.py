@@ -15,12 +15,13 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.laws.repository import PACKAGE, ROOT
 from tests.mutation.mutants import mutants
-from tests.mutation.plugin import KILLED, NEVER_RUN, SURVIVED, VARIABLE
+from tests.mutation.plugin import KILLED, NEVER_RUN, SURVIVED, UNTIL, VARIABLE
 
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 
@@ -69,10 +70,12 @@ def source_of(module):
     return (PACKAGE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
 
 
-def tried(part, some):
-    """What became of these mutants, in one session of pytest that tries them all."""
+def tried(part, some, minutes):
+    """What became of these mutants, in one session of pytest that tries as many as it has time for,
+    in an order of chance."""
     with tempfile.NamedTemporaryFile("w+", suffix=".json") as place:
         wanted = [[f"bailiwick.{module}", each.number, each.line] for module, each in some]
+        random.Random(len(some)).shuffle(wanted)
         json.dump(wanted, place)
         place.flush()
         command = [
@@ -82,12 +85,14 @@ def tried(part, some):
             "-p", "tests.mutation.plugin", *PARTS[part].tests,
         ]  # fmt: skip
         subprocess.run(
-            command, cwd=ROOT, env={**os.environ, VARIABLE: place.name}, stdout=subprocess.DEVNULL
-        )
+            command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
+            env={**os.environ, VARIABLE: place.name, UNTIL: str(time.time() + 60 * minutes)},
+        )  # fmt: skip
         fates = json.loads(Path(place.name).read_text())
     return [
-        Tried(module, each.line, each.was, each.now, fates[f"bailiwick.{module}:{each.number}"])
+        Tried(module, each.line, each.was, each.now, fates[name])
         for module, each in some
+        if (name := f"bailiwick.{module}:{each.number}") in fates
     ]
 
 
@@ -107,7 +112,7 @@ def chosen(part, sample, seed):
 def measured(part, given, known):
     """What became of the mutants of a part: its figures, and those that survive."""
     every, some = chosen(part, given.sample, given.seed)
-    done = tried(part, some)
+    done = tried(part, some, given.minutes)
     survived = [each for each in done if each.fate in (SURVIVED, NEVER_RUN)]
     survivors = [each for each in survived if each.said().partition(": ")[2] not in known]
     killed = sum(each.fate == KILLED for each in done)
@@ -139,6 +144,7 @@ def main():
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--sample", type=int, default=40, help="how many mutants of each part")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=60, help="how long for each part")
     parser.add_argument("--least", type=float, default=0.85, help="the share that must be noticed")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

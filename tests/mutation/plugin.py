@@ -28,31 +28,39 @@ from tests.mutation.mutants import mutated
 
 VARIABLE = "BAILIWICK_MUTANTS"
 """Names the file with what is to be tried, ``[[module, number, line], …]``, and where what became
-of each is written: ``{"module:number": fate}``."""
+of each is written, in that order: ``{"module:number": fate}``."""
+
+UNTIL = "BAILIWICK_MUTANTS_UNTIL"
+"""When to stop, in seconds since the epoch: those that were not tried by then have no fate."""
 
 KILLED, SURVIVED, NEVER_RUN, BROKEN = "killed", "survived", "never run", "broken"
 TESTS_MAX = 150
 """For one mutant. More of them find little more, and those that survive meet them all."""
 
-PROCESSOR_S, CLOCK_S = 120, 900
-"""Ends what no longer ends: a mutant that hangs was noticed."""
+PATIENCE = 4
+"""How many times what its tests take a mutant may take: one that hangs was noticed."""
 
 
 def pytest_runtestloop(session):
     place = Path(os.environ[VARIABLE])
     wanted = json.loads(place.read_text())
     files = {module: sys.modules[module].__file__ for module in {each[0] for each in wanted}}
-    reached = told_by_child(_reached, session.items, set(files.values()))
+    reached = told_by_child(3_600, _reached, session.items, set(files.values()))
     if not isinstance(reached, dict):
         raise pytest.UsageError(f"the tests fail as they are: {reached}")
     fates = {}
-    for module, number, line in wanted:
-        numbers = reached["lines"].get(f"{files[module]}:{line}", [])
-        chosen = the_quickest(session.items, numbers, reached["seconds"])
-        fate = told_by_child(_tried, chosen, module, number) if chosen else NEVER_RUN
-        fates[f"{module}:{number}"] = fate or KILLED
-        print(f"{module}:{number} {fate or KILLED}", file=sys.stderr, flush=True)
     place.write_text(json.dumps(fates))
+    for module, number, line in wanted:
+        if time.time() > float(os.environ[UNTIL]):
+            break
+        numbers = the_quickest(
+            session.items, reached["lines"].get(f"{files[module]}:{line}", ()), reached["seconds"]
+        )
+        seconds = 5 + PATIENCE * sum(reached["seconds"][each] for each in numbers)
+        chosen = [session.items[each] for each in numbers]
+        fate = told_by_child(seconds, _tried, chosen, module, number) if chosen else NEVER_RUN
+        fates[f"{module}:{number}"] = fate or KILLED
+        place.write_text(json.dumps(fates))
     return True
 
 
@@ -63,20 +71,20 @@ def the_quickest(items, numbers, seconds):
         by_file[items[number].path].append(number)
     turns = itertools.chain.from_iterable(itertools.zip_longest(*by_file.values()))
     some = itertools.islice((each for each in turns if each is not None), TESTS_MAX)
-    return [items[number] for number in sorted(some)]
+    return sorted(some)
 
 
-def told_by_child(work, *arguments):
-    """What ``work`` returns in a process forked from this one; None where it had to be ended."""
+def told_by_child(seconds, work, *arguments):
+    """What ``work`` returns in a process forked from this one; None where it took more than so many
+    seconds of the processor, or slept through twenty times as many."""
     place = tempfile.mkdtemp(prefix="mutant-")
     told = Path(place) / "told"
     child = os.fork()
     if child == 0:
         try:
             os.environ["TMPDIR"] = tempfile.tempdir = place
-            soft = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime) + PROCESSOR_S
-            resource.setrlimit(resource.RLIMIT_CPU, (soft, soft))
-            signal.alarm(CLOCK_S)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
+            signal.alarm(int(20 * seconds))
             told.write_text(json.dumps(work(*arguments)))
         except Exception as error:
             told.write_text(json.dumps(f"{BROKEN}: {error!r}"))
