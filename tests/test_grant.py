@@ -9,6 +9,7 @@ from bailiwick.grant import (
     Extension,
     Grant,
     Narrowing,
+    Quota,
     Root,
     StandingGrant,
     User,
@@ -189,8 +190,46 @@ def test_people_and_the_host_stand_above_others(subject, above):
 
 @pytest.mark.parametrize("heir", [None, "agent_run:c1/r2", ("c1", "r2"), User(7)])
 def test_only_a_subject_inherits(heir):
-    with pytest.raises(ParseError):
+    with pytest.raises(ParseError, match=r"a subject (is|has)"):
         narrowed(a_grant(), id="g2", subject=heir)
+
+
+def test_a_text_is_no_subject():
+    with pytest.raises(ParseError, match="a subject is Core"):
+        check_subject("user:ann")
+
+
+@pytest.mark.spec("AUTH-5")
+@pytest.mark.parametrize("given", [{"reason": 7}, {"narrowing": {"max_file_bytes": 1}}])
+def test_what_is_passed_on_is_checked(given):
+    with pytest.raises(ParseError):
+        narrowed(a_grant(), id="g2", subject=AGENT, **given)
+
+
+@pytest.mark.spec("AUTH-5")
+def test_the_way_to_what_is_allowed_can_be_passed_on():
+    """A directory that leads there is no place of its own, but one to begin at."""
+    parent = a_grant(allowed=(("src/deep/**",),))
+    assert narrowed(parent, id="g2", subject=AGENT, path=ScopedPath("src")).path == "src"
+    with pytest.raises(MissingAccess):
+        narrowed(parent, id="g2", subject=AGENT, path=ScopedPath("other"))
+
+
+@pytest.mark.spec("AUTH-5")
+@pytest.mark.parametrize("kind", ["symlinks", "hardlinks"])
+def test_links_that_were_given_up_stay_so(kind):
+    once = narrowed(a_grant(), id="g2", subject=AGENT, narrowing=Narrowing(**{kind: "reject"}))
+    assert getattr(once, kind) == "reject"
+    assert getattr(narrowed(once, id="g3", subject=AGENT), kind) == "reject"
+    assert getattr(narrowed(a_grant(), id="g2", subject=AGENT), kind) is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "measures"),
+    [(Quota(bytes=1), True), (Quota(files=1), True), (Quota(operations_per_minute=1), False)],
+)
+def test_a_quota_of_content_is_told_from_one_of_calls(quota, measures):
+    assert quota.measures_content is measures
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from bailiwick.paths import (
     from_parts,
     link_steps,
     parse,
+    tree_too_deep,
 )
 from bailiwick.testing.hostile_paths import (
     CONTROL,
@@ -251,7 +252,7 @@ def test_names_that_only_resemble_devices_are_portable(name):
 )
 def test_twins_fold_to_one_name(one, other):
     assert one != other
-    assert folded(one) == folded(other)
+    assert folded(one) == folded(other) != folded("another")
 
 
 @pytest.mark.spec("PATH-4")
@@ -302,6 +303,17 @@ def test_lying_in_a_directory_is_by_components():
     assert not path.lies_in(ScopedPath("wor"))
     assert not ScopedPath("work-evil/f").lies_in(ScopedPath("work"))
     assert not ScopedPath("work").lies_in(path)
+
+
+def test_a_directory_stands_before_what_lies_in_it_and_before_names_that_begin_like_it():
+    paths = [ScopedPath(each) for each in (".", "a", "a/b", "a/b/c", "a-b", "a.b", "ab")]
+    assert sorted(paths, key=lambda path: path.order) == paths
+
+
+def test_a_tree_that_is_too_deep_says_where_it_would_stand():
+    refused = tree_too_deep("a/b")
+    assert (refused.kind, refused.path) == ("parse_error", "a/b")
+    assert refused.details == {"limit": DEPTH_MAX}
 
 
 @pytest.mark.parametrize(("text", "levels"), [(".", 0), ("a", 1), ("a/b", 2), ("a/b/c", 3)])

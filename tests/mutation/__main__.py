@@ -46,7 +46,7 @@ PARTS = {
     ),
     "lookup": Part(
         ("stores.disk.lookup.beneath", "stores.disk.lookup.walk", "nodes.lookup"),
-        ("tests/stores/disk", "tests/stores/test_contract.py"),
+        ("tests/stores/disk", "tests/stores/test_contract.py", "tests/stores/test_node_lookup.py"),
     ),
 }  # fmt: skip
 
