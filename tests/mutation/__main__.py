@@ -42,7 +42,7 @@ PARTS = {
     ),
     "pipeline": Part(
         ("pipeline", "decisions"),
-        ("tests/test_pipeline.py", "tests/authority"),
+        ("tests/test_pipeline.py", "tests/authority", "tests/scope"),
     ),
     "lookup": Part(
         ("stores.disk.lookup.beneath", "stores.disk.lookup.walk", "nodes.lookup"),
@@ -81,7 +81,7 @@ def tried(part, some, minutes):
         command = [
             sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no",
             "-m", "not slow and not hostile and not scale", "-k", "not postgres",
-            "--hypothesis-profile", "unit", "--hypothesis-seed", "0",
+            "--hypothesis-seed", "0",
             "-p", "tests.mutation.plugin", *PARTS[part].tests,
         ]  # fmt: skip
         subprocess.run(
@@ -120,7 +120,7 @@ def measured(part, given, known):
     figures = {
         "mutants": every, "tried": len(done), "noticed": killed,
         "make no difference": len(survived) - len(survivors), "survive": len(survivors),
-        "share": f"{killed / counted if counted else 1:.0%}",
+        "share": f"{killed / counted if counted else 1:.0%}", "by": " ".join(PARTS[part].tests),
     }  # fmt: skip
     print(f"{part}: {', '.join(f'{name} {figure}' for name, figure in figures.items())}")
     named = [f"{each.said()} ({each.fate})" for each in survivors]

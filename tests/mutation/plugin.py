@@ -21,6 +21,7 @@ import types
 from collections import defaultdict
 from pathlib import Path
 
+import hypothesis
 import pytest
 from _pytest.runner import runtestprotocol
 
@@ -39,6 +40,13 @@ TESTS_MAX = 150
 
 PATIENCE = 4
 """How many times what its tests take a mutant may take: one that hangs was noticed."""
+
+
+def pytest_collection_finish():
+    """All of `make test` that is quick is tried, with fewer examples of each property."""
+    few = hypothesis.settings(hypothesis.settings.get_profile("house"), max_examples=12)
+    hypothesis.settings.register_profile("mutation", few)
+    hypothesis.settings.load_profile("mutation")
 
 
 def pytest_runtestloop(session):
