@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -188,6 +188,9 @@ class PipelineStages(Protocol):
     def decide(
         self, call: Call, path: ScopedPath, access: frozenset[Access], is_directory: bool
     ) -> Decision: ...
+    def left_out(
+        self, call: Call, paths: Sequence[ScopedPath], access: frozenset[Access], is_directory: bool
+    ) -> set[ScopedPath]: ...
     def judge(
         self,
         call: Call,
@@ -355,6 +358,12 @@ class Call(msgspec.Struct, gc=False):
     ) -> Decision:
         """What grant and policy say of one more path that this call would touch."""
         return self.pipeline.decide(self, path, access or self.operation.ruled, is_directory)
+
+    def left_out(
+        self, paths: Sequence[ScopedPath], access: frozenset[Access], *, is_directory: bool
+    ) -> set[ScopedPath]:
+        """Those of many paths that a bulk read does not include; none of them is the root."""
+        return self.pipeline.left_out(self, paths, access, is_directory)
 
     def require(self, path: ScopedPath, access: frozenset[Access]) -> None:
         """Refuse unless grant and policy allow more than the operation's own access there."""

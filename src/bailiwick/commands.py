@@ -7,29 +7,48 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from bailiwick.errors import RateLimited
 from bailiwick.grant import Core, Grant, User, parse_subject
-from bailiwick.model import EntryType, Value
+from bailiwick.model import Value
 from bailiwick.operations import Network
+from bailiwick.paths import ROOT, ScopedPath, named
 from bailiwick.sandbox import Sandbox, SandboxName, Tree
 from bailiwick.store import Store
 from bailiwick.working_copy import Withheld, WorkChange, WorkConflict, WorkingCopy
 
 
-class NameSeen(NamedTuple):
-    """One name in the lower tree, as the host has it."""
+class DirectorySeen(NamedTuple):
+    """A directory of the lower tree, and what lies in it but is none. What no path names is told as
+    the host has it."""
 
     path: str
-    type: EntryType
+    """As the host has it; empty for the top."""
+    place: ScopedPath | None
+    files: Sequence[ScopedPath]
+    unnamed: Sequence[str]
+
+
+def directory_seen(path: str, names: Iterable[str]) -> DirectorySeen:
+    files: list[ScopedPath] = []
+    unnamed: list[str] = []
+    prefix = f"{path}/" if path else ""
+    for name in names:
+        text = prefix + name
+        found = named(text)
+        if found is None:
+            unnamed.append(text)
+        else:
+            files.append(found)
+    return DirectorySeen(path, named(path) if path else ROOT, files, unnamed)
 
 
 class Visible(Protocol):
     """What a program may be shown."""
 
-    def seen(self) -> Iterable[NameSeen]:
+    def seen(self) -> Iterable[DirectorySeen]:
         """What the survey has found, directories before what lies in them."""
         ...
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from msgspec import structs
 
 from bailiwick.approvals import Approvals
@@ -28,7 +30,9 @@ from bailiwick.policy import (
     Glances,
     Hide,
     Policy,
+    Sifts,
     is_remembered,
+    permits,
     strictest,
     strictness,
 )
@@ -48,6 +52,7 @@ class Judging:
         self._always = policy.always
         self.discreet = policy.always is None
         self._glance = policy.glance if isinstance(policy, Glances) else None
+        self._sift = policy.sift if isinstance(policy, Sifts) else None
         self._elders_known: dict[str, tuple[Grant, ...]] = {}
 
     def judge(
@@ -119,6 +124,40 @@ class Judging:
             # A person who lets a directory be searched lets what lies in it be searched.
             return Allow(decision.source)
         return decision
+
+    def left_out(
+        self, call: Call, paths: Sequence[ScopedPath], access: frozenset[Access], is_directory: bool
+    ) -> set[ScopedPath]:
+        """Those of many paths that a bulk read does not include, by what `decide` says of each."""
+        grant, reached, left_out = call.grant, paths, set[ScopedPath]()
+        if not grant.whole:
+            reached = [path for path in paths if grant.reaches(path, is_directory)]
+            left_out.update(set(paths).difference(reached))
+        special, includes_others = self._sifted(call, reached, access)
+        if not includes_others:
+            left_out.update(set(reached).difference(special))
+        for path in special:
+            if not permits(self.decide(call, path, access, is_directory)):
+                left_out.add(path)
+        return left_out
+
+    def _sifted(
+        self, call: Call, paths: Sequence[ScopedPath], access: frozenset[Access]
+    ) -> tuple[Collection[ScopedPath], bool]:
+        """Which of many paths have to be judged, and whether the others are included."""
+        if self._sift is None or call.destination is not None or call.approved:
+            return paths, True
+        special, includes_others = set[ScopedPath](), True
+        try:
+            for holder in (call.grant, *self._elders(call.grant)):
+                sifted = self._sift(holder, call.operation, access, paths)
+                special |= sifted.special
+                includes_others = includes_others and permits(sifted.ordinary)
+        except (Busy, Closed, IoError):
+            raise
+        except Exception:
+            return paths, True  # then each is refused, by what it fails of
+        return special, includes_others
 
     def reveals(self, call: Call, path: ScopedPath) -> bool:
         """Whether the caller may read what stands at ``path``, with nobody to be asked: only then

@@ -15,7 +15,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
-from bailiwick.errors import ParseError, PathOutsideWorkspace, SymlinkEscape
+from bailiwick.errors import BailiwickError, ParseError, PathOutsideWorkspace, SymlinkEscape
 
 PATH_BYTES_MAX = 4096
 """PATH_MAX of Linux, the smallest of the platforms that matter."""
@@ -146,6 +146,19 @@ def parse(text: PathText, mount_point: str = "/", names: NameRule = "posix") -> 
 @lru_cache(maxsize=_PARSED_KEPT)
 def parse_text(text: str, mount_point: str, names: NameRule) -> Parsed:
     """`parse` for what is text already."""
+    return _parsed(text, mount_point, names)
+
+
+def named(text: str) -> ScopedPath | None:
+    """What names a place of which a listing of the host tells, if any path does. It is not
+    remembered: it would displace what agents name."""
+    try:
+        return _parsed(text, "/", "posix").path
+    except BailiwickError:
+        return None
+
+
+def _parsed(text: str, mount_point: str, names: NameRule) -> Parsed:
     if len(text) <= NAME_BYTES_MAX and names == "posix" and _PLAIN(text):
         return Parsed(ScopedPath(text), False)
     if not text:

@@ -6,8 +6,9 @@ no I/O. It can refuse what a grant allows, never allow what a grant does not hol
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from bailiwick.grant import Grant, Root, Subject
 from bailiwick.model import Value
@@ -136,6 +137,30 @@ class Glances(Protocol):
         destination: str | None = None,
     ) -> Decision:
         """Decide as `Policy.decide` would."""
+        ...
+
+
+class Sifted(NamedTuple):
+    """What a policy says of most of many paths, and those of which it may say something else."""
+
+    ordinary: Decision
+    special: AbstractSet[ScopedPath]
+
+
+@runtime_checkable
+class Sifts(Protocol):
+    """A power of a policy: to say at once what it says of most of many paths, so that only the
+    others have to be judged. For accesses of which it goes by nothing but what `Glances` names,
+    whatever is run: it is not asked about running."""
+
+    def sift(
+        self,
+        grant: Grant,
+        operation: Operation,
+        access: frozenset[Access],
+        paths: Sequence[ScopedPath],
+    ) -> Sifted:
+        """``paths`` are canonical, and none of them is the root."""
         ...
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bailiwick.errors import ParseError
-from bailiwick.operations import OPERATIONS
+from bailiwick.operations import OPERATIONS, Command
 from bailiwick.paths import ScopedPath
 from bailiwick.policies import rules as rules_module
 from bailiwick.policies.kinds import KINDS
@@ -15,7 +15,7 @@ from bailiwick.policies.rule import ACCESSES, Rule
 from bailiwick.policies.rules import RulePolicy
 from bailiwick.policy import Glances, Policy
 from bailiwick.search.glob import compile_filter
-from tests.policies.support import grant_for, root_named, said, word
+from tests.policies.support import context_of, grant_for, root_named, said, word
 
 
 def rule(effect, id="r", **conditions):
@@ -497,3 +497,21 @@ def test_where_nothing_can_be_refused_below_nothing_is(operator, grant, operatio
         if path != ".":
             place = ScopedPath(path).beneath(ScopedPath(top))
             assert word(said(policy, grant, operation, place, used)) == "allow"
+
+
+@pytest.mark.spec("POL-4", "EXEC-4")
+@settings(max_examples=300)
+@given(rule_lists(), grants, st.lists(paths), st.sampled_from([("read",), ("metadata",)]))
+def test_what_is_said_of_many_paths_is_what_is_said_of_each(operator, grant, many, access):
+    """Whichever command is run: rules about commands say nothing of what it may read."""
+    try:
+        policy = RulePolicy([*operator, rule("deny", id="command", command=("make",))])
+    except ParseError:
+        return
+    many = [ScopedPath(each) for each in many if each != "."]
+    exec, access = OPERATIONS["exec"], frozenset(access)
+    ordinary, special = policy.sift(grant, exec, access, many)
+    assert special <= set(many)
+    for path in many:
+        context = context_of(grant, exec, access, path, command=Command(argv=("make", "all")))
+        assert path in special or policy.decide(context) == ordinary

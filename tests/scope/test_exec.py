@@ -14,6 +14,7 @@ from bailiwick.errors import (
     PolicyDenied,
     Unsupported,
 )
+from bailiwick.policies.rules import RulePolicy
 from tests.authority.support import EVERYTHING, governed, rule
 
 RUNNING = (*EVERYTHING, "execute")
@@ -275,6 +276,35 @@ async def test_an_agent_sees_nothing_that_it_would_have_to_ask_for(project):
         assert told(result) == {("c.txt", "created")}
         assert "cat .env" in asked[0].command
         assert (project / ".env").read_text() == "SECRET=1\n"
+
+
+@pytest.mark.spec("EXEC-4", "EXEC-9")
+async def test_rules_are_asked_about_the_paths_that_they_name_and_no_others(tmp_path, monkeypatch):
+    """To ask them about each of ten thousand would take as long as ten commands."""
+    rules = ALLOW_EXEC + rule("deny", "**/*.pem", "kept/**", "**/odd*")
+    async with governed(tmp_path, rules, on_disk=True) as house:
+        for directory in ("kept", "seen", "seen/inner"):
+            (house.place / directory).mkdir()
+            for number in range(200):
+                (house.place / directory / f"f{number}").touch()
+        (house.place / "seen" / "a.pem").touch()
+        (house.place / "seen" / "odd\nname").touch()
+        (house.place / "seen" / "a\nname").touch()
+        os.close(os.open(os.fsencode(house.place) + b"/no-text\xff", os.O_CREAT))
+        asked = []
+        decide = RulePolicy.decide
+        monkeypatch.setattr(
+            RulePolicy, "decide",
+            lambda policy, context: asked.append(context.path) or decide(policy, context),
+        )  # fmt: skip
+        agent = await house.scope(RUNNING)
+        execution = agent.exec(shell="find . -type f -print0 | tr '\\0\\n' '\\n?'")
+        told = b"".join([piece.data async for piece in execution]).decode().split()
+        seen = {f"./seen/{name}" for name in ("a?name", *(f"f{number}" for number in range(200)))}
+        assert set(told) == seen | {f"./seen/inner/f{number}" for number in range(200)}
+        assert {str(each) for each in asked if not each.startswith("kept/")} <= {
+            ".", "seen/a.pem", "seen/odd\nname",
+        }  # fmt: skip
 
 
 @pytest.mark.spec("EXEC-4")

@@ -233,6 +233,16 @@ def test_a_filter_covers_what_it_matches_here_or_above(patterns, path, is_direct
     assert both.covers("/".join(path), is_directory) is (above or here)
 
 
+@settings(max_examples=300)
+@given(st.lists(pattern_components, min_size=1, max_size=2), st.lists(paths, max_size=6))
+@example([["**", "a"]], [["b\na"], ["a"]])
+@example([["a"]], [["."], ["a", "b"], ["b"], ["a"]])
+def test_many_paths_are_covered_as_each_of_them_is(patterns, many):
+    filter = compile_filter(["/".join(map(spelled, components)) for components in patterns])
+    texts = ["/".join(path) for path in many]
+    assert filter.covered(texts) == {each for each in texts if filter.covers(each, True)}
+
+
 def test_names_that_are_not_text_are_matched_by_wildcards_only():
     assert compile_glob("*").matches("a\udcff", False)
     assert compile_glob("a?").matches("a\udcff", False)

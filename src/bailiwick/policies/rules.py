@@ -29,7 +29,7 @@ from bailiwick.policies.nearness import quoted
 from bailiwick.policies.protective import protective_rules
 from bailiwick.policies.remembered import Remembered, remembered_rules
 from bailiwick.policies.rule import Holder, Rule, check_rule
-from bailiwick.policy import Context, Decision
+from bailiwick.policy import Context, Decision, Sifted
 
 RememberedAnswers = Callable[[], Sequence[Remembered]]
 """What people answered before: the same object for as long as nothing has changed. Called before
@@ -120,7 +120,7 @@ class _KeptRules:
 
 
 class RulePolicy:
-    """Decides by rules; implements `policy.Policy` and `policy.Glances`."""
+    """Decides by rules; implements `policy.Policy`, `policy.Glances` and `policy.Sifts`."""
 
     always: Decision | None = None
 
@@ -164,6 +164,16 @@ class RulePolicy:
             shortlist = kept.shortlist_of(grant, operation.name, access)
         decision = shortlist.decided.get(path)
         return self._decided(kept, shortlist, path) if decision is None else decision
+
+    def sift(
+        self,
+        grant: Grant,
+        operation: Operation,
+        access: frozenset[Access],
+        paths: Sequence[ScopedPath],
+    ) -> Sifted:
+        """Which command is run decides about running it alone: see `rule.means`."""
+        return self._current().shortlist_of(grant, operation.name, access).sift(paths)
 
     def _glance_at_both_ends(
         self,

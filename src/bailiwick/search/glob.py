@@ -11,7 +11,7 @@ A pattern becomes one RE2 expression, so that matching is linear in the name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -64,7 +64,7 @@ class Glob:
 class Filter:
     """Patterns any of which may match; one without a slash matches a name at any depth."""
 
-    __slots__ = ("_beneath", "_covered", "_match", "patterns")
+    __slots__ = ("_beneath", "_covered", "_covered_lines", "_covering", "_match", "patterns")
 
     def __init__(self, patterns: tuple[str, ...], alternatives: list[_Alternative]) -> None:
         self.patterns = patterns
@@ -72,7 +72,9 @@ class Filter:
         above = [each._replace(directory_only=True) for each in alternatives]
         self._match = _compiled(whole)
         # The expression of a directory ends in its slash: what follows lies beneath it.
-        self._covered = _compiled(f"(?:{'|'.join(map(_path_expression, above))})(?s:.+)|{whole}")
+        self._covering = f"(?:{'|'.join(map(_path_expression, above))})(?s:.+)|{whole}"
+        self._covered = _compiled(self._covering)
+        self._covered_lines: Regex | None = None
         self._beneath = _compiled("|".join(map(_beneath_expression, alternatives)))
 
     def matches(self, relative: str, is_directory: bool) -> bool:
@@ -86,6 +88,20 @@ class Filter:
         # As `_full`, which every call that rules judge would have to pass.
         text = relative.encode("utf-8", "replace")
         return self._covered.fullmatch(text + b"/" if is_directory else text) is not None
+
+    def covered(self, paths: Sequence[str]) -> set[str]:
+        """Those of many paths of which `covers` is true where they are directories, found in one
+        pass: each of them by itself would take a hundred times as long."""
+        text = "".join([f"{each}/\n" for each in paths])
+        if text.count("\n") != len(paths):  # what holds a newline is no line
+            odd = {each for each in paths if "\n" in each and self.covers(each, True)}
+            return odd | self.covered([each for each in paths if "\n" not in each])
+        if self._covered_lines is None:
+            # Nothing in it matches a newline, so that no match is of more than one path.
+            expression = f"(?m)^(?:{self._covering})$"
+            self._covered_lines = _compiled(expression, newline=False)
+        found = self._covered_lines.findall(text.encode("utf-8", "replace"))
+        return {each[:-1].decode() for each in found} - {"."}
 
     def may_match_below(self, relative: str) -> bool:
         """Whether anything beneath the directory ``relative`` can match."""
@@ -127,9 +143,9 @@ def _full(regex: Regex, relative: str, is_directory: bool) -> bool:
     return regex.fullmatch(text + b"/" if is_directory else text) is not None
 
 
-def _compiled(expression: str) -> Regex:
+def _compiled(expression: str, *, newline: bool = True) -> Regex:
     try:
-        return compile_utf8(f"(?:{expression})")
+        return compile_utf8(f"(?:{expression})", newline=newline)
     except RegexRefused:
         raise ParseError("the pattern is too large", hint="use fewer alternatives or `*`") from None
 

@@ -7,20 +7,19 @@ judged when it is brought back (`bailiwick.verbs.working_copies`), path by path.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from bailiwick import sandbox
 from bailiwick.call import Call
-from bailiwick.commands import Commands, LendsCommands, NameSeen, PlacedCopy, Visible
-from bailiwick.errors import BailiwickError, NotADirectory, Unsupported
+from bailiwick.commands import Commands, DirectorySeen, LendsCommands, PlacedCopy, Visible
+from bailiwick.errors import NotADirectory, Unsupported
 from bailiwick.finishing import to_the_end
 from bailiwick.grant import Root
 from bailiwick.operations import Access, Command
-from bailiwick.paths import ROOT, parse
-from bailiwick.policy import permits
+from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.proposal import Proposal, as_it_is
 from bailiwick.sandbox import CommandLimits, HostPath, Process, Tree, View, WindowSize
 from bailiwick.version_acts import RunCommand
@@ -28,7 +27,7 @@ from bailiwick.version_acts import RunCommand
 _READ: Final[frozenset[Access]] = frozenset(("read",))
 _SEE: Final[frozenset[Access]] = frozenset(("metadata",))
 
-_PATHS_BETWEEN_PAUSES: Final = 512
+_PATHS_BETWEEN_PAUSES: Final = 4_096
 """After so many paths judged, others get their turn."""
 
 _SYSTEM_PLACES: Final = (
@@ -203,9 +202,8 @@ async def give_up(copy: PlacedCopy) -> None:
 
 async def sight_of(call: Call, copy: Visible) -> Sight:
     """What whoever calls lets a program see of what the survey has found."""
-    masked = tuple([each async for each in _masked(call, copy)])
     writable = "write" in call.grant.access and call.grant.root.trusted
-    return Sight(place_of(call.grant.root), masked, writable)
+    return Sight(place_of(call.grant.root), await _masked(call, copy), writable)
 
 
 def view_of(
@@ -240,28 +238,52 @@ def place_of(root: Root) -> str:
 # --- what is kept from it ---------------------------------------------------------------------
 
 
-async def _masked(call: Call, copy: Visible) -> AsyncGenerator[str, None]:
+async def _masked(call: Call, copy: Visible) -> tuple[str, ...]:
     """What the subject may not read, or would have to ask for: it is not there for a program."""
     if not call.must_decide_below(ROOT, _READ):
-        return
-    masked: set[str] = set()
-    for count, seen in enumerate(copy.seen(), 1):
-        if count % _PATHS_BETWEEN_PAUSES == 0:
+        return ()
+    masks = _Masks(call)
+    some: list[DirectorySeen] = []
+    count = 0
+    for each in copy.seen():
+        some.append(each)
+        count += 1 + len(each.files)
+        if count >= _PATHS_BETWEEN_PAUSES:
+            masks.judge(some)
+            some, count = [], 0
             await asyncio.sleep(0)
-        above = seen.path.rpartition("/")[0]
-        if above in masked:
-            masked.add(seen.path)
-        elif not _may_see(call, seen):
-            masked.add(seen.path)
-            yield seen.path
+    masks.judge(some)
+    return tuple(masks.found)
 
 
-def _may_see(call: Call, seen: NameSeen) -> bool:
-    try:
-        path = parse(seen.path, "/", "posix").path
-    except BailiwickError:
-        return False  # nobody can say what may be done with a name that no path has
-    is_directory = seen.type == "directory"
-    if is_directory and call.grant.path.lies_in(path) and path != call.grant.path:
-        return True  # it leads to what the grant reaches
-    return permits(call.decide(path, _SEE if is_directory else _READ, is_directory))
+class _Masks:
+    """What a program is not to see, the outermost of it."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._covered: set[str] = set()
+        """Directories that are masked, or lie in one that is."""
+        self.found: list[str] = []
+
+    def judge(self, directories: Sequence[DirectorySeen]) -> None:
+        """What they lie in was judged before, or is among them."""
+        self._judge_directories(directories)
+        files: list[ScopedPath] = []
+        for each in directories:
+            if each.path not in self._covered:
+                files += each.files
+                self.found += each.unnamed  # of which nobody can say what may be done with it
+        self.found += sorted(self._call.left_out(files, _READ, is_directory=False))
+
+    def _judge_directories(self, directories: Sequence[DirectorySeen]) -> None:
+        top = self._call.grant.path
+        # What leads to what the grant reaches is seen.
+        named = [each.place for each in directories if each.path and each.place is not None]
+        places = [place for place in named if place == top or not top.lies_in(place)]
+        left_out = self._call.left_out(places, _SEE, is_directory=True)
+        for path, place, _, _ in directories:
+            if path and path.rpartition("/")[0] in self._covered:
+                self._covered.add(path)
+            elif place is None or place in left_out:
+                self._covered.add(path)
+                self.found.append(path)

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iter
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
-from bailiwick.commands import NameSeen, SessionNote
+from bailiwick.commands import DirectorySeen, SessionNote
 from bailiwick.errors import BailiwickError, PathNotFound, escape_for_display
 from bailiwick.finishing import in_thread
 from bailiwick.model import KiB
@@ -142,7 +142,7 @@ class DirectoryCopy:
                 self._base.put(path, base._replace(version=CHANGED_SINCE))
         self._folder.save_survey(self._base)
 
-    def seen(self) -> Iterator[NameSeen]:
+    def seen(self) -> Iterator[DirectorySeen]:
         """Directories come before what lies in them."""
         return self._base.seen()
 

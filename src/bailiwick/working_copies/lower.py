@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from bailiwick.commands import NameSeen
+from bailiwick.commands import DirectorySeen
 from bailiwick.finishing import in_thread
 from bailiwick.model import EntryType
 from bailiwick.paths import ScopedPath
@@ -191,9 +191,8 @@ class DirectorySurvey(Survey):
     def _found_beneath(self, path: str) -> Iterator[str]:
         return (each for each, _ in self._names.beneath(path))
 
-    def seen(self) -> Iterator[NameSeen]:
-        for path, kind in self._names.beneath(""):
-            yield NameSeen(path, kind if isinstance(kind, str) else kind.type)
+    def seen(self) -> Iterator[DirectorySeen]:
+        return self._names.seen()
 
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode((self._shown, msgspec.Raw(self._names.encoded)))

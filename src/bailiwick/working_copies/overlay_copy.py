@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
 
-from bailiwick.commands import NameSeen, SessionNote
+from bailiwick.commands import DirectorySeen, SessionNote
 from bailiwick.errors import PathNotFound, Unsupported
 from bailiwick.finishing import in_thread, to_the_end
 from bailiwick.nodes import ROOT_ID, Node
@@ -202,7 +202,7 @@ class OverlayCopy:
     async def survey(self) -> None:
         raise _no_programs()
 
-    def seen(self) -> Iterable[NameSeen]:
+    def seen(self) -> Iterable[DirectorySeen]:
         raise _no_programs()
 
     async def show(self, masked: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ it is looked at.
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat as stat_bits
 from bisect import bisect_left
@@ -15,7 +16,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from bailiwick.commands import NameSeen
+from bailiwick.commands import DirectorySeen, directory_seen
 from bailiwick.model import EntryType
 from bailiwick.paths import RESERVED_PREFIX, ScopedPath
 from bailiwick.working_copy import Base
@@ -80,10 +81,16 @@ class Survey:
     def _order(self) -> Sequence[str]:
         return sorted(self._found)
 
-    def seen(self) -> Iterator[NameSeen]:
+    def seen(self) -> Iterator[DirectorySeen]:
         """All that was found, directories before what lies in them."""
+        listed: dict[str, list[str]] = {"": []}
         for path in self._order:
-            yield NameSeen(path, self._found[path].type)
+            if self._found[path].type == "directory":
+                listed[path] = []
+            else:
+                directory, _, name = path.rpartition("/")
+                listed[directory].append(name)
+        return itertools.starmap(directory_seen, listed.items())
 
     def put(self, path: str, base: Base | None) -> None:
         """What stands at one path by now."""

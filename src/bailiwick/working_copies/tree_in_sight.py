@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bailiwick.commands import NameSeen
+from bailiwick.commands import DirectorySeen
 from bailiwick.sandbox import Tree
 from bailiwick.working_copies.lower import Lower, ShownTree, hidden
 from bailiwick.working_copies.survey import Survey
@@ -21,7 +21,7 @@ class TreeInSight:
     async def survey(self) -> None:
         self._survey = await self._lower.survey()
 
-    def seen(self) -> Iterator[NameSeen]:
+    def seen(self) -> Iterator[DirectorySeen]:
         """Directories come before what lies in them."""
         return self._survey.seen()
 

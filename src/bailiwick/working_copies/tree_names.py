@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from bailiwick.commands import DirectorySeen, directory_seen
 from bailiwick.errors import Unsupported
 from bailiwick.model import EntryType
 from bailiwick.paths import DEPTH_MAX, RESERVED_PREFIX
@@ -35,7 +36,8 @@ _PATH_BYTES_MAX: Final = 3_500
 """Of paths that a mask can still be laid over; the kernel takes 4,095 bytes."""
 
 _KEPT_MAX: Final = 200_000
-"""Names that are kept in memory for the next command: a tenth of a kilobyte each."""
+"""Names that are kept in memory for the next command: a tenth of a kilobyte each,
+and as much again where rules are about paths."""
 
 _REALTIME_COARSE: Final = 5
 """linux/time.h; the standard library has no name for it."""
@@ -69,11 +71,23 @@ class DirectoryNames:
         self.below: Final = below
         self.doors: Final = doors
         self._stamp: Final = stamp
+        self._seen: DirectorySeen | None = None
 
     def is_still(self, status: os.stat_result) -> bool:
         return self._stamp == (status.st_mtime_ns, status.st_ctime_ns) and self.identity == (
             status.st_dev, status.st_ino,
         )  # fmt: skip
+
+    def names(self) -> Iterator[str]:
+        """All but those that are reserved for ourselves."""
+        return (name for name in self.kinds if not name.startswith(RESERVED_PREFIX))
+
+    def seen(self, path: str) -> DirectorySeen:
+        """It and what lies in it, by its path, which stays the same."""
+        if self._seen is None:
+            names = () if path.count("/") >= DEPTH_MAX else self.names()
+            self._seen = directory_seen(path, names)
+        return self._seen
 
     @cached_property
     def encoded(self) -> msgspec.Raw:
@@ -119,9 +133,15 @@ class TreeNames:
         if listed is None or directory.count("/") >= DEPTH_MAX:
             return
         prefix = f"{directory}/" if directory else ""
-        for name, kind in listed.kinds.items():
-            if not name.startswith(RESERVED_PREFIX):
-                yield prefix + name, kind
+        for name in listed.names():
+            yield prefix + name, listed.kinds[name]
+
+    def seen(self) -> Iterator[DirectorySeen]:
+        """All that can be named, directories before what lies in them."""
+        for path in self._order:
+            if can_be_named(path):
+                listed = self.listed.get(path)
+                yield directory_seen(path, ()) if listed is None else listed.seen(path)
 
     @cached_property
     def _order(self) -> list[str]:
