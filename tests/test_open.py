@@ -4,6 +4,7 @@ import functools
 import math
 import os
 import pathlib
+import pwd
 import re
 
 import msgspec
@@ -227,6 +228,40 @@ async def test_the_default_state_directory_is_the_users(place, tmp_path, monkeyp
         await fs.write_text("g", "y")
     assert (tmp_path / "home" / "bailiwick").is_dir()
     assert sorted(os.listdir(place)) == ["f", "g"]
+
+
+@pytest.mark.parametrize("home", ["", "relative", None])
+async def test_a_home_that_is_none_is_the_one_on_record(place, tmp_path, monkeypatch, home):
+    """And never the root of the machine, where root could write."""
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    if home is None:
+        monkeypatch.delenv("HOME")
+    else:
+        monkeypatch.setenv("HOME", home)
+    on_record = pwd.getpwuid(os.getuid())
+    entry = pwd.struct_passwd((*on_record[:5], str(tmp_path / "home"), on_record.pw_shell))
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: entry)
+    async with bailiwick.open(place) as fs:
+        await fs.write_text("g", "y")
+    assert (tmp_path / "home" / ".local" / "state" / "bailiwick").is_dir()
+
+
+async def test_who_has_no_home_at_all_names_a_place(place, tmp_path, monkeypatch):
+    def unknown(uid):
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    for each in ("HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(each, raising=False)
+    with pytest.raises(bailiwick.RootNotFound) as caught:
+        async with bailiwick.open():
+            raise AssertionError("it was opened")
+    assert "$HOME" in caught.value.hint
+    for named in (place, f"sqlite:{tmp_path / 'own.db'}"):
+        async with bailiwick.open(named) as fs:
+            await fs.write_text("g", "y")
+    assert (tmp_path / f"bailiwick-{os.getuid()}").is_dir()
 
 
 async def test_a_state_directory_inside_the_root_is_refused(place):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import pwd
 import re
 import struct
 import tempfile
@@ -101,19 +102,16 @@ class Kept(NamedTuple):
 def default_state_dir() -> str:
     """Where the past of directories is kept: the user's state directory, else a private temp one,
     made if missing."""
-    state, fallback = _state_dirs()
-    try:
-        os.makedirs(state, mode=0o700, exist_ok=True)
-        if os.access(state, os.W_OK | os.X_OK):
-            return state
-    except OSError:
-        pass
-    try:
+    *own, fallback = _state_dirs()
+    for state in own:
+        with suppress(OSError):
+            os.makedirs(state, mode=0o700, exist_ok=True)
+            if os.access(state, os.W_OK | os.X_OK):
+                return state
+    with suppress(OSError):
         os.makedirs(fallback, mode=0o700, exist_ok=True)
         if os.lstat(fallback).st_uid == os.getuid() and os.access(fallback, os.W_OK | os.X_OK):
             return fallback
-    except OSError:
-        pass
     raise PermissionDenied(
         "there is no private directory that can be written, to keep state in",
         hint="set $XDG_STATE_HOME to one, or pass state_dir",
@@ -128,10 +126,26 @@ def known_state_dir() -> str | None:
     return None
 
 
-def _state_dirs() -> tuple[str, str]:
-    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
+def _state_dirs() -> list[str]:
+    own = user_directory("XDG_STATE_HOME", ".local/state")
     fallback = os.path.join(tempfile.gettempdir(), f"bailiwick-{os.getuid()}")
-    return os.path.join(home, "bailiwick"), fallback
+    return [fallback] if own is None else [os.path.join(own, "bailiwick"), fallback]
+
+
+def user_directory(variable: str, in_home: str) -> str | None:
+    """A directory of the user's, as the XDG Base Directory Specification says: where a variable
+    names it, or else in their home. None where nobody knows that: a variable that is empty or no
+    absolute path says nothing, and not every user has a home on record."""
+    named = os.environ.get(variable, "")
+    if os.path.isabs(named):
+        return named
+    home = os.environ.get("HOME", "")
+    if not os.path.isabs(home):
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            return None
+    return os.path.join(home, in_home) if os.path.isabs(home) else None
 
 
 def identity_of(directory: str) -> DirectoryIdentity | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from bailiwick.build.homes import user_directory
 from bailiwick.build.options import (
     Options,
     host_directory,
@@ -163,21 +164,30 @@ def absolute(base: str, path: str) -> str:
 
 
 def embedded_volume() -> VolumePlace:
-    """The volume ``main`` in the user's data directory, which is made if missing: private."""
+    """The volume ``main`` in the user's data directory, which is made if missing: private. Raises
+    `RootNotFound` where nobody knows of such a directory."""
     from bailiwick.config.places import VolumePlace
 
-    home = os.environ.get("XDG_DATA_HOME", "")
-    if not os.path.isabs(home):  # a relative one is to be ignored, by its specification
-        home = os.path.join(os.path.expanduser("~"), ".local/share")
-    return VolumePlace(os.path.join(home, "bailiwick", "workspace.db"))
+    file = _embedded_file()
+    if file is None:
+        raise RootNotFound(
+            "this user has no home to keep a workspace in",
+            hint="set $HOME or $XDG_DATA_HOME, or name a place",
+        )
+    return VolumePlace(file)
+
+
+def _embedded_file() -> str | None:
+    own = user_directory("XDG_DATA_HOME", ".local/share")
+    return None if own is None else os.path.join(own, "bailiwick", "workspace.db")
 
 
 def embedded_refusal() -> BailiwickError | None:
     """Why the user's own volume would be refused as things are, be it there or not."""
     from bailiwick.stores.volume.fsck.ownership import refuse_foreign_folder, refuse_strangers
 
-    file = embedded_volume().file
     try:
+        file = embedded_volume().file
         refuse_strangers(file)
         refuse_foreign_folder(f"{file}-blobs")
     except BailiwickError as error:
@@ -210,7 +220,7 @@ def check_file(place: VolumePlace) -> None:
         raise IsADirectory(
             "the file of the volume is a directory", hint='name a file: "sqlite:agent.db"'
         )
-    if place == embedded_volume():
+    if place.file == _embedded_file():
         _make_private(os.path.dirname(place.file))
     elif not os.path.isdir(os.path.dirname(place.file)):
         raise RootNotFound("the directory of the volume's file does not exist", hint="make it")
