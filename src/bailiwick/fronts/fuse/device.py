@@ -165,7 +165,9 @@ def clean(directory: str) -> None:
     """
     found = mounted_at(directory)
     if found is None or found.type != TYPE:
-        raise PathNotFound("nothing of Bailiwick is mounted there")
+        raise PathNotFound(
+            "nothing of Bailiwick is mounted there", hint="then there is nothing to clean"
+        )
     if _answers(found.directory):
         raise Unsupported(
             "what is mounted there is in use: its process lives",
