@@ -242,7 +242,7 @@ class Wanted(NamedTuple):
     removed it), is no conflict."""
 
     publish: Publish
-    only: tuple[ScopedPath, ...] | None = None
+    only: frozenset[ScopedPath] | None = None
     refused: Mapping[ScopedPath, Withheld] = {}
     merge: bool = False
     hunks: Mapping[ScopedPath, frozenset[int]] = {}
@@ -253,4 +253,10 @@ class Wanted(NamedTuple):
     def covers(self, path: ScopedPath) -> bool:
         if self.exactly is not None:
             return path in self.exactly
-        return self.only is None or any(path.lies_in(each) for each in self.only)
+        if self.only is None:
+            return True
+        while path not in self.only:
+            if path.is_root:
+                return False
+            path = path.parent
+        return True

@@ -24,6 +24,9 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNOPENED = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _CAP_SYS_ADMIN = 21
 
+_DEPTH_MAX = 256
+"""How deep is looked: no path names what lies deeper."""
+
 
 class _Level(NamedTuple):
     upper: int
@@ -38,7 +41,7 @@ class _Level(NamedTuple):
     """The mode that the program left, which did not let us in."""
 
 
-def touched(upper: int, lower: int, *, depth_max: int = 256) -> Iterator[Touched]:
+def touched(upper: int, lower: int, *, depth_max: int = _DEPTH_MAX) -> Iterator[Touched]:
     """Every name that was touched, a directory before what it holds.
 
     ``upper`` and ``lower`` are descriptors of the two directories; both stay open. Where a name
@@ -219,21 +222,26 @@ def let_through(upper: int, path: str, removed: Callable[[str], Iterable[str]]) 
             for each in path.split("/"):
                 way.append(_open_directory(way[-1][0], each))
             if any(_attribute(way[-1][0], mark) is not None for mark in marks):
-                _let_through(way[-1][0], path, removed, marks)
+                _let_through(way[-1][0], path, removed, marks, _DEPTH_MAX - len(way))
     finally:
         _close_way(way)
 
 
 def _let_through(
-    directory: int, path: str, removed: Callable[[str], Iterable[str]], marks: list[str]
+    directory: int,
+    path: str,
+    removed: Callable[[str], Iterable[str]],
+    marks: list[str],
+    deeper: int,
 ) -> None:
-    """Names are hidden before anything shows: whoever is killed in between has hidden too much."""
+    """Names are hidden before anything shows: whoever is killed in between has hidden too much. As
+    many levels ``deeper`` are looked at: nothing that lies below those was ever seen."""
     there = set(os.listdir(directory))
-    for name in there:
+    for name in there if deeper > 0 else ():
         if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             way = _open_directory(directory, name)
             try:
-                _let_through(way[0], f"{path}/{name}", removed, marks)
+                _let_through(way[0], f"{path}/{name}", removed, marks, deeper - 1)
             finally:
                 _close_way([way])
     for name in removed(path):

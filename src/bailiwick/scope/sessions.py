@@ -240,11 +240,10 @@ class Session:
 
     async def diff(self, path: PathText) -> UnifiedDiff:
         """From what stands in the tree to what stands in the working copy."""
-        places = self._scope._places((path,))
-        assert places is not None
+        place = self._scope._place(path)
         async with self._room.lock:
             self._refuse_closed()
-            return await self._scope._difference_in(self._room.needed(places[0]), places[0])
+            return await self._scope._difference_in(self._room.needed(place), place)
 
     async def aclose(self) -> None:
         """End every command that is under way, and keep the working copy where it holds anything

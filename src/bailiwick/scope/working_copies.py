@@ -152,7 +152,7 @@ class WorkVerbs(ScopeCore):
         self,
         copy: WorkingCopy,
         publish: Publish,
-        only: tuple[ScopedPath, ...] | None = None,
+        only: frozenset[ScopedPath] | None = None,
         command: Command | None = None,
         *,
         merge: bool = False,
@@ -206,7 +206,7 @@ class WorkVerbs(ScopeCore):
         )  # fmt: skip
 
     def _asked(
-        self, publish: Publish, only: tuple[ScopedPath, ...] | None, hunks: Hunks | None
+        self, publish: Publish, only: frozenset[ScopedPath] | None, hunks: Hunks | None
     ) -> Wanted:
         """What is meant by paths, and by hunks of single files."""
         if publish not in ("atomic", "partial"):
@@ -219,18 +219,15 @@ class WorkVerbs(ScopeCore):
                 raise ParseError("hunks are given by a list of numbers for each path")
             if not numbers or not all(type(each) is int for each in numbers):
                 raise ParseError("hunks are given by their numbers, from one on", path=str(path))
-            ((place,)) = self._places((path,)) or ()
-            chosen[place] = frozenset(numbers)
-        return Wanted(publish, (*(only or ()), *chosen), hunks=chosen)
+            chosen[self._place(path)] = frozenset(numbers)
+        return Wanted(publish, frozenset((*(only or ()), *chosen)), hunks=chosen)
 
-    def _places(self, paths: Iterable[PathText] | None) -> tuple[ScopedPath, ...] | None:
-        if paths is None:
-            return None
+    def _places(self, paths: Iterable[PathText] | None) -> frozenset[ScopedPath] | None:
+        return None if paths is None else frozenset(map(self._place, paths))
+
+    def _place(self, path: PathText) -> ScopedPath:
         root = self.root
-        return tuple(
-            parse(each, root.mount_point, root.names).path.beneath(self.grant.base)
-            for each in paths
-        )
+        return parse(path, root.mount_point, root.names).path.beneath(self.grant.base)
 
 
 class OpenWork:
@@ -254,9 +251,7 @@ class OpenWork:
 
     async def diff(self, path: PathText) -> UnifiedDiff:
         """From what stands in the tree to what stands in the copy."""
-        places = self._scope._places((path,))
-        assert places is not None
-        return await self._scope._difference_in(self._copy, places[0])
+        return await self._scope._difference_in(self._copy, self._scope._place(path))
 
     async def apply(
         self,
