@@ -114,6 +114,60 @@ def test_a_coding_agent_at_work_leaves_the_project_alone_until_it_is_applied(pro
     assert json.loads(bailiwick("-p", project, "work", "list", "--json").stdout)["work"] == []
 
 
+DEEP_AGENT = """\
+import shutil
+from pathlib import Path
+from deepagents import create_deep_agent
+from deepagents.backends import FilesystemBackend
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+
+
+class Scripted(GenericFakeChatModel):
+    def bind_tools(self, tools, **_):
+        return self
+
+
+def calling(name, **arguments):
+    return AIMessage(content="", tool_calls=[{"name": name, "args": arguments, "id": name}])
+
+
+turns = [
+    calling("read_file", file_path="/src/main.c"),
+    calling("edit_file", file_path="/src/main.c", old_string="41", new_string="42"),
+    calling("write_file", file_path="/docs/plan.md", content="First, look.\\n"),
+    AIMessage(content="done"),
+]
+graph = create_deep_agent(
+    model=Scripted(messages=iter(turns)), backend=FilesystemBackend(root_dir=".", virtual_mode=True)
+)
+state = graph.invoke({"messages": [("user", "go")]})
+print(len(state["messages"]), state["messages"][-1].content)
+shutil.copytree(".", Path.home() / "left", symlinks=True)
+"""
+
+
+@pytest.mark.slow
+def test_an_agent_of_a_framework_with_file_tools_of_its_own(project, home):
+    """Of which none knows of us: what they change is seen all the same."""
+    before = tree(project)
+    (home / "agent.py").write_text(DEEP_AGENT)
+    shared = {sys.prefix, sys.base_prefix}
+    readable = [word for each in sorted(shared) for word in ("--allow-read", each)]
+    done = run(
+        project, "--home", home, *readable, "--", sys.executable, "-B", "-c",
+        "import pathlib, runpy; runpy.run_path(str(pathlib.Path.home() / 'agent.py'))",
+        timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "8 done\n"), done.stderr
+    assert tree(project) == before
+    applied = bailiwick("-p", project, "work", "apply", kept_as(done.stderr))
+    assert applied.returncode == 0, applied.stderr
+    assert tree(project) == tree(home / "left")
+    assert (project / "src" / "main.c").read_text() == "int answer = 42;\n"
+    assert (project / "docs" / "plan.md").read_text() == "First, look.\n"
+
+
 def test_what_is_installed_comes_back_but_for_links_that_lead_out(project, home):
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import ensurepip, venv"], check=False).returncode:
