@@ -68,7 +68,7 @@ class Bubblewrap:
             try:
                 failure = self._try(Invocation(argv=("true",)), View(trees=(tree,)))
             except OSError as error:
-                failure = IoError(f"a sandbox could not be started: {error.strerror}")
+                failure = IoError(f"a sandbox could not be started: {error.strerror or error}")
             except BailiwickError as error:
                 failure = error
             make_removable(work)

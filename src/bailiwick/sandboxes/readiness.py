@@ -29,7 +29,7 @@ async def in_a_thread(
     except OSError as error:
         if isinstance(error, BailiwickError):
             raise
-        raise IoError(f"a sandbox could not be started: {error.strerror}") from error
+        raise IoError(f"a sandbox could not be started: {error.strerror or error}") from error
 
 
 async def running(
