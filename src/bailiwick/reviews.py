@@ -7,6 +7,7 @@ given on, at one version of one path.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -216,7 +217,8 @@ class QueueShelf:
         """Have all versions, newest first, back to one that is enough, or until those of so many
         paths are there; whether there was one that is enough."""
         newer: list[Version] = []
-        known = self.versions[0] if self.versions else None
+        older = self.versions
+        known = older[0] if older else None
         cursor: str | None = None
         paths: set[ScopedPath] = set()
         while True:
@@ -224,7 +226,7 @@ class QueueShelf:
             page = await looking.beneath(ROOT, cursor=cursor, limit=limit)
             for each in page.versions:
                 if known is not None and _is(each, known):
-                    return self._take(newer, is_enough)
+                    return self._take([*newer, *older], is_enough)
                 newer.append(each)
                 paths.add(each.path)
             cursor = page.next_cursor
@@ -233,14 +235,13 @@ class QueueShelf:
                 found = self._take(newer, is_enough)
                 self.is_cut = cursor is not None and not found
                 return found
+            await asyncio.sleep(0)
 
-    def _take(self, newer: list[Version], is_enough: Callable[[Version], bool]) -> bool:
-        self.versions = [*newer, *self.versions]
-        for place, each in enumerate(self.versions):
-            if is_enough(each):
-                del self.versions[place:]
-                return True
-        return False
+    def _take(self, versions: list[Version], is_enough: Callable[[Version], bool]) -> bool:
+        # Others may look at the same time: each leaves what it has read itself.
+        enough = next((place for place, each in enumerate(versions) if is_enough(each)), None)
+        self.versions = versions[:enough]
+        return enough is not None
 
 
 def _is(one: Version, other: Version) -> bool:

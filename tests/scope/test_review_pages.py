@@ -6,7 +6,7 @@ import base64
 import pytest
 
 from bailiwick import AgentRun, Authority, ParseError, User
-from bailiwick.verbs.review import queue
+from bailiwick.verbs.review import review_look
 from tests.scope.test_runs import ACCESS, rooted
 
 
@@ -86,14 +86,14 @@ async def test_a_cursor_says_nothing_of_where_a_scope_lies(tmp_path):
 def worked_out(monkeypatch):
     """How often a path was told by its versions since this was last asked."""
     count = 0
-    told = queue.path_review
+    told = review_look.path_review
 
     def counted(*args):
         nonlocal count
         count += 1
         return told(*args)
 
-    monkeypatch.setattr(queue, "path_review", counted)
+    monkeypatch.setattr(review_look, "path_review", counted)
 
     def since():
         nonlocal count

@@ -84,6 +84,26 @@ async def test_what_a_run_changed_is_told_by_pages_and_without_its_lines(tmp_pat
         assert [str(each.path) for each in counted if each.reviewed_count] == ["10.txt"]
 
 
+@pytest.mark.spec("RUN-1", "RUN-2")
+async def test_what_a_program_wrote_between_two_changes_of_a_run_is_not_counted_as_its_own(
+    tmp_path,
+):
+    async with rooted(tmp_path, "directory") as (person, agent):
+        one = await agent("one")
+        await person.write_text("a.txt", "1\n2\n3\n4\n5\n")
+        await one.write_text("a.txt", "one\n2\n3\n4\n5\n")
+        (tmp_path / "tree" / "a.txt").write_text("one\n2\nby nobody\n4\n5\n")
+        await one.write_text("a.txt", "one\n2\nby nobody\n4\nfive\n")
+        (run,) = await person.runs()
+        assert (run.hunks, run.added, run.removed_lines) == (2, 2, 2)
+        (change,) = (await run.changes()).changes
+        assert [each.id for each in change.hunks] == [
+            each.id for file in (await person.review.queue()).files for each in file.hunks
+        ]
+        await person.undo(run=run.id, hunks=[change.hunks[1].id])
+        assert (tmp_path / "tree" / "a.txt").read_text() == "one\n2\nby nobody\n4\n5\n"
+
+
 PATHS = ("a.txt", "b.txt", "d/a.txt", "d/b.txt", "e/a.txt", "d/deep/a.txt")
 
 

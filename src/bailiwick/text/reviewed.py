@@ -100,6 +100,10 @@ class ReviewedText:
             self._lines = back if is_same else [ReviewedLine(each, agreed=True) for each in new]
             return
         new = lines_of(data)
+        if not self._lines:
+            runs = _runs_of((), run)
+            self._lines = [ReviewedLine(each, agreed=run is None, runs=runs) for each in new]
+            return
         standing = [place for place, each in enumerate(self._lines) if each.stands]
         old = [self._lines[place].text for place in standing]
         for block in reversed(blocks_between(old, new)):
@@ -252,6 +256,9 @@ def _paired(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
 
 def _apart(group: list[ReviewedLine]) -> Iterator[list[ReviewedLine]]:
     """Cut where what lies before and what lies behind is the doing of different runs."""
+    if group and all(line.runs == group[0].runs for line in group):
+        yield group
+        return
     last = {run: place for place, line in enumerate(group) for run in line.runs}
     begun, until = 0, -1
     for place, line in enumerate(group):

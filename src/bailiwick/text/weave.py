@@ -268,6 +268,8 @@ def joined(lines: Iterator[str]) -> bytes:
 def blocks_between(old: Sequence[str], new: Sequence[str]) -> list[Block]:
     """What differs between lines, any of which may lack its end: it is marked, by what no text
     holds."""
+    if not old or not new:
+        return [Block(0, len(old), 0, len(new))] if old or new else []
     a, b = (
         "".join(each if each.endswith("\n") else f"{each}\0\n" for each in side)
         for side in (old, new)

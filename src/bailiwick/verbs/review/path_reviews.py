@@ -22,6 +22,7 @@ from bailiwick.verbs.runs.path_stories import (
     hunk_header,
     hunk_id,
     hunk_lines,
+    is_left_by,
     is_text,
     is_unlisted,
     kind_between,
@@ -351,10 +352,11 @@ async def path_review(
     said: Sequence[HunkVerdict],
     settled_through: int,
     place: ScopedPath,
+    now: StoryContent | None,
     asked: HunksAsked = HunksAsked(),  # noqa: B008
 ) -> PathReview | None:
-    """What is left of what lies at a place, of which all versions are given, oldest first; None
-    where no agent did anything since it was agreed to."""
+    """What is left of what lies at a place, of which all versions are given, oldest first, and what
+    stands there; None where no agent did anything since it was agreed to."""
     at = {(each.version, str(each.path)): place for place, each in enumerate(versions)}
     settled = [place for place, each in enumerate(versions) if int(each.version) <= settled_through]
     settled += [at[each.version, each.path] for each in said if each.settles and _key(each) in at]
@@ -364,7 +366,13 @@ async def path_review(
         return None
     review = PathReview(await telling.before(versions, first), versions[first].path)
     for version in versions[first:]:
-        review.step(run_of(version), await telling.stood(version))
+        is_last = version is versions[-1]
+        # Others may have set a mode since, which no version tells: of what is new that is all one.
+        if is_last and (review.agreed is None or telling.knows_all) and is_left_by(version, now):
+            stood = now
+        else:
+            stood = await telling.stood(version)
+        review.step(run_of(version), stood)
         review.path, review.version = version.path, version.version
         review.seen = version.version
         if is_unlisted(version) and is_agents(version):
@@ -375,7 +383,6 @@ async def path_review(
         for hunks, accepted in _together(said, version):
             review.say(hunks, accepted=accepted)
             review.remember(asked)
-    now = await telling.now(place)
     review.carry(place)
     if differs(now, review.now):
         review.step(None, now)

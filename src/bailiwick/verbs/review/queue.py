@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -12,39 +12,27 @@ from bailiwick.approvals import Preview
 from bailiwick.call import Call
 from bailiwick.errors import Busy, MissingAccess, ParseError, PathNotFound, Unsupported
 from bailiwick.grant import subject_stands_above
-from bailiwick.operations import READ
 from bailiwick.paths import ScopedPath
-from bailiwick.policy import permits
 from bailiwick.proposal import Proposal, Shown
 from bailiwick.reviews import (
     HunkVerdict,
     NoteHolder,
     QueuedPath,
-    QueueShelf,
     ReviewBook,
     ReviewFile,
     ReviewNote,
     ReviewQueue,
     ReviewResult,
     ReviewVerdicts,
-    SettledVersion,
 )
-from bailiwick.runs import RunBook, RunRow, found_run
+from bailiwick.runs import RunBook, found_run
 from bailiwick.verbs.review.names import PREFIX_MIN, HunkName, given_names
-from bailiwick.verbs.review.path_reviews import (
-    HunksAsked,
-    LeftHunk,
-    PathReview,
-    RunOf,
-    is_agents,
-    path_review,
-)
-from bailiwick.verbs.review.queued_paths import KeyMaker, queued_path, standing
-from bailiwick.verbs.runs.path_stories import Stories
+from bailiwick.verbs.review.path_reviews import LeftHunk, PathReview
+from bailiwick.verbs.review.review_look import ReviewLook, look
 from bailiwick.verbs.runs.taking_back import PlannedReturn, bring
 from bailiwick.verbs.walks.ignore_files import Ignores
 from bailiwick.verbs.walks.path_pages import path_page
-from bailiwick.versions import TellsBeneath, UndoResult, Version, counts_apart, past
+from bailiwick.versions import UndoResult
 
 Result = TypeVar("Result")
 
@@ -62,23 +50,6 @@ class ReviewPart(NamedTuple):
         return not self.ids and self.run is None and not self.paths
 
 
-class ReviewLook(NamedTuple):
-    """What is left of each path, by place, and of whom; up to which version was looked, and whether
-    that is all that there is."""
-
-    queued: list[QueuedPath]
-    rows: dict[str, RunRow]
-    newest: SettledVersion | None
-    truncated: bool
-    partial: bool
-    contents: Mapping[str, bytes]
-    review: Callable[[QueuedPath], Awaitable[PathReview | None]]
-
-    @property
-    def left(self) -> int:
-        return sum(len(each.hunks) for each in self.queued)
-
-
 def required(runs: RunBook | None) -> tuple[RunBook, ReviewBook]:
     if runs is None or runs.reviews is None:
         raise Unsupported(
@@ -91,155 +62,6 @@ def required(runs: RunBook | None) -> tuple[RunBook, ReviewBook]:
 def refuse_agents(call: Call) -> None:
     if not subject_stands_above(str(call.grant.subject)):
         raise MissingAccess("only a person or the host reviews what agents did")
-
-
-async def look(
-    call: Call, runs: RunBook, book: ReviewBook, ids: Collection[str] = ()
-) -> ReviewLook:
-    """Look at everything that agents touched and that is not settled; with all that is needed to
-    know what is meant by ``ids``."""
-    asked = HunksAsked.by(given_names(ids)) if ids else HunksAsked()
-    looking = past(call.store)
-    if not isinstance(looking, TellsBeneath):
-        raise Unsupported("this root does not tell what happened in it")
-    root = str(call.grant.root)
-    rows = {each.id: each for each in await runs.rows(root)}
-    is_one = not counts_apart(looking)
-    # Where several trees count by the same numbers nothing is known again by them.
-    shelf = QueueShelf()
-    if is_one:
-        shelf = book.queues.setdefault((root, call.grant.root.branch), shelf)
-    found_all = await _candidates(
-        call, looking, shelf, book.settled_through(root) if is_one else None
-    )
-    candidates, newest, settled, truncated, partial = found_all
-    newest = newest if is_one else None
-    run_of = await _run_of(runs, rows.values()) if candidates else (lambda _: None)
-    telling = Stories(call, is_agents)
-
-    async def told(place: ScopedPath, versions: Sequence[Version]) -> PathReview | None:
-        said = [
-            verdict
-            for path in dict.fromkeys(each.path for each in versions)
-            for verdict in book.verdicts(root, str(path))
-        ]
-        return await path_review(telling, versions, run_of, said, settled, place, asked)
-
-    async def worked_out(candidate: Sequence[Version]) -> QueuedPath:
-        place, versions = await carried.found(candidate)
-        stands = await standing(call.store, candidate[0].path)
-        review = await told(place, versions)
-        await asyncio.sleep(0)  # a look at thousands of paths leaves others their turn
-        return queued_path(review, place, versions, stands)
-
-    async def told_again(queued: QueuedPath) -> PathReview | None:
-        try:
-            return await told(queued.path, queued.versions)
-        except PathNotFound:  # old versions are not kept for ever
-            shelf.forget()
-            return await told(queued.path, await telling.versions(queued.path))
-
-    covered: set[tuple[str, ScopedPath]] = set()
-    found: list[QueuedPath] = []
-    carried = _Carried(telling, [each for several in candidates for each in several])
-    keys = KeyMaker(shelf.versions, settled, run_of, book.said_last(root))
-    for candidate in candidates:
-        if all((each.version, each.path) in covered for each in candidate):
-            continue
-        path, key = candidate[0].path, keys.key(candidate)
-        queued = shelf.find(path, key)
-        if queued is None or queued.stands != await standing(call.store, path):
-            queued = await worked_out(candidate)
-            shelf.keep(path, key, queued)
-        covered |= {(each.version, each.path) for each in queued.versions}
-        if queued.hunks:
-            found.append(queued)
-    found.sort(key=lambda each: each.path.order)
-    contents = telling.contents
-    return ReviewLook(found, rows, newest, truncated, partial, contents, told_again)
-
-
-class _Carried:
-    """Finds what was carried elsewhere with a directory above it, or went with one."""
-
-    def __init__(self, telling: Stories, versions: Sequence[Version]) -> None:
-        self._telling = telling
-        self._moves = [
-            each for each in versions if each.kind == "moved" and each.type == "directory"
-        ]
-
-    async def found(self, touched: Sequence[Version]) -> tuple[ScopedPath, list[Version]]:
-        """Where something lies now, and all its versions, oldest first: told by some of them,
-        newest first. What lies nowhere any more has those."""
-        newest = touched[0]
-        above = newest.path.parts
-        for move in self._moves:
-            if int(move.version) < int(newest.version):
-                continue
-            for depth in range(1, len(above)):
-                place = ScopedPath("/".join((*move.path.parts, *above[depth:])))
-                versions = await self._telling.versions(place)
-                if any(_is(each, newest) for each in versions):
-                    return place, versions
-        here = await self._telling.versions(newest.path)
-        if newest.path.is_root:  # what changed too much to be told by path is no version of its own
-            every = {int(each.version): each for each in (*touched, *here)}
-            return newest.path, [every[number] for number in sorted(every)]
-        return newest.path, here or list(reversed(touched))
-
-
-def _is(one: Version, other: Version) -> bool:
-    return (one.version, one.path) == (other.version, other.path)
-
-
-class _Candidates(NamedTuple):
-    """The versions of each path that agents touched since, and of each that was moved, newest first
-    from what is so; the newest of all; since which version; whether there are more; and whether the
-    caller may not see some."""
-
-    versions: list[list[Version]]
-    newest: SettledVersion | None
-    settled: int
-    truncated: bool
-    partial: bool
-
-
-async def _candidates(
-    call: Call, looking: TellsBeneath, shelf: QueueShelf, settled: SettledVersion | None
-) -> _Candidates:
-    def is_settled(version: Version) -> bool:
-        return SettledVersion(int(version.version), version.time_ns) == settled
-
-    ends = await shelf.catch_up(looking, is_settled, call.limits.run_paths_max)
-    versions = shelf.versions
-    since = settled.version if ends and settled is not None else 0
-    found: dict[ScopedPath, list[Version]] = {}
-    newest = SettledVersion(int(versions[0].version), versions[0].time_ns) if versions else None
-    partial = False
-    for each in versions:
-        if each.path in found:
-            found[each.path].append(each)
-        elif is_agents(each) or each.kind == "moved":
-            if not permits(call.decide(each.path, READ.ruled)):
-                partial = True
-            elif len(found) >= call.limits.run_paths_max:
-                return _Candidates(list(found.values()), newest, 0, True, partial)
-            else:
-                found[each.path] = [each]
-    return _Candidates(list(found.values()), newest or settled, since, shelf.is_cut, partial)
-
-
-async def _run_of(runs: RunBook, rows: Collection[RunRow]) -> RunOf:
-    known: dict[tuple[str, str], str] = {}
-    for row in rows:
-        if not subject_stands_above(row.subject):
-            for request in await runs.requests(row):
-                known[row.subject, request] = row.id
-
-    def run_of(version: Version) -> str | None:
-        return known.get((version.subject, version.request_id), "") if is_agents(version) else None
-
-    return run_of
 
 
 # --- what is meant -----------------------------------------------------------------------------
@@ -280,6 +102,7 @@ async def chosen(
     found: Chosen = []
     for queued in _may_be_meant(looked, part, given) if among is None else among:
         review = await looked.review(queued)
+        await asyncio.sleep(0)  # there may be thousands: others have their turn
         some = []
         for hunk in [] if review is None else review.hunks():
             assert review is not None
@@ -440,12 +263,12 @@ async def accept(call: Call, runs: RunBook | None, part: ReviewPart) -> Proposal
     refuse_agents(call)
     looked = await look(call, runs, book, part.ids)
     root, before = str(call.grant.root), looked.left
-    verdicts: list[HunkVerdict] = []
-    for review, hunks in await chosen(looked, part, book, root):
-        ids = [each.id for each in hunks]
-        settles = len(ids) == len(review.hunks())
-        verdicts += _verdicts(review, hunks, accepted=True, settles=settles)
-        review.say(ids, accepted=True)
+    verdicts = _whole_runs(looked, part)
+    if verdicts is None:
+        verdicts = []
+        for review, hunks in await chosen(looked, part, book, root):
+            settles = len(hunks) == len(review.hunks())
+            verdicts += _verdicts(review, hunks, accepted=True, settles=settles)
     left = before - len(verdicts)
     through = looked.newest if not left and not looked.truncated and not looked.partial else None
     said = ReviewVerdicts(
@@ -457,6 +280,30 @@ async def accept(call: Call, runs: RunBook | None, part: ReviewPart) -> Proposal
     )
     spoken = ReviewSpoken(result, said)
     return Proposal(None, lambda _: spoken, agreement=Shown(Preview()))
+
+
+def _whole_runs(looked: ReviewLook, part: ReviewPart) -> list[HunkVerdict] | None:
+    """What to keep where all is agreed to of runs, or of paths: that is known without a line. None
+    where anything else is named."""
+    run, named = _run_in(looked, part), set(part.ids)
+    if not named <= looked.rows.keys():
+        return None
+    verdicts: list[HunkVerdict] = []
+    for queued in _may_be_meant(looked, part, given_names(named)):
+        some = [
+            (id, runs)
+            for id, runs in queued.hunks
+            if (run is None or run in runs) and (not named or not named.isdisjoint(runs))
+        ]
+        newest, settles = queued.versions[-1], len(some) == len(queued.hunks)
+        verdicts += [
+            HunkVerdict(
+                path=str(newest.path), version=newest.version, hunk=id,
+                run=runs[-1] if runs else "", accepted=True, settles=settles,
+            )
+            for id, runs in some
+        ]  # fmt: skip
+    return verdicts
 
 
 def _verdicts(

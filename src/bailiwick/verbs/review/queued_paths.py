@@ -10,6 +10,7 @@ from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.reviews import QueuedPath
 from bailiwick.store import Reader
 from bailiwick.verbs.review.path_reviews import PathReview
+from bailiwick.verbs.runs.path_stories import StoryContent
 from bailiwick.versions import Version
 
 
@@ -24,11 +25,13 @@ def queued_path(
     )  # fmt: skip
 
 
+def stands_as(now: StoryContent | None) -> str:
+    """What `standing` says of what was looked at."""
+    return "" if now is None else f"{now.type} {now.version}"
+
+
 async def standing(store: Reader, path: ScopedPath) -> str:
-    """What stands at a place, where programs that nobody here knows may change it; elsewhere its
-    versions say that."""
-    if "Watches" not in store.powers:
-        return ""
+    """What stands at a place, by which it is known whether somebody has changed it."""
     try:
         entry = await store.resolve(path, "entry")
     except BailiwickError:

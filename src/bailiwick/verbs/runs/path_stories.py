@@ -109,6 +109,9 @@ class Stories:
         self._is_ours = is_ours
         self.contents: dict[str, bytes] = {}
         """What was read, by its hash: files that are no text, too."""
+        self.knows_all = "Watches" not in call.store.powers
+        """Whether there is a version of every change: no programs that nobody here knows make
+        any."""
 
     async def of(self, path: ScopedPath) -> tuple[PathStory | None, set[tuple[str, ScopedPath]]]:
         """The story of what stands, or stood, at a path; and which versions it covers."""
@@ -152,7 +155,7 @@ class Stories:
 
     async def _step(self, version: Version, now: StoryContent | None) -> StoryStep:
         by = OURS if self._is_ours(version) else version.subject
-        if _is_now(version, now):
+        if now is not None and is_left_by(version, now):
             return StoryStep(by, now)  # the same bytes: nothing that is told of them is another
         return StoryStep(by, await self.stood(version))
 
@@ -222,10 +225,15 @@ async def look_at(
     return unread._replace(data=None if 0 in known else known, sha256=sha256)
 
 
-def _is_now(version: Version, now: StoryContent | None) -> bool:
-    if now is None or version.sha256 is None or version.kind == "deleted":
+def is_left_by(version: Version, now: StoryContent | None) -> bool:
+    """Whether what stands somewhere is, by its bytes, what a version left there."""
+    if now is None or version.kind == "deleted":
+        return now is None and version.kind == "deleted"
+    if version.path != now.path or version.type != now.type:
         return False
-    return version.sha256 == now.sha256 and version.path == now.path
+    return version.type == "directory" or (
+        version.sha256 is not None and version.sha256 == now.sha256
+    )
 
 
 def differs(a: StoryContent | None, b: StoryContent | None) -> bool:

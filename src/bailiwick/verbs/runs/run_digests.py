@@ -28,7 +28,8 @@ from bailiwick.verbs.runs.path_stories import (
     is_unlisted,
     ours_by,
 )
-from bailiwick.versions import TellsBeneath, Version, past
+from bailiwick.verbs.runs.scanned_versions import ScannedVersions
+from bailiwick.versions import TellsBeneath, past
 
 _PAGE: Final = 500
 _FIRST_PAGE: Final = 20
@@ -71,45 +72,6 @@ def visible(call: Call, digest: RunDigest) -> list[PathDigest]:
     return sorted(seen, key=lambda each: each.path.order)
 
 
-class _Scanned:
-    """Versions of each path, newest first, back to some moment; and the newest moment of all.
-
-    ``moved`` says that something was; ``carried`` that a directory was, or that too much happened
-    at once to be told by path, so that paths before and after mean other things; ``cleared`` are
-    directories that went with what lay in them, ``partial`` paths of which more may have happened
-    than was scanned.
-    """
-
-    def __init__(self) -> None:
-        self.versions: dict[ScopedPath, list[Version]] = {}
-        self.newest: TreeMoment | None = None
-        self.carried = self.moved = False
-        self.cleared: set[ScopedPath] = set()
-        self.partial: set[ScopedPath] = set()
-
-    def add(self, version: Version) -> None:
-        self.versions.setdefault(version.path, []).append(version)
-        if version.type == "directory" and version.kind == "deleted":
-            self.cleared.add(version.path)
-        self.carried |= version.path == ROOT
-        self.carried |= version.type == "directory" and version.kind == "moved"
-        self.moved |= version.kind == "moved"
-
-    def is_plain(self, path: ScopedPath) -> bool:
-        """Whether what was scanned of a path is all that happened to it."""
-        if self.carried or path in self.partial:
-            return False
-        *newer, oldest = self.versions[path]
-        # What was moved away is told where it went: what is made anew in its place follows on that.
-        if oldest.kind == "moved" or any(each.kind in ("moved", "created") for each in newer):
-            return False
-        while path != ROOT and self.cleared:
-            if path in self.cleared:
-                return False
-            path = path.parent
-        return True
-
-
 class _Digesting:
     def __init__(
         self,
@@ -139,7 +101,7 @@ class _Digesting:
         )
         return self._digest(paths, scanned, unlisted or len(ours) > most, scanned.moved)
 
-    def _ours(self, scanned: _Scanned) -> list[ScopedPath]:
+    def _ours(self, scanned: ScannedVersions) -> list[ScopedPath]:
         """The paths that the run touched, what it touched last first."""
         last: dict[ScopedPath, int] = {}
         for path, several in scanned.versions.items():
@@ -176,7 +138,7 @@ class _Digesting:
     def _digest(
         self,
         paths: dict[ScopedPath, PathDigest],
-        scanned: _Scanned,
+        scanned: ScannedVersions,
         truncated: bool,
         tangled: bool,
     ) -> RunDigest:
@@ -189,10 +151,10 @@ class _Digesting:
         kept: RunDigest | None,
         since_ns: int | None,
         late: frozenset[str] = frozenset(),
-    ) -> _Scanned | None:
+    ) -> ScannedVersions | None:
         """Everything that happened since something was kept, and what ``late`` requests did since a
         time, which were not on record then; None where what was kept is of another tree."""
-        scanned = _Scanned()
+        scanned = ScannedVersions(others=not self._telling.knows_all)
         through = None if kept is None else kept.through
         met = through is None
         cursor: str | None = None
@@ -220,7 +182,10 @@ class _Digesting:
             await asyncio.sleep(0)
 
     async def _worked_out(
-        self, paths: Sequence[ScopedPath], scanned: _Scanned, known: Mapping[ScopedPath, PathDigest]
+        self,
+        paths: Sequence[ScopedPath],
+        scanned: ScannedVersions,
+        known: Mapping[ScopedPath, PathDigest],
     ) -> dict[ScopedPath, PathDigest]:
         """Those that cannot be told by what was scanned come first: what was moved brings versions
         of other paths along, and those are told with it."""
