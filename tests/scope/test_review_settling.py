@@ -1,11 +1,12 @@
 """What was changed both in the tree and apart is settled by a person: by a text of theirs, or by
 what it is apart, whatever stands in the tree."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
 
-from bailiwick import FileTooLarge, HashMismatch, MissingAccess, ParseError
+from bailiwick import Busy, FileTooLarge, HashMismatch, MissingAccess, ParseError, PathNotFound
 from tests.authority.support import EVERYTHING, governed
 from tests.scope.test_exec import opened
 from tests.scope.volumes import volume
@@ -155,6 +156,23 @@ async def test_what_is_apart_goes_over_what_stands_in_the_tree(apart, path):
         assert len(left.files) == len(APART) - 1
 
 
+@pytest.mark.spec("VOL-6")
+@pytest.mark.parametrize("text", [None, "mine\n"], ids=["over", "text"])
+async def test_a_fork_is_merged_when_all_was_settled_that_both_changed(tmp_path, text):
+    async with of_fork(tmp_path) as (person, where, here):
+        assert (await person.merge("try")).conflicts
+        for path in APART:
+            _, name = await found(person, where, path)
+            settles = text is None or path in ("bytes", "latin")
+            how = {"over": True} if settles else {"text": text}
+            assert (await person.review.accept(name, **how, **where)).conflicts == []
+        stands = {path: await here(path) for path in APART}
+        for _ in range(2):
+            assert (await person.merge("try")).conflicts == []
+            assert {path: await here(path) for path in APART} == stands
+        assert (await person.review.queue(**where)).left == 0
+
+
 @pytest.mark.parametrize("path", [each for each in APART if each not in ("bytes", "latin")])
 async def test_a_text_can_settle_what_one_side_removed(apart, path):
     async with apart as (person, where, here, *_):
@@ -186,6 +204,26 @@ async def test_only_what_was_seen_is_settled(apart):
             with pytest.raises(HashMismatch):
                 await person.review.accept(name, **how, **where)
         assert await here("text") == b"later\n"
+
+
+@pytest.mark.parametrize("path", ["text", "gone here", "gone apart"])
+async def test_of_two_who_settle_the_same_at_once_one_is_told_and_nothing_is_lost(apart, path):
+    async with apart as (person, where, here, *_):
+        _, name = await found(person, where, path)
+        texts = ["first\n", "second\n"]
+        done = await asyncio.gather(
+            *(person.review.accept(name, text=each, **where) for each in texts),
+            return_exceptions=True,
+        )
+        (settled,) = [text for text, each in zip(texts, done, strict=True) if is_done(each)]
+        (told,) = [each for each in done if not is_done(each)]
+        assert isinstance(told, HashMismatch | PathNotFound | Busy) or told.conflicts
+        assert await here(path) == settled.encode()
+        assert path not in [str(each.path) for each in (await person.review.queue(**where)).files]
+
+
+def is_done(answer):
+    return not isinstance(answer, Exception) and not answer.conflicts
 
 
 async def test_an_agent_settles_nothing(tmp_path):

@@ -183,7 +183,8 @@ class _Merge:
             elif base is None:
                 await self._plan_addition(node, ours, theirs)
             elif ours is None:
-                if not is_same(base, theirs):
+                is_changed = not is_same(base, theirs)
+                if is_changed and not await self._is_settled(node, self._theirs, self._ours):
                     await self._conflict(node, "it was changed there and removed here")
             else:
                 await self._plan_change(node, base, ours, theirs)
@@ -206,7 +207,8 @@ class _Merge:
                 await self._conflict(standing.node, "it was removed there and replaced here")
             return
         if not is_same(base, ours):
-            await self._conflict(node, "it was removed there and changed here")
+            if not await self._is_settled(node, self._ours, self._theirs):
+                await self._conflict(node, "it was removed there and changed here")
             return
         if ours.inode.kind == DIRECTORY:
             for other in await self._changed_here():
@@ -214,6 +216,21 @@ class _Merge:
                     await self._conflict(other, "it lies in a directory that was removed there")
                     return
         self._removed.append((node, ours))
+
+    async def _is_settled(self, node: int, tree: RowTree, other: RowTree) -> bool:
+        """Whether the side that removed a file has the same again where the other one has it: be it
+        another node, somebody has decided between the two."""
+        path, mine = await tree.path(node), await tree.inode(node)
+        if self._draft is not None or path is None or mine is None or mine.kind == DIRECTORY:
+            return False
+        found = BoundName(other.view.root, DIRECTORY)
+        for name in path.parts:
+            bound = await other.name(found.node, name)
+            if bound is None:
+                return False
+            found = bound
+        theirs = await other.inode(found.node)
+        return theirs is not None and _has_same_content(mine, theirs)
 
     async def _differs_beneath(self, other: int, directory: int) -> bool:
         way = await self._ours.way_up(other)
@@ -254,7 +271,9 @@ class _Merge:
         except Unsettled:
             return False  # that it stays is a conflict already, unless it is the same there
         theirs = await self._state_there(node)
-        return base is not None and (theirs is None or theirs.place != base.place)
+        if base is None or theirs is not None:
+            return base is not None and theirs is not None and theirs.place != base.place
+        return is_same(base, await state_of(self._ours, node))  # else it is settled, or a conflict
 
     async def _plan_change(
         self, node: int, base: NodeState, ours: NodeState, theirs: NodeState
