@@ -17,14 +17,25 @@ def clock(monkeypatch):
     return clocks.put_in_place(monkeypatch)
 
 
-@asynccontextmanager
-async def rejected(tmp_path):
+@pytest.fixture(params=["sqlite", "postgres"])
+def rejected(request, tmp_path):
     """What makes sessions of a root, and one of them of whose work a person took something back."""
-    async with Authority.open(state_dir=str(tmp_path / "state")) as authority:
+    if request.param == "sqlite":
+        opening = Authority.open(state_dir=str(tmp_path / "state"))
+        yield rejecting(opening, f"sqlite:{tmp_path}/{{}}.db")
+        return
+    with request.getfixturevalue("postgres").fresh_database() as dsn:
+        config = tmp_path / "bailiwick.toml"
+        (tmp_path / "beside").mkdir(0o700)
+        config.write_text(f'[state]\nurl = "{dsn}"\npath = "beside"\n')
+        yield rejecting(Authority.from_config(config), f"{dsn}?volume={{}}&blobs={tmp_path}/blobs")
+
+
+@asynccontextmanager
+async def rejecting(opening, place):
+    async with opening as authority:
         for root in "vw":
-            await authority.add_root(
-                f"workspace:{root}", f"sqlite:{tmp_path}/{root}.db", trusted=True
-            )
+            await authority.add_root(f"workspace:{root}", place.format(root), trusted=True)
         await authority.add_grant(
             subject="agent_run:*", root="workspace:*", access=ACCESS, by=User("ann")
         )
@@ -45,22 +56,22 @@ async def heard(scope):
     return [each.note for each in await scope.review.notes()]
 
 
-async def test_a_session_that_goes_on_hears_it_itself(tmp_path):
-    async with rejected(tmp_path) as (session, first):
+async def test_a_session_that_goes_on_hears_it_itself(rejected):
+    async with rejected as (session, first):
         assert await heard(await session("second")) == []
         assert await heard(first) == ["no"]
 
 
-async def test_when_it_has_ended_the_next_one_hears_it_once(tmp_path):
-    async with rejected(tmp_path) as (session, first):
+async def test_when_it_has_ended_the_next_one_hears_it_once(rejected):
+    async with rejected as (session, first):
         await first.aclose()
         second, third = await session("second"), await session("third")
         assert await heard(second) == ["no"]
         assert await heard(second) == await heard(third) == []
 
 
-async def test_when_it_was_killed_the_next_one_hears_it_after_a_while(tmp_path, clock):
-    async with rejected(tmp_path) as (session, _):
+async def test_when_it_was_killed_the_next_one_hears_it_after_a_while(clock, rejected):
+    async with rejected as (session, _):
         second = await session("second")
         clock.advance(RUN_IDLE_S - 60)
         assert await heard(second) == []
@@ -68,10 +79,10 @@ async def test_when_it_was_killed_the_next_one_hears_it_after_a_while(tmp_path, 
         assert await heard(second) == ["no"]
 
 
-async def test_nobody_else_hears_it(tmp_path):
+async def test_nobody_else_hears_it(rejected):
     """Who is called like a session, but is none; sessions of another front, in another root, and
     those to whom an agent gave the name."""
-    async with rejected(tmp_path) as (session, first):
+    async with rejected as (session, first):
         await first.aclose()
         others = [
             await session("second", front="python"),
