@@ -133,8 +133,8 @@ def undo(arguments: list[str]) -> int:
     named = (options.request is not None) + (options.version is not None)
     if named > 1 or (not named and options.by is None):
         parser.error(
-            "name a REQUEST (`bailiwick history` shows them), versions with --version, or whose"
-            " changes with --by"
+            "name a REQUEST (`bailiwick history` shows them), a run with --run (`bailiwick runs`"
+            " does), versions with --version, or whose changes with --by"
         )
     if options.since is not None and (named or options.by is None):
         parser.error("--since goes with --by alone")
