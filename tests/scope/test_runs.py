@@ -240,17 +240,16 @@ async def test_an_agent_takes_back_only_its_own_run(tmp_path):
 
 @st.composite
 def stories(draw):
-    """Who edits which of two files where: lines that each has alone."""
-    who = st.sampled_from(("one", "two", "person"))
-    edits = st.tuples(
-        who, st.sampled_from("ab"), st.integers(0, 9), st.integers(0, 2), st.booleans()
-    )
-    return draw(st.lists(edits, min_size=2, max_size=7))
+    """Who edits which of two files where, with lines that each has alone, or moves it away."""
+    who, which = st.sampled_from(("one", "two", "person")), st.sampled_from("ab")
+    edits = st.tuples(who, which, st.integers(0, 9), st.integers(0, 2), st.booleans())
+    moves = st.tuples(who, which, st.none(), st.none(), st.none())
+    return draw(st.lists(st.one_of(edits, edits, moves), min_size=2, max_size=7))
 
 
 @pytest.mark.slow
 @pytest.mark.spec("RUN-3")
-@each_kind
+@pytest.mark.parametrize("kind", [*KINDS, "directory that was there before"])
 @given(story=stories(), data=st.data())
 @settings(max_examples=25)
 def test_undo_leaves_exactly_everybody_elses_lines_or_nothing_is_done(
@@ -259,18 +258,40 @@ def test_undo_leaves_exactly_everybody_elses_lines_or_nothing_is_done(
     asyncio.run(_play(tmp_path_factory.mktemp("w"), kind, story, data))
 
 
+class Played:
+    """A file of the model: where it lies and lay, whose moves brought it there, and its lines."""
+
+    def __init__(self, path):
+        self.places, self.movers = [path], []
+        self.lines = [f"base {path}{n}\n" for n in range(4)]
+
+    @property
+    def path(self):
+        return self.places[-1]
+
+    def moved(self, who, path):
+        self.places.append(path)
+        self.movers.append(who)
+
+
 async def _play(tmp_path, kind, story, data):
-    files = {each: [f"base {each}{n}\n" for n in range(4)] for each in "ab"}
-    async with rooted(tmp_path, kind) as (person, agent):
+    files = {each: Played(each) for each in "ab"}
+    async with rooted(tmp_path, kind.partition(" ")[0]) as (person, agent):
         scopes = {"person": person, "one": await agent("one"), "two": await agent("two")}
-        for path, lines in files.items():
-            await person.write_text(path, "".join(lines))
-        for number, (who, path, at, gone, adds) in enumerate(story):
-            lines = files[path]
-            at = min(at, len(lines))
-            new = [f"{who} {path}{number}\n"] if adds else []
-            lines[at : at + gone] = new
-            await scopes[who].write_text(path, "".join(lines))
+        for path, file in files.items():
+            if kind in KINDS:
+                await person.write_text(path, "".join(file.lines))
+            else:
+                (tmp_path / "tree" / path).write_text("".join(file.lines))
+        for number, (who, which, at, gone, adds) in enumerate(story):
+            file = files[which]
+            if at is None:
+                await scopes[who].move(file.path, f"{which}{number}")
+                file.moved(who, f"{which}{number}")
+                continue
+            at = min(at, len(file.lines))
+            file.lines[at : at + gone] = [f"{who} {which}{number}\n"] if adds else []
+            await scopes[who].write_text(file.path, "".join(file.lines))
         runs = [each for each in await person.runs() if each.hunks]
         if not runs:
             return
@@ -285,17 +306,64 @@ async def _play(tmp_path, kind, story, data):
             hunk = data.draw(st.sampled_from(change.hunks))
             asked = {"hunks": [hunk.id]}
         done = await person.undo(run=run.id, **asked)
-        for path, lines in files.items():
+        found = {str(each.path) for each in (await person.find(".")).matches}
+        for file in files.values():
+            (path,) = found & set(file.places)
             now = [f"{line}\n" for line in (await text(person, path)).splitlines()]
             if done.conflicts:
-                assert now == lines
+                assert (path, now) == (file.path, file.lines)
                 continue
-            theirs = [line for line in lines if not line.startswith(f"{name} ")]
+            if name not in file.movers:
+                assert path == file.path
+            theirs = [line for line in file.lines if not line.startswith(f"{name} ")]
             assert [line for line in now if line in theirs] == theirs
-            if part == "run" or (part == "file" and path == change.path):
+            if part == "run" or (part == "file" and change.path == file.path):
                 assert not any(line.startswith(f"{name} ") for line in now)
-            elif part != "hunk" or path != change.path:
-                assert now == lines
+            elif part != "hunk" or change.path != file.path:
+                assert (path, now) == (file.path, file.lines)
             else:
                 gone = {f"{line[1:]}\n" for line in hunk.lines if line.startswith("+")}
                 assert not gone & set(now)
+
+
+@pytest.mark.spec("RUN-3")
+@each_kind
+async def test_what_was_moved_over_something_else_comes_back_with_it_or_not_at_all(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        for path in ("a.txt", "b.txt"):
+            await person.write_text(path, f"{path}\n")
+        one = await agent("one")
+        await one.move("a.txt", "b.txt", replace=True)
+        await one.write_text("own.txt", "o\n")
+        await person.write_text("own.txt", "o\nmine\n")
+        (run,) = await person.runs()
+        done = await run.undo()
+        assert [str(each.path) for each in done.conflicts] == ["b.txt"]
+        assert [await text(person, each) for each in ("b.txt", "own.txt")] == [
+            "a.txt\n", "o\nmine\n"
+        ]  # fmt: skip
+        await person.write_text("own.txt", "o\n")
+        assert (await run.undo(paths=["own.txt"])).conflicts == []
+        assert not await person.exists("a.txt")
+
+
+@pytest.mark.spec("RUN-2", "RUN-3")
+@each_kind
+async def test_lines_are_found_and_taken_back_where_others_have_moved_them_to(tmp_path, kind):
+    async with rooted(tmp_path, kind) as (person, agent):
+        await person.write_text("d/a.txt", "1\n", parents=True)
+        await person.write_text("b.txt", "1\n")
+        one = await agent("one")
+        for path in ("d/a.txt", "b.txt"):
+            await one.write_text(path, "1\nmore\n")
+        await person.move("b.txt", "c.txt")
+        await person.move("d", "e")
+        (run,) = await person.runs()
+        assert told(await run.changes()) == [
+            (path, "updated", [" 1", "+more"]) for path in ("c.txt", "e/a.txt")
+        ]
+        hunks = [each.hunks[0].id for each in (await run.changes()).changes]
+        await run.undo(hunks=hunks[:1])
+        assert [await text(person, each) for each in ("c.txt", "e/a.txt")] == ["1\n", "1\nmore\n"]
+        assert (await run.undo()).conflicts == []
+        assert await text(person, "e/a.txt") == "1\n"

@@ -265,8 +265,10 @@ class Lineage:
 
     def _found_before(self, newer: Happened, older: Happened | None) -> list[Version]:
         """What a change found that none before it had left: it was made by others."""
-        state = newer.before
-        if newer.kind == CAME or state is UNKNOWN:
+        path, state = newer.path, newer.before
+        if newer.kind == CAME:
+            path, state = newer.other, self._went(newer)
+        if state is UNKNOWN:
             return []
         if older is not None and is_same(older.after, state):
             return []
@@ -284,7 +286,7 @@ class Lineage:
             Version(
                 version=str(newer.entry - 1),
                 kind=kind,
-                path=newer.path,
+                path=path,
                 type=known.type,
                 size=0 if state is None else state.size,
                 sha256=None if state is None else state.sha256,

@@ -24,6 +24,7 @@ from bailiwick.verbs.review.path_reviews import (
     path_review,
 )
 from bailiwick.verbs.review.queued_paths import KeyMaker, queued_path, standing, stands_as
+from bailiwick.verbs.runs.carried_things import CarriedThings
 from bailiwick.verbs.runs.path_stories import Stories, StoryContent, is_left_by
 from bailiwick.verbs.runs.scanned_versions import ScannedVersions
 from bailiwick.versions import TellsBeneath, Version, counts_apart, past
@@ -96,7 +97,9 @@ class _Looking:
         self._said = book.said_last(self._root)
         self.telling = Stories(call, is_agents)
         touched = candidates.versions
-        self._carried = _Carried(self.telling, [each for several in touched for each in several])
+        self._carried = CarriedThings(
+            self.telling, [each for several in touched for each in several]
+        )
         self._scanned: ScannedVersions | None = None
 
     async def found(self, shelf: QueueShelf, is_one: bool) -> list[QueuedPath]:
@@ -172,39 +175,6 @@ class _Looking:
         return await path_review(
             self.telling, versions, self._run_of, said, settled, place, now, self._asked
         )
-
-
-class _Carried:
-    """Finds what was carried elsewhere with a directory above it, or went with one."""
-
-    def __init__(self, telling: Stories, versions: Sequence[Version]) -> None:
-        self._telling = telling
-        self._moves = [
-            each for each in versions if each.kind == "moved" and each.type == "directory"
-        ]
-
-    async def found(self, touched: Sequence[Version]) -> tuple[ScopedPath, list[Version]]:
-        """Where something lies now, and all its versions, oldest first: told by some of them,
-        newest first. What lies nowhere any more has those."""
-        newest = touched[0]
-        above = newest.path.parts
-        for move in self._moves:
-            if int(move.version) < int(newest.version):
-                continue
-            for depth in range(1, len(above)):
-                place = ScopedPath("/".join((*move.path.parts, *above[depth:])))
-                versions = await self._telling.versions(place)
-                if any(_is(each, newest) for each in versions):
-                    return place, versions
-        here = await self._telling.versions(newest.path)
-        if newest.path.is_root:  # what changed too much to be told by path is no version of its own
-            every = {int(each.version): each for each in (*touched, *here)}
-            return newest.path, [every[number] for number in sorted(every)]
-        return newest.path, here or list(reversed(touched))
-
-
-def _is(one: Version, other: Version) -> bool:
-    return (one.version, one.path) == (other.version, other.path)
 
 
 class _Candidates(NamedTuple):

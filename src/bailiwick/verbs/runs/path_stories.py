@@ -64,7 +64,8 @@ class StoryStep(NamedTuple):
 class PathStory(NamedTuple):
     """What became of one place. ``before`` is what the run found when it touched it first;
     ``during`` are all versions until it touched it last, ``since`` those after that, up to now, and
-    ``version`` is the last of them."""
+    ``version`` is the last of them. ``replaces`` says that the run moved it to where something else
+    stood."""
 
     path: ScopedPath
     type: EntryType
@@ -72,6 +73,7 @@ class PathStory(NamedTuple):
     during: list[StoryStep]
     since: list[StoryStep]
     version: str = ""
+    replaces: bool = False
 
     @property
     def after(self) -> StoryContent | None:
@@ -129,19 +131,27 @@ class Stories:
         before = await self.before(versions, first)
         during = [await self._step(each, now) for each in versions[first : last + 1]]
         since = [await self._step(each, now) for each in versions[last + 1 :]]
-        if differs(now, (since or during)[-1].stood):
-            since.append(StoryStep("", now))
+        last_stood = (since or during)[-1].stood
+        if differs(now, last_stood) or (now and last_stood and now.path != last_stood.path):
+            since.append(StoryStep("", now))  # or it was carried there with a directory above it
+        moves = [versions[place] for place in places if versions[place].kind == "moved"]
+        replaces = [await self.stood_before(each) is not None for each in moves]
         newest = versions[-1].version
-        return PathStory(path, versions[last].type, before, during, since, newest)
+        return PathStory(path, versions[last].type, before, during, since, newest, any(replaces))
 
     async def before(self, versions: Sequence[Version], place: int) -> StoryContent | None:
         """What stood there before one of some versions, which are all that there are."""
         if place:
             return await self.stood(versions[place - 1])
-        return None if versions[0].kind == "created" else await self.stood_before(versions[0])
+        first = versions[0]
+        if first.kind == "moved":
+            # Where it came from is not kept any more: it was something, and not nothing.
+            return StoryContent(first.type, first.path, sha256="?")
+        return None if first.kind == "created" else await self.stood_before(first)
 
     async def versions(self, path: ScopedPath) -> list[Version]:
-        """Oldest first."""
+        """Oldest first. What was moved away is told where it went, and not of what was made in its
+        place since."""
         found: list[Version] = []
         before: str | None = None
         with suppress(PathNotFound):
@@ -151,6 +161,10 @@ class Stories:
                 if not page.more or not page.versions:
                     break
                 before = page.versions[-1].version
+        for place in range(1, len(found)):
+            if found[place].kind == "moved" and found[place - 1].kind == "created":
+                del found[place:]
+                break
         return found[::-1]
 
     async def _step(self, version: Version, now: StoryContent | None) -> StoryStep:

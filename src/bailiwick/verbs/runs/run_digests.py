@@ -18,6 +18,7 @@ from bailiwick.paths import ROOT, ScopedPath
 from bailiwick.policy import permits
 from bailiwick.runs import PathDigest, RunBook, RunDigest, RunRow, TreeMoment
 from bailiwick.text.weave import lines_of
+from bailiwick.verbs.runs.carried_things import CarriedThings
 from bailiwick.verbs.runs.path_stories import (
     OURS,
     IsOurs,
@@ -29,7 +30,7 @@ from bailiwick.verbs.runs.path_stories import (
     ours_by,
 )
 from bailiwick.verbs.runs.scanned_versions import ScannedVersions
-from bailiwick.versions import TellsBeneath, past
+from bailiwick.versions import TellsBeneath, Version, past
 
 _PAGE: Final = 500
 _FIRST_PAGE: Final = 20
@@ -102,10 +103,13 @@ class _Digesting:
         return self._digest(paths, scanned, unlisted or len(ours) > most, scanned.moved)
 
     def _ours(self, scanned: ScannedVersions) -> list[ScopedPath]:
-        """The paths that the run touched, what it touched last first."""
+        """The paths that the run touched, and those that files were moved to, by whomever, which
+        may be its files; what was touched or moved last first."""
         last: dict[ScopedPath, int] = {}
         for path, several in scanned.versions.items():
-            newest = next((each for each in several if self._is_ours(each)), None)
+            newest = next(
+                (each for each in several if self._is_ours(each) or _is_file_moved(each)), None
+            )
             if newest is not None:
                 last[path] = int(newest.version)
         return sorted(last, key=last.__getitem__, reverse=True)
@@ -190,22 +194,25 @@ class _Digesting:
         """Those that cannot be told by what was scanned come first: what was moved brings versions
         of other paths along, and those are told with it."""
         former = {place for each in known.values() for place in each.places}
+        every = (each for several in scanned.versions.values() for each in several)
+        carried = CarriedThings(self._telling, every)
         plain = {path for path in paths if scanned.is_plain(path)}
         covered: set[tuple[str, ScopedPath]] = set()
         found: dict[ScopedPath, PathDigest] = {}
-        for path in sorted(paths, key=plain.__contains__):
+        for path in sorted(dict.fromkeys(paths), key=plain.__contains__):
             versions = scanned.versions[path]
-            ours = {(each.version, each.path) for each in versions if self._is_ours(each)}
-            if ours and ours <= covered:
+            ours = [each for each in versions if self._is_ours(each)]
+            if all((each.version, each.path) in covered for each in ours or versions):
                 continue
             if path in plain and path not in former:
                 story = await self._telling.by(path, versions[::-1])
             else:
-                story, more = await self._telling.of(path)
-                covered |= more
-                former |= {each for _, each in more}
+                place, versions = await carried.at(versions[0])
+                story = await self._telling.by(place, versions)
+                covered |= {(each.version, each.path) for each in versions}
+                former |= {each.path for each in versions}
             if story is not None:
-                found[path] = _digested(self._row.id, story)
+                found[story.path] = _digested(self._row.id, story)
             await self._give_turn()
         return found
 
@@ -214,6 +221,10 @@ class _Digesting:
         self._telling.contents.clear()  # of this path only: they are not looked at again
         if self._told % _AT_A_TIME == 0:
             await asyncio.sleep(0)
+
+
+def _is_file_moved(version: Version) -> bool:
+    return version.kind == "moved" and version.type != "directory"
 
 
 def _digested(run: str, story: PathStory) -> PathDigest:

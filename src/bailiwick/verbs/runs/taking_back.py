@@ -90,7 +90,10 @@ def plan_return(
     """What becomes of the places of a run when it is taken back: all of it, or some ``hunks``."""
     planned = PlannedReturn([], {}, [])
     for story in stories:
-        if story.is_text:
+        if story.replaces:
+            # Two things would have to come back, each to its place: that is more than is told here.
+            planned.conflicts.append(Conflict(story.path, WHOLE_RUN))
+        elif story.is_text:
             _add_text(planned, run, story, hunks)
         else:
             _add_whole(planned, run, story, contents, hunks)
@@ -115,7 +118,11 @@ def _add_text(
     data = woven.weave.without(chosen)
     is_whole = len(chosen) == len(named)
     moved = before is not None and after is not None and before.path != after.path
-    home = before.path if moved and is_whole and before is not None else story.path
+    goes_back = moved and is_whole
+    if goes_back and now is not None and after is not None and now.path != after.path:
+        planned.conflicts.append(Conflict(story.path, _CHANGED))
+        return
+    home = before.path if goes_back and before is not None else story.path
     if now is None and (not chosen or "stands" not in states):
         return  # gone already
     return_text(planned, home, before, now, data if data or not is_whole else None)
