@@ -8,6 +8,7 @@ but not counted: which connections have learnt which is left to chance.
 import asyncio
 import contextlib
 import struct
+import threading
 
 from tests.s3 import HOST
 from tests.waiting import let_pass
@@ -15,7 +16,9 @@ from tests.waiting import let_pass
 TRIPS = (b"Q", b"S", b"H")
 """Query, Sync and Flush, by the first letter of the message."""
 
-PARSE, EXECUTE = b"P", b"E"
+QUERY, PARSE, BIND, EXECUTE = b"Q", b"P", b"B", b"E"
+
+CHANGING = (b"INSERT INTO", b"UPDATE", b"DELETE FROM")
 
 SSL_REQUEST = 80877103
 
@@ -33,8 +36,8 @@ class PostgresProxy:
         self._flows = asyncio.Event()
         self._flows.set()
         self._lost_trip = None
+        self._commits_to_lose = 0
         self._last_words = None
-        self._is_losing = False
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, HOST, 0)
@@ -78,6 +81,16 @@ class PostgresProxy:
         has done what it was asked."""
         self._lost_trip = self.trips + trip
 
+    def lose_commits(self, count):
+        """The same for so many commits, the next ones: a transaction's, or a statement's that is
+        one by itself."""
+        self._commits_to_lose += count
+
+    @property
+    def loses_no_more(self):
+        """Whether all that was to be lost has been."""
+        return not self._commits_to_lose
+
     async def cut(self):
         """All connections end, in the middle of whatever they carry."""
         serving = list(self._connections)
@@ -87,12 +100,13 @@ class PostgresProxy:
 
     async def _serve(self, reader, writer):
         self._connections.add(asyncio.current_task())
+        loses = asyncio.Event()
         try:
             there, back = await asyncio.open_connection(HOST, self._postgres.port)
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._carry_requests(reader, back))
-                    both.create_task(self._carry(there, writer))
+                    both.create_task(self._carry_requests(reader, back, loses))
+                    both.create_task(self._carry(there, writer, loses))
             finally:
                 back.close()
         except (OSError, EOFError, asyncio.CancelledError, ExceptionGroup):
@@ -101,37 +115,114 @@ class PostgresProxy:
             writer.close()
             self._connections.discard(asyncio.current_task())
 
-    async def _carry(self, reader, writer):
+    async def _carry(self, reader, writer, loses):
         while data := await reader.read(65_536):
             await self._flows.wait()
-            if self._is_losing:
-                self._is_losing = False
+            if loses.is_set():
                 raise EOFError
             writer.write(data)
             await writer.drain()
         raise EOFError
 
-    async def _carry_requests(self, reader, writer):
-        begun = learns = False
+    async def _carry_requests(self, reader, writer, loses):
+        begun = learns = is_last = False
+        watch = _CommitWatch()
         while True:
             head = await reader.readexactly(4 if not begun else 5)
             (length,) = struct.unpack("!I", head[-4:])
             body = await reader.readexactly(length - 4)
             if not begun:
                 begun = struct.unpack("!I", body[:4])[0] != SSL_REQUEST
-            elif head[:1] in (PARSE, EXECUTE):
+            else:
+                watch.see(head[:1], body)
+            if head[:1] in (PARSE, EXECUTE):
                 learns = head[:1] == PARSE
             elif head[:1] in TRIPS:
                 self.trips += 1
                 self.learning += learns
                 learns = False
-                self._is_losing = self._is_losing or self.trips == self._lost_trip
+                is_last = self.trips == self._lost_trip
+                if self._commits_to_lose and watch.commits:
+                    self._commits_to_lose -= 1
+                    is_last = True
                 if self.latency_s:
                     await let_pass(self.latency_s)
             await self._flows.wait()
             writer.write(head + body)
+            if is_last:
+                loses.set()
             await writer.drain()
             if self._last_words is not None and self._last_words[0] in body:
                 (_, come), self._last_words = self._last_words, None
                 self._flows.clear()
                 come.set()
+
+
+class _CommitWatch:
+    """Which trips of one connection commit something, by what it has sent."""
+
+    def __init__(self):
+        self.commits = False
+        self._changing = set()  # statements that it has learnt
+        self._in_transaction = False
+
+    def see(self, kind, body):
+        if kind == PARSE:
+            name, sql, _ = body.split(b"\0", 2)
+            if any(word in sql for word in CHANGING):
+                self._changing.add(name)
+        elif kind == BIND:
+            name = body.split(b"\0", 2)[1]
+            self.commits = name in self._changing and not self._in_transaction
+        elif kind == QUERY:
+            self.commits = b"COMMIT" in body
+            self._in_transaction = b"BEGIN" in body and not self.commits
+
+
+class ProxyThread:
+    """A proxy on a loop of its own: the test itself waits."""
+
+    def __init__(self, postgres):
+        self._proxy = PostgresProxy(postgres)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def __enter__(self):
+        self._thread.start()
+        self._run(self._proxy.__aenter__())
+        return self
+
+    def __exit__(self, *_):
+        self._run(self._proxy.__aexit__())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def through(self, dsn):
+        return self._proxy.dsn.replace("/postgres", "/" + dsn.rpartition("/")[2])
+
+    @contextlib.contextmanager
+    def stalled(self):
+        """Nothing gets through, and nobody is told."""
+        self._loop.call_soon_threadsafe(self._proxy._flows.clear)
+        try:
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(self._proxy._flows.set)
+
+    def slow_down(self, seconds):
+        """So long for every trip."""
+        self._proxy.latency_s = seconds
+
+    def lose_commits(self, count):
+        self._proxy.lose_commits(count)
+
+    @property
+    def loses_no_more(self):
+        return self._proxy.loses_no_more
+
+    def cut(self):
+        self._run(self._proxy.cut())

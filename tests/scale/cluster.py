@@ -11,6 +11,7 @@ import sys
 import httpx
 
 from tests.postgres import TestPostgres
+from tests.postgres_proxy import ProxyThread
 from tests.s3 import KEY, SECRET, S3Server, free_ports
 
 SERVERS = 3
@@ -26,6 +27,22 @@ id = "fleet"
 kind = "workspace"
 volume = "{dsn}?volume=main&blobs={blobs}"
 trusted = true
+
+[[token]]
+name = "agent"
+subject = "agent_run:c/1"
+
+[[grant]]
+subject = "agent_run:c/*"
+root = "workspace:fleet"
+access = ["read", "list", "metadata", "write"]
+
+[[rule]]
+id = "asked"
+effect = "ask"
+subject = ["agent_run:*"]
+access = ["write"]
+path = ["asked/**"]
 """
 
 
@@ -42,7 +59,8 @@ class Server:
         self._log = (place / "log").open("ab")
         (self.port,) = free_ports(1)
         self.process = None
-        self.start()
+        self.tokens = {}
+        assert self.start(), "a server did not start"
 
     @property
     def key(self):
@@ -58,7 +76,10 @@ class Server:
         )  # fmt: skip
         line = self.process.stdout.readline()
         self.process.stdout.close()
-        return bool(line) and "url" in json.loads(line)
+        if not line:
+            return False
+        self.tokens |= json.loads(line).get("tokens") or {}
+        return True
 
     def memory_mib(self):
         """What it holds of the machine's memory."""
@@ -81,7 +102,7 @@ class Server:
 
 class Cluster:
     """To be used as a context. Requests go to any server, as a load balancer without memory would
-    send them."""
+    send them. What the servers say to PostgreSQL goes through ``proxy``."""
 
     def __init__(self, folder):
         self._folder = pathlib.Path(folder)
@@ -92,12 +113,15 @@ class Cluster:
         with self._stack:
             self.postgres = TestPostgres()
             self._stack.callback(self.postgres.end)
+            self.proxy = self._stack.enter_context(ProxyThread(self.postgres))
+            self._client = self._stack.enter_context(httpx.Client(timeout=60))
             (self._folder / "s3").mkdir()
             self.s3 = S3Server(self._folder / "s3")
             self._stack.callback(self.s3.end)
             self.s3.make_bucket("fleet")
             blobs = self.s3.url("fleet", "blobs").replace("?", "%3F").replace("&", "%26")
-            config = CONFIG.format(dsn=self.postgres.dsn, blobs=blobs)
+            dsn = self.proxy.through(self.postgres.dsn)
+            config = CONFIG.format(dsn=dsn, blobs=blobs)
             for number in range(SERVERS):
                 key = self.servers[0].key if self.servers else None
                 server = Server(self._folder / f"server{number}", config, key)
@@ -109,15 +133,39 @@ class Cluster:
     def __exit__(self, *_):
         self._stack.close()
 
-    def ask(self, method, path, body=None, **headers):
+    @property
+    def agent_token(self):
+        """Told once, by the server that made it."""
+        return self.servers[0].tokens["agent"]
+
+    def _any_url(self):
+        return f"http://127.0.0.1:{random.choice(self.servers).port}"
+
+    def ask(self, method, path, body=None, *, token=TOKEN, **headers):
         """One try, at some server: status and answer, which is JSON or bytes; or None where none
         came."""
-        port = random.choice(self.servers).port
-        headers["authorization"] = f"Bearer {TOKEN}"
+        headers["authorization"] = f"Bearer {token}"
         with contextlib.suppress(httpx.HTTPError, ValueError):
-            answer = httpx.request(
-                method, f"http://127.0.0.1:{port}{path}", json=body, headers=headers, timeout=60
+            answer = self._client.request(
+                method, self._any_url() + path, json=body, headers=headers
             )
             is_json = "json" in answer.headers["content-type"]
             return answer.status_code, answer.json() if is_json else answer.content
         return None
+
+    def events(self, **headers):
+        """Events of one stream, at some server, for as long as it lasts, by the names of their
+        fields."""
+        headers["authorization"] = f"Bearer {TOKEN}"
+        with (
+            contextlib.suppress(httpx.HTTPError),
+            self._client.stream("GET", self._any_url() + "/events", headers=headers) as answer,
+        ):
+            event = {}
+            for line in answer.iter_lines() if answer.status_code == 200 else ():
+                if line:
+                    name, _, value = line.partition(": ")
+                    event[name] = value
+                else:
+                    yield event
+                    event = {}

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from tests.fronts.http.serving import check_error, serving
-from tests.fronts.http.test_servers import ProxyThread
+from tests.postgres_proxy import ProxyThread
 from tests.waiting import until
 
 pytestmark = pytest.mark.spec("SCALE-6")
@@ -77,8 +77,7 @@ async def test_a_database_of_volumes_that_is_gone_or_silent(postgres, tmp_path, 
                 if how == "dead":
                     until_back.enter_context(postgres.killed())
                 else:
-                    proxy.stall()
-                    until_back.callback(proxy.flow)
+                    until_back.enter_context(proxy.stalled())
                 await until(lambda: not_ready(client))
             await until(lambda: is_ready(client))
             body = {"path": "a", "content": "a"}

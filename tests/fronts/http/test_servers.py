@@ -1,6 +1,5 @@
 """Several servers on one state in PostgreSQL behave as one: what is made at one holds at all."""
 
-import asyncio
 import concurrent.futures
 import contextlib
 import threading
@@ -11,7 +10,7 @@ import pytest
 from bailiwick import Authority
 from bailiwick.errors import Unsupported
 from tests.fronts.http.test_serve_command import client, process
-from tests.postgres_proxy import PostgresProxy
+from tests.postgres_proxy import ProxyThread
 from tests.waiting import until_blocking
 
 pytestmark = pytest.mark.spec("SCALE-5", "SCALE-6")
@@ -265,45 +264,6 @@ def test_what_a_server_was_killed_over_is_answered_by_the_other(postgres, tmp_pa
         assert sorted(found) == sorted(lines)
 
 
-class ProxyThread:
-    """A proxy before PostgreSQL, on a loop of its own: the test itself waits."""
-
-    def __init__(self, postgres):
-        self._proxy = PostgresProxy(postgres)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-
-    def __enter__(self):
-        self._thread.start()
-        self._run(self._proxy.__aenter__())
-        return self
-
-    def __exit__(self, *_):
-        self._run(self._proxy.__aexit__())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _run(self, work):
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
-
-    def through(self, dsn):
-        return self._proxy.dsn.replace("/postgres", "/" + dsn.rpartition("/")[2])
-
-    def stall(self):
-        self._loop.call_soon_threadsafe(self._proxy._flows.clear)
-
-    def flow(self):
-        self._loop.call_soon_threadsafe(self._proxy.flow)
-
-    def slow_down(self, seconds):
-        """So long for every trip."""
-        self._proxy.latency_s = seconds
-
-    def cut(self):
-        self._run(self._proxy.cut())
-
-
 AFTER_A_WRITE = (
     ("GET", "/file?path=a.txt", None),
     ("GET", "/list", None),
@@ -338,8 +298,7 @@ def test_whatever_is_asked_of_a_database_that_is_gone_ends_and_says_so(postgres,
             if how == "dead":
                 until_back.enter_context(postgres.killed())
             elif how == "silent":
-                proxy.stall()
-                until_back.callback(proxy.flow)
+                until_back.enter_context(proxy.stalled())
             else:
                 proxy.slow_down(3.0)
                 until_back.callback(proxy.slow_down, 0.0)
@@ -363,8 +322,7 @@ def test_a_server_that_is_cut_off_holds_nothing_and_comes_back(postgres, tmp_pat
         one, two = (stack.enter_context(client(each)) for _, each in told)
         assert write(one, "a.txt", "a", token)[0] == 201
         grant = ask(one, "GET", "/capabilities", token=token)[1]["grantId"]
-        proxy.stall()
-        try:
+        with proxy.stalled():
             # Whatever the first has read is good for no longer than the other waits.
             assert ask(two, "POST", f"/grants/{grant}/revoke", {})[0] == 200
             status, refused = ask(one, "GET", "/file?path=a.txt", token=token)
@@ -372,8 +330,6 @@ def test_a_server_that_is_cut_off_holds_nothing_and_comes_back(postgres, tmp_pat
             assert refused["errorKind"] in {"busy", "io_error"}
             until_blocking(lambda: ask(one, "GET", "/ready")[0] == 503)
             assert ask(two, "GET", "/ready")[0] == 200
-        finally:
-            proxy.flow()
         until_blocking(lambda: ask(one, "GET", "/ready")[0] == 200)
         answer = ask(one, "GET", "/file?path=a.txt", token=token)[1]
         assert answer["errorKind"] == "grant_revoked"
