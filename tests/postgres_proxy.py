@@ -19,6 +19,7 @@ TRIPS = (b"Q", b"S", b"H")
 QUERY, PARSE, BIND, EXECUTE = b"Q", b"P", b"B", b"E"
 
 CHANGING = (b"INSERT INTO", b"UPDATE", b"DELETE FROM")
+HEARTBEAT = b"state_servers"
 
 SSL_REQUEST = 80877103
 
@@ -169,7 +170,7 @@ class _CommitWatch:
     def see(self, kind, body):
         if kind == PARSE:
             name, sql, _ = body.split(b"\0", 2)
-            if any(word in sql for word in CHANGING):
+            if any(word in sql for word in CHANGING) and HEARTBEAT not in sql:
                 self._changing.add(name)
         elif kind == BIND:
             name = body.split(b"\0", 2)[1]

@@ -278,8 +278,8 @@ class CoreAuthority:
             allowed=check_globs(allowed, "allowed"), denied=check_globs(denied, "denied"),
             reason=check_reason(reason), source=source, expires_at=self._expiry(expires_in),
         )  # fmt: skip
-        await self._books.grants.add(grant, by=str(by), front=front)
-        return grant
+        kept = await self._books.grants.add(grant, by=str(by), front=front)
+        return msgspec.structs.replace(grant, id=kept)
 
     async def apply_manifest(
         self, extension_id: str, permissions: Collection[str]

@@ -271,8 +271,9 @@ class ReviewBook(Protocol):
         it spares looking, and what was said of each path says the same."""
         ...
 
-    async def keep(self, said: ReviewVerdicts) -> None:
-        """Durable when this returns."""
+    async def keep(self, said: ReviewVerdicts, result: ReviewResult) -> None:
+        """Durable when this returns. What is answered is kept too where it was asked for under a
+        key."""
         ...
 
     def has_notes(self, root: str, holder: NoteHolder) -> bool:

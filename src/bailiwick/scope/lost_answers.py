@@ -21,6 +21,7 @@ from bailiwick.change_log import Logs
 from bailiwick.errors import BailiwickError, InternalError, PathOutsideWorkspace
 from bailiwick.model import Change, ChangeResult, Edit, EditResult, WriteResult
 from bailiwick.paths import ScopedPath, parse
+from bailiwick.reviews import ReviewResult
 from bailiwick.scope.core import seen_from
 from bailiwick.store import Written
 from bailiwick.text.codec import line_ending_of
@@ -99,6 +100,33 @@ async def lost_answer(
         if verb in ("append", "truncate") and "read" not in scope.access:
             result = msgspec.structs.replace(result, sha256=None)
     return seen_from(result, scope.grant.base)  # type: ignore[no-any-return]
+
+
+async def lost_verdict(
+    scope: Scope, key: bytes, kept: dict[str, Any] | None, *, changes: bool
+) -> ReviewResult | None:
+    """What came of a verdict: ``kept`` is what the state kept of it. None where nobody has said it
+    yet. One that ``changes`` the tree may have done so and not been kept. Raises `BailiwickError`
+    where that cannot be told."""
+    if kept is not None:
+        told = msgspec.convert(kept, ReviewResult, dec_hook=lambda kind, plain: kind(plain))
+        return seen_from(told, scope.grant.base)  # type: ignore[no-any-return]
+    if not changes:
+        return None
+    if not knows_keys(scope):
+        raise interrupted()
+    if await was_made(scope, key):
+        raise _done()
+    return None
+
+
+def interrupted() -> InternalError:
+    """What whoever asks again is told where nobody knows what became of it."""
+    return InternalError(
+        "the server ended while it did this, and whether it was done is not known",
+        hint="look at what it would have changed; to do it again, use another key",
+        details={"interrupted": True},
+    )
 
 
 def _done() -> InternalError:

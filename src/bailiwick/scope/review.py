@@ -369,7 +369,7 @@ class ReviewVerbs(RunVerbs, WorkVerbs):
             )
         finally:
             if done is not None and done.said is not None and runs is not None and runs.reviews:
-                await to_the_end(runs.reviews.keep(done.said))
+                await to_the_end(runs.reviews.keep(done.said, done.result))
         return result
 
     def _has_review_notes(self) -> bool:

@@ -6,7 +6,8 @@ the state share the keys, and a restart forgets none. What lies between is this:
 dies after it has done something and before it has kept the answer leaves a key that nobody can
 answer. Whether it was done is then not known here. Whoever asks again may find it where it was to
 be done, since what is changed is marked with a key of its own (`TakenKey.mark`), and goes on for
-the one who died (`take_over`). Where that cannot be found either they are told so, and it is not
+the one who died (`take_over`). What changes the state itself is kept here, in the commit that makes
+it (`under`). Where that cannot be found either they are told so, and it is not
 done again.
 
 Keys and requests are kept as digests, answers as they were sent.
@@ -16,14 +17,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import NamedTuple
+from contextlib import AbstractContextManager, suppress
+from typing import Any, NamedTuple
 
 import msgspec
 
-from bailiwick.errors import Busy, FileTooLarge, InternalError, ParseError, QuotaExceeded
+from bailiwick.errors import Closed, FileTooLarge, ParseError, QuotaExceeded
 from bailiwick.limits import Limits
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.grants.book import select
+from bailiwick.state.made_once import changes_in, under_key, under_way
 
 PART = DatabasePart(
     "idempotency",
@@ -48,6 +51,9 @@ PART = DatabasePart(
 
 _FORETOLD_STATUS = 200
 """Of what is foretold: a row has a status once it is answered."""
+
+_NOBODY = ""
+"""Owns a key that its owner has left, and lives."""
 
 _COLLECTED_MAX = 1_000
 """Answers whose time is up that one request clears away: it should not pay for a whole day."""
@@ -76,20 +82,13 @@ class TakenKey(NamedTuple):
 
 class LeftKey(NamedTuple):
     """A key of which nobody knows here what became of what was asked under it. ``foretold`` is what
-    would have been answered, had it come to pass."""
+    would have been answered, had it come to pass; ``made`` are changes of the state that came of
+    it, by name."""
 
     taken: TakenKey
     owner: str
     foretold: StoredAnswer | None
-
-
-def interrupted() -> InternalError:
-    """What whoever asks again is told where nobody knows what became of it."""
-    return InternalError(
-        "the server ended while it did this, and whether it was done is not known",
-        hint="look at what it would have changed; to do it again, use another key",
-        details={"interrupted": True},
-    )
+    made: dict[str, Any]
 
 
 class IdempotencyBook:
@@ -99,6 +98,7 @@ class IdempotencyBook:
         self._database = database
         self._time_ns = time_ns
         self._under_way: set[bytes] = set()
+        self._left: set[bytes] = set()  # of ours, and nobody here goes on with them
 
     async def take(
         self, caller: str, counts_for: str, key: str, request: bytes, limits: Limits
@@ -113,8 +113,11 @@ class IdempotencyBook:
         digest = hashlib.sha256(hashlib.sha256(caller.encode()).digest() + key.encode()).digest()
         whose = hashlib.sha256(counts_for.encode()).digest()
         oldest = self._time_ns() - int(limits.idempotency_seconds * 1e9)
+        begun = False
 
         def job(connection: Connection) -> TakenKey | LeftKey | StoredAnswer:
+            nonlocal begun
+            self._let_go(connection)
             connection.execute(
                 "DELETE FROM answers WHERE created_ns <= ? AND (digest = ? OR digest IN"
                 " (SELECT digest FROM answers WHERE created_ns <= ? LIMIT ?))",
@@ -137,26 +140,40 @@ class IdempotencyBook:
                 (digest, whose, request, self._database.owner.name, now_ns),
             )
             self._under_way.add(digest)
+            begun = True
             return TakenKey(digest, limits, _mark(digest, now_ns))
 
-        return await self._database.write(job)
+        try:
+            return await self._database.write(job)
+        except BaseException:  # it may be ours all the same: a commit that was not answered
+            if begun:
+                self._leave(digest)
+            raise
 
     async def take_over(self, left: LeftKey) -> TakenKey:
         """Go on for whoever has left a key. Raises `Busy` where another was first."""
         digest, owner = left.taken.digest, self._database.owner.name
+        begun = False
 
         def job(connection: Connection) -> None:
+            nonlocal begun
             if digest in self._under_way:
-                raise _under_way()
+                raise under_way()
             connection.execute(
                 "UPDATE answers SET owner = ? WHERE digest = ? AND owner = ? AND status IS NULL",
                 (owner, digest, left.owner),
             )
             if not connection.changes():
-                raise _under_way()
+                raise under_way()
             self._under_way.add(digest)
+            begun = True
 
-        await self._database.write(job)
+        try:
+            await self._database.write(job)
+        except BaseException:
+            if begun:
+                self._leave(digest)
+            raise
         return left.taken
 
     def _known(
@@ -186,10 +203,15 @@ class IdempotencyBook:
                     details={"status": status},
                 )
             return answer
-        mine = owner == self._database.owner.name
-        if taken.digest in self._under_way if mine else self._database.owner.is_alive(owner):
-            raise _under_way()
-        return LeftKey(taken, owner, answer)
+        if self._is_under_way(taken.digest, owner):
+            raise under_way()
+        made = changes_in(body) if headers is None else {}
+        return LeftKey(taken, owner, answer, made)
+
+    def _is_under_way(self, digest: bytes, owner: str) -> bool:
+        if owner == self._database.owner.name:
+            return digest in self._under_way
+        return owner != _NOBODY and self._database.owner.is_alive(owner)
 
     def _make_room(self, connection: Connection, whose: bytes, limits: Limits) -> None:
         ((count, size),) = select(
@@ -214,6 +236,10 @@ class IdempotencyBook:
         assert answer.status == _FORETOLD_STATUS, "there is no room for another"
         await self._write(taken, answer, None)
 
+    def under(self, taken: TakenKey) -> AbstractContextManager[None]:
+        """Have what is changed of the state meanwhile be known again by a key."""
+        return under_key(taken.digest, self._database.owner.name)
+
     async def keep(self, taken: TakenKey, answer: StoredAnswer) -> None:
         """Keep what a key is answered with from now on."""
         await self._write(taken, answer, answer.status)
@@ -231,6 +257,8 @@ class IdempotencyBook:
             )
 
         await self._database.write(job)
+        if status is not None:
+            self._under_way.discard(taken.digest)
 
     async def give_back(self, taken: TakenKey) -> None:
         """Let go of a key under which nothing was done."""
@@ -239,19 +267,33 @@ class IdempotencyBook:
             connection.execute("DELETE FROM answers WHERE digest = ?", (taken.digest,))
 
         await self._database.write(job)
+        self._under_way.discard(taken.digest)
 
     def ended(self, taken: TakenKey) -> None:
         """What was asked is not under way any more. A key that was neither kept nor given back
-        stays, and what became of what was asked is not known."""
-        self._under_way.discard(taken.digest)
+        stays, and what became of what was asked is not known: whoever asks again, wherever, may go
+        on with it."""
+        if taken.digest in self._under_way:
+            self._leave(taken.digest)
+
+    def _leave(self, digest: bytes) -> None:
+        self._under_way.discard(digest)
+        self._left.add(digest)
+        with suppress(Closed):
+            self._database.submit(self._let_go)
+
+    def _let_go(self, connection: Connection) -> None:
+        """Have others see that nobody here goes on. Where that cannot be written now it is with the
+        next key that is taken here."""
+        left = list(self._left)
+        if not left:
+            return
+        connection.executemany(
+            "UPDATE answers SET owner = ? WHERE digest = ? AND owner = ? AND status IS NULL",
+            [(_NOBODY, digest, self._database.owner.name) for digest in left],
+        )
+        self._database.on_commit(lambda: self._left.difference_update(left))
 
 
 def _mark(digest: bytes, created_ns: int) -> bytes:
     return hashlib.sha256(digest + created_ns.to_bytes(8, "big")).digest()
-
-
-def _under_way() -> Busy:
-    return Busy(
-        "the first request with this Idempotency-Key is still under way",
-        hint="ask again in a moment", details={"retry_after_s": 1.0},
-    )  # fmt: skip

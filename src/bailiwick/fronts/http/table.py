@@ -30,7 +30,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     what it needs. ``rooted`` routes are also found under ``/roots/{kind}/{id}``. ``statuses`` are
     those of success. ``raises`` are statuses of errors beyond those that every such route has.
     The answer of a ``secret`` one holds what is shown once and kept nowhere. What is ``repeatable``
-    may be done twice: whoever lost its answer has it done again.
+    may be done twice: whoever lost its answer has it done again. What is ``governing`` changes the
+    state, which knows again by a key what of it was done. ``given`` is what the verb is given where
+    that is not what the body says.
     """
 
     method: str
@@ -48,12 +50,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     raises: tuple[int, ...] = ()
     needs: frozenset[Access] = frozenset()
     verb: str = ""
+    given: Callable[[Request], dict[str, Any]] | None = None
     changes: bool = False
     rooted: bool = True
     who: Who = "reader"
     asks: bool = False
     secret: bool = False
     repeatable: bool = False
+    governing: bool = False
     example: str = ""
 
     @property

@@ -59,6 +59,7 @@ from bailiwick.state.approvals.rules import RuleBook
 from bailiwick.state.database import Connection, Database
 from bailiwick.state.epoch import current_epoch
 from bailiwick.state.grants.book import DAY_NS, Chain, check_limit, new_id, row_of, select
+from bailiwick.state.made_once import once
 from bailiwick.state.notices.book import NoticeBook
 
 _log = logging.getLogger("bailiwick.approvals")
@@ -239,7 +240,10 @@ class ApprovalDesk:
         if not isinstance(parse_subject(by), User | Core):
             raise ApprovalDenied("only a person or the host can answer")
 
-        def job(connection: Connection) -> Approval:
+        answered: Approval | None = None
+
+        def job(connection: Connection) -> None:
+            nonlocal answered
             approval = find_in(connection, approval_id)
             now = self._time_ns()
             _refuse_settled(approval, now)
@@ -262,10 +266,12 @@ class ApprovalDesk:
             self.notices.approval_in(connection, "answered", approval_id)
             self._database.on_commit(lambda: self._wake(approval_id))
             answered = find_in(connection, approval_id)
-            assert answered is not None
-            return answered
 
-        return await self._database.write_control(job)
+        await self._database.write_control(once(f"answer {approval_id}", job))
+        answered = answered or self.get(approval_id)
+        if answered is None:  # it was answered before under the same key, long ago
+            raise PathNotFound("there is no such approval")
+        return answered
 
     async def prune(self) -> None:
         """Settle what nobody answered in time, and clear away what was settled long ago."""

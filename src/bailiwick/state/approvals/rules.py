@@ -14,6 +14,7 @@ from bailiwick.state.bodies import encode
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import Chain, new_id, select
+from bailiwick.state.made_once import once
 
 PART = DatabasePart(
     "rules",
@@ -70,7 +71,7 @@ class RuleBook:
             )  # fmt: skip
             return True
 
-        return await self._database.write_control(job)
+        return await self._database.write_control(once(f"forget {rule_id}", job))
 
     def prune_in(self, connection: Connection) -> None:
         """Drop the rules of grants that do not hold any more."""

@@ -36,6 +36,7 @@ from bailiwick.state.grants.rows import (
     shared_of,
     until,
 )
+from bailiwick.state.made_once import once
 
 Chain = Callable[[Connection, AuthorityRecord], None]
 """Puts a record into the ledger within the transaction at hand."""
@@ -226,18 +227,20 @@ class GrantBook:
 
     # --- changing --------------------------------------------------------------------------
 
-    async def add(self, grant: StandingGrant, *, by: str, front: str, request_id: str = "") -> None:
-        """Let a grant stand. Raises `FileAlreadyExists` where its id is in the book."""
+    async def add(self, grant: StandingGrant, *, by: str, front: str, request_id: str = "") -> str:
+        """Let a grant stand; returns the id under which it does: another than its own where it was
+        made before under the same key. Raises `FileAlreadyExists` where its id is in the book."""
         expires_ns = nanoseconds(grant.expires_at)
         encode_grant(grant)
 
-        def job(connection: Connection) -> None:
+        def job(connection: Connection) -> str:
             if select(connection, "SELECT 1 FROM grants WHERE id = ?", grant.id):
                 raise FileAlreadyExists(f"there is a grant with the id {grant.id!r} already")
             self._insert_standing(connection, grant, expires_ns, origin="")
             self._record_standing(connection, grant, by, front, request_id)
+            return grant.id
 
-        await self._database.write_control(job)
+        return await self._database.write_control(once("grant", job))
 
     def shared(self, grant_id: str) -> Grant | None:
         """A grant that several processes act under, if one of them has put it into the book. Raises
@@ -302,7 +305,7 @@ class GrantBook:
             ended = self._end(connection, grant_id, by, front, request_id, reason)
             return len(ended)
 
-        return await self._database.write_control(job)
+        return await self._database.write_control(once(f"revoke {grant_id}", job))
 
     async def release(self, grant_id: str) -> None:
         """Take a grant out of the book whose holder has no more use for it, and those above that

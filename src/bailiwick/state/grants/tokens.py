@@ -24,6 +24,7 @@ from bailiwick.model import Value
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import Chain, new_id, select
+from bailiwick.state.made_once import once
 
 PART = DatabasePart(
     "tokens",
@@ -200,7 +201,7 @@ class TokenBook:
                 self._record(connection, by, front, name, gone[0][0], "revoked")
             return bool(gone)
 
-        return await self._database.write_control(job)
+        return await self._database.write_control(once(f"end {name}", job))
 
     async def sync_configured(self, listed: Mapping[str, str], *, origin: str) -> None:
         """End the tokens that a configuration listed and lists no more, or for someone else."""

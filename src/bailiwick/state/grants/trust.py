@@ -9,6 +9,7 @@ from bailiwick.grant import parse_root_name
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import Chain, new_id
+from bailiwick.state.made_once import once
 
 PART = DatabasePart(
     "trust",
@@ -61,4 +62,4 @@ class TrustBook:
             )  # fmt: skip
             self._chain(connection, record)
 
-        await self._database.write_control(job)
+        await self._database.write_control(once(f"trust {root}", job))

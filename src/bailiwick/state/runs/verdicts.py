@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from bailiwick.notices import ReviewNotice
 from bailiwick.paths import ScopedPath
 from bailiwick.reviews import (
@@ -14,6 +16,7 @@ from bailiwick.reviews import (
     NoteHolder,
     QueueShelf,
     ReviewNote,
+    ReviewResult,
     ReviewVerdicts,
     SettledVersion,
 )
@@ -22,6 +25,7 @@ from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import select
 from bailiwick.state.grants.rows import is_held
+from bailiwick.state.made_once import once
 from bailiwick.state.notices.book import NoticeBook
 
 PART = DatabasePart(
@@ -131,10 +135,10 @@ class VerdictBook:
         )
         return SettledVersion(*rows[0]) if rows else None
 
-    async def keep(self, said: ReviewVerdicts) -> None:
+    async def keep(self, said: ReviewVerdicts, result: ReviewResult) -> None:
         now = self._time_ns()
 
-        def job(connection: Connection) -> None:
+        def job(connection: Connection) -> Any:
             connection.executemany(
                 "INSERT INTO review_verdicts (root, path, version, hunk, run, accepted, settles,"
                 " by, time_ns, request, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -161,10 +165,12 @@ class VerdictBook:
                 )
             for notice in _told_of(connection, said):
                 self._notices.review_in(connection, notice)
+            return msgspec.to_builtins(result, enc_hook=str)
 
         # Noticed by every process at once: whoever answers an agent looks for its notes each time,
         # and whoever follows a root hears of verdicts.
-        await self._database.write_control(job)
+        what = "accept" if result.accepted else "reject"
+        await self._database.write_control(once(what, job))
 
     def _whom(self) -> frozenset[tuple[object, ...]]:
         return frozenset(

@@ -6,7 +6,9 @@ being asked, the caller may not, something else was in the way.
 
 Where a root keeps the key with the change, nobody has to be told that it is not known: an answer
 that was lost, with its server or on the way from the database, is made again from what was changed;
-and where nothing was changed, it is done now.
+and where nothing was changed, it is done now. The state keeps what is changed of it with the key:
+there all is done again, and what was done is only told. What makes a secret, which is kept nowhere,
+is done again in place of the first.
 
 A sender that says which of its tries this is (`Idempotency-Try`) will say so when it asks again.
 Nothing is written down for its first one: the key goes with the change where the root keeps it, and
@@ -41,13 +43,14 @@ from bailiwick.limits import Limits
 from bailiwick.scope import Scope
 from bailiwick.scope.front_access import refuse_if_not_allowed
 from bailiwick.scope.lost_answers import (
+    interrupted,
     is_asked_again,
     keeps_key,
     knows_keys,
     lost_answer,
     was_made,
 )
-from bailiwick.state.idempotency import LeftKey, StoredAnswer, TakenKey, interrupted
+from bailiwick.state.idempotency import LeftKey, StoredAnswer, TakenKey
 from bailiwick.wire.verbs import VERBS
 
 HEADER = b"idempotency-key"
@@ -82,8 +85,11 @@ async def once(request: Request, done: Callable[[], Awaitable[Reply]]) -> Reply 
         raise ParseError(
             f"an Idempotency-Key is 1 to {KEY_CHARACTERS_MAX} printable characters without spaces"
         )
+    if TRY in request.headers and request.route.repeatable:
+        request.key = _mark(request, key)
+        return None
     if TRY in request.headers:
-        return None if request.route.repeatable else await _tried(request, key, done)
+        return await _tried(request, key, done)
     if not takes_key(request.route):
         raise ParseError("this route takes no Idempotency-Key", hint=_hint(request.route))
     return await _kept(request, key, done)
@@ -102,16 +108,21 @@ async def _kept(request: Request, key: str, done: Callable[[], Awaitable[Reply]]
         return _again(request, known)
     recalling = scope if _recalls(request, scope) else None
     taken = await _taken_over(request, known, recalling)
+    is_known_again = recalling is not None or request.route.governing
     try:
         reply = None
-        if recalling is not None:
+        if is_known_again:
             request.key = taken.mark
-            request.foretell = partial(_foretell, request, taken)
             request.was_left = isinstance(known, LeftKey)
+        if isinstance(known, LeftKey):
+            request.made = known.made
+        if recalling is not None:
+            request.foretell = partial(_foretell, request, taken)
             if isinstance(known, LeftKey):
                 reply = await _recalled(request, recalling, known.foretold)
-        reply = reply or await done()
-        await _keep(request, taken, reply, recalled=recalling is not None)
+        with book.under(taken):
+            reply = reply or await done()
+        await _keep(request, taken, reply, recalled=is_known_again)
     finally:
         book.ended(taken)
     return reply
@@ -121,13 +132,13 @@ async def _tried(request: Request, key: str, done: Callable[[], Awaitable[Reply]
     """Under a key whose sender says which of its tries this is. Only those count that may have
     reached a server."""
     is_first = _try_of(request) == 1
-    whose = hashlib.sha256(_caller(request).encode()).digest()
-    mark = hashlib.sha256(whose + key.encode() + _digest(request)).digest()
+    mark = _mark(request, key)
     scope = await _scope(request)
-    if scope is not None and _recalls(request, scope):
-        if _is_batch(request):
-            with suppress(QuotaExceeded):
-                return await _kept(request, key, done)
+    recalls = _recalls(request, scope)
+    if request.route.governing or (recalls and _is_batch(request)):
+        with suppress(QuotaExceeded):
+            return await _kept(request, key, done)
+    if scope is not None and recalls:
         request.key = mark
         return None if is_first else await _asked_again(request, scope, done)
     if not (takes_key(request.route) or request.route.raw_body):
@@ -147,6 +158,11 @@ async def _tried(request: Request, key: str, done: Callable[[], Awaitable[Reply]
         if not _says_that_nothing_was_done(reply):
             told.set_result(_stored(reply))
         return reply
+
+
+def _mark(request: Request, key: str) -> bytes:
+    whose = hashlib.sha256(_caller(request).encode()).digest()
+    return hashlib.sha256(whose + key.encode() + _digest(request)).digest()
 
 
 async def _asked_again(
@@ -171,7 +187,7 @@ def _recalls(request: Request, scope: Scope | None) -> bool:
     if _is_batch(request):
         return knows_keys(scope)
     verb = VERBS.get(request.route.verb)
-    if verb is None or verb.id != request.route.name:
+    if verb is None or (verb.id != request.route.name and request.route.given is None):
         return False
     return keeps_key(scope, verb.name)
 
@@ -211,7 +227,7 @@ async def _taken_over(
     """The key, also where somebody has left it behind and the root knows what became of it."""
     if isinstance(known, TakenKey):
         return known
-    if recalling is None and not request.route.repeatable:
+    if recalling is None and not (request.route.repeatable or request.route.governing):
         raise interrupted()
     if recalling is not None:
         _refuse_if_not_allowed(request, recalling)
@@ -232,7 +248,9 @@ async def _recalled(
     verb = VERBS[request.route.verb]
     if is_asked_again(verb.name):
         return None
-    if request.route.raw_body:
+    if request.route.given is not None:
+        given = request.route.given(request)
+    elif request.route.raw_body:
         given = from_query(verb.name, verb)(request.query)
     else:
         given = from_body(verb.name, body_of(verb))(request.body)

@@ -56,12 +56,13 @@ class Request:
     is the one that the client gave, if it did and it can be used; ``conditional`` says that headers
     of the request name what must hold. ``foretell`` keeps what will be answered should what is
     about to be done come to pass, where somebody will ask for it again; ``was_left`` says that they
-    do, and that some of it may have been done by a server that has ended.
+    do, and that some of it may have been done by a server that has ended: ``made`` is what is known
+    of that.
     """
 
     __slots__ = (
-        "app", "body", "caller", "conditional", "foretell", "headers", "key", "names", "query",
-        "receive", "request_id", "root", "route", "scope", "was_left",
+        "app", "body", "caller", "conditional", "foretell", "headers", "key", "made", "names",
+        "query", "receive", "request_id", "root", "route", "scope", "was_left",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +82,7 @@ class Request:
         self.key: bytes | None = None
         self.foretell: Callable[[Any], Awaitable[None]] | None = None
         self.was_left = False
+        self.made: dict[str, Any] = {}
         self.conditional = False
         self.query: dict[str, Any] = {}
         self.body: Any = None

@@ -170,7 +170,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST", path="/approvals/{id}", name="answerApproval", family="approvals",
         handler=answer, about="Answer a question, for good.", body=AnswerBody,
-        result=APPROVAL.struct, rooted=False, who="person", changes=True,
+        result=APPROVAL.struct, rooted=False, who="person", changes=True, governing=True,
         example='POST /approvals/4f1c {"answer": "once"}',
     ),
     Route(
@@ -182,7 +182,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="DELETE", path="/rules/{id}", name="forgetRule", family="approvals",
         handler=forget_rule, about="Take such an answer back: from now on it is asked again.",
-        result=RuleForgotten, changes=True, rooted=False, who="person",
+        result=RuleForgotten, changes=True, governing=True, rooted=False, who="person",
         example="DELETE /rules/remembered-4f1c",
     ),
 )  # fmt: skip

@@ -146,9 +146,11 @@ async def delegate(request: Request) -> Reply:
         raise PathNotFound("the caller holds no such grant", hint="GET /capabilities names yours")
     subject = parse_plain_subject(body.subject)
     front = await _make_room(request, scope.grant.id)
+    name = f"{front}{request.key.hex()[:12] if request.key else secrets.token_hex(6)}"
+    await _end_lost(request, name)
     heir = await scope.delegate(**{**msgspec.structs.asdict(body), "subject": subject})
     token = await request.authority.tokens.issue(
-        f"{front}{secrets.token_hex(6)}", str(subject),
+        name, str(subject),
         by=request.caller.subject, front="http", grant_id=heir.grant.id, expires_in=body.expires_in,
     )  # fmt: skip
     return Reply(Delegated(grant=_grant(_entry(request, heir.grant.id)), token=token), 201)
@@ -181,6 +183,15 @@ async def _make_room(request: Request, grant_id: str) -> str:
             details={"limit": DELEGATED_TOKENS_MAX},
         )
     return front
+
+
+async def _end_lost(request: Request, name: str) -> None:
+    """End what was passed on before under the same key: nobody was told the secret of it."""
+    for token in request.authority.tokens.tokens() if request.key else ():
+        if token.name == name and token.grant_id is not None:
+            await request.authority.revoke(
+                token.grant_id, by=request.caller.subject, front="http", reason="not told"
+            )
 
 
 def _entry(request: Request, grant_id: str) -> GrantEntry:
@@ -220,7 +231,8 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST", path="/trust", name="trust", family="governing", handler=set_trust,
         about="Trust a root, so that it may be changed, or no more.", body=TrustBody,
-        result=Trusted, changes=True, who="person", example='POST /trust {"trusted": true}',
+        result=Trusted, changes=True, who="person", governing=True,
+        example='POST /trust {"trusted": true}',
     ),
     Route(
         method="GET", path="/grants", name="grants", family="governing", handler=list_grants,
@@ -232,15 +244,15 @@ ROUTES: tuple[Route, ...] = (
         method="POST", path="/grants", name="addGrant", family="governing", handler=add_grant,
         about="Let a subject, or a pattern of them, ask for a root.", body=GrantBody,
         result=WireGrant, statuses=(201,), rooted=False, who="person", changes=True,
-        raises=(409,),
+        governing=True, raises=(409,),
         example='POST /grants {"subject": "agent_run:*", "root": "workspace:demo",'
         ' "access": ["read", "list"]}',
     ),
     Route(
         method="POST", path="/grants/{id}/revoke", name="revokeGrant", family="governing",
         handler=revoke, about="End a grant and all that came from it, at once.", body=RevokeBody,
-        result=Revoked, rooted=False, who="caller", changes=True,
+        result=Revoked, rooted=False, who="caller", changes=True, governing=True,
         example='POST /grants/4f1c/revoke {"reason": "done"}',
     ),
-    route(verbs.DELEGATE, delegate, rooted=False, who="caller", secret=True),
+    route(verbs.DELEGATE, delegate, rooted=False, who="caller", secret=True, repeatable=True),
 )  # fmt: skip

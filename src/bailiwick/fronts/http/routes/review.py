@@ -9,6 +9,9 @@ from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import Body
 from bailiwick.reviews import ReviewResult
+from bailiwick.scope import Scope
+from bailiwick.scope.front_access import as_called
+from bailiwick.scope.lost_answers import interrupted, lost_verdict
 from bailiwick.wire import Document, values
 from bailiwick.wire.arguments import Argument, a_text, limit
 
@@ -49,15 +52,19 @@ async def show_queue(request: Request) -> Document:
 async def say(request: Request) -> Document:
     body: ReviewBody = request.body
     scope = await request.scoped()
+    if body.work is not None or body.of_fork is not None:
+        if request.was_left:
+            raise interrupted()
+        scope = as_called(scope, key=None)  # it may be several changes
     done: ReviewResult | None = None
     if body.accept and not body.preview:
-        done = await scope.review.accept(
+        done = await _lost(request, scope, "accept") or await scope.review.accept(
             body.accept, work=body.work, fork=body.of_fork, text=body.text, over=body.over
         )
     if done is None and not body.reject:
         raise ParseError("say what is accepted or rejected")
     if body.reject and (done is None or not done.conflicts):
-        taken = await scope.review.reject(
+        taken = await _lost(request, scope, "reject") or await scope.review.reject(
             body.reject, note=body.note, preview=body.preview, insist=body.insist,
             work=body.work, fork=body.of_fork,
         )  # fmt: skip
@@ -65,6 +72,16 @@ async def say(request: Request) -> Document:
         done = msgspec.structs.replace(taken, accepted=accepted, applied=applied)
     assert done is not None
     return values.REVIEW_RESULT.write(done)
+
+
+async def _lost(request: Request, scope: Scope, verdict: str) -> ReviewResult | None:
+    """What came of a verdict that a server has ended over."""
+    if not request.was_left:
+        return None
+    assert request.key is not None, "left behind is a key"
+    return await lost_verdict(
+        scope, request.key, request.made.get(verdict), changes=verdict == "reject"
+    )
 
 
 ROUTES: tuple[Route, ...] = (
@@ -87,7 +104,7 @@ ROUTES: tuple[Route, ...] = (
         about="Accept hunks, or reject them: those are taken back by what stands there now. Of a"
         " working copy or a fork they are applied, or given up there.",
         body=ReviewBody, result=values.REVIEW_RESULT.struct, needs=access("write"), who="person",
-        changes=True, asks=True,
+        changes=True, asks=True, governing=True,
         example='POST /review {"reject": ["4b03c4a79c7e51d08f26ab93e07c1d54"], "note": "keep it"}',
     ),
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bailiwick.fronts.http.messages.requests import Request
 from bailiwick.fronts.http.table import Route, access
 from bailiwick.fronts.http.verbs import Body
@@ -49,14 +51,17 @@ async def show_changes(request: Request) -> Document:
     return values.RUN_CHANGES.write(found)
 
 
-async def undo_run(request: Request) -> Document:
+def _undone(request: Request) -> dict[str, Any]:
     body: RunUndoBody = request.body
+    return {
+        "run": request.names["id"], "paths": body.paths, "hunks": body.hunks, "step": body.step,
+        "preview": body.preview,
+    }  # fmt: skip
+
+
+async def undo_run(request: Request) -> Document:
     scope = await request.scoped()
-    done = await scope.undo(
-        run=request.names["id"], paths=body.paths, hunks=body.hunks, step=body.step,
-        preview=body.preview,
-    )  # fmt: skip
-    return values.UNDO.write(done)
+    return values.UNDO.write(await scope.undo(**_undone(request)))
 
 
 ROUTES: tuple[Route, ...] = (
@@ -92,6 +97,7 @@ ROUTES: tuple[Route, ...] = (
         method="POST", path="/runs/{id}/undo", name="undoRun", family="runs", handler=undo_run,
         about="Take back a run, or a part of it, line by line by what stands there now.",
         body=RunUndoBody, result=values.UNDO.struct, needs=access("write"), who="caller",
-        changes=True, asks=True, example='POST /runs/4f1c22ab90de/undo {"preview": true}',
+        changes=True, asks=True, verb="undo", given=_undone,
+        example='POST /runs/4f1c22ab90de/undo {"preview": true}',
     ),
 )  # fmt: skip

@@ -120,13 +120,13 @@ ROUTES: tuple[Route, ...] = (
         method="POST", path="/tokens", name="makeToken", family="governing", handler=make_token,
         about="Let an agent in: a token, and with `access` a grant that ends with it.",
         body=TokenBody, result=TokenMade, statuses=(201,), rooted=False, who="person",
-        changes=True, secret=True, raises=(404, 409),
+        changes=True, secret=True, repeatable=True, raises=(404, 409),
         example='POST /tokens {"name": "builder", "access": ["read", "list", "write"]}',
     ),
     Route(
         method="DELETE", path="/tokens/{name}", name="endToken", family="governing",
         handler=end_token, about="End a token and what was granted with it, at once.",
-        result=TokenEnded, changes=True, rooted=False, who="person",
+        result=TokenEnded, changes=True, governing=True, rooted=False, who="person",
         example="DELETE /tokens/builder",
     ),
 )  # fmt: skip
