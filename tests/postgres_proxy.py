@@ -183,8 +183,8 @@ class _CommitWatch:
 class ProxyThread:
     """A proxy on a loop of its own: the test itself waits."""
 
-    def __init__(self, postgres):
-        self._proxy = PostgresProxy(postgres)
+    def __init__(self, postgres, latency_s=0.0):
+        self._proxy = PostgresProxy(postgres, latency_s)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
@@ -201,6 +201,14 @@ class ProxyThread:
 
     def _run(self, work):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    @property
+    def dsn(self):
+        return self._proxy.dsn
+
+    @property
+    def trips(self):
+        return self._proxy.trips
 
     def through(self, dsn):
         return self._proxy.dsn.replace("/postgres", "/" + dsn.rpartition("/")[2])

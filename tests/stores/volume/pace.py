@@ -10,7 +10,6 @@ writers at the same time take hardly more than one.
 import argparse
 import asyncio
 import tempfile
-import threading
 import time
 
 import asyncpg
@@ -19,32 +18,7 @@ from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.driver import StoreDriver
 from tests.postgres import TestPostgres
-from tests.postgres_proxy import PostgresProxy
-
-
-class ProxyOnAThread:
-    """A proxy that does not share the event loop of those who are measured."""
-
-    def __init__(self, postgres, latency_s):
-        self._ready, self._loop = threading.Event(), asyncio.new_event_loop()
-        self._proxy = PostgresProxy(postgres, latency_s)
-        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run()))
-
-    async def _run(self):
-        self._over = asyncio.Event()
-        async with self._proxy:
-            self._ready.set()
-            await self._over.wait()
-
-    def __enter__(self):
-        self._thread.start()
-        self._ready.wait()
-        return self._proxy
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join()
-        self._loop.close()
+from tests.postgres_proxy import ProxyThread
 
 
 async def rate(fs, proxy, writers, writes):
@@ -97,8 +71,14 @@ async def measure(proxy, folder):
             f" {wrote / idle:.1f} times a bare trip ({1000 * idle:.1f} ms); {1000 * busy:.1f} ms of"
             " it are computing, the proxy's among them"
         )
+        began = time.process_time()
         many, trips = await rate(fs, proxy, 64, 20)
-        print(f"64 writers: {many * wrote:.1f} times as many writes, {trips:.2f} trips each")
+        busy = (time.process_time() - began) / 64 / 20
+        print(
+            f"64 writers: {many * wrote:.1f} times as many writes, {trips:.2f} trips each;"
+            f" {100 * busy * many:.0f} % of a processor, {1000 * busy:.2f} ms a write:"
+            f" that alone would allow {wrote / busy:.0f} times as many"
+        )
     finally:
         await fs.aclose()
 
@@ -111,7 +91,7 @@ def main():
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
-            ProxyOnAThread(postgres, latency_s) as proxy,
+            ProxyThread(postgres, latency_s) as proxy,
         ):
             asyncio.run(measure(proxy, folder))
     finally:

@@ -4,6 +4,7 @@ import asyncio
 import collections
 import contextlib
 import random
+import time
 
 import pytest
 
@@ -12,7 +13,8 @@ from bailiwick.stores.volume import VolumeStore
 from bailiwick.stores.volume.content.blobs import FolderBlobs
 from bailiwick.testing.driver import StoreDriver
 from bailiwick.versions import Mark
-from tests.postgres_proxy import PostgresProxy
+from tests.postgres_proxy import PostgresProxy, ProxyThread
+from tests.stores.volume.pace import rate
 
 pytestmark = pytest.mark.spec("SCALE-4")
 
@@ -203,6 +205,33 @@ async def test_writes_at_the_same_time_share_their_questions(postgres, tmp_path)
         made = await fewest(proxy, *(lambda n=n: write(f"-{n}", b"new") for n in range(TRIES)))
         assert max(written, made) <= 64 * 0.2
         assert len(await other.entries("d")) == 1 + 64 * (1 + TRIES)
+
+
+async def test_many_writers_wait_for_the_network_and_not_for_each_other(postgres, tmp_path):
+    """Trips are so slow here that nothing else counts: a lock or a queue would show, and how busy
+    the machine is does not."""
+    with ProxyThread(postgres) as proxy:
+        async with volume(proxy.dsn, tmp_path) as fs:
+            await fs.write("d/0", b"", parents=True)
+            await rate(fs, proxy, 64, 2)  # connections are made, and learn their statements
+            proxy.slow_down(0.1)
+            one, _ = await rate(fs, proxy, 1, 4)
+            many, trips = await rate(fs, proxy, 64, 4)
+            assert many >= 20 * one
+            assert trips <= 0.2
+
+
+async def test_a_write_takes_little_besides_its_two_trips(postgres, tmp_path):
+    """With trips of 2 ms it is done in less than 8: that leaves 4, of a processor's time."""
+    with ProxyThread(postgres) as proxy:
+        async with volume(proxy.dsn, tmp_path) as fs:
+            await fs.write("d/0", b"", parents=True)
+            took = []
+            for _ in range(TRIES):
+                before = time.process_time()
+                await rate(fs, proxy, 1, 10)
+                took.append((time.process_time() - before) / 10)
+            assert min(took) < 0.004
 
 
 @pytest.mark.spec("SCALE-3")

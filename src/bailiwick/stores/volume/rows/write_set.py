@@ -12,8 +12,9 @@ that are not among those gathered, is answered by the database all the same (`st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple
 
 from bailiwick.stores.volume.rows.database import INFINITY, Row
@@ -42,16 +43,9 @@ class RowStatement(NamedTuple):
     kind: Kind
     table: str
     columns: tuple[str, ...]
-    values: tuple[Any, ...]  # of each column: a `_Parameter`, or the value itself
-    key: tuple[Any, ...]  # the same of each column of the key
+    values: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # of each column, by the parameters
+    key: Callable[[tuple[Any, ...]], tuple[Any, ...]]  # the same of each column of the key
     conflict: str
-
-
-class _Parameter(NamedTuple):
-    place: int
-
-    def of(self, values: tuple[Any, ...]) -> Any:
-        return values[self.place]
 
 
 class GatheredRow(NamedTuple):
@@ -91,8 +85,8 @@ def _of_one_row(
     if not all(map(_IS_PLAIN.fullmatch, given.values())):
         return None
     columns = tuple(column for column in given if column != "volume")
-    values = tuple(_value(given[column]) for column in columns)
-    key = tuple(_value(found[column]) for column in known.key)
+    values = _picked([given[column] for column in columns])
+    key = _picked([found[column] for column in known.key])
     return RowStatement(kind, table, columns, values, key, conflict)
 
 
@@ -102,17 +96,22 @@ def _equals(text: str, between: str) -> dict[str, str] | None:
     return {each[1]: each[2] for each in found if each} if all(found) else None
 
 
-def _value(text: str) -> Any:
-    text = text.strip()
-    if text.startswith("$"):
-        return _Parameter(int(text[1:]) - 1)
-    if text == "NULL":
-        return None
-    return "" if text == "''" else int(text)
-
-
-def _given(wanted: Iterable[Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(each.of(values) if isinstance(each, _Parameter) else each for each in wanted)
+def _picked(texts: Sequence[str]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What each of some texts means, by the parameters: one of those, or a value of its own. Made
+    once for a statement, and asked for every row that it writes: so it does not look at each."""
+    own: list[Any] = []
+    places: list[int] = []
+    for text in map(str.strip, texts):
+        if text.startswith("$"):
+            places.append(int(text[1:]) - 1)
+        else:
+            own.append(None if text == "NULL" else "" if text == "''" else int(text))
+            places.append(-len(own))  # from the end, where they stand after the parameters
+    kept = tuple(reversed(own))
+    if len(places) < 2:  # of one `itemgetter` gives the value itself, and of none there is none
+        return lambda values: tuple((values + kept)[place] for place in places)
+    pick = itemgetter(*places)
+    return lambda values: pick(values + kept)
 
 
 @lru_cache(maxsize=1_024)
@@ -142,10 +141,10 @@ class WriteSet:
         statement = row_statement(sql)
         if statement is None:
             return False
-        volume, *key = _given(statement.key, values)
+        volume, *key = statement.key(values)
         if volume != self._volume:
             return False
-        row = GatheredRow(statement, _given(statement.values, values))
+        row = GatheredRow(statement, statement.values(values))
         before = self._rows.get(statement.table, {}).get(tuple(key))
         folded = row if before is None else _folded(before, row)
         if folded is False:
