@@ -97,9 +97,10 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   the answer, a volume knows whether it was done: the answer is made again, or it is done now; for
   an archive that was done it is `internal_error` with `details.done`. A batch that is not atomic
   goes on after the last of its operations that changed something; of one before it that changed
-  nothing, the error says that its answer was lost (`details.done` is false). In other roots, and
-  for what changes nothing in a root (grants, tokens, answers to questions, verdicts), it is
-  `internal_error` with `details.interrupted`: whether it was done is not known. To renew a lock or
+  nothing, the error says that its answer was lost (`details.done` is false). What governs (grants,
+  the end of a token, trust, answers to questions, rules, verdicts) is known again as well. In other
+  roots, and of verdicts on forks and working copies, it is `internal_error` with
+  `details.interrupted`: whether it was done is not known. To renew a lock or
   give it back is done again; `held` is then false where the first has given it back. Not kept, so
   that the same key may be used again, is an answer that says that nothing was done: a 202, one that
   is `retryable`, one that says that the caller may not; but `io_error` is kept where nobody can
@@ -113,9 +114,10 @@ subject has at most {Limits().temp_roots_max} temporary roots at a time, and an 
   Whoever sends it says so when it asks again, so nothing is kept of its first try but what the
   change itself keeps: no bound of keys is used up, `PUT /file/raw` takes it as well, and where it
   cannot help it is no error. With 2 or more, a volume gives the answer that was lost, or does it
-  now. In other roots it is the process that did it which knows, for its last 1,024 changes; else it
-  is `internal_error` with `details.interrupted`, and nothing is done. The Python client does this
-  with every change.
+  now. What governs, and a batch, is kept as under a key alone. A token (`POST /tokens`, delegating)
+  is made anew, and the one whose secret nobody was told ends. In other roots it is the process that
+  did it which knows, for its last 1,024 changes; else it is `internal_error` with
+  `details.interrupted`, and nothing is done. The Python client does this with every change.
 - `Retry-After`, and `details.retryAfterS`, say when to ask again: of a server that is closing, a
   database or object store that was lost, and whoever asks too often.
 - `HEAD` is answered wherever `GET` is: the same headers, and no body.
