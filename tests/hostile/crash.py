@@ -15,6 +15,7 @@ Killing a process keeps what the kernel holds, so this says nothing about a powe
 import argparse
 import asyncio
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -33,7 +34,7 @@ from tests.hostile.children import HANG_SECONDS, fork, kill_after, read, wait_fo
 from tests.hostile.documents import document, number_in
 from tests.hostile.layouts import empty
 from tests.hostile.wall import Wall
-from tests.waiting import let_pass_blocking
+from tests.waiting import PATIENCE_S, let_pass_blocking, until_blocking
 
 SIZES = (200, 5_000, 200_000, 1_500_000)
 LIFE_SECONDS_MAX = 0.06
@@ -403,7 +404,8 @@ def foreign_writer(rounds: int) -> dict[str, int]:
     """Someone who does not know of us replaces the file between our check and our publishing.
 
     Each of our writes names the hash of what it replaced. Whatever the foreigner put there must
-    be there still, or be the ancestor of what is: never overwritten by one who had not seen it.
+    be there still, or be the ancestor of what is: never overwritten by one who had not seen it. It
+    goes on until the two have met, which on a busy machine takes more rounds.
     """
     root = _fresh("crash", "first")
     parents = f"{inside.arena()}/crash/parents"
@@ -427,7 +429,11 @@ def foreign_writer(rounds: int) -> dict[str, int]:
     child = fork(lambda: asyncio.run(ours()))
     lost = descended = 0
     try:
-        for number in range(rounds):
+        until_blocking(lambda: os.path.getsize(parents))  # ours has begun
+        ends = time.monotonic() + PATIENCE_S
+        for number in itertools.count():
+            if number >= rounds and (descended or time.monotonic() > ends):
+                break
             with open(f"{root}/../foreign", "w") as file:
                 file.write(f"foreign {number}")
             mine = hashlib.sha256(f"foreign {number}".encode()).hexdigest()

@@ -9,6 +9,7 @@ import pytest
 
 from bailiwick.errors import Busy, IoError
 from bailiwick.scope import Scope
+from bailiwick.scope.versions import Lease
 from bailiwick.state.idempotency import IdempotencyBook
 from tests.fronts.http.serving import PERSON, check_error, serving
 from tests.fronts.http.test_idempotency import change
@@ -295,6 +296,23 @@ async def test_a_lock_is_renewed_and_given_back_by_who_lost_the_answer(place, tm
                     assert told.status_code == 200, told.text
                     change(house, DEAD)
         assert told.json()["held"] is False  # it was given back by the first
+
+
+async def test_what_may_be_done_again_is_where_the_database_failed(place, tmp_path, monkeypatch):
+    """Nothing is kept of the failure: a lock that could not be given back is."""
+
+    async def lost(*given):
+        raise IoError("the database cannot be reached")
+
+    async with serving(tmp_path, place=place) as house:
+        client = await planted(house)
+        lock = (await client.post("/lock", json={"path": "d", "ttl": 60})).json()["id"]
+        with monkeypatch.context() as patched:
+            patched.setattr(Lease, "release", lost)
+            failed = await client.post(f"/lock/{lock}/release", headers=KEY)
+            check_error(failed.status_code, failed.json(), "io_error")
+        told = await client.post(f"/lock/{lock}/release", headers=KEY)
+        assert (told.status_code, told.json()["held"]) == (200, True)
 
 
 async def test_a_batch_that_a_server_ended_in_goes_on_where_it_was(place, tmp_path, monkeypatch):

@@ -108,7 +108,7 @@ async def _kept(request: Request, key: str, done: Callable[[], Awaitable[Reply]]
         return _again(request, known)
     recalling = scope if _recalls(request, scope) else None
     taken = await _taken_over(request, known, recalling)
-    is_known_again = recalling is not None or request.route.governing
+    is_known_again = recalling is not None or request.route.governing or request.route.repeatable
     try:
         reply = None
         if is_known_again:
@@ -265,8 +265,8 @@ async def _recalled(
 
 
 async def _keep(request: Request, taken: TakenKey, reply: Reply, *, recalled: bool) -> None:
-    """Keep an answer, or give back the key. What failed of itself where changes are known again is
-    neither: whoever asks again is told what became of it by then."""
+    """Keep an answer, or give back the key. What failed of itself where changes are known again, or
+    may be made again, is neither: whoever asks again is told what became of it by then."""
     book = request.authority.idempotency
     if recalled and isinstance(reply.failure, _FAILED_OF_ITSELF):
         return
