@@ -131,7 +131,7 @@ soak: venv ## A crowd at a real server; SECONDS=60 CLIENTS=256 for the full figu
 	$(BIN)/python -m tests.fronts.http.soak --seconds $(SECONDS) --clients $(CLIENTS) $(if $(JSON),--json $(JSON))
 
 scale: venv ## Volumes and states on a real PostgreSQL, then three servers driven and killed; FAULTS=500 for more.
-	$(BIN)/python -m pytest -n 2 tests/stores tests/state tests/fronts/http/test_servers.py -k 'postgres or servers' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 tests/stores tests/state tests/fronts/test_front_contract.py tests/fronts/http/test_servers.py -k 'postgres or servers' $(PYTEST_ARGS)
 	$(BIN)/python -m tests.stores.volume.pace
 	$(BIN)/python -m tests.scale --faults $(FAULTS)
 

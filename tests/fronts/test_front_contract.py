@@ -14,7 +14,7 @@ from bailiwick.fronts.http.settings import ServerSettings
 from bailiwick.fronts.http.transport.server import Server, configure
 from bailiwick.fronts.http.transport.sockets import bind
 from bailiwick.grant import User
-from bailiwick.testing.front_contract import CASES, ROOT, SUBJECT, Wrote, story_house
+from bailiwick.testing.front_contract import CASES, CONFIG, ROOT, SUBJECT, Wrote, story_house
 from tests.fronts.cli.places import Typed
 
 ACCESS = {"read", "list", "metadata", "write", "delete", "move"}
@@ -191,3 +191,21 @@ FRONTS = {"python": python, "http": http, "cli": cli, "client": client}
 async def test_a_front_tells_the_same_story(tmp_path, front, case):
     async with story_house(str(tmp_path)) as house, FRONTS[front](house) as driver:
         await case(driver, house)
+
+
+@pytest.mark.scale
+@pytest.mark.slow
+@pytest.mark.spec("SCALE-1", "SCALE-5")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("front", FRONTS)
+async def test_it_is_the_same_on_postgres_and_an_object_store(postgres, s3, tmp_path, front, case):
+    s3.make_bucket("story")
+    blobs = s3.url("story", tmp_path.name).replace("?", "%3F").replace("&", "%26")
+    (tmp_path / "state").mkdir(0o700)
+    with postgres.fresh_database() as dsn:
+        config = CONFIG.replace("[state]", f'[state]\nurl = "{dsn}"').replace(
+            "sqlite:story.db?volume=story", f"{dsn}?volume=story&blobs={blobs}"
+        )
+        assert config.count(dsn) == 2
+        async with story_house(str(tmp_path), config) as house, FRONTS[front](house) as driver:
+            await case(driver, house)

@@ -127,17 +127,18 @@ class StoryHouse(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def story_house(directory: str) -> AsyncIterator[StoryHouse]:
-    """An authority for the story, in an empty directory of the host."""
-    file = _configuration_in(directory)
+async def story_house(directory: str, config: str = CONFIG) -> AsyncIterator[StoryHouse]:
+    """An authority for the story, in an empty directory of the host. Another ``config`` keeps the
+    same root, grants and rules elsewhere."""
+    file = _configuration_in(directory, config)
     async with Authority.from_config(file) as authority:
         yield StoryHouse(authority, file)
 
 
-def _configuration_in(directory: str) -> str:
+def _configuration_in(directory: str, config: str) -> str:
     file = os.path.join(directory, "bailiwick.toml")
-    with open(file, "w", encoding="utf-8") as config:
-        config.write(CONFIG)
+    with open(file, "w", encoding="utf-8") as written:
+        written.write(config)
     return file
 
 
