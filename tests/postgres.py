@@ -121,6 +121,20 @@ class TestPostgres(Endable):
         return f"postgres://{USER}@{HOST}:{port}/postgres"
 
     def start(self):
+        """Of one that was killed, processes may be left for a moment, and hold its memory: another
+        is refused until they are gone."""
+        try:
+            until_blocking(self._is_started)
+        except AssertionError as error:
+            error.add_note((self._folder / "log").read_text()[-2_000:])
+            raise
+
+    def _is_started(self):
+        if self._process is None or self._process.poll() is not None:
+            self._launch()
+        return self._is_ready()
+
+    def _launch(self):
         options = [f"-c{name}={value}" for name, value in SETTINGS.items()]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -132,10 +146,8 @@ class TestPostgres(Endable):
                 stdout=subprocess.DEVNULL, stderr=log,
                 env={"PATH": os.environ["PATH"], "HOME": str(self._folder / "own")},
             )  # fmt: skip
-        until_blocking(self._is_ready)
 
     def _is_ready(self):
-        assert self._process.poll() is None, (self._folder / "log").read_text()
         with contextlib.suppress(subprocess.CalledProcessError):
             run_as_nobody(
                 [self._programs / "pg_isready", "-q", "-h", HOST, "-p", str(self.port)],
