@@ -24,6 +24,7 @@ from bailiwick.model import Value
 from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import Chain, new_id, select
+from bailiwick.state.grants.rows import Read
 from bailiwick.state.made_once import once
 
 PART = DatabasePart(
@@ -44,6 +45,8 @@ PART = DatabasePart(
         """,
     ),
 )
+
+_NAMED = "SELECT 1 FROM tokens WHERE kind = 'token' AND subject = ? LIMIT 1"
 
 PREFIX = "bwk_"
 """What a secret begins with: whoever finds one in a log knows what it is."""
@@ -335,3 +338,8 @@ def listed_tokens(configured: Iterable[tuple[str, str]]) -> dict[str, str]:
         if not _NAME(name):
             raise ParseError(f"{name[:80]!r} is no name of a token")
     return listed
+
+
+def has_token(read: Read, subject: str) -> bool:
+    """Whether anybody comes by this name with a token of their own."""
+    return bool(read(_NAMED, (subject,)))

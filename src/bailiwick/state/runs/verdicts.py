@@ -25,6 +25,7 @@ from bailiwick.state.database import Connection, Database, DatabasePart
 from bailiwick.state.epoch import LastRead
 from bailiwick.state.grants.book import select
 from bailiwick.state.grants.rows import is_held
+from bailiwick.state.grants.tokens import has_token
 from bailiwick.state.made_once import once
 from bailiwick.state.notices.book import NoticeBook
 
@@ -216,22 +217,24 @@ class VerdictBook:
 
     def _waiting_for(self, root: str, holder: NoteHolder) -> list[tuple[Any, ...]]:
         """The notes of a holder, and those that no other session of its front is there to hear:
-        it has ended, or asked for nothing for as long as a run may be silent."""
+        it has ended, or asked for nothing for as long as a run may be silent. Whoever has a token
+        is no session, however a person has called them: they come again by the same name."""
         rows = self._database.read(
             f"SELECT {_NOTE}, subject FROM review_notes WHERE root = ? AND via = ? ORDER BY seq",
             (root, json.dumps(holder.via)),
         )
         now = self._time_ns()
         silent_since = now - int(RUN_IDLE_S * 1e9)
-        has_ended = functools.cache(
-            lambda subject: not is_held(self._database.read, subject, root, now)
-        )
+        read = self._database.read
+        has_ended = functools.cache(lambda subject: not is_held(read, subject, root, now))
+        lasts = functools.cache(lambda subject: has_token(read, subject))
 
         def is_told(subject: str, time_ns: int) -> bool:
             if subject == holder.subject or holder.sessions is None:
                 return subject == holder.subject
-            is_session = subject.startswith(holder.sessions)
-            return is_session and (time_ns < silent_since or has_ended(subject))
+            if not subject.startswith(holder.sessions) or lasts(subject) or lasts(holder.subject):
+                return False
+            return time_ns < silent_since or has_ended(subject)
 
         return [row[:-1] for row in rows if is_told(str(row[-1]), int(str(row[-2])))]
 
