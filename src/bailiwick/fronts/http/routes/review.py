@@ -49,20 +49,31 @@ async def show_queue(request: Request) -> Document:
     return values.REVIEW_QUEUE.write(found)
 
 
+def _refuse_idle(body: ReviewBody) -> None:
+    """Nothing is said that nobody would look at."""
+    if not body.accept and not body.reject:
+        raise ParseError("say what is accepted or rejected")
+    if body.accept and body.preview:
+        raise ParseError("only what is rejected has a preview")
+    if not body.accept and (body.over or body.text is not None):
+        raise ParseError("text and over are for what is accepted")
+    if not body.reject and (body.insist or body.note is not None):
+        raise ParseError("note and insist are for what is rejected")
+
+
 async def say(request: Request) -> Document:
     body: ReviewBody = request.body
+    _refuse_idle(body)
     scope = await request.scoped()
     if body.work is not None or body.of_fork is not None:
         if request.was_left:
             raise interrupted()
         scope = as_called(scope, key=None)  # it may be several changes
     done: ReviewResult | None = None
-    if body.accept and not body.preview:
+    if body.accept:
         done = await _lost(request, scope, "accept") or await scope.review.accept(
             body.accept, work=body.work, fork=body.of_fork, text=body.text, over=body.over
         )
-    if done is None and not body.reject:
-        raise ParseError("say what is accepted or rejected")
     if body.reject and (done is None or not done.conflicts):
         taken = await _lost(request, scope, "reject") or await scope.review.reject(
             body.reject, note=body.note, preview=body.preview, insist=body.insist,
